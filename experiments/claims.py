@@ -1,12 +1,11 @@
-"""Claims of the papers, and the functions that read the numbers which decide them.
+"""Claims of the papers, and functions that read the numbers on which the verdicts depend.
 
-A claim is the paper's statement, a rule in words, and a function from a folder of results to (our
-numbers as text, whether the rule holds). All numbers are read from summary.json or the tables.
+A claim consists of the paper's statement, a rule in words, and a function that applies the rule to
+a folder of results. The function reads summary.json and the tables, and returns a `Finding`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 from experiments.figures.styles import label
 from experiments.results import store, tidy
 
-# differs: the statement does not hold with the paper's settings, as far as the paper gives them
+# DIFFERS: the statement does not hold with the settings that the paper specifies
 CONFIRMED, DIFFERS, UNREADABLE = "confirmed", "differs", "unreadable"
 UNDECIDED = "not decidable here"
 
@@ -31,12 +30,12 @@ class Source(NamedTuple):
     summary: dict[str, Any]
 
 
-class Found(NamedTuple):
-    """Our numbers, and whether they satisfy the rule of the claim."""
+class Finding(NamedTuple):
+    """Our numbers as text, and whether they satisfy the rule of the claim."""
 
-    number: str
-    holds: bool | None  # None: not decided by the numbers
-    note: str = ""  # evidence for the cause, or settings under which the verdict is another one
+    numbers: str
+    holds: bool | None  # None if the numbers do not decide the claim
+    note: str = ""  # evidence for the cause, or settings under which the verdict changes
 
 
 class Claim(NamedTuple):
@@ -44,10 +43,10 @@ class Claim(NamedTuple):
 
     item: str  # figure or table of the paper
     statement: str
-    rule: str  # under which condition it counts as confirmed
-    check: Callable[[Source], Found]
-    lacks: str = ""  # what is missing for a decision; if not empty, the verdict is UNDECIDED
-    cause: str = ""  # why the rule fails, in a sentence
+    rule: str  # the condition under which the claim is confirmed
+    check: Callable[[Source], Finding]
+    missing_data: str = ""  # data that a decision needs; if not empty, the verdict is UNDECIDED
+    reason: str = ""  # why the rule fails
 
 
 class Table(NamedTuple):
@@ -94,17 +93,31 @@ class Paper(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A claim with its verdict; number: our numbers, or what is missing or wrong."""
+    """A claim with its verdict."""
 
     claim: Claim
     verdict: str
-    number: str
+    numbers: str  # our numbers, or the error that prevents a verdict
     note: str = ""
 
 
+def optional(evidence: Callable[..., str]) -> Callable[..., str]:
+    """Decorates a function that returns evidence as text. If results are missing, the text is
+    empty."""
+
+    @functools.wraps(evidence)
+    def wrapper(*arguments: Any) -> str:
+        try:
+            return evidence(*arguments)
+        except Missing:
+            return ""
+
+    return wrapper
+
+
 def read(folder: Path) -> Source:
-    """The results in a folder. Raises Missing without a summary.json, and ValueError for a damaged
-    one."""
+    """The results in a folder. Raises Missing if there is no summary.json, and ValueError if it is
+    damaged."""
     path = folder / tidy.PROVENANCE
     if not path.exists():
         raise Missing(f"there is no {path.name} in {folder.parent.name}/{folder.name}")
@@ -117,42 +130,44 @@ def read_sibling(source: Source, name: str) -> Source:
 
 
 def judge(claim: Claim, folder: Path) -> Outcome:
-    """The verdict on a claim. Errors of missing and damaged results become part of it."""
+    """The verdict on a claim. If results are missing or damaged, the outcome holds the error."""
     try:
-        number, holds, note = claim.check(read(folder))
+        numbers, holds, note = claim.check(read(folder))
     except Missing as error:
         text = str(error)
         return Outcome(claim, UNDECIDED, f"{text[0].upper()}{text[1:]}.")
     except Exception as error:
-        # damaged files raise many kinds of errors, which the page shows beside the claim
+        # damaged files raise many kinds of errors; the page shows them beside the claim
         text = f"{type(error).__name__}: {error}".replace(str(folder), folder.name)
         return Outcome(claim, UNREADABLE, f"The results cannot be read: {text}")
-    if claim.lacks:
-        return Outcome(claim, UNDECIDED, number, f"Missing here: {claim.lacks}. {note}".strip())
+    if claim.missing_data:
+        return Outcome(
+            claim, UNDECIDED, numbers, f"Missing here: {claim.missing_data}. {note}".strip()
+        )
     if holds is None:
-        return Outcome(claim, UNDECIDED, number, note)
+        return Outcome(claim, UNDECIDED, numbers, note)
     if not holds:
-        return Outcome(claim, DIFFERS, number, f"{claim.cause} {note}".strip())
-    return Outcome(claim, CONFIRMED, number, note)
+        return Outcome(claim, DIFFERS, numbers, f"{claim.reason} {note}".strip())
+    return Outcome(claim, CONFIRMED, numbers, note)
 
 
 def entry(source: Source, *keys: str) -> Any:
-    """The entry of summary.json under the keys. Raises Missing, naming the first missing key."""
-    found: Any = source.summary
+    """The value of summary.json under nested keys. Raises Missing with the first missing key."""
+    value: Any = source.summary
     for depth, key in enumerate(keys):
-        if not isinstance(found, dict) or found.get(key) is None:
+        if not isinstance(value, dict) or value.get(key) is None:
             raise Missing(f"the summary holds no {' / '.join(keys[: depth + 1])}")
-        found = found[key]
-    return found
+        value = value[key]
+    return value
 
 
 def number(source: Source, *keys: str) -> float:
-    """A finite number of summary.json. Raises Missing for a missing entry, and ValueError for any
-    other value."""
-    found = entry(source, *keys)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not np.isfinite(found):
-        raise ValueError(f"{' / '.join(keys)} in summary.json is {found!r}, not a finite number")
-    return float(found)
+    """A finite number of summary.json. Raises Missing if there is no entry, and ValueError if the
+    entry is not a finite number."""
+    value = entry(source, *keys)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+        raise ValueError(f"{' / '.join(keys)} in summary.json is {value!r}, not a finite number")
+    return float(value)
 
 
 def mean(source: Source, *keys: str) -> float:
@@ -160,42 +175,54 @@ def mean(source: Source, *keys: str) -> float:
     return number(source, *keys, "mean")
 
 
-def half(source: Source, *keys: str) -> float:
-    """The half width of the 95% interval of the mean; 0 for a single seed."""
+def half_width(source: Source, *keys: str) -> float:
+    """The half width of the 95% interval of the mean over seeds; 0 for a single seed."""
     return number(source, *keys, "ci95") if entry(source, *keys).get("ci95") is not None else 0.0
 
 
-def shown(source: Source, *keys: str, digits: int = 4) -> str:
-    """Mean ± half width, as text."""
-    width = half(source, *keys)
+def mean_text(source: Source, *keys: str, digits: int = 4) -> str:
+    """The text "mean ± half width", without the half width if it is 0."""
+    width = half_width(source, *keys)
     return f"{mean(source, *keys):.{digits}f}" + (f" ± {width:.{digits}f}" if width else "")
 
 
-def lines(source: Source, metric: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """{algorithm: (t [P], values [S,P])} of a metric of curves.parquet. Raises Missing without
-    it."""
+def lines(
+    source: Source, metric: str, problem: str | None = None
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """{algorithm: (t [P], values [S,P])} of a metric in curves.parquet, of one problem if it is
+    given. Raises Missing if the file or the metric is missing."""
     if not (source.folder / tidy.CURVES).exists():
         raise Missing(f"there is no {tidy.CURVES} in {source.folder.name}")
-    found = tidy.lines(tidy.load(source.folder).curves, metric)
-    if not found:
+    table = tidy.load(source.folder).curves
+    curves = tidy.lines(table if problem is None else table[table["problem"] == problem], metric)
+    if not curves:
         raise Missing(f"{tidy.CURVES} holds no {metric}")
-    return found
+    return curves
 
 
-def line(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray, np.ndarray]:
-    """(t [P], mean over seeds [P]) of one algorithm."""
-    found = lines(source, metric)
-    if algorithm not in found:
+def curve(
+    source: Source, metric: str, algorithm: str, problem: str | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(t [P], values [S,P]) of one algorithm. Raises Missing as `lines`, and if there are no values
+    of the algorithm."""
+    curves = lines(source, metric, problem)
+    if algorithm not in curves:
         raise Missing(f"{tidy.CURVES} holds no {metric} of {algorithm}")
-    t, values = found[algorithm]
+    return curves[algorithm]
+
+
+def mean_curve(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray, np.ndarray]:
+    """(t [P], mean over seeds [P]) of one algorithm. Raises Missing as `curve`."""
+    t, values = curve(source, metric, algorithm)
     return t, values.mean(0)
 
 
-def listed(names: Sequence[str], values: Sequence[float], digits: int = 3) -> str:
-    """The names, as readers see them, with their values."""
-    return written({name: f"{value:.{digits}f}" for name, value in zip(names, values, strict=True)})
+def list_numbers(names: Iterable[str], values: Iterable[float], digits: int = 3) -> str:
+    """The text "label: value; ..." of some methods."""
+    texts = {name: f"{value:.{digits}f}" for name, value in zip(names, values, strict=True)}
+    return list_texts(texts)
 
 
-def written(values: Mapping[str, str]) -> str:
-    """The names, as readers see them, with values as text."""
-    return "; ".join(f"{label(name)}: {value}" for name, value in values.items())
+def list_texts(texts: Mapping[str, str]) -> str:
+    """The text "label: text; ..." of {method: text}."""
+    return "; ".join(f"{label(name)}: {text}" for name, text in texts.items())

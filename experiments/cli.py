@@ -1,11 +1,9 @@
-"""What all command lines share: the parser of their options, the setup of jax, progress bars, and
-errors without a traceback.
+"""Functions for all command lines: parsers with shared options, the setup of JAX, progress bars,
+and error messages without a traceback.
 
 A script makes its parser with `parser`, and adds the options that several scripts have with
 `add_shared`, `add_choices`, `add_out_folder` or `add_out_file`.
 """
-
-from __future__ import annotations
 
 import argparse
 import functools
@@ -91,6 +89,16 @@ def add_out_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace that file")
 
 
+def import_from(folder: Path, file: str, repository: str) -> None:
+    """Adds a checkout of authors' code to the import path. Raises FileNotFoundError if the folder
+    does not contain `file`."""
+    if not (folder / file).exists():
+        raise FileNotFoundError(
+            f"{folder} does not contain {file}: --reference takes a checkout of {repository}."
+        )
+    sys.path.insert(0, str(folder.resolve()))
+
+
 def progress(total: int, done: int = 0, unit: str = "run", name: str | None = None) -> Any:
     """A progress bar (tqdm) on the standard error. When that is not a terminal, a line is written
     every LOG_INTERVAL seconds, because a file keeps every update.
@@ -113,10 +121,10 @@ def progress(total: int, done: int = 0, unit: str = "run", name: str | None = No
 
 
 def set_up_jax(cached: bool = True) -> None:
-    """Enables float64, and a persistent cache of compiled programs in a folder of the user, so that
-    a second run compiles nothing. cached: False where compilation is timed.
+    """Enables float64 and, if `cached`, a persistent cache of compiled programs in the user's cache
+    folder. Benchmarks that time the compilation do not use the cache.
     """
-    # scripts that compute nothing start faster without jax
+    # scripts that compute nothing start faster without importing JAX
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -128,13 +136,13 @@ def set_up_jax(cached: bool = True) -> None:
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def line(main: Callable[[], None]) -> Callable[[], None]:
+def command(main: Callable[[], None]) -> Callable[[], None]:
     """Decorates the `main` of a script.
 
     Errors that users can correct (ValueError, OSError, FloatingPointError of a run that diverges,
-    MemoryError) become SystemExit("error: ..."), which is exit status 1; Ctrl-C becomes exit status
-    130. With JSKETCH_TRACEBACK=1 in the environment errors keep their traceback. Any other
-    exception is a fault of the program and keeps its traceback too.
+    MemoryError) become SystemExit("error: ..."), with exit status 1. Ctrl-C becomes exit status
+    130. Any other exception is a fault of the program and keeps its traceback; with
+    JSKETCH_TRACEBACK=1 in the environment all errors do.
     """
 
     @functools.wraps(main)

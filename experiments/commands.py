@@ -1,19 +1,17 @@
 """The commands that make the results of the papers, read from the code blocks of their READMEs.
 
-`scripts/reproduce` runs them, and `scripts/report` shows them beside the figures.
+`scripts/reproduce` runs them, and `scripts/report` shows them with the figures.
 """
-
-from __future__ import annotations
 
 import re
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parents[1]
-# folders under results/; "beyond" is of the methods beyond the four papers
+# folders under results/; "beyond" has the methods that are not in the four papers
 PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond")
-EXPERIMENTS = {"beyond": "contrib"}  # folders under experiments/ with other names
+EXPERIMENTS = {"beyond": "contrib"}  # folders under experiments/ with a different name
 RESULTS = "results/"  # the beginning of --out
 PLACEHOLDER = "DIR"  # stands for a checkout of the authors' code
 
@@ -29,7 +27,7 @@ class Command(NamedTuple):
     def paper(self) -> str:
         return self.folder.split("/")[0]
 
-    def into(self, root: Path | str) -> Command:
+    def into(self, root: Path | str) -> Self:
         """The same command with `root` in place of results/."""
         moved = (
             str(Path(root) / argument.removeprefix(RESULTS))
@@ -55,7 +53,7 @@ class Command(NamedTuple):
 def of_text(text: str) -> list[Command]:
     """The commands in the code blocks of a README whose --out is a folder of results/, in their
     order. A backslash continues a line. Raises ValueError for two commands with the same --out."""
-    found: dict[str, Command] = {}
+    commands: dict[str, Command] = {}
     for line in re.sub(r"\\\n", " ", text).splitlines():
         if not line.strip().startswith("python -m experiments."):
             continue
@@ -65,10 +63,10 @@ def of_text(text: str) -> list[Command]:
         folder = out.removeprefix(RESULTS)
         if folder == out:
             continue
-        if folder in found:
+        if folder in commands:
             raise ValueError(f"two commands write their results to {out}.")
-        found[folder] = command._replace(folder=folder)
-    return list(found.values())
+        commands[folder] = command._replace(folder=folder)
+    return list(commands.values())
 
 
 def of_paper(paper: str) -> list[Command]:

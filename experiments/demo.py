@@ -4,8 +4,6 @@ download.
 scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +41,7 @@ def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
     return {"uniform": Uniform(), "bbkb_global": bandit}
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument(

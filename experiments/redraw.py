@@ -3,8 +3,6 @@
 python -m experiments.redraw results/bbkb_2020/abalone results/pkawv_2019
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,16 +76,16 @@ def redraw(folder: Path) -> bool:
     return True
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("folders", type=Path, nargs="+", help="folders of results, or above them")
     options = parser.parse_args()
     for root in options.folders:
-        found = sorted(path.parent for path in root.rglob(tidy.CURVES))
-        if not found:
+        result_folders = sorted(path.parent for path in root.rglob(tidy.CURVES))
+        if not result_folders:
             raise ValueError(f"there are no results in {root}: no {tidy.CURVES}.")
-        for folder in found:
+        for folder in result_folders:
             print(f"{folder}: {'drawn' if redraw(folder) else 'its experiment has no figures'}")
 
 

@@ -8,10 +8,7 @@ contains nothing of it. For each lengthscale and rule: mean regret ratios R_T / 
 intervals, Welch's t statistic of the difference, dictionary sizes and numbers of batches.
 """
 
-from __future__ import annotations
-
 import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +27,8 @@ FIELDS = ("regret_ratio", "dictionary_size", "batches")
 
 
 def load(folder: Path) -> tuple[Any, Any]:
-    """The authors' modules (bkb_lib, utils) from a checkout. Raises FileNotFoundError when it holds
-    no bkb_lib.py."""
-    if not (folder / "bkb_lib.py").exists():
-        raise FileNotFoundError(
-            f"{folder} holds no bkb_lib.py: --reference takes a checkout of"
-            " luigicarratino/batch-bkb, the authors' code."
-        )
-    sys.path.insert(0, str(folder.resolve()))
+    """The authors' modules (bkb_lib, utils). Raises FileNotFoundError as `cli.import_from`."""
+    cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
     return importlib.import_module("bkb_lib"), importlib.import_module("utils")
 
 
@@ -111,7 +102,7 @@ def run_ours(
 
 def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, Any]:
     """The numbers of a comparison of our runs with the authors'."""
-    a, b = (summaries.describe(runs["regret_ratio"], ci=True) for runs in (ours, theirs))
+    a, b = (summaries.statistics(runs["regret_ratio"], ci=True) for runs in (ours, theirs))
     half_a, half_b = (summaries.ci95(runs["regret_ratio"]) for runs in (ours, theirs))
     difference = a["mean"] - b["mean"]
     return dict(
@@ -124,7 +115,7 @@ def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[
     )
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument(
@@ -151,7 +142,7 @@ def main() -> None:
                 rows.append(row | compare(ours, theirs))
                 print(rows[-1], flush=True)
     if options.out is not None:
-        store.write_json(options.out, dict(rows=rows, environment=environment.describe()))
+        store.write_json(options.out, dict(rows=rows, environment=environment.provenance()))
 
 
 if __name__ == "__main__":

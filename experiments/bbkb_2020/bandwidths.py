@@ -6,8 +6,6 @@ for six lengthscales.
 Everything else is as in `regret`. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from experiments.runs import bandit_runs
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = regret.parser(__doc__)
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=LENGTHSCALES)
@@ -34,7 +32,7 @@ def main() -> None:
     }
     lengthscales: dict[str, Any] = {}
     table: list[tidy.Run] = []
-    with outputs.opened(options, "bbkb_2020.bandwidths", configs, options.seeds) as opened:
+    with outputs.results_folder(options, "bbkb_2020.bandwidths", configs, options.seeds) as results:
         for name, config in configs.items():
             folder, seeds = options.out / "runs" / name, bandit_runs.seeds_of(options)
             runs = bandit_runs.run_all(methods.make, problem, config, folder, seeds)
@@ -45,12 +43,11 @@ def main() -> None:
             bandit_runs.print_table(algorithms)
         summary = dict(
             config=regret.configure(options, 0.0),
-            **bandit_runs.describe(options, source),
+            **bandit_runs.shared_fields(options, source),
             lengthscales=lengthscales,
         )
-        opened.finish(summary, table, regret.title(options))
+        results.write(summary, table, regret.title(options))
         draw(options.out)
-    print(f"\nsummary.json, the tables and regret_ratio.png are in {options.out}")
 
 
 def draw(out: Path) -> None:

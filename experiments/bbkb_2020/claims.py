@@ -1,8 +1,6 @@
 """Claims of BBKB (Calandriello, Carratino, Lazaric, Valko, Rosasco, ICML 2020), and the rules that
 decide them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -11,20 +9,20 @@ from experiments.claims import (
     Claim,
     Experiment,
     Figure,
-    Found,
+    Finding,
     Missing,
     Paper,
     Source,
     Table,
+    curve,
     entry,
-    half,
-    line,
-    lines,
-    listed,
+    half_width,
+    list_numbers,
+    list_texts,
     mean,
+    mean_curve,
+    mean_text,
     number,
-    shown,
-    written,
 )
 from experiments.figures.styles import label
 from experiments.results import tidy
@@ -42,10 +40,10 @@ WITHIN = 1.5  # times the least regret of all algorithms at all lengthscales
 
 def _rules(source: Source) -> list[str]:
     """The rules of BBKB that were run. Raises Missing if none was."""
-    found = [name for name in RULES if name in entry(source, "algorithms")]
-    if not found:
+    rules = [name for name in RULES if name in entry(source, "algorithms")]
+    if not rules:
         raise Missing("this run has no BBKB")
-    return found
+    return rules
 
 
 def _baselines(source: Source) -> list[str]:
@@ -56,20 +54,20 @@ def _stops(source: Source) -> dict[str, int]:
     """{algorithm: its last evaluation} if slow methods stop early, as in the paper; empty if all
     reach T, or if the summary has no horizons."""
     ends = {name: row.get("horizon") for name, row in entry(source, "algorithms").items()}
-    found = {name: int(end) for name, end in ends.items() if end is not None}
-    return found if len(set(found.values())) > 1 else {}
+    stops = {name: int(end) for name, end in ends.items() if end is not None}
+    return stops if len(set(stops.values())) > 1 else {}
 
 
 def _at(source: Source, metric: str, name: str, t: int) -> float:
     """The mean over seeds at t."""
-    return float(np.interp(t, *line(source, metric, name)))
+    return float(np.interp(t, *mean_curve(source, metric, name)))
 
 
 def _seconds(source: Source, names: list[str]) -> dict[str, float]:
     return {name: number(source, "algorithms", name, "run_seconds") for name in names}
 
 
-def least_regret(source: Source) -> Found:
+def least_regret(source: Source) -> Finding:
     """The final regrets, smallest first; against each baseline at its last evaluation if slow
     methods stop early."""
     stops = _stops(source)
@@ -77,12 +75,14 @@ def least_regret(source: Source) -> Found:
         return _least_where_each_stops(source, stops)
     names = [*_rules(source), *_baselines(source)]
     ordered = sorted(names, key=lambda name: mean(source, "algorithms", name, "regret_ratio"))
-    text = written({name: shown(source, "algorithms", name, "regret_ratio") for name in ordered})
+    text = list_texts(
+        {name: mean_text(source, "algorithms", name, "regret_ratio") for name in ordered}
+    )
     holds = ordered[0] in RULES
-    return Found(f"R_T / R_T^unif: {text}.", holds, "" if holds else evidence.late_regret(source))
+    return Finding(f"R_T / R_T^unif: {text}.", holds, "" if holds else evidence.late_regret(source))
 
 
-def _least_where_each_stops(source: Source, stops: dict[str, int]) -> Found:
+def _least_where_each_stops(source: Source, stops: dict[str, int]) -> Finding:
     parts, holds = [], True
     for name in _baselines(source):
         theirs = _at(source, "regret_ratio", name, stops[name])
@@ -90,7 +90,7 @@ def _least_where_each_stops(source: Source, stops: dict[str, int]) -> Found:
         holds &= best < theirs
         parts.append(f"{label(name)} at t = {stops[name]:,}: {theirs:.4f}, BBKB {best:.4f}")
     note = "" if holds else f"{evidence.published_regrets(source, stops)} {_wider(source)}".strip()
-    return Found(f"R_t / R_t^unif: {'; '.join(parts)}.", holds, note)
+    return Finding(f"R_t / R_t^unif: {'; '.join(parts)}.", holds, note)
 
 
 def _wider(source: Source) -> str:
@@ -98,20 +98,20 @@ def _wider(source: Source) -> str:
     with more noise."""
     widths = {"as in regret": "width of eq. 7", "the same, with C = 3": "Theorem 2's with C = 3"}
     noise = {"noise 0.1": "noise of 0.1, whose variance is 0.01"}
-    found = (
+    texts = (
         evidence.settings_tried(source, "settings", "gp_ucb", 1_000, widths),
         evidence.settings_tried(source, "settings_batches", "gp_bucb", 2_000, noise),
     )
-    return " ".join(text for text in found if text)
+    return " ".join(text for text in texts if text)
 
 
-def hardly_converges(source: Source) -> Found:
+def hardly_converges(source: Source) -> Finding:
     """The regret of Thompson sampling at half of its run and at its end."""
     algorithms = entry(source, "algorithms")
     name = next((name for name in ("ts", "sketched_ts") if name in algorithms), None)
     if name is None:
         raise Missing("this run has no Thompson sampling (neither ts nor sketched_ts)")
-    t, ratio = line(source, "regret_ratio", name)
+    t, ratio = mean_curve(source, "regret_ratio", name)
     halfway = float(np.interp(t[-1] / 2, t, ratio))
     best = min(_at(source, "regret_ratio", rule, t[-1]) for rule in _rules(source))
     text = (
@@ -119,15 +119,15 @@ def hardly_converges(source: Source) -> Found:
         f" {t[-1]:,}, where BBKB has {best:.4f}."
     )
     if ratio[-1] > 0.9 * halfway and ratio[-1] > ABOVE * best:
-        return Found(text, True)
+        return Finding(text, True)
     whole = "its width not divided by 10"
     tried = evidence.settings_tried(
         source, "settings_batches", "sketched_ts", 2_000, {whole: whole}
     )
-    return Found(text, False, f"{evidence.of_stopped(source, _stops(source))} {tried}".strip())
+    return Finding(text, False, f"{evidence.of_stopped(source, _stops(source))} {tried}".strip())
 
 
-def fraction_of_time(source: Source, baseline: str) -> Found:
+def fraction_of_time(source: Source, baseline: str) -> Finding:
     """The seconds of BBKB against those of a baseline, until the baseline's last evaluation."""
     entry(source, "algorithms", baseline)  # Missing if it was not run
     stops, names = _stops(source), [*_rules(source), baseline]
@@ -137,9 +137,9 @@ def fraction_of_time(source: Source, baseline: str) -> Found:
         else _seconds(source, names)
     )
     ratio = min(seconds[rule] for rule in names[:-1]) / seconds[baseline]
-    return Found(
+    return Finding(
         f"Seconds {f'until t = {stops[baseline]:,}' if stops else 'a run'}:"
-        f" {listed(names, list(seconds.values()), 2)}; the faster rule takes {ratio:.2f} of"
+        f" {list_numbers(names, seconds.values(), 2)}; the faster rule takes {ratio:.2f} of"
         " the baseline's.",
         ratio <= FRACTION,
         "" if ratio <= FRACTION else evidence.published_seconds(source, baseline),
@@ -149,10 +149,7 @@ def fraction_of_time(source: Source, baseline: str) -> Found:
 def _growth(source: Source, rule: str) -> float:
     """The power p of the best a + c t^p to batch sizes where batches start, t without the initial
     evaluations. The last batch of a run is left out, because the horizon cuts it."""
-    found = lines(source, "batch_size")
-    if rule not in found:
-        raise Missing(f"the curves hold no {rule}")
-    t, sizes = found[rule]
+    t, sizes = curve(source, "batch_size", rule)
     starts, size = [], []
     for row in sizes:
         first = np.flatnonzero(np.diff(row, prepend=0))[:-1]
@@ -161,36 +158,36 @@ def _growth(source: Source, rule: str) -> float:
     return growth(np.concatenate(starts), np.concatenate(size))
 
 
-def batches_grow(source: Source) -> Found:
+def batches_grow(source: Source) -> Finding:
     """The powers of t with which batch sizes grow."""
     powers = [_growth(source, rule) for rule in RULES]
     holds = all(LINEAR[0] <= power <= LINEAR[1] for power in powers)
     note = evidence.published_growth(source)
-    return Found(f"Powers of t: {listed(RULES, powers, 2)}.", holds, note)
+    return Finding(f"Powers of t: {list_numbers(RULES, powers, 2)}.", holds, note)
 
 
-def fewer_batches(source: Source) -> Found:
+def fewer_batches(source: Source) -> Finding:
     """The numbers of batches of both rules."""
     counts = [mean(source, "algorithms", rule, "batches") for rule in RULES]
-    text = f"Batches in T evaluations: {listed(RULES, counts, 1)}."
-    return Found(text, counts[1] <= FEWER * counts[0])
+    text = f"Batches in T evaluations: {list_numbers(RULES, counts, 1)}."
+    return Finding(text, counts[1] <= FEWER * counts[0])
 
 
-def local_is_slower(source: Source) -> Found:
+def local_is_slower(source: Source) -> Finding:
     """The seconds of both rules."""
     seconds = list(_seconds(source, [*RULES]).values())
-    return Found(f"Seconds a run: {listed(RULES, seconds, 2)}.", seconds[1] > seconds[0])
+    return Finding(f"Seconds a run: {list_numbers(RULES, seconds, 2)}.", seconds[1] > seconds[0])
 
 
-def faster_than_evolution(source: Source) -> Found:
+def faster_than_evolution(source: Source) -> Finding:
     """The seconds of all methods, without the time of evaluations."""
     seconds = _seconds(source, [*RULES, *_baselines(source)])
     holds = max(seconds[rule] for rule in RULES) < seconds["evolution"]
     note = "" if holds else evidence.published_search_seconds(source, (*RULES, "evolution"))
-    return Found(f"Seconds a run: {listed([*seconds], [*seconds.values()], 2)}.", holds, note)
+    return Finding(f"Seconds a run: {list_numbers(seconds, seconds.values(), 2)}.", holds, note)
 
 
-def with_training(source: Source) -> Found:
+def with_training(source: Source) -> Finding:
     """The seconds with training, if the architectures of a batch are trained in parallel, each for
     the mean training time."""
     table = tidy.load(source.folder).summary
@@ -202,38 +199,40 @@ def with_training(source: Source) -> Found:
         for name, seconds in _seconds(source, [*RULES, "evolution"]).items()
     }
     ordered = total["bbkb_global_local"] < total["bbkb_global"] < total["evolution"]
-    return Found(f"Seconds with training: {listed([*total], [*total.values()], 0)}.", ordered)
+    return Finding(f"Seconds with training: {list_numbers(total, total.values(), 0)}.", ordered)
 
 
 def _of_search(source: Source, field: str, digits: int) -> tuple[list[tuple[str, ...]], str]:
     """The keys of a field of both rules and of evolution, in that order, and their values as
     text."""
     keys: list[tuple[str, ...]] = [("algorithms", name, field) for name in (*RULES, "evolution")]
-    return keys, written({key[1]: shown(source, *key, digits=digits) for key in keys})
+    return keys, list_texts({key[1]: mean_text(source, *key, digits=digits) for key in keys})
 
 
-def less_regret_than_evolution(source: Source) -> Found:
+def less_regret_than_evolution(source: Source) -> Finding:
     """The regrets of both rules and of evolution."""
     (*ours, theirs), text = _of_search(source, "regret_ratio", 3)
     best = min(ours, key=lambda key: mean(source, *key))
-    upper = mean(source, *best) + half(source, *best)
-    return Found(f"R_T / R_T^unif: {text}.", upper < mean(source, *theirs) - half(source, *theirs))
+    upper = mean(source, *best) + half_width(source, *best)
+    return Finding(
+        f"R_T / R_T^unif: {text}.", upper < mean(source, *theirs) - half_width(source, *theirs)
+    )
 
 
-def matches_evolution(source: Source) -> Found:
+def matches_evolution(source: Source) -> Finding:
     """The simple regrets of both rules and of evolution, up to their intervals."""
     (*ours, theirs), text = _of_search(source, "simple_regret", 5)
-    least = min(mean(source, *key) - half(source, *key) for key in ours)
-    holds = least <= mean(source, *theirs) + half(source, *theirs)
-    return Found(f"Simple regret at T: {text}.", holds)
+    least = min(mean(source, *key) - half_width(source, *key) for key in ours)
+    holds = least <= mean(source, *theirs) + half_width(source, *theirs)
+    return Finding(f"Simple regret at T: {text}.", holds)
 
 
-def beats_evolution(source: Source) -> Found:
+def beats_evolution(source: Source) -> Finding:
     """The simple regrets of both rules and of evolution."""
     (*ours, theirs), text = _of_search(source, "simple_regret", 5)
     holds = min(mean(source, *key) for key in ours) < mean(source, *theirs)
     note = "" if holds else evidence.simple_regrets_with_code_width(source)
-    return Found(f"Simple regret at T: {text}.", holds, note)
+    return Finding(f"Simple regret at T: {text}.", holds, note)
 
 
 def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
@@ -250,7 +249,7 @@ def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
     }
 
 
-def widest_range(source: Source) -> Found:
+def widest_range(source: Source) -> Finding:
     """The number of lengthscales at which each algorithm has nearly the least regret."""
     table = _by_lengthscale(source)
     least = min(min(row.values()) for row in table.values())
@@ -260,14 +259,14 @@ def widest_range(source: Source) -> Found:
     ours = max(good[rule] for rule in RULES if rule in good)
     holds = all(ours > count for name, count in good.items() if name not in RULES)
     poor = [key for key, ratio in table[RULES[0]].items() if ratio > WITHIN * least]
-    return Found(
-        f"Lengthscales within {WITHIN} times {least:.3f}: {listed([*good], [*good.values()], 0)}.",
+    return Finding(
+        f"Lengthscales within {WITHIN} times {least:.3f}: {list_numbers(good, good.values(), 0)}.",
         holds,
         "" if holds else evidence.at_lengthscales(table, poor, source),
     )
 
 
-def best_lengthscales(source: Source, published: dict[str, float]) -> Found:
+def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
     """The best lengthscales of the algorithms of Table 1."""
     table = {name: row for name, row in _by_lengthscale(source).items() if name in published}
     if not table:
@@ -279,8 +278,8 @@ def best_lengthscales(source: Source, published: dict[str, float]) -> Found:
         for name, key in best.items()
         if float(key) != published[name]
     ]
-    return Found(
-        f"Least regret at: {listed([*best], [float(key) for key in best.values()], 1)}.",
+    return Finding(
+        f"Least regret at: {list_numbers([*best], [float(key) for key in best.values()], 1)}.",
         not parts,
         f"Regrets at the best and at Table 1's: {'; '.join(parts)}." if parts else "",
     )
@@ -372,8 +371,8 @@ def _regression(name: str, title: str, note: str) -> Experiment:
                 "Its regret ratio falls by less than a tenth over the second half of its run, and"
                 f" ends above {ABOVE} times BBKB's.",
                 hardly_converges,
-                cause="Its width is divided by 10, as the paper states for its figures. It explores"
-                " little and soon plays good arms.",
+                reason="Its width is divided by 10, as the paper states for its figures. It"
+                " explores little and soon plays good arms.",
             ),
             *times,
             # the paper shows batch sizes for the architecture search only
@@ -405,15 +404,15 @@ def _bandwidths(
                 f"Its regret ratio is within {WITHIN} times the least of all at more lengthscales"
                 " than any other's.",
                 widest_range,
-                cause="With a short lengthscale, BBKB's width (Theorem 2) is the widest, so that it"
-                " explores the longest.",
+                reason="With a short lengthscale, BBKB's width (Theorem 2) is the widest, so that"
+                " it explores the longest.",
             ),
             Claim(
                 "Table 1",
-                f"Best lengthscales: {listed([*best], [*best.values()], 1)}.",
+                f"Best lengthscales: {list_numbers(best, best.values(), 1)}.",
                 "Each of these algorithms has its least regret there.",
                 partial(best_lengthscales, published=best),
-                cause="Several lengthscales are nearly as good as the best.",
+                reason="Several lengthscales are nearly as good as the best.",
             ),
         )
         if best
@@ -545,7 +544,7 @@ PAPER = Paper(
                     " evolution.",
                     "The mean of one of its rules is below evolution's.",
                     beats_evolution,
-                    cause="Rewards drawn from three fixed values a cell, as in the paper, do not"
+                    reason="Rewards drawn from three fixed values a cell, as in the paper, do not"
                     " explain it (tried until t = 2,000: README).",
                 ),
                 *(

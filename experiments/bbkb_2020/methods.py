@@ -1,8 +1,6 @@
 """The methods that the BBKB paper compares, made from a configuration, with their lengthscales and
 confidence widths."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from typing import Any

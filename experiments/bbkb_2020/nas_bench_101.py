@@ -12,8 +12,6 @@ Appendix D.2. Initial evaluations are the same for all algorithms under a seed; 
 simple regret, not in the regret ratio. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,7 @@ from experiments import cli
 from experiments.bbkb_2020.methods import ALGORITHMS, add_width
 from experiments.data import architectures
 from experiments.figures import plots
-from experiments.results import environment, outputs, summaries, tidy
+from experiments.results import outputs, summaries, tidy
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config
 from experiments.runs.model_free import ModelFreeEpsGreedy
@@ -139,13 +137,13 @@ def run(
 def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """The entry of one algorithm in summary.json."""
     final = [float(run["simple_regret"][-1]) for run in runs]
-    return bandit_runs.summarise(runs) | dict(simple_regret=summaries.describe(final, ci=True))
+    return bandit_runs.summarise(runs) | dict(simple_regret=summaries.statistics(final, ci=True))
 
 
 def draw(folder: Path) -> None:
     """The figures of bandit runs, simple_regret.png, and time_with_training.png where training
     times were recorded."""
-    poster = against_published.kept(folder)
+    poster = against_published.read_curves(folder)
     bandit_runs.draw(folder, poster)
     curves, summary, _ = tidy.load(folder)
     title, regrets = curves.attrs["title"], tidy.lines(curves, "simple_regret")
@@ -181,7 +179,7 @@ def parse() -> argparse.Namespace:
     return options
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse()
     cli.set_up_jax()
@@ -192,28 +190,30 @@ def main() -> None:
         options.algorithms = [name for name in options.algorithms if name != "evolution"]
     problem = architectures.problem(space)
     configs = {name: configure(name, options, space.source) for name in options.algorithms}
-    with outputs.opened(options, "bbkb_2020.nas_bench_101", configs, options.seeds) as opened:
+    with outputs.results_folder(
+        options, "bbkb_2020.nas_bench_101", configs, options.seeds
+    ) as results:
         runs = {n: run(n, config, space, problem, options) for n, config in configs.items()}
         algorithms = {name: summarise(rows) for name, rows in runs.items()}
         summary = dict(
             config=configs,
             seeds=options.seeds,
             data=space.source,
-            **environment.describe(),
             algorithms=algorithms,
         )
         title = f"{space.name}, {options.initial} initial evaluations,"
         title += f" {bandit_runs.seeds_text(options)}, mean and 95% interval"
-        opened.finish(summary, bandit_runs.tidy_runs(space.name, configs, runs), title)
+        results.write(summary, bandit_runs.tidy_runs(space.name, configs, runs), title)
         if space.name == "NAS-Bench-101":
             panels = POSTER[options.initial]
             # the poster's simple regrets are in accuracy, ours in the range of the rewards
             scales = dict(simple_regret=1 / space.span)
-            against_published.keep(options.out, panels, options.initial, options.data_dir, scales)
+            against_published.write_curves(
+                options.out, panels, options.initial, options.data_dir, scales
+            )
             against_published.compare(options.out, options.initial)
         draw(options.out)
     bandit_runs.print_table(algorithms)
-    print(f"\nDATA: {space.source}\nsummary.json, the tables and the figures are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ theorems. --width code takes the widths of the authors' code. The settings that 
 open are listed under "chosen" in summary.json. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any
@@ -91,30 +89,29 @@ def title(options: argparse.Namespace) -> str:
 
 def draw(folder: Path) -> None:
     """The figures of bandit runs, with the published curves that the folder keeps."""
-    bandit_runs.draw(folder, against_published.kept(folder))
+    bandit_runs.draw(folder, against_published.read_curves(folder))
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parser(__doc__).parse_args()
     cli.set_up_jax()
     problem, source = load(options)
     configs = configure(options)
-    with outputs.opened(options, "bbkb_2020.regret", configs, options.seeds) as opened:
+    with outputs.results_folder(options, "bbkb_2020.regret", configs, options.seeds) as results:
         seeds = bandit_runs.seeds_of(options)
         runs = bandit_runs.run_all(make, problem, configs, options.out, seeds)
         algorithms = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
-        shared = bandit_runs.describe(options, source)
+        shared = bandit_runs.shared_fields(options, source)
         summary = dict(config=configs, **shared, algorithms=algorithms)
-        opened.finish(
+        results.write(
             summary, bandit_runs.tidy_runs(options.dataset, configs, runs), title(options)
         )
         panels = POSTER.get(options.dataset, {})
-        against_published.keep(options.out, panels, 0, options.data_dir)
+        against_published.write_curves(options.out, panels, 0, options.data_dir)
         against_published.compare(options.out)
         draw(options.out)
     bandit_runs.print_table(algorithms)
-    print(f"\nsummary.json, the tables and the figures are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ does. settings.csv has R_t / R_t^unif at the evaluations AT, with the ratio to t
 if that is in the data folder.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,9 @@ import numpy as np
 
 from experiments import cli
 from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, ScaledWidth
-from experiments.data import datasets, published
+from experiments.data import datasets
 from experiments.figures.styles import label
-from experiments.results import environment, outputs, tidy
+from experiments.results import outputs, tidy
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import problems
@@ -95,7 +93,7 @@ def make(algorithm: str, c: Config) -> Any:
 def draw(folder: Path) -> None:
     """settings.csv from the tables in the folder."""
     curves = tidy.load(folder).curves
-    poster = against_published.kept(folder).get("regret_ratio", {})
+    poster = against_published.read_curves(folder).get("regret_ratio", {})
     if "ts" in poster:
         poster = poster | {"sketched_ts": poster["ts"]}
     columns = [a for a in AT if a <= max(AT[3], curves["t"].max())]
@@ -115,10 +113,10 @@ def draw(folder: Path) -> None:
         cells = [f"{np.interp(a, *poster[name]):.3f}" if a <= end else "" for a in columns]
         rows.append((label(name), "published", "", *cells))
     head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in columns))
-    against_published.write(folder / TABLE, head, sorted(rows, key=lambda row: str(row[0])))
+    against_published.write_csv(folder / TABLE, head, sorted(rows, key=lambda row: str(row[0])))
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_shared(parser, horizon=2_000, seeds=2, data_dir=None)
@@ -147,7 +145,9 @@ def main() -> None:
     }
     table: list[tidy.Run] = []
     settings: dict[str, Any] = {}
-    with outputs.opened(options, "bbkb_2020.settings_tried", configs, options.seeds) as opened:
+    with outputs.results_folder(
+        options, "bbkb_2020.settings_tried", configs, options.seeds
+    ) as results:
         for setting, config in configs.items():
             changed = BASE | SETTINGS[setting]
             arms = scaled(features, changed["scaling"])
@@ -162,14 +162,12 @@ def main() -> None:
             config=configs,
             seeds=options.seeds,
             data=dataset.source,
-            **environment.describe(),
             settings=settings,
         )
-        opened.finish(summary, table, "Cadata, settings tried")
+        results.write(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")
-        against_published.keep(options.out, panels, 0, options.data_dir)
+        against_published.write_curves(options.out, panels, 0, options.data_dir)
         draw(options.out)
-    print(f"{TABLE} is in {options.out}; the published curves are from {published.SOURCE}")
 
 
 if __name__ == "__main__":

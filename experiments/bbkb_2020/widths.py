@@ -9,8 +9,6 @@ paper, and five functions drawn from a Gaussian process on 500 points of the squ
 2, delta = 1/T. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +90,10 @@ def draw(folder: Path) -> None:
         numbers = (f"{ratio.mean():.4f}", f"{ratio.max():.4f}")
         sizes = (f"{part['batches'].mean():.1f}", f"{part['dictionary_size'].mean():.1f}")
         rows.append((problem, label(width), part["horizon"].iloc[0], len(part), *numbers, *sizes))
-    against_published.write(folder / TABLE, HEAD, rows)
+    against_published.write_csv(folder / TABLE, HEAD, rows)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--problems", list(SIZES))
@@ -110,7 +108,7 @@ def main() -> None:
     }
     summaries: dict[str, Any] = {}
     table: list[tidy.Run] = []
-    with outputs.opened(options, "bbkb_2020.widths", configs, options.seeds) as opened:
+    with outputs.results_folder(options, "bbkb_2020.widths", configs, options.seeds) as results:
         for name, (problem, *_) in loaded.items():
             seeds = dict.fromkeys(WIDTHS, min(options.seeds, SIZES[name][1]))
             folder = options.out / "runs" / name
@@ -120,12 +118,9 @@ def main() -> None:
             table += bandit_runs.tidy_runs(name, configs[name], runs)
             print(f"\n{name}")
             bandit_runs.print_table(algorithms)
-        summary = dict(
-            config=configs, seeds=options.seeds, **environment.describe(), problems=summaries
-        )
-        opened.finish(summary, table, "BBKB (global) with four widths, mean and 95% interval")
+        summary = dict(config=configs, seeds=options.seeds, problems=summaries)
+        results.write(summary, table, "BBKB (global) with four widths, mean and 95% interval")
         draw(options.out)
-    print(f"\nsummary.json, the tables ({TABLE}) and regret_ratio.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""How long the algorithms take on this machine."""
+"""Benchmarks: run times and memory of the algorithms on this machine."""

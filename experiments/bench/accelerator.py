@@ -2,13 +2,11 @@
 millions of arms in float32 and float64.
 
 scripts/bench --accelerator                      on the default device of JAX
-JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU beside it, for comparison
+JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU, for comparison
 
 Peak memory is that of the process: `--parts arms` alone measures one part. A long stream is the
 benchmark `experiments.runs.stream_memory`.
 """
-
-from __future__ import annotations
 
 import argparse
 import warnings
@@ -106,7 +104,7 @@ def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
         weights = random.standard_normal(ARM_INPUTS) / np.sqrt(ARM_INPUTS)
         mean = np.tanh(features @ weights)
         for dtype in (jnp.float32, jnp.float64):
-            made = problems.finite_arms(features.astype(dtype), mean, 0.1)
+            arm_problem = problems.finite_arms(features.astype(dtype), mean, 0.1)
             large = BBKB(
                 kernel=kernels.Gaussian(10.0),
                 regularization=0.01,
@@ -116,7 +114,9 @@ def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
                 max_batch=sizes.arms_horizon,
             )
             key = jax.random.key(0)
-            first, again = (loops.run(large, made, key, sizes.arms_horizon) for _ in range(2))
+            first, again = (
+                loops.run(large, arm_problem, key, sizes.arms_horizon) for _ in range(2)
+            )
             rounds = int(again.trace.round[-1]) + 1
             yield (
                 f"A = {count:,}, {jnp.dtype(dtype).name}",
@@ -125,7 +125,7 @@ def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
                     compile_seconds=first.compile_seconds,
                     milliseconds_a_round=1e3 * again.run_seconds / rounds,
                     dictionary_size=int(again.trace.dictionary_size[-1]),
-                    regret_ratio=regret_ratio(again.trace, made),
+                    regret_ratio=regret_ratio(again.trace, arm_problem),
                     peak_gigabytes=peak_gigabytes(),
                 ),
             )
@@ -159,12 +159,12 @@ def run(options: argparse.Namespace, problem: Any, bandit: Any) -> dict[str, dic
     """Runs the parts of options.parts; seeds and sweep use the problem and the bandit. Returns
     {part: {name: row}}."""
     sizes = CPU if jax.default_backend() == "cpu" else WHOLE
-    found: dict[str, dict[str, Row]] = {}
+    rows: dict[str, dict[str, Row]] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # float32 at small regularizations is what is measured
+        warnings.simplefilter("ignore")  # warnings about float32 at small regularizations
         for part in options.parts:
-            found[part] = {}
+            rows[part] = {}
             for name, row in PARTS[part](sizes, problem, bandit):
-                found[part][name] = row
+                rows[part][name] = row
                 show(f"{jax.default_backend()} {name}", row)
-    return found
+    return rows

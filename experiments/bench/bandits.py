@@ -6,8 +6,6 @@ scripts/bench --only abalone compile           some of them
 scripts/bench --accelerator                    the benchmarks of `experiments.bench.accelerator`
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 from pathlib import Path
@@ -125,7 +123,7 @@ def compile_times(options: argparse.Namespace) -> dict[str, float]:
     return rows
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", [*TASKS, "compile"], help="benchmarks to run")
@@ -135,7 +133,7 @@ def main() -> None:
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
     cli.set_up_jax(cached=False)
-    rows: dict[str, Any] = {"environment": environment.describe()}
+    rows: dict[str, Any] = {"environment": environment.provenance()}
     if options.accelerator:
         problem = load_problem("abalone", TASKS["abalone"].noise_std, options.data_dir)
         bandit = make_bandit(TASKS["abalone"], capacity=accelerator.CAPACITY)

@@ -5,8 +5,6 @@ scripts/bench-box                           every benchmark
 scripts/bench-box --only go_ucb gp_ei       some of them
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from typing import Any
@@ -112,7 +110,7 @@ def _turbo(optimizer: Turbo, name: str) -> dict[str, Any]:
 BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", list(BENCHMARKS))
@@ -123,7 +121,7 @@ def main() -> None:
     cli.set_up_jax(cached=False)
     rows = {name: BENCHMARKS[name](options.repeats) for name in options.only}
     if options.out is not None:
-        store.write_json(options.out, dict(benchmarks=rows, **environment.describe()))
+        store.write_json(options.out, dict(benchmarks=rows, **environment.provenance()))
         print(f"written to {options.out}")
 
 

@@ -9,8 +9,6 @@ the (temporary) file; rewards are those of a smooth function with noise. FixedBK
 after 500 evaluations; BBKB, in memory only, starts without any. Times include compilation.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time
@@ -135,7 +133,7 @@ def in_file(path: Path, screen: bool) -> dict[str, Any]:
     return dict(arms=domain.count, screen=screen, init=init, reading=reading, batch=batch)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--arms", type=cli.count, help="default 10,000,000, in a file 100,000,000")
@@ -151,15 +149,15 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "arms.npy"
             write_made_up(path, options.arms or 100_000_000)
-            found = in_file(path, options.screen)
+            rows = in_file(path, options.screen)
     else:
-        found = in_memory(options.arms or 10_000_000, options.rounds)
-    print(f"{found['arms']:,} made-up candidates, d = {INPUTS}")
+        rows = in_memory(options.arms or 10_000_000, options.rounds)
+    print(f"{rows['arms']:,} made-up candidates, d = {INPUTS}")
     for step in ("init", "reading", "batch", "rounds"):
-        if step in found:
-            show(step, found[step])
+        if step in rows:
+            show(step, rows[step])
     if options.out is not None:
-        store.write_json(options.out, {"environment": environment.describe()} | found)
+        store.write_json(options.out, {"environment": environment.provenance()} | rows)
 
 
 if __name__ == "__main__":

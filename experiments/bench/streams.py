@@ -3,15 +3,9 @@ apart.
 
 scripts/bench-online                           every benchmark
 scripts/bench-online --only susy casp_fogd     some of them
-scripts/bench-online --reference DIR           also runs the first PKAWV author's NumPy code (a
-                                               checkout of Remjez/kernel-online-learning) on the
-                                               first examples of the same streams
 """
 
-from __future__ import annotations
-
 import argparse
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +15,6 @@ import numpy as np
 from experiments import cli
 from experiments.bench.timing import seconds, show
 from experiments.data import streams
-from experiments.pkawv_2019 import authors_code
 from experiments.results import environment, files, store
 from jsketch import kernels, loops, online
 from jsketch.loops.streams import BLOCK
@@ -102,61 +95,19 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, An
         average_loss=float(forecasts.average_loss[-1]),
     )
     show(name, row, f"[{task.target}]")
-    if options.reference is not None and authors_code.can_run(task.method):
-        row["reference"] = run_reference(
-            task, xs, ys, row, np.asarray(forecasts.prediction), options
-        )
     return row
 
 
-def run_reference(
-    task: Task,
-    xs: np.ndarray,
-    ys: np.ndarray,
-    row: dict[str, Any],
-    ours: np.ndarray,
-    options: argparse.Namespace,
-) -> dict[str, float]:
-    """Times the author's code on as many first examples as it learns in --reference-seconds."""
-    run = authors_code.run(
-        options.reference,
-        task.method,
-        task.degree,
-        task.lengthscale,
-        xs,
-        ys,
-        options.reference_seconds,
-    )
-    seen = len(run.prediction)
-    factor = 1e6 * run.seconds / seen / row["microseconds_an_example"]
-    measured = dict(
-        seconds=run.seconds,
-        examples=seen,
-        microseconds_an_example=1e6 * run.seconds / seen,
-        factor=factor,
-    )
-    if task.method == "taylor":  # the only method without randomness
-        measured["difference"] = float(np.abs(run.prediction - ours[:seen]).max())
-    show("  the author's code", measured)
-    return measured
-
-
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", list(TASKS), help="benchmarks to run")
-    parser.add_argument(
-        "--reference", type=Path, help="checkout of the author's code, run on the same streams"
-    )
-    parser.add_argument(
-        "--reference-seconds", type=float, default=20.0, help="its time limit for each stream"
-    )
     cli.add_shared(parser, repeats=3, data_dir=None)
     cli.add_out_file(parser)
     options = parser.parse_args()
     files.check_new(options.out, options.overwrite)
     cli.set_up_jax(cached=False)
-    rows: dict[str, Any] = {"environment": environment.describe()}
+    rows: dict[str, Any] = {"environment": environment.provenance()}
     for name in options.only:
         rows[name] = run_task(name, TASKS[name], options)
     if options.out is not None:

@@ -1,7 +1,5 @@
 """Timing of compiled programs, and the lines that benchmarks print."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Mapping

@@ -1,8 +1,6 @@
 """Claims of BKB (Calandriello, Carratino, Lazaric, Valko, Rosasco, COLT 2019), and the rules that
 decide them."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -11,17 +9,17 @@ from experiments.claims import (
     Claim,
     Experiment,
     Figure,
-    Found,
-    Missing,
+    Finding,
     Paper,
     Source,
+    curve,
     entry,
-    lines,
-    listed,
+    list_numbers,
+    list_texts,
     mean,
+    mean_text,
     number,
     read_sibling,
-    shown,
 )
 from experiments.results.summaries import ci95
 
@@ -41,22 +39,22 @@ def _text(values: dict[str, float]) -> str:
     return ", ".join(f"{value:.3f} (t = {t})" for t, value in values.items())
 
 
-def keeps_prior(source: Source, method: str) -> Found:
+def keeps_prior(source: Source, method: str) -> Finding:
     """The error bars on the unobserved half against the exact ones."""
     ratio = _by_t(source, method, "smallest_ratio_to_exact_unseen")
-    return Found(
+    return Finding(
         f"Smallest ratio to the exact GP's sd, mean over draws: {_text(ratio)}.",
         min(ratio.values()) >= 0.95,
     )
 
 
-def follows_exact(source: Source) -> Found:
+def follows_exact(source: Source) -> Finding:
     """BKB's error bars on the observed half against the exact ones."""
     low = _by_t(source, "bkb", "smallest_ratio_to_exact_seen")
     high = _by_t(source, "bkb", "largest_ratio_to_exact_seen")
     holds = min(low.values()) >= 0.9 and max(high.values()) <= 1.1
     note = "" if holds else _draws_above(source, max(high, key=high.__getitem__))
-    return Found(
+    return Finding(
         f"Ratio to the exact GP's sd: at least {_text(low)}; at most {_text(high)}.", holds, note
     )
 
@@ -71,78 +69,75 @@ def _draws_above(source: Source, t: str) -> str:
     )
 
 
-def starves(source: Source, method: str) -> Found:
+def starves(source: Source, method: str) -> Finding:
     """The share of the unobserved half on which f leaves the error bars."""
     share, exact = (
         _by_t(source, name, "share_of_f_outside_3_std_unseen") for name in (method, "exact")
     )
-    return Found(
+    return Finding(
         f"Share of the unobserved half where f is outside: {_text(share)}; with the exact GP"
         f" {_text(exact)}.",
         all(share[t] >= STARVED * exact[t] for t in share),
     )
 
 
-def linear_regret(source: Source, method: str) -> Found:
+def linear_regret(source: Source, method: str) -> Finding:
     """The exponent of the regret of a method at the end of its runs, and BKB's."""
     exponents = {
         name: mean(source, "algorithms", name, "regret_exponent") for name in (method, "bkb")
     }
-    text = f"Exponents: {listed(list(exponents), list(exponents.values()), 2)}."
+    text = f"Exponents: {list_numbers(exponents, exponents.values(), 2)}."
     if exponents["bkb"] >= LINEAR_EXPONENT or exponents[method] >= LINEAR_EXPONENT:
-        return Found(text, exponents["bkb"] < LINEAR_EXPONENT)
+        return Finding(text, exponents["bkb"] < LINEAR_EXPONENT)
     rise, wide = _rise(source, method)
     note = (
         f"Between T/4 and T/2 the exponent was {exponents[method] - rise:.2f}; the 95% interval"
         f" of the change is ± {wide:.2f}."
     )
     if rise > wide:
-        return Found(text, None, f"{note} Only longer runs would show its limit.")
-    return Found(text, False, note)
+        return Finding(text, None, f"{note} Only longer runs would show its limit.")
+    return Finding(text, False, note)
 
 
 def _rise(source: Source, method: str) -> tuple[float, float]:
     """The exponent of the regret between T/2 and T less that between T/4 and T/2: mean, and half
     width of its 95% interval."""
-    found = lines(source, "regret_ratio")
-    if method not in found:
-        raise Missing(f"the curves hold no {method}")
-    t, ratio = found[method]
+    t, ratio = curve(source, "regret_ratio", method)
     places = t[-1] / np.array([4, 2, 1])
     logs = np.log2([np.interp(places, t, t * row) for row in ratio])
     change = logs[:, 2] - 2 * logs[:, 1] + logs[:, 0]
     return float(change.mean()), ci95(change)
 
 
-def below_soful(source: Source) -> Found:
+def below_soful(source: Source) -> Finding:
     """The regret of BKB against SOFUL's."""
     keys = [("algorithms", name, "regret_ratio") for name in ("bkb", "soful")]
     note = ""
     if "bkb_logdet" in entry(source, "algorithms"):
-        ratio = shown(source, "algorithms", "bkb_logdet", "regret_ratio")
+        ratio = mean_text(source, "algorithms", "bkb_logdet", "regret_ratio")
         note = f"With SOFUL's width, which is that of the log-determinant, BKB has {ratio}."
-    return Found(
-        f"R_T / R_T^unif: BKB: {shown(source, *keys[0])}; SOFUL: {shown(source, *keys[1])}.",
+    return Finding(
+        f"R_T / R_T^unif: {list_texts({key[1]: mean_text(source, *key) for key in keys})}.",
         mean(source, *keys[0]) < mean(source, *keys[1]),
         note,
     )
 
 
-def finds_size(source: Source) -> Found:
+def finds_size(source: Source) -> Finding:
     """The dictionary sizes of BKB on three spectra."""
     sizes = {
         name: mean(read_sibling(source, f"linear_{name}"), "algorithms", "bkb", "dictionary_size")
         for name in ("slow", "fast", "low_rank")
     }
     holds = sizes["slow"] >= 2 * max(sizes["fast"], sizes["low_rank"])
-    return Found(f"Inducing points at T: {listed(list(sizes), list(sizes.values()), 1)}.", holds)
+    return Finding(f"Inducing points at T: {list_numbers(sizes, sizes.values(), 1)}.", holds)
 
 
-def as_unsketched(source: Source) -> Found:
+def as_unsketched(source: Source) -> Finding:
     """The regret of SOFUL against that of GP-UCB with a linear kernel."""
     ratios = [mean(source, "algorithms", name, "regret_ratio") for name in ("soful", "gp_ucb")]
-    return Found(
-        f"R_T / R_T^unif: {listed(['SOFUL', 'GP-UCB'], ratios, 4)}.",
+    return Finding(
+        f"R_T / R_T^unif: {list_numbers(['SOFUL', 'GP-UCB'], ratios, 4)}.",
         abs(ratios[0] / ratios[1] - 1) <= 0.01,
     )
 
@@ -186,7 +181,7 @@ _STARVATION = (
         "Where f was observed, BKB's error bars follow the exact GP's.",
         "They are within 10% at every point, mean over draws, at every t.",
         follows_exact,
-        cause="Theorem 1 gives no guarantee for the q_bar = 2 of the code: a dictionary may lack"
+        reason="Theorem 1 gives no guarantee for the q_bar = 2 of the code: a dictionary may lack"
         " points of a region that was observed.",
     ),
     Claim(

@@ -10,8 +10,6 @@ all settings are chosen. A constant regret ratio is linear regret. An interrupte
 the missing seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path
@@ -109,7 +107,7 @@ def exponent(run: dict[str, np.ndarray]) -> float:
 
 def summarise(rows: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     """The entry of one algorithm in summary.json."""
-    exponents = summaries.describe([exponent(row) for row in rows], ci=True)
+    exponents = summaries.statistics([exponent(row) for row in rows], ci=True)
     return bandit_runs.summarise(rows) | dict(regret_exponent=exponents)
 
 
@@ -121,7 +119,7 @@ def draw(folder: Path) -> None:
     )
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
@@ -132,7 +130,7 @@ def main() -> None:
     print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")
     problem = generate(options.spectrum)
     configs = {name: configure(name, options) for name in options.algorithms}
-    with outputs.opened(options, "bkb_2019.linear", configs, options.seeds) as opened:
+    with outputs.results_folder(options, "bkb_2019.linear", configs, options.seeds) as results:
         runs = bandit_runs.run_all(
             lambda name, config: ALGORITHMS[name](config),
             problem,
@@ -143,20 +141,19 @@ def main() -> None:
         algorithms = {name: summarise(rows) for name, rows in runs.items()}
         summary = dict(
             config=configs,
-            **bandit_runs.describe(options, "generated"),
+            **bandit_runs.shared_fields(options, "generated"),
             regret_exponent="log2(R_T / R_{T/2}); 1 is linear regret",
             algorithms=algorithms,
         )
         title = f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {SIZE},"
         title += f" {bandit_runs.seeds_text(options)}"
         table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
-        opened.finish(summary, table, title)
+        results.write(summary, table, title)
         draw(options.out)
     bandit_runs.print_table(algorithms)
     print("\nexponent of the regret between T/2 and T")
     for name, row in algorithms.items():
         print(f"{name:18s} {row['regret_exponent']['mean']:.3f}")
-    print(f"\nsummary.json, the tables and regret_ratio.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,6 @@ have exp(-100 d^2): --lengthscale 0.0707. The settings that the paper leaves ope
 "chosen" in summary.json.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +27,7 @@ from matplotlib.axes import Axes
 
 from experiments import cli
 from experiments.figures import drawing
-from experiments.results import environment, outputs, summaries, tidy
+from experiments.results import outputs, summaries, tidy
 from jsketch import Query, kernels, problems
 from jsketch.bandits import BKB
 from jsketch.bandits.core.sketched import SketchState, residuals
@@ -153,8 +151,8 @@ def sketched(
 def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) -> Posterior:
     """The posterior with 2 count random Fourier features."""
     kernel, feature_key = kernels.Gaussian(lengthscale), jax.random.fold_in(key, 1)
-    drawn = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
-    return on_features(fourier.features(drawn, data.x), data)
+    features = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
+    return on_features(fourier.features(features, data.x), data)
 
 
 def run(seed: int, evaluations: int, lengthscale: float, capacity: int = 48) -> Outcome:
@@ -170,12 +168,12 @@ def run(seed: int, evaluations: int, lengthscale: float, capacity: int = 48) -> 
 def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
     """The numbers of each method, on the observed half and on the other."""
     unseen = np.asarray(outcome.data.x[:, 0]) > EDGE
-    found = {}
+    numbers = {}
     for name in METHODS:
         mean, std = map(np.asarray, outcome.posteriors[name])
         ratio = std / np.asarray(outcome.posteriors["exact"].std)
         outside = np.abs(mean - outcome.data.f) > 3 * std + 1e-9
-        found[name] = dict(
+        numbers[name] = dict(
             smallest_std_unseen=float(std[unseen].min()),
             smallest_ratio_to_exact_unseen=float(ratio[unseen].min()),
             largest_ratio_to_exact_unseen=float(ratio[unseen].max()),
@@ -183,7 +181,7 @@ def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
             largest_ratio_to_exact_seen=float(ratio[~unseen].max()),
             share_of_f_outside_3_std_unseen=float(outside[unseen].mean()),
         )
-    return found
+    return numbers
 
 
 def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
@@ -191,12 +189,12 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
     rows = [measure(outcome) for outcome in outcomes]
     methods = {
         name: {
-            field: summaries.describe([row[name][field] for row in rows], ci=True)
+            field: summaries.statistics([row[name][field] for row in rows], ci=True)
             for field in rows[0][name]
         }
         for name in METHODS
     }
-    sizes = summaries.describe([len(outcome.inducing) for outcome in outcomes])
+    sizes = summaries.statistics([len(outcome.inducing) for outcome in outcomes])
     return dict(inducing_points=sizes, methods=methods)
 
 
@@ -281,7 +279,7 @@ def _panel(axes: Axes, part: dict[Any, pd.DataFrame], name: str) -> None:
         drawing.dictionary_marks(axes, part["inducing_points"]["x"])
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_shared(parser, seeds=20)
@@ -305,7 +303,7 @@ def main() -> None:
         chosen=CHOSEN,
     )
     identity = config | dict(draws=options.seeds)
-    with outputs.opened(options, "bkb_2019.variance_starvation", identity) as opened:
+    with outputs.results_folder(options, "bkb_2019.variance_starvation", identity) as results:
         outcomes = {
             t: [run(seed, t, options.lengthscale) for seed in range(options.seeds)]
             for t in EVALUATIONS
@@ -315,13 +313,12 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             data="generated",
-            **environment.describe(),
             evaluations=numbers,
         )
         table = tidy_runs(config, numbers, options.seeds)
-        opened.finish(summary, table, "GP draws evaluated on [0, 0.5]")
-        drawn = {t: seeds[0] for t, seeds in outcomes.items()}
-        tidy.write_table(options.out / DRAWN_TABLE, table_of(drawn))
+        results.write(summary, table, "GP draws evaluated on [0, 0.5]")
+        first_outcomes = {t: seeds[0] for t, seeds in outcomes.items()}
+        tidy.write_table(options.out / DRAWN_TABLE, table_of(first_outcomes))
         draw(options.out)
     curves = tidy.load(options.out).curves
     columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]
@@ -329,7 +326,6 @@ def main() -> None:
         ["t", "algorithm", "metric"], observed=True
     )
     print(rows["value"].mean().unstack())
-    print(f"\nsummary.json, the tables and variance_starvation.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Methods that go beyond the four papers: their experiments and what decides their claims."""
+"""Methods that are not in the four papers: their experiments and their claims."""

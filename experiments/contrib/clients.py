@@ -1,4 +1,4 @@
-"""Clients that play the same function, each in its own contexts: regret against numbers sent.
+"""Clients that maximise the same function in different contexts: regret against communication.
 
     python -m experiments.contrib.clients --out out/clients
 
@@ -12,8 +12,6 @@ t: regret, summed over the clients, over that of uniform actions; the numbers se
 directions, as sums over the embedding and as points and rewards (`sent_as_data`); exchanges;
 inducing points.
 """
-
-from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
@@ -183,20 +181,22 @@ def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
         axes.plot(x, y, color=METHOD_STYLES[name][1], marker=marker, markersize=5)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600).parse_args()
-    kept = dict(
+    run_config = dict(
         settings=SETTINGS,
         clients=CLIENTS,
         horizon=options.horizon,
         seeds=options.seeds,
         cosines=COSINES,
     )
-    config = kept | dict(problems=options.problems, methods=options.only)
+    config = run_config | dict(problems=options.problems, methods=options.only)
     seeds = {method: min(options.seeds, SEEDS.get(method, options.seeds)) for method in METHODS}
     title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
-    saving.run(options, "beyond.clients", title, config, runs, draw, seeds=seeds, kept=kept)
+    saving.run(
+        options, "beyond.clients", title, config, runs, draw, seeds=seeds, run_config=run_config
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Bandits with contexts: EK-UCB beside K-UCB, CBKB and CBBKB on the problems of its figures.
+"""Bandits with contexts: a comparison of EK-UCB, K-UCB, CBKB and CBBKB on problems of the EK-UCB
+paper.
 
     python -m experiments.contrib.contextual --out out/contextual
 
@@ -7,8 +8,6 @@ kernel of lengthscale 0.1, lambda = mu = 1, and the width 0.1 of the scripts, in
 all. CBKB and CBBKB stop at t = 300 (STOPS): CBKB takes most of the time. Recorded against t:
 cumulative regret, inducing points and CPU seconds of all seeds in one program, without compilation.
 """
-
-from __future__ import annotations
 
 import argparse
 import time
@@ -89,15 +88,15 @@ def measured(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any,
     """(record [S, T], CPU seconds until the end of each segment [PARTS]); the first segment runs
     once before, to compile it. Raises ValueError when a capacity is too small."""
     states, round_keys = jax.vmap(partial(begin, problem, bandit))(keys)
-    count, seconds, found = horizon // PARTS, [], []
+    count, seconds, segments = horizon // PARTS, [], []
     jax.block_until_ready(play_segment(problem, bandit, states, round_keys, jnp.int32(0), count))
     start = time.process_time()
     for number in range(PARTS):
         first = jnp.int32(number * count)
         states, played = play_segment(problem, bandit, states, round_keys, first, count)
-        found.append(jax.block_until_ready(played))
+        segments.append(jax.block_until_ready(played))
         seconds.append(time.process_time() - start)
-    whole = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *found)
+    whole = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *segments)
     check_flags(whole, horizon)
     return whole, np.array(seconds)
 
@@ -142,7 +141,7 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "regret.png", ROWS, "rounds $t$")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000)
     parser.add_argument("--capacity", type=cli.count, default=256)
@@ -164,8 +163,10 @@ def main() -> None:
     title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
     first, *others = options.only
     pairs = [(name, m) for name in options.problems for m in (first, "uniform", *others)]
-    kept = one | dict(lengthscale=LENGTHSCALE, seeds=options.seeds)
-    saving.run(options, "beyond.contextual", title, config, runs, draw, pairs=pairs, kept=kept)
+    run_config = one | dict(lengthscale=LENGTHSCALE, seeds=options.seeds)
+    saving.run(
+        options, "beyond.contextual", title, config, runs, draw, pairs=pairs, run_config=run_config
+    )
 
 
 if __name__ == "__main__":

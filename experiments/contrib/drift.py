@@ -1,4 +1,4 @@
-"""Streams with drift: PKAWV that forgets nothing, discounts, and their mixture, beside river.
+"""Streams with drift: a comparison of PKAWV, discounted PKAWV, their mixture, and river's models.
 
     python -m experiments.contrib.drift --examples 2000 --out out/drift
 
@@ -9,8 +9,6 @@ features of degree 5 the others have, O(t^2) an example; they run on the first s
 alone. river's models, if river is installed, have standardized inputs and default parameters, and
 run on the first stream of each name. Recorded: average squared loss until t, and the total one.
 """
-
-from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
@@ -107,28 +105,28 @@ def losses(method: str, task: Task) -> np.ndarray | None:
     else:
         forecaster = (forecasters() | kernel_forecasters())[method]
         try:
-            found, _ = loops.prequential(forecaster, (task.xs, task.ys), jax.random.key(0))
+            forecasts, _ = loops.prequential(forecaster, (task.xs, task.ys), jax.random.key(0))
         except FloatingPointError as error:
             print(f"  stopped: {error}", flush=True)
             return None
-        predictions = found.prediction
+        predictions = forecasts.prediction
     return (np.clip(predictions, -1, 1) - task.ys) ** 2
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
     """The runs of a method on the streams of one name; a stopped run has no numbers."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for seed in range(seeds_of(options, method)):
         task = generated(name, seed, options.examples)
         loss = losses(method, task)
         if loss is None:
-            found.append(dict(stopped=True))
+            rows.append(dict(stopped=True))
             continue
         t, total = saving.grid(len(task.ys)), loss.cumsum()
-        found.append(
+        rows.append(
             dict(t=t, average_loss=total[t - 1] / t, loss=loss.mean(), total_loss=total[-1])
         )
-    return found
+    return rows
 
 
 def seeds_of(options: argparse.Namespace, method: str) -> int:
@@ -142,7 +140,7 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "average_loss.png", (row,), "examples $t$", height=3.2)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", STREAMS, help="streams")
@@ -150,16 +148,24 @@ def main() -> None:
     parser.add_argument("--examples", type=cli.count, default=4_000, help="length of each stream")
     cli.add_out_folder(parser)
     options = parser.parse_args()
-    kept = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
-    config = dict(streams=options.only, river=RIVER) | kept
+    run_config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
+    config = dict(streams=options.only, river=RIVER) | run_config
     methods = {name: [*forecasters()] for name in options.only}
     if "jumps" in methods and options.examples <= MOST_OF_KERNELS:
         methods["jumps"] += kernel_forecasters()
-    pairs = [(name, m) for name, found in methods.items() for m in (*found, *river_models())]
+    pairs = [(name, m) for name, names in methods.items() for m in (*names, *river_models())]
     seeds = {method: seeds_of(options, method) for _, method in pairs}
     title = f"Streams whose target changes, and one that stays: {options.seeds} seeds"
     saving.run(
-        options, "beyond.drift", title, config, runs, draw, pairs=pairs, seeds=seeds, kept=kept
+        options,
+        "beyond.drift",
+        title,
+        config,
+        runs,
+        draw,
+        pairs=pairs,
+        seeds=seeds,
+        run_config=run_config,
     )
 
 

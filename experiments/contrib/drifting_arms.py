@@ -1,5 +1,4 @@
-"""Arms whose means drift or jump: BKB, which forgets nothing, beside restarts, discounts and
-windows.
+"""Arms whose means drift or jump: a comparison of BKB with restarts, discounts and windows.
 
     python -m experiments.contrib.drifting_arms --out out/drifting_arms
 
@@ -9,8 +8,6 @@ held until the next one ("jump"). The width is two posterior standard deviations
 dynamic regret over that of uniform arms against t, over the whole run and over its last tenth, and
 the inducing points at the end.
 """
-
-from __future__ import annotations
 
 import argparse
 from pathlib import Path
@@ -104,10 +101,10 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "regret_ratio.png", (row,), "rounds $t$")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000).parse_args()
-    kept = dict(
+    run_config = dict(
         width="bayesian",
         horizon=options.horizon,
         arms=ARMS,
@@ -116,9 +113,9 @@ def main() -> None:
         anchors=ANCHORS,
         seeds=options.seeds,
     )
-    config = kept | dict(problems=options.problems, methods=options.only)
+    config = run_config | dict(problems=options.problems, methods=options.only)
     title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"
-    saving.run(options, "beyond.drifting_arms", title, config, runs, draw, kept=kept)
+    saving.run(options, "beyond.drifting_arms", title, config, runs, draw, run_config=run_config)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Few batches: batched pure exploration (Li and Scarlett, AISTATS 2022) beside BBKB with both rules
-and FixedBKB.
+"""Few batches: a comparison of batched pure exploration (Li and Scarlett, AISTATS 2022), BBKB with
+both rules, and FixedBKB.
 
     python -m experiments.contrib.few_batches --out out/few_batches
 
@@ -7,10 +7,8 @@ Functions on 500 points of the square [0, 1]^2: two GP draws (Gaussian kernel of
 noise 0.1; as in `bbkb_2020.widths`) with the assumption F = 1, which they violate, and one of known
 RKHS norm F = 2; and Abalone with the lengthscale of BBKB's Table 1, F = 1. lambda = noise^2,
 delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few` has as many batches as the exploration, of equal
-size. The exploration knows T: runs of T / 4 beside those of T show how its regret grows.
+size. The exploration depends on T, so that the growth of its regret is measured by runs of T / 4.
 """
-
-from __future__ import annotations
 
 import argparse
 import math
@@ -99,7 +97,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     keys = bandit_runs.keys_of(0, list(range(options.seeds)))
     result = loops.run(bandit_of(method, common, horizon), problem, keys, horizon)
     best = int(jnp.argmax(problem.mean_reward))
-    found = []
+    rows = []
     for seed in range(options.seeds):
         trace = jax.tree.map(lambda a, seed=seed: a[seed], result.trace)
         recorded = bandit_runs.recorded(trace, problem.mean_reward)
@@ -120,8 +118,8 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
         if method.startswith("batched_exploration"):
             arrays["best_is_left"] = np.asarray(result.state.active)[seed, best].astype(float)
             arrays["most_batches"] = most_batches(horizon)
-        found.append(arrays)
-    return found
+        rows.append(arrays)
+    return rows
 
 
 def draw(folder: Path) -> None:
@@ -129,7 +127,7 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "regret_ratio.png", ROWS, "evaluations $t$")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=8, horizon=1_024, data_dir=None)
     options = parser.parse_args()
@@ -142,8 +140,8 @@ def main() -> None:
         seeds_side_by_side=environment.usable_cores(),
     )
     title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
-    kept = one | dict(seeds=options.seeds)
-    saving.run(options, "beyond.few_batches", title, config, runs, draw, kept=kept)
+    run_config = one | dict(seeds=options.seeds)
+    saving.run(options, "beyond.few_batches", title, config, runs, draw, run_config=run_config)
 
 
 if __name__ == "__main__":

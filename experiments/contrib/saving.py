@@ -1,7 +1,5 @@
-"""The parts that these experiments share: runs that are kept one by one, their summary, and a
-figure with a panel for each problem and metric."""
-
-from __future__ import annotations
+"""Functions that these experiments share: they save single runs, summarise them, and draw a figure
+with a panel for each problem and metric."""
 
 import argparse
 import textwrap
@@ -18,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from experiments import cli
 from experiments.figures import drawing
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import outputs, store, summaries, tidy
 
 POINTS = 120  # of a saved curve
 REGRET = "final_regret_ratio"  # R_T / R_T^unif of a run
@@ -41,19 +39,18 @@ def grid(horizon: int) -> np.ndarray:
 
 
 def of_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
-    """{problem: {"methods": {method: {number: mean, interval and values over the runs}}}} of the
-    final numbers [] of runs."""
-    found: dict[str, Any] = {}
+    """{problem: {"methods": {method: {name: statistics over the runs}}}} of the final numbers."""
+    entries: dict[str, Any] = {}
     for run in runs:
-        methods = found.setdefault(run.config["problem"], dict(methods={}))["methods"]
+        methods = entries.setdefault(run.config["problem"], dict(methods={}))["methods"]
         numbers = methods.setdefault(run.config["algorithm"], {})
         for name, value in run.arrays.items():
             if np.ndim(value) == 0:
                 numbers.setdefault(name, []).append(float(value))
-    for part in found.values():
+    for part in entries.values():
         for numbers in part["methods"].values():
-            numbers.update({n: summaries.describe(v, ci=True) for n, v in numbers.items()})
-    return found
+            numbers.update({n: summaries.statistics(v, ci=True) for n, v in numbers.items()})
+    return entries
 
 
 def of_all(
@@ -63,9 +60,9 @@ def of_all(
     seeds: int | Mapping[str, int],
     make: Callable[[str, str], Sequence[Mapping[str, Any]]],
 ) -> list[tidy.Run]:
-    """The runs of pairs (problem, method), one for each seed: `make(problem, method)` makes the
-    arrays of those that the folder does not hold yet. `seeds` may differ between methods."""
-    found = []
+    """The runs of pairs (problem, method), one for each seed. Runs in the folder are read; the
+    others come from `make(problem, method)`. `seeds` may differ between methods."""
+    runs_of_pairs = []
     for problem, method in pairs:
         count = seeds if isinstance(seeds, int) else seeds[method]
         folder = out / "runs" / problem
@@ -78,10 +75,10 @@ def of_all(
                 values = {name: np.asarray(value) for name, value in arrays.items()}
                 store.write_npz(store.run_path(folder, method, seed), values)
         names = dict(problem=problem, algorithm=method)
-        found += [
+        runs_of_pairs += [
             tidy.Run(names, seed, store.read_run(folder, method, seed)) for seed in range(count)
         ]
-    return found
+    return runs_of_pairs
 
 
 def parser(
@@ -106,7 +103,7 @@ def run(
     *,
     pairs: Iterable[tuple[str, str]] | None = None,
     seeds: int | Mapping[str, int] | None = None,
-    kept: Mapping[str, Any] | None = None,
+    run_config: Mapping[str, Any] | None = None,
     data: str = "generated",
 ) -> None:
     """Runs an experiment in the folder `options.out`: single runs, tables, summary and figure.
@@ -114,26 +111,24 @@ def run(
     make   make(options, problem, method) -> the arrays of the runs, one for each seed
     pairs  (problem, method) of the runs; None: all
     seeds  number of seeds, if it differs from `options.seeds` for some method
-    kept   the part of the configuration on which single runs depend; None: all of it
-    data   words about the data
+    run_config  the part of the configuration on which single runs depend; None: all of it
+    data   description of the data
     """
     cli.set_up_jax()
     if pairs is None:
         pairs = [(problem, method) for problem in options.problems for method in options.only]
-    seeds, kept = seeds or options.seeds, config if kept is None else kept
-    with outputs.opened(options, experiment, config, options.seeds) as opened:
-        runs = of_all(options.out, kept, pairs, seeds, partial(make, options))
+    seeds, run_config = seeds or options.seeds, config if run_config is None else run_config
+    with outputs.results_folder(options, experiment, config, options.seeds) as results:
+        runs = of_all(options.out, run_config, pairs, seeds, partial(make, options))
         runs = [run for run in runs if "stopped" not in run.arrays]
         summary = dict(
             config=dict(config),
             seeds=options.seeds,
             data=data,
-            **environment.describe(),
             problems=of_problems(runs),
         )
-        opened.finish(summary, runs, title)
+        results.write(summary, runs, title)
         draw(options.out)
-    print(f"\nsummary.json, the tables (curves, summary .parquet) and the figure: {options.out}")
 
 
 def draw_panels(

@@ -1,5 +1,5 @@
-"""Bandits for an unknown lengthscale: balancing over five lengthscales beside BBKB at the right
-one, at one four times as long and at one a quarter of it; and a norm bound that is doubled.
+"""Bandits for an unknown lengthscale or norm: balancing over five lengthscales, compared with BBKB
+at the right lengthscale, at four times and at a quarter of it; and a norm bound that is doubled.
 
     python -m experiments.contrib.unknown --out out/unknown
 
@@ -16,8 +16,6 @@ last, CPU seconds a round (of the second of two runs, all seeds together), the s
 evaluations that each candidate chose (the longest first), the candidates ruled out, and the last
 norm bound.
 """
-
-from __future__ import annotations
 
 import argparse
 import time
@@ -75,8 +73,9 @@ class Setting(NamedTuple):
 def norm_of(f: np.ndarray, gram: np.ndarray) -> float:
     """RKHS norm of the function with these values, without directions that are rounding errors."""
     values, vectors = np.linalg.eigh(gram)
-    kept = values > 1e-10 * values.max()
-    return float(np.sqrt((np.square(f @ vectors[:, kept]) / values[kept]).sum()))
+    significant = values > 1e-10 * values.max()
+    coefficients = f @ vectors[:, significant]
+    return float(np.sqrt((np.square(coefficients) / values[significant]).sum()))
 
 
 def draw_of_gp(options: argparse.Namespace) -> Setting:
@@ -157,7 +156,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[st
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, s.problem.mean_reward))
     rounds = np.asarray(first.trace.round) + 1
     t = saving.grid(s.horizon)
-    found: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     for seed in range(options.seeds):
         arrays: dict[str, Any] = dict(
             t=t,
@@ -176,8 +175,8 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[st
                 arrays[f"out_{factor:g}"] = np.asarray(out, float)
         if hasattr(first.state, "norm_bound"):
             arrays["last_bound"] = np.asarray(first.state.norm_bound)[seed]
-        found.append(arrays)
-    return found
+        rows.append(arrays)
+    return rows
 
 
 def draw(folder: Path) -> None:
@@ -185,12 +184,12 @@ def draw(folder: Path) -> None:
     saving.draw_panels(folder, "regret_ratio.png", ROWS, "evaluations $t$")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, list(PROBLEMS), seeds=8, data_dir=None)
     parser.add_argument("--horizon", type=cli.count, help="default 500, on Abalone 300")
     options = parser.parse_args()
-    kept = dict(
+    run_config = dict(
         width="bayesian",
         seeds=options.seeds,
         horizon=options.horizon,
@@ -198,7 +197,7 @@ def main() -> None:
         points=POINTS,
         first_bound=FIRST_BOUND,
     )
-    config = kept | dict(problems=options.problems, methods=options.only)
+    config = run_config | dict(problems=options.problems, methods=options.only)
     title = f"Unknown lengthscale and norm, {options.seeds} seeds, mean and 95% interval"
     data = "generated, and Abalone" if "abalone" in options.problems else "generated"
     pairs = [
@@ -208,7 +207,15 @@ def main() -> None:
         if name == "draw" or method not in ON_DRAW
     ]
     saving.run(
-        options, "beyond.unknown", title, config, runs, draw, pairs=pairs, kept=kept, data=data
+        options,
+        "beyond.unknown",
+        title,
+        config,
+        runs,
+        draw,
+        pairs=pairs,
+        run_config=run_config,
+        data=data,
     )
 
 

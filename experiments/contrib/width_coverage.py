@@ -1,20 +1,19 @@
-"""How tight confidence widths are, whether they cover, and what they cost in regret: every width on
-one function of known norm, over seeds of noise.
+"""Comparison of confidence widths on one function of known norm: coverage, tightness and regret
+over seeds of the noise.
 
     python -m experiments.contrib.width_coverage --out out/width_coverage
 
-100 arms in the unit square; f has norm F = 2 in the space of a Matern 5/2 kernel, which the
-algorithms know, as they know F; noise xi = 0.1, lambda = xi^2, delta = 0.1. Widths of an exact
-posterior choose by GP-UCB, those of a sketched one by BBKB (C = 2, q_bar = 2). Every 10 evaluations
-the share of the width is computed that covers |mean - f| at all arms: `needed` is the largest share
-of a run until t, `covered` tells whether it is at most 1. BBKB's widths contain their sqrt(C) or C.
+The problem has 100 arms in the unit square. The function f has norm F = 2 in the RKHS of a Matern
+5/2 kernel; the algorithms use this kernel and this F. The noise is xi = 0.1, lambda = xi^2, delta =
+0.1. Widths for an exact posterior are used in GP-UCB, widths for a sketched one in BBKB (C = 2,
+q_bar = 2; its widths include the factor sqrt(C) or C). Every 10 evaluations the smallest factor is
+computed by which the width can be multiplied so that it covers |mean - f| at all arms. `needed` is
+the largest such factor until t, and `covered` is 1 if it is at most 1.
 
-smooth_tight is `gp_ucb_tight` at a regularization that grows with T as THEORY 4.1 derives for
-Whitehouse, Ramdas, Wu (NeurIPS 2023): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d. The order is
-theirs, the factor xi^2 is ours.
+`smooth_tight` is `gp_ucb_tight` with a regularization that grows with T, as in Whitehouse, Ramdas,
+Wu (NeurIPS 2023; THEORY 4.1): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d. The factor xi^2 is our
+choice.
 """
-
-from __future__ import annotations
 
 import argparse
 from pathlib import Path
@@ -141,7 +140,7 @@ def draw(folder: Path) -> None:
         drawing.save(figure, folder / "coverage.png")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", [*EXACT, *SKETCHED])
@@ -150,7 +149,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.horizon < EVERY:
         raise ValueError(f"horizon must be at least {EVERY}; {options.horizon} was given.")
-    kept = dict(
+    run_config = dict(
         horizon=options.horizon,
         arms=ARMS,
         noise_std=NOISE,
@@ -160,11 +159,20 @@ def main() -> None:
         every=EVERY,
         seeds=options.seeds,
     )
-    config = kept | dict(widths=options.only)
+    config = run_config | dict(widths=options.only)
     kinds = {True: "exact_posterior", False: "sketched_posterior"}
     pairs = [(kinds[name in EXACT], name) for name in options.only]
     title = "Confidence widths: coverage and regret"
-    saving.run(options, "beyond.width_coverage", title, config, runs, draw, pairs=pairs, kept=kept)
+    saving.run(
+        options,
+        "beyond.width_coverage",
+        title,
+        config,
+        runs,
+        draw,
+        pairs=pairs,
+        run_config=run_config,
+    )
 
 
 if __name__ == "__main__":

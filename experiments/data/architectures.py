@@ -8,10 +8,7 @@ available. The choices, of which every summary names one:
     nasbench101_means  the cells with their recorded mean accuracies, and noise of NOISE_STD
     nasbench101_whole  the same of all 423,624 cells of NAS-Bench-101
     macro              NAS-Bench-Macro, a substitute: 6,561 other architectures, 3 trainings each
-    generated          a generated reward over the 12,416 cells
 """
-
-from __future__ import annotations
 
 import hashlib
 import io
@@ -19,13 +16,12 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import pooch
 
 from experiments.data.datasets import find_folder, verified
 from experiments.results import store
-from jsketch import kernels, problems
+from jsketch import problems
 from jsketch.bandits import evolution
 
 CANDIDATES = "nasbench101_v6_conv3x3_maxpool3x3_candidates.npz"
@@ -46,7 +42,7 @@ IMAGES = 9_984  # test images
 # 0.0037, is our guess of the variation between trainings: the mean distance of one of them from the
 # mean of two others is then 0.0045
 NOISE_STD = 0.0046
-CHOICES = ("nasbench101", "nasbench101_means", "nasbench101_whole", "macro", "generated")
+CHOICES = ("nasbench101", "nasbench101_means", "nasbench101_whole", "macro")
 
 
 class Space(NamedTuple):
@@ -89,7 +85,6 @@ def load(choice: str, data_dir: str | Path | None = None) -> Space:
         "nasbench101_means": _mean_cells,
         "nasbench101_whole": _whole_space,
         "macro": _macro,
-        "generated": _generated_cells,
     }
     return makers[choice](folder)
 
@@ -156,29 +151,6 @@ def _neighbours(codes: np.ndarray) -> np.ndarray:
     return table
 
 
-def _generated_cells(folder: Path) -> Space:
-    """Reward: a fixed draw of norm 1 from the RKHS of a Gaussian kernel of lengthscale 1, and noise
-    of 0.01."""
-    features, codes, _ = _cells(folder)
-    problem = problems.rkhs_draw(
-        jax.random.key(0), kernels.Gaussian(1.0), jax.numpy.asarray(features), 0.0, terms=30
-    )
-    means = scale(np.asarray(problem.mean_reward)[:, None])
-    noise = 0.01 * np.random.default_rng(0).standard_normal((len(features), 3))
-    source = (
-        f"GENERATED reward over the real 12,416 candidates ({CANDIDATES}): no accuracy here is a"
-        " measurement"
-    )
-    return Space(
-        "generated reward",
-        features,
-        means + noise - noise.mean(1, keepdims=True),
-        _neighbours(codes),
-        None,
-        source,
-    )
-
-
 def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: str) -> Space:
     """A space without neighbours, of mean accuracies [A]."""
     span = float(accuracy.max() - accuracy.min())
@@ -196,8 +168,8 @@ def _mean_cells(folder: Path) -> Space:
         if (t["module_hash"] != hashes).any():
             raise ValueError(f"the rows of {MEANS} are not those of {CANDIDATES}.")
         accuracy = t["mean_test_accuracy"]
-    found = _of_means("NAS-Bench-101", features, accuracy, MEANS)
-    return found._replace(neighbours=_neighbours(codes))
+    space = _of_means("NAS-Bench-101", features, accuracy, MEANS)
+    return space._replace(neighbours=_neighbours(codes))
 
 
 def _whole_space(folder: Path) -> Space:

@@ -7,8 +7,6 @@ training on the four others; it is a deterministic function of the hyperparamete
 repetition.
 """
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable

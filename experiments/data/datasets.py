@@ -92,12 +92,12 @@ def read(source: Source, folder: Path) -> bytes:
     if not path.exists():
         download(source, path)
     content = _canonical(_decompressed(path.read_bytes()), source)
-    found = hashlib.sha256(content).hexdigest()
-    if found != source.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != source.sha256:
         raise ValueError(
             f"{path.name} in {path.parent} is not the published file: the sha256 of its content is"
-            f" {found}, expected {source.sha256}. Delete it to download it again from {source.url},"
-            " or name another folder with --data-dir or JSKETCH_DATA."
+            f" {digest}, expected {source.sha256}. Delete it to download it again from"
+            f" {source.url}, or name another folder with --data-dir or JSKETCH_DATA."
         )
     return content
 
@@ -105,10 +105,10 @@ def read(source: Source, folder: Path) -> bytes:
 def verified(path: Path, sha256: str) -> bytes:
     """The content of a file. Raises ValueError unless it has this checksum."""
     content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != sha256:
         raise ValueError(
-            f"{path.name} in {path.parent} is not the expected file: its sha256 is {found}, not"
+            f"{path.name} in {path.parent} is not the expected file: its sha256 is {digest}, not"
             f" {sha256}."
         )
     return content
@@ -152,11 +152,11 @@ def download(source: Source, path: Path) -> None:
         raise OSError(
             f"Could not get {path.name} into {path.parent} ({error}). {remedy}"
         ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != source.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != source.sha256:
         raise ValueError(
-            f"What {source.url} serves as {source.member or path.name} has sha256 {found}, expected"
-            f" {source.sha256}; nothing was written. {remedy}"
+            f"What {source.url} serves as {source.member or path.name} has sha256 {digest},"
+            f" expected {source.sha256}; nothing was written. {remedy}"
         )
     try:
         files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)

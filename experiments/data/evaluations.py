@@ -1,8 +1,6 @@
 """A table of expensive evaluations in an SQLite file: each is made once, also when runs are
 interrupted or several processes share the table."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

@@ -4,8 +4,6 @@
 most 80 points a curve. It cannot be downloaded: without it figures are drawn without these curves.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from pathlib import Path
@@ -36,13 +34,15 @@ def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
         )
         return {}
     rows = list(csv.DictReader(io.StringIO(verified(path, POSTER_SHA256).decode())))
-    found: dict[str, list[tuple[float, float]]] = {}
+    points_by_algorithm: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if row["panel"] == name:
             algorithm = NAMES.get(row["algorithm"], row["algorithm"])
-            found.setdefault(algorithm, []).append((float(row["t"]), float(row["value"])))
-    if not found:
+            points_by_algorithm.setdefault(algorithm, []).append(
+                (float(row["t"]), float(row["value"]))
+            )
+    if not points_by_algorithm:
         panels = sorted({row["panel"] for row in rows})
         raise ValueError(f"{POSTER} has no panel {name!r}; it has {', '.join(panels)}.")
-    tables = {name: np.array(sorted(points)) for name, points in found.items()}
+    tables = {name: np.array(sorted(points)) for name, points in points_by_algorithm.items()}
     return {name: (table[:, 0], table[:, 1]) for name, table in tables.items()}

@@ -7,8 +7,6 @@ prints which.
 Shapes: n examples, d inputs.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The parts of all figures: the style, lines with bands, axes, legends and files."""
 
-from __future__ import annotations
-
 import io
 import math
 import textwrap

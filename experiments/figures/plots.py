@@ -4,9 +4,8 @@ Most functions draw `curves`, a dict from algorithm name to (x [P], values [R, P
 repetitions.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,7 +13,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from experiments.figures import drawing
 from experiments.figures.drawing import (
     STYLE,
     Curves,
@@ -32,10 +30,31 @@ Published = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], valu
 SLOPES = "method, slope"  # title of a legend with fitted powers
 
 
-def add_published(axes: Axes, curves: Curves, published: Published | None) -> None:
-    """Draws the published curves, if there are any, up to the end of ours."""
-    if published:
-        published_lines(axes, published, max(x[-1] for x, _ in curves.values()))
+@contextmanager
+def single_axes(
+    path: Path,
+    title: str,
+    curves: Curves,
+    published: Published | None = None,
+    slopes: bool = False,
+) -> Iterator[Axes]:
+    """Axes with the curves, and the published curves up to the end of ours. The figure is saved
+    with a title and a legend when the block ends."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots()
+        lines(axes, curves, slopes)
+        if published:
+            published_lines(axes, published, max(x[-1] for x, _ in curves.values()))
+        yield axes
+        finish(figure, axes, path, title, SLOPES if slopes else None)
+
+
+def save_panels(figure: plt.Figure, grid: np.ndarray, path: Path, title: str) -> None:
+    """Adds the title and the legend of the first panel, and saves the figure."""
+    figure.suptitle(title, x=0.01, ha="left")
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center")
+    save(figure, path)
 
 
 def regret(
@@ -54,15 +73,11 @@ def regret_ratio(
 ) -> None:
     """Cumulative regret over the expected regret of the uniform policy, R_t / R_t^unif, against
     t."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots()
-        lines(axes, curves)
-        add_published(axes, curves, published)
+    with single_axes(path, title, curves, published=published) as axes:
         count_axis(axes)
         # the first evaluations may have a much larger ratio
         axes.set_ylim(0, min(axes.get_ylim()[1], 1.1))
         axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
-        finish(figure, axes, path, title)
 
 
 def simple_regret(
@@ -70,10 +85,7 @@ def simple_regret(
 ) -> None:
     """Regret of the best arm evaluated so far, against t on a log axis. The y axis ends at the
     values after a hundredth of the evaluations, as the first few are much larger."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots()
-        lines(axes, curves)
-        add_published(axes, curves, published)
+    with single_axes(path, title, curves, published=published) as axes:
         count_axis(axes)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
@@ -82,7 +94,6 @@ def simple_regret(
         at_cut = [np.interp(end / 100, x, values.mean(axis=0)) for x, values in curves.values()]
         axes.set_ylim(0, 1.1 * max(at_cut) or 1)
         axes.set_ylabel("simple regret (rewards in [0, 1])")
-        finish(figure, axes, path, title)
 
 
 def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) -> None:
@@ -105,10 +116,7 @@ def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) ->
             axes.set_visible(False)
         figure.supxlabel("evaluations $t$")
         figure.supylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
-        figure.suptitle(title, x=0.01, ha="left")
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right center")
-        save(figure, path)
+        save_panels(figure, grid, path, title)
 
 
 def cumulative_regret_panels(
@@ -134,10 +142,7 @@ def cumulative_regret_panels(
             # methods that evaluate corners have a much larger regret
             axes.set_ylim(0, 1.5 * steps[-1] * uniform[name])
         grid.flat[0].set_ylabel("cumulative regret")
-        figure.suptitle(title, x=0.01, ha="left")
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right center")
-        save(figure, path)
+        save_panels(figure, grid, path, title)
 
 
 def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title: str) -> None:
@@ -156,10 +161,7 @@ def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title
             count_axis(axes)
             axes.set_xticks(np.arange(0, last + 1, 10))
         grid.flat[0].set_ylabel("cumulative regret (accuracy)")
-        figure.suptitle(title, x=0.01, ha="left")
-        handles, labels = grid.flat[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right center")
-        save(figure, path)
+        save_panels(figure, grid, path, title)
 
 
 def run_time(
@@ -167,14 +169,10 @@ def run_time(
 ) -> None:
     """Run time in seconds, without compilation, against t on log axes, with the fitted powers of t
     in the legend."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots()
-        lines(axes, curves, slopes=True)
-        add_published(axes, curves, published)
+    with single_axes(path, title, curves, published=published, slopes=True) as axes:
         log_axes(axes)
         seeds = "one seed" if side_by_side == 1 else f"{side_by_side} seeds side by side"
         axes.set_ylabel(f"run time of {seeds} (s)")
-        finish(figure, axes, path, title, SLOPES)
 
 
 def streams(
@@ -188,9 +186,7 @@ def streams(
 ) -> None:
     """A quantity along a stream, against examples or seconds. A curve that stops early ends in a
     dot."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots()
-        lines(axes, curves, slopes)
+    with single_axes(path, title, curves, slopes=slopes) as axes:
         if log:
             log_axes(axes)
         else:
@@ -202,51 +198,18 @@ def streams(
                 axes.scatter(x[-1], values.mean(0)[-1], color=METHOD_STYLES[name][1], s=16)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
-        finish(figure, axes, path, title, SLOPES if slopes else None)
 
 
 def batch_size(path: Path, curves: Curves, title: str, published: Published | None = None) -> None:
     """Size of the batch of evaluation t, against t, on log axes."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots()
-        lines(axes, curves)
-        add_published(axes, curves, published)
+    with single_axes(path, title, curves, published=published) as axes:
         log_axes(axes)
         axes.set_ylabel("batch size (evaluations)")
-        finish(figure, axes, path, title)
 
 
 def dictionary_size(path: Path, curves: Curves, title: str) -> None:
     """Inducing points (distinct arms, for exact posteriors) after evaluation t, against t."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots()
-        lines(axes, curves)
+    with single_axes(path, title, curves) as axes:
         count_axis(axes)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("dictionary size (points)")
-        finish(figure, axes, path, title)
-
-
-def posterior(
-    path: Path,
-    x: np.ndarray,
-    mean: np.ndarray,
-    std: np.ndarray,
-    title: str,
-    observed: tuple[np.ndarray, np.ndarray],
-    dictionary: np.ndarray,
-    truth: np.ndarray | None = None,
-) -> None:
-    """A posterior over one input: mean [P] and +- 3 standard deviations [P] at x [P], the observed
-    (x [t], y [t]), a mark for each inducing point [m], and the true function if it is given."""
-    with plt.rc_context(STYLE | {"axes.grid": False}):
-        figure, axes = plt.subplots()
-        drawing.posterior(axes, x, mean, std, METHOD_STYLES["bkb"][1])
-        axes.plot(*observed, ".", color="0.25", markersize=3)
-        if truth is not None:
-            axes.plot(x, truth, color="black", linewidth=0.9)
-        drawing.dictionary_marks(axes, dictionary)
-        axes.set_xlabel("$x$")
-        axes.set_ylabel("posterior mean ± 3 sd")
-        figure.suptitle(title, x=0.01, ha="left", fontsize=9)
-        save(figure, path)

@@ -7,8 +7,6 @@ centre, Ackley's and Levy's functions; 8 uniform points and 64 more, a few seeds
 per step over the uniform policy's.
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
@@ -17,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.results import environment, outputs
+from experiments.results import outputs
 from jsketch import loops
 from jsketch.box import GOUCB
 from jsketch.box.go_ucb.ball import OFUL
@@ -70,7 +68,7 @@ def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> flo
     return float(np.mean(np.asarray(problem.maximum - run.value)) / uniform)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_shared(parser, seeds=4)
@@ -82,7 +80,7 @@ def main() -> None:
     cli.set_up_jax()
     names = ("seeds", "reach", "regularization", "norm_bound")
     config = {name: getattr(options, name) for name in names}
-    with outputs.opened(options, "go_ucb_2023.choose", dict(settings=config)) as opened:
+    with outputs.results_folder(options, "go_ucb_2023.choose", dict(settings=config)) as results:
         problems = dict(
             random_network=random_network(),
             quadratic=quadratic(),
@@ -108,7 +106,7 @@ def main() -> None:
                 flush=True,
             )
         rows.sort(key=lambda row: row["mean"])
-        opened.finish(dict(seeds=options.seeds, rows=rows, **environment.describe()), [], "")
+        results.write(dict(seeds=options.seeds, rows=rows))
 
 
 if __name__ == "__main__":

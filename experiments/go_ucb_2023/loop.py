@@ -1,8 +1,6 @@
 """The loop of the experiments: makes the runs that a folder lacks, reads all of them, and prints
 tables."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed

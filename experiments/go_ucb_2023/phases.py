@@ -8,8 +8,6 @@ at T = 64, and T is 16 and 144 at n = sqrt(T), for GO-UCB and GP-PI, the other g
 simple regret.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ import numpy as np
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
 from experiments.go_ucb_2023.loop import print_table
-from experiments.results import environment, outputs, summaries
+from experiments.results import outputs, summaries
 
 PHASES = ((4, 64), (8, 64), (16, 64), (32, 64), (4, 16), (12, 144))  # n, T
 
@@ -25,13 +23,13 @@ PHASES = ((4, 64), (8, 64), (16, 64), (32, 64), (4, 16), (12, 144))  # n, T
 def row(regret: np.ndarray, n: int, uniform: float) -> dict[str, Any]:
     """The entry of regrets [S, n + T] in summary.json."""
     return dict(
-        regret_ratio=summaries.describe(regret.mean(1) / uniform, ci=True),
-        phase_two_ratio=summaries.describe(regret[:, n:].mean(1) / uniform, ci=True),
-        simple_regret=summaries.describe(regret.min(1), ci=True),
+        regret_ratio=summaries.statistics(regret.mean(1) / uniform, ci=True),
+        phase_two_ratio=summaries.statistics(regret[:, n:].mean(1) / uniform, ci=True),
+        simple_regret=summaries.statistics(regret.min(1), ci=True),
     )
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     synthetic.add_options(parser, functions=("f2", "f3"), default=("go_ucb", "gp_pi"))
@@ -49,7 +47,7 @@ def main() -> None:
         }
         for f in options.functions
     }
-    with outputs.opened(options, "go_ucb_2023.phases", configs, options.seeds) as opened:
+    with outputs.results_folder(options, "go_ucb_2023.phases", configs, options.seeds) as results:
         functions: dict[str, Any] = {}
         for function, settings in configs.items():
             uniform = synthetic.uniform_regret(function)
@@ -61,10 +59,8 @@ def main() -> None:
                     saved = f"{function}-{n}-{steps}-{method}"
                     rows[method] = row(synthetic.regrets(config, saved, options), n, uniform)
                 print_table(f"{function}, {name}", rows)
-        summary = dict(
-            config=configs, seeds=options.seeds, functions=functions, **environment.describe()
-        )
-        opened.finish(summary, [], "")
+        summary = dict(config=configs, seeds=options.seeds, functions=functions)
+        results.write(summary)
 
 
 if __name__ == "__main__":

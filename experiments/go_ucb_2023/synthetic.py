@@ -9,8 +9,6 @@ first 5 repetitions, as in the paper, and of all. Settings that the paper does n
 under "chosen" in the saved configuration. An interrupted run resumes with the missing seeds.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +21,7 @@ import numpy as np
 from experiments import cli
 from experiments.figures import plots
 from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
@@ -122,10 +120,8 @@ def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
 def regrets(config: Config, label: str, options: argparse.Namespace) -> np.ndarray:
     """Regrets [S, n + T] of all seeds of a configuration."""
     problem, method = label.rsplit("-", 1)
-    found = completed(
-        options.out, {problem: {method: config}}, options.seeds, make, options.at_once
-    )
-    return np.stack([run["regret"] for run in found[problem][method]])
+    runs = completed(options.out, {problem: {method: config}}, options.seeds, make, options.at_once)
+    return np.stack([run["regret"] for run in runs[problem][method]])
 
 
 def uniform_regret(function: str) -> float:
@@ -156,14 +152,14 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
         regret = np.stack([row["regret"] for row in rows])
         settled = after_step(regret, function, 2)
         table[name] = dict(
-            cumulative_regret=summaries.describe(regret.sum(1), ci=True),
-            cumulative_regret_first_5=summaries.describe(regret[:PAPER_SEEDS].sum(1), ci=True),
-            regret_ratio=summaries.describe(regret.mean(1) / uniform, ci=True),
-            ratio_after_second_step=summaries.describe(settled / uniform),
+            cumulative_regret=summaries.statistics(regret.sum(1), ci=True),
+            cumulative_regret_first_5=summaries.statistics(regret[:PAPER_SEEDS].sum(1), ci=True),
+            regret_ratio=summaries.statistics(regret.mean(1) / uniform, ci=True),
+            ratio_after_second_step=summaries.statistics(settled / uniform),
             below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
-            ratio_last_10=summaries.describe(regret[:, -10:].mean(1) / uniform),
-            simple_regret=summaries.describe(regret.min(1)),
-            uniform_draw_ratio=summaries.describe(uniform_draw(regret, function) / uniform),
+            ratio_last_10=summaries.statistics(regret[:, -10:].mean(1) / uniform),
+            simple_regret=summaries.statistics(regret.min(1)),
+            uniform_draw_ratio=summaries.statistics(uniform_draw(regret, function) / uniform),
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
         if "beta" in rows[0]:
@@ -216,14 +212,14 @@ def add_options(
     cli.add_out_folder(parser)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     add_options(parser, default=tuple(ALGORITHMS), seeds=PAPER_SEEDS)
     options = parser.parse_args()
     cli.set_up_jax()
     config = configurations(options)
-    with outputs.opened(options, "go_ucb_2023.synthetic", config, options.seeds) as opened:
+    with outputs.results_folder(options, "go_ucb_2023.synthetic", config, options.seeds) as results:
         runs = completed(options.out, config, options.seeds, make, options.at_once)
         uniform = {function: uniform_regret(function) for function in options.functions}
         functions = {f: summarise(f, runs[f], uniform[f]) for f in runs}
@@ -232,7 +228,6 @@ def main() -> None:
             seeds=options.seeds,
             seconds_per_seed=f"wall time of up to {options.at_once} seeds at once, divided by them,"
             " compilation included",
-            **environment.describe(),
             functions=functions,
         )
         table = [
@@ -241,7 +236,7 @@ def main() -> None:
             for name, rows in algorithms.items()
             for seed, row in enumerate(rows)
         ]
-        opened.finish(summary, table, "20 inputs, noise 0.01")
+        results.write(summary, table, "20 inputs, noise 0.01")
         draw(options.out, runs, uniform, options.seeds)
     for function, part in functions.items():
         rows = {n: {f: row[f] for f in PRINTED} for n, row in part["algorithms"].items()}

@@ -12,8 +12,6 @@ Every evaluation is recorded in a table on disk (`--table`) and made once; an in
 resumes with the missing evaluations.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -84,16 +82,16 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     for name, values in regret.items():
         reached, more = accuracy[name].max(1), None
         if "go_ucb" in regret:
-            more = summaries.describe(total[name] - total["go_ucb"], ci=True)
+            more = summaries.statistics(total[name] - total["go_ucb"], ci=True)
         table[name] = dict(
-            cumulative_regret=summaries.describe(total[name], ci=True),
-            after_phase_one=summaries.describe(values[:, n:].sum(1), ci=True),
+            cumulative_regret=summaries.statistics(total[name], ci=True),
+            after_phase_one=summaries.statistics(values[:, n:].sum(1), ci=True),
             more_than_go_ucb=more,
-            regret_per_step_until_23=summaries.describe(values[:, n:PAPER_BEND].mean(1)),
-            regret_per_step_after_23=summaries.describe(values[:, PAPER_BEND:].mean(1)),
-            best_accuracy=summaries.describe(reached, ci=True),
+            regret_per_step_until_23=summaries.statistics(values[:, n:PAPER_BEND].mean(1)),
+            regret_per_step_after_23=summaries.statistics(values[:, PAPER_BEND:].mean(1)),
+            best_accuracy=summaries.statistics(reached, ci=True),
             improved_on_phase_one=int((reached > accuracy[name][:, :n].max(1)).sum()),
-            distance_from_phase_one=summaries.describe([distance(row) for row in runs[name]]),
+            distance_from_phase_one=summaries.statistics([distance(row) for row in runs[name]]),
             met_the_best=int((reached == best).sum()),
             failed=int((~np.isfinite(observed[name])).sum()),
         )
@@ -146,7 +144,7 @@ def redraw(folder: Path) -> None:
     draw(folder, regrets, curves["seed"].nunique())
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--models", list(MODELS), PAPER_MODELS)
@@ -167,14 +165,17 @@ def main() -> None:
     problems = [(model, data) for data in options.data for model in options.models]
     parts, regrets = {}, {}
     config = tuning_runs.configure(options.models, options.data, options.algorithms)
-    with outputs.opened(options, "go_ucb_2023.tuning", config, options.repetitions) as opened:
-        found = tuning_runs.run_all(problems, options, table)
+    with outputs.results_folder(
+        options, "go_ucb_2023.tuning", config, options.repetitions
+    ) as results:
+        runs = tuning_runs.run_all(problems, options, table)
         for model, data in problems:
-            parts[f"{model}-{data}"], regrets[model, data] = summarise(found[f"{model}-{data}"])
-        made = environment.describe()
-        made["versions"]["scikit-learn"] = sklearn.__version__
-        summary = dict(config=config, repetitions=options.repetitions, **made, problems=parts)
-        opened.finish(summary, tidy_runs(regrets), "tuning with 5 + 25 evaluations")
+            parts[f"{model}-{data}"], regrets[model, data] = summarise(runs[f"{model}-{data}"])
+        versions = environment.versions() | {"scikit-learn": sklearn.__version__}
+        summary = dict(
+            config=config, repetitions=options.repetitions, versions=versions, problems=parts
+        )
+        results.write(summary, tidy_runs(regrets), "tuning with 5 + 25 evaluations")
         draw(options.out, regrets, options.repetitions)
     for problem, part in parts.items():
         rows = {n: {f: row[f] for f in PRINTED} for n, row in part["algorithms"].items()}

@@ -1,8 +1,6 @@
 """The runs of Figures 3 to 5. Each tunes one classifier on one data set in one repetition with one
 method."""
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 from pathlib import Path

@@ -9,12 +9,8 @@ points of its kind: uniform ones here, a Latin hypercube there. An interrupted c
 with the missing runs; several processes may share a folder, one for each function.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
-import importlib.metadata
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -69,33 +65,19 @@ def configure(function: str, name: str) -> dict[str, Any]:
     )
     if name == OURS:
         return config | dict(optimizer=repr(Turbo(initial=INITIAL)))
-    return config | dict(optimizer="Turbo1, all defaults", **versions())
+    return config | dict(
+        optimizer="Turbo1, all defaults", **environment.package_versions(*PACKAGES)
+    )
 
 
 def load(folder: Path) -> Any:
-    """The authors' package `turbo`. Raises FileNotFoundError when the folder holds no
-    turbo/turbo_1.py."""
-    if not (folder / "turbo" / "turbo_1.py").exists():
-        raise FileNotFoundError(
-            f"{folder} holds no turbo/turbo_1.py: --reference takes a checkout of"
-            " uber-research/TuRBO, the authors' code."
-        )
+    """The authors' package `turbo`. Raises FileNotFoundError as `cli.import_from`."""
+    cli.import_from(folder, "turbo/turbo_1.py", "uber-research/TuRBO")
     # matrices this small are faster on one core
     importlib.import_module("torch").set_num_threads(1)
-    sys.path.insert(0, str(folder.resolve()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         return importlib.import_module("turbo")
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages of the authors' code. Raises ValueError when one is missing."""
-    try:
-        return {name: importlib.metadata.version(name) for name in PACKAGES}
-    except importlib.metadata.PackageNotFoundError as error:
-        raise ValueError(
-            f"the authors' code needs {', '.join(PACKAGES)}; {error.name} is not installed."
-        ) from error
 
 
 def run_original(problem: boxes.BoxProblem, seed: int, library: Any) -> np.ndarray:
@@ -150,7 +132,7 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
         seconds = np.array([float(row["seconds"]) for row in rows])
         shown = {
             str(t): dict(
-                median=float(np.median(regret[:, t - 1])), **summaries.describe(regret[:, t - 1])
+                median=float(np.median(regret[:, t - 1])), **summaries.statistics(regret[:, t - 1])
             )
             for t in SHOWN
         }
@@ -170,7 +152,7 @@ def print_medians(functions: dict[str, Any]) -> None:
         print_table(f"{function}, median regret after evaluations (p = {part['p_value']})", rows)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
@@ -192,7 +174,9 @@ def main() -> None:
         # one of several processes, which only makes runs; the whole command makes the tables
         print_medians({f: summarise(parts) for f, parts in make_all().items()})
         return
-    with outputs.opened(options, "go_ucb_2023.turbo_original", config, options.seeds) as opened:
+    with outputs.results_folder(
+        options, "go_ucb_2023.turbo_original", config, options.seeds
+    ) as results:
         runs = make_all()
         functions = {f: summarise(parts) for f, parts in runs.items()}
         print_medians(functions)
@@ -200,7 +184,6 @@ def main() -> None:
             config=config,
             seeds=options.seeds,
             median_seconds="wall time of a run; of ours, in the first one compilation included",
-            **environment.describe(),
             functions=functions,
         )
         table = [
@@ -209,7 +192,7 @@ def main() -> None:
             for name, rows in parts.items()
             for seed, row in enumerate(rows)
         ]
-        opened.finish(summary, table, f"{INPUTS} inputs, no noise")
+        results.write(summary, table, f"{INPUTS} inputs, no noise")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,6 @@ Reports regrets over the uniform policy's: per step of the whole run, of the las
 the point that Algorithm 1 returns, drawn uniformly from phase II.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ import numpy as np
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
 from experiments.go_ucb_2023.loop import print_table
-from experiments.results import environment, outputs, summaries, tidy
+from experiments.results import outputs, summaries, tidy
 
 DIGITS = 5
 
@@ -63,14 +61,14 @@ def add_options(
     parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     add_options(parser, tuple(synthetic.VARIANTS))
     options = parser.parse_args()
     cli.set_up_jax()
     config = synthetic.configurations(options)
-    with outputs.opened(options, "go_ucb_2023.variants", config, options.seeds) as opened:
+    with outputs.results_folder(options, "go_ucb_2023.variants", config, options.seeds) as results:
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
@@ -83,16 +81,8 @@ def main() -> None:
                 rows[name] = row(regret, function, uniform)
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
         first = config[options.functions[0]]
-        opened.finish(
-            dict(
-                seeds=options.seeds,
-                optimizers={name: one["optimizer"] for name, one in first.items()},
-                functions=functions,
-                **environment.describe(),
-            ),
-            [],
-            "",
-        )
+        optimizers = {name: one["optimizer"] for name, one in first.items()}
+        results.write(dict(seeds=options.seeds, optimizers=optimizers, functions=functions))
     for function, part in functions.items():
         print_table(function, part["algorithms"])
 

@@ -1,7 +1,5 @@
-"""HTML pages from jinja2 templates. A template is beside the code that fills it; the style sheet
-and the shared macros are here."""
-
-from __future__ import annotations
+"""HTML pages from jinja2 templates. A template is in the folder of the code that fills it; the
+style sheet and the shared macros are in this folder."""
 
 from pathlib import Path
 from typing import Any

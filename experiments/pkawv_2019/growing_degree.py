@@ -1,5 +1,5 @@
-"""A degree M that grows with the stream, as Section 3.1 of PKAWV proposes: regret beside that of
-fixed degrees, of exact Kernel-AWV, and the bound of Theorem 4.
+"""A degree M that grows with the stream (Section 3.1 of PKAWV): comparison with fixed degrees, with
+exact Kernel-AWV, and with the bound of Theorem 4.
 
 python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing_degree
 
@@ -9,8 +9,6 @@ examples, with the degree of Theorem 4 for the end of the block, and learns the 
 again: it needs no horizon. The regret is that against the function of the labels, which is below
 the regret against the best one.
 """
-
-from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
@@ -24,7 +22,7 @@ from jax import Array
 from experiments import cli
 from experiments.figures.styles import label
 from experiments.pkawv_2019 import rates
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import outputs, store, summaries, tidy
 from experiments.runs import against_published
 from jsketch import kernels, loops, online
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
@@ -104,10 +102,12 @@ def run(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, 
         **{f"taylor_{degree}": taylor_losses(xs, ys, degree, 0, key) for degree in FIXED},
     )
     noise, at = jnp.square(ys - mean), np.array(counts) - 1
-    found = {
+    regrets = {
         name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, at]) for name, loss in losses.items()
     }
-    return found | dict(bound=np.array([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)]))
+    return regrets | dict(
+        bound=np.array([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)])
+    )
 
 
 def degrees_of(radius: float, counts: list[int]) -> list[int]:
@@ -124,7 +124,7 @@ def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[s
         features=[basis_size(inputs, degree) for degree in degrees],
         bound=[round(float(value), DIGITS) for value in bounds],
         regret={
-            name: [summaries.describe(np.round(column, DIGITS), ci=True) for column in table.T]
+            name: [summaries.statistics(np.round(column, DIGITS), ci=True) for column in table.T]
             for name, table in runs.items()
         },
     )
@@ -134,18 +134,18 @@ def tabulate(folder: Path) -> None:
     """regret.csv from summary.json: a row for each stream and n."""
     summary = store.read_json(folder / tidy.PROVENANCE)
     counts, rows, methods = summary["config"]["counts"], [], []
-    for name, found in summary["measured"].items():
-        methods = list(found["regret"])
+    for name, entry in summary["measured"].items():
+        methods = list(entry["regret"])
         for i, n in enumerate(counts):
-            regrets = [f"{found['regret'][method][i]['mean']:.1f}" for method in methods]
-            size = (found["degrees"][i], found["features"][i])
-            rows.append((name, n, *size, *regrets, f"{found['bound'][i]:.0f}"))
+            regrets = [f"{entry['regret'][method][i]['mean']:.1f}" for method in methods]
+            size = (entry["degrees"][i], entry["features"][i])
+            rows.append((name, n, *size, *regrets, f"{entry['bound'][i]:.0f}"))
     labels = ["M growing" if method == "growing" else label(method) for method in methods]
     head = ("stream", "n", "M growing to", "features", *labels, "bound of Theorem 4")
-    against_published.write(folder / TABLE, head, rows)
+    against_published.write_csv(folder / TABLE, head, rows)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = rates.parse(cli.parser(__doc__), 4, [64, 128, 256, 512, 1024])
     options.counts.sort()
@@ -158,23 +158,15 @@ def main() -> None:
         noise_std=NOISE_STD,
         regularization=REGULARIZATION,
     )
-    with outputs.opened(options, "pkawv_2019.growing_degree", config) as opened:
+    with outputs.results_folder(options, "pkawv_2019.growing_degree", config) as results:
         measured = {}
         for inputs, radius in STREAMS:
             name = f"d = {inputs}, R = {radius:g}"
-            found = measured[name] = measure(inputs, radius, options.counts, options.seeds)
-            last = {method: row[-1]["mean"] for method, row in found["regret"].items()}
-            print(f"{name}: degrees {found['degrees']}, regret at n = {options.counts[-1]}: {last}")
-        opened.finish(
-            dict(
-                config=config,
-                data="made up: a function of the Gaussian kernel's space with noise",
-                measured=measured,
-                **environment.describe(),
-            ),
-            [],
-            "",
-        )
+            entry = measured[name] = measure(inputs, radius, options.counts, options.seeds)
+            last = {method: row[-1]["mean"] for method, row in entry["regret"].items()}
+            print(f"{name}: degrees {entry['degrees']}, regret at n = {options.counts[-1]}: {last}")
+        data = "made up: a function of the Gaussian kernel's space with noise"
+        results.write(dict(config=config, data=data, measured=measured))
         tabulate(options.out)
 
 

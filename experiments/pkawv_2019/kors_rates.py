@@ -9,8 +9,6 @@ n^(1 - a/gamma); the regularization is n^l with the l that minimises (8). The re
 the function behind the labels, which is below the regret against the best one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax
@@ -20,7 +18,7 @@ from jax import Array
 
 from experiments import cli
 from experiments.pkawv_2019 import rates
-from experiments.results import environment, outputs
+from experiments.results import outputs
 from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
@@ -80,8 +78,8 @@ def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[flo
 
 def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """Exponents of the regret, measured and by (8), and of the points at dictionaries n^a."""
-    found = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
-    regret, points = found[..., 0], found[..., 1]
+    table = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
+    regret, points = table[..., 0], table[..., 1]
     exponent, error = rates.slope(counts, regret)
     size = float(np.polyfit(np.log(counts), np.log(points.mean(1)), 1)[0])
     return dict(
@@ -95,7 +93,7 @@ def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) 
     )
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--method", choices=list(SIZES), default="pkawv")
@@ -110,7 +108,7 @@ def main() -> None:
         features=rates.FEATURES,
         noise_std=rates.NOISE_STD,
     )
-    with outputs.opened(options, "pkawv_2019.kors_rates", config) as opened:
+    with outputs.results_folder(options, "pkawv_2019.kors_rates", config) as results:
         measured: dict[str, list[dict[str, Any]]] = {}
         for gamma in rates.GAMMAS:
             rows = measured[f"{gamma:.3f}"] = []
@@ -126,10 +124,9 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **environment.describe(),
             measured=measured,
         )
-        opened.finish(summary, [], "")
+        results.write(summary)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ KORS with mu = 1, beta = 1, eps = 0.5 and the weights of the code ("nystrom") or
 kernel ridge regression, or of PKAWV with --awv. Finished methods in the folder are not run again.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import time
@@ -24,7 +22,7 @@ import numpy as np
 from experiments import cli
 from experiments.data import streams
 from experiments.figures import plots
-from experiments.results import environment, outputs, store, tidy
+from experiments.results import outputs, store, tidy
 from jsketch import kernels, loops, online
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size
@@ -141,25 +139,26 @@ def run_once(
         if seconds[-1] > config["time_limit"]:
             break
     ends = list(itertools.accumulate(len(prediction) for prediction in predictions))
-    made = np.concatenate(predictions)
-    labels = ys[: len(made)]
+    forecast = np.concatenate(predictions)
+    labels = ys[: len(forecast)]
     # a prediction of zero is wrong with probability 1/2
-    wrong = np.where(made == 0, 0.5, np.sign(made) != np.sign(labels))
-    count = np.arange(1, len(made) + 1)
-    at = np.unique(np.round(np.geomspace(1, len(made), POINTS)).astype(int)) - 1
+    wrong = np.where(forecast == 0, 0.5, np.sign(forecast) != np.sign(labels))
+    count = np.arange(1, len(forecast) + 1)
+    at = np.unique(np.round(np.geomspace(1, len(forecast), POINTS)).astype(int)) - 1
     return dict(
         n=count[at],
-        average_loss=(np.cumsum(np.square(made - labels)) / count)[at],
+        average_loss=(np.cumsum(np.square(forecast - labels)) / count)[at],
         error_rate=(np.cumsum(wrong) / count)[at],
         seconds=np.interp(count[at], [0, *ends], [0, *seconds]),
         size=np.interp(count[at], ends, sizes),
-        finished=np.array(len(made) == len(ys)),
+        finished=np.array(len(forecast) == len(ys)),
     )
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """The curve of a method, from the folder if it is there. The first pass includes compilation;
-    of the others, several where they are short, the one of median time is kept."""
+    """The curve of a method, which is read from the folder if it exists. The first pass includes
+    compilation. The curve is that of the pass of median time among the later passes; short passes
+    are repeated."""
     name = config["method"]
     store.claim(folder, name, config)
     path = store.run_path(folder, name, config["seed"])
@@ -190,8 +189,8 @@ def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tid
     if not classes:
         arrays.pop("error_rate")
     other = {name: value for name, value in config.items() if name not in ("data", "method")}
-    named = dict(problem=config["data"], algorithm=config["method"], **other)
-    return tidy.Run(named, config["seed"], arrays)
+    run_config = dict(problem=config["data"], algorithm=config["method"], **other)
+    return tidy.Run(run_config, config["seed"], arrays)
 
 
 def draw(folder: Path) -> None:
@@ -201,8 +200,8 @@ def draw(folder: Path) -> None:
     title = curves.attrs["title"]
     # without the first averages, which are large
     skip = max(20, provenance["examples"] // 200)
-    shown = curves[curves["t"] > skip]
-    metric = {name: tidy.lines(shown, name) for name in shown["metric"].unique()}
+    late = curves[curves["t"] > skip]
+    metric = {name: tidy.lines(late, name) for name in late["metric"].unique()}
     examples, seconds = "examples $n$", "seconds, without compilation"
     loss = metric["average_loss"]
     plots.streams(folder / "loss.png", loss, title, "average squared loss", examples)
@@ -237,7 +236,7 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse()
     cli.set_up_jax()
@@ -249,7 +248,7 @@ def main() -> None:
         f"data: {stream.source}; n = {len(stream.ys):,}, d = {inputs}, scaling '{options.scaling}'"
     )
     configs = {name: configure(name, options) for name in options.methods}
-    with outputs.opened(options, "pkawv_2019.large_scale", configs) as opened:
+    with outputs.results_folder(options, "pkawv_2019.large_scale", configs) as results:
         curves = {}
         for name in options.methods:
             if name.startswith("taylor") and basis_size(inputs, int(name[-1])) > LARGEST_BASIS:
@@ -263,7 +262,6 @@ def main() -> None:
             inputs=inputs,
             seconds="wall time of the second of two passes; compile_seconds: the first one's"
             " excess",
-            **environment.describe(),
             methods={
                 name: dict(
                     average_loss=float(c["average_loss"][-1]),
@@ -278,11 +276,8 @@ def main() -> None:
         )
         title = f"{options.data}, n = {len(stream.ys):,}, scaling '{options.scaling}'"
         table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
-        opened.finish(summary, table, title)
+        results.write(summary, table, title)
         draw(options.out)
-    print(
-        f"summary.json, the tables (curves, summary .parquet) and the figures are in {options.out}"
-    )
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ capacity condition, with that lambda (Corollary 8). The regret is that against t
 1 behind the labels, which is below the regret against the best one.
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 from itertools import combinations
@@ -27,7 +25,7 @@ from jax.typing import ArrayLike
 
 from experiments import cli
 from experiments.figures import drawing
-from experiments.results import environment, outputs, store, tidy
+from experiments.results import outputs, store, tidy
 from jsketch import loops, online, struct
 
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
@@ -112,13 +110,17 @@ def stream(key: Array, gamma: ArrayLike, count: int) -> tuple[Array, Array, Arra
 
 
 @partial(jax.jit, static_argnames="count")
-def regrets(keys: Array, gamma: Array, kept: Array, regularization: Array, count: int) -> Array:
-    """Regret [S] after n = count examples with the first `kept` features."""
+def regrets(
+    keys: Array, gamma: Array, n_features: Array, regularization: Array, count: int
+) -> Array:
+    """Regret [S] after n = count examples with the first `n_features` features."""
     number, scale = jnp.arange(1.0, FEATURES + 1), scales(gamma)
 
     def one(key: Array) -> Array:
         xs, mean, ys = stream(key, gamma, count)
-        forecaster = online.PKAWV(Cosines(jnp.where(number <= kept, scale, 0)), regularization)
+        forecaster = online.PKAWV(
+            Cosines(jnp.where(number <= n_features, scale, 0)), regularization
+        )
         state = forecaster.init(xs[0], key)
         forecasts = loops.streams.stream(forecaster, state, xs, ys, key).forecasts
         return forecasts.loss.sum() - jnp.square(ys - mean).sum()
@@ -132,11 +134,11 @@ def measure(
     """(b, its standard error over seeds, regrets [N,S]) from the slope of log regret on log n."""
     level, _ = exponent("beforehand", gamma, a)
     keys = jax.random.split(jax.random.key(0), seeds)
-    found = []
+    rows = []
     for n in counts:
-        kept, regularization = jnp.asarray(float(n**a)), jnp.asarray(float(n**level))
-        found.append(np.asarray(regrets(keys, jnp.asarray(gamma), kept, regularization, n)))
-    table = np.array(found)  # [N, S]
+        n_features, regularization = jnp.asarray(float(n**a)), jnp.asarray(float(n**level))
+        rows.append(np.asarray(regrets(keys, jnp.asarray(gamma), n_features, regularization, n)))
+    table = np.array(rows)  # [N, S]
     return *slope(counts, table), table
 
 
@@ -164,10 +166,10 @@ def draw(folder: Path) -> None:
     """rates.png from the summary in the folder, and those of `kors_rates` in neighbouring folders:
     one panel for each gamma."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
-    beside = {}
+    neighbours = {}
     for method, name in (("pkawv", "nystrom_rates"), ("pros_n_kons", "pros_n_kons_rates")):
         if (folder.parent / name / tidy.PROVENANCE).exists():
-            beside[method] = store.read_json(folder.parent / name / tidy.PROVENANCE)["measured"]
+            neighbours[method] = store.read_json(folder.parent / name / tidy.PROVENANCE)["measured"]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (9.0, 3.0)}):
         figure, panels = plt.subplots(1, 3, sharey=True)
         for axes, gamma in zip(panels, GAMMAS, strict=True):
@@ -175,9 +177,9 @@ def draw(folder: Path) -> None:
                 axes.plot(SIZES, curve(method, gamma), color=colour, linestyle=dashes, label=label)
             axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
             rows = measured[f"{gamma:.3f}"]
-            found = {"beforehand": [dict(row, a=float(a)) for a, row in rows.items()]}
-            found |= {method: of[f"{gamma:.3f}"] for method, of in beside.items()}
-            for method, measured_rows in found.items():
+            points = {"beforehand": [dict(row, a=float(a)) for a, row in rows.items()]}
+            points |= {method: of[f"{gamma:.3f}"] for method, of in neighbours.items()}
+            for method, measured_rows in points.items():
                 a, b, half = points_of(measured_rows)
                 axes.errorbar(
                     a,
@@ -214,35 +216,38 @@ def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> arg
     return options
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse(cli.parser(__doc__), 16, COUNTS)
     config = dict(
         counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
     )
-    with outputs.opened(
+    with outputs.results_folder(
         options, "pkawv_2019.rates", dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
-    ) as opened:
+    ) as results:
         measured: dict[str, dict[str, dict[str, float]]] = {}
         runs = []
         for gamma in GAMMAS:
             rows = measured[f"{gamma:.3f}"] = {}
             for a in MEASURED_SIZES:
-                found, error, table = measure(gamma, a, options.counts, options.seeds)
-                named = dict(problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a)
+                power, error, table = measure(gamma, a, options.counts, options.seeds)
+                run_config = dict(
+                    problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a
+                )
                 t = np.array(options.counts)
                 runs += [
-                    tidy.Run(named, s, dict(t=t, regret=regret)) for s, regret in enumerate(table.T)
+                    tidy.Run(run_config, s, dict(t=t, regret=regret))
+                    for s, regret in enumerate(table.T)
                 ]
                 bound = min(1.0, exponent("beforehand", gamma, a)[1])
                 rows[f"{a:g}"] = dict(
-                    exponent=found,
+                    exponent=power,
                     standard_error=error,
                     bound=bound,
                     last_regret=float(table[-1].mean()),
                 )
                 print(
-                    f"gamma {gamma:.3f}  a {a:.1f}  measured {found:.3f} +- {1.96 * error:.3f} "
+                    f"gamma {gamma:.3f}  a {a:.1f}  measured {power:.3f} +- {1.96 * error:.3f} "
                     f" bound {bound:.3f}",
                     flush=True,
                 )
@@ -253,13 +258,11 @@ def main() -> None:
         summary = dict(
             config=config,
             data="generated, capacity condition with equality",
-            **environment.describe(),
             measured=measured,
             theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
         )
-        opened.finish(summary, runs, "regret of PKAWV under a capacity condition")
+        results.write(summary, runs, "regret of PKAWV under a capacity condition")
         draw(options.out)
-    print(f"summary.json, the tables (curves, summary .parquet) and rates.png are in {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Both scalings, and uniform dictionaries beside those of KORS, on the first examples of a stream.
+"""Comparison of both scalings, and of uniform dictionaries with those of KORS, on the first
+examples of a stream.
 
 python -m experiments.pkawv_2019.settings --out results/pkawv_2019/settings
 
@@ -7,8 +8,6 @@ other labels (THEORY 10.2). It mentions uniform dictionaries and uses KORS: "nys
 as many inputs as KORS ended with, uniformly at random from the whole stream, before it starts. All
 else is as in `large_scale`.
 """
-
-from __future__ import annotations
 
 import argparse
 from typing import Any
@@ -20,7 +19,7 @@ from jax import Array
 from experiments import cli
 from experiments.data import streams
 from experiments.pkawv_2019 import large_scale
-from experiments.results import environment, outputs
+from experiments.results import outputs
 from jsketch import kernels, online, struct
 from jsketch.sketch import nystrom
 from jsketch.sketch.nystrom import Nystrom
@@ -45,9 +44,9 @@ class OnPoints:
 
 def uniform_nystrom(xs: np.ndarray, points: int, config: large_scale.Config) -> Any:
     """Ridge regression on a number of inputs of xs [n,d], drawn without replacement."""
-    drawn = np.random.default_rng(config["seed"]).choice(len(xs), points, replace=False)
+    rows = np.random.default_rng(config["seed"]).choice(len(xs), points, replace=False)
     kernel = kernels.Gaussian(config["lengthscale"])
-    dictionary = nystrom.build(kernel, jnp.asarray(xs[drawn]), jnp.ones(points, bool))
+    dictionary = nystrom.build(kernel, jnp.asarray(xs[rows]), jnp.ones(points, bool))
     return online.PKAWV(
         OnPoints(kernel, dictionary), config["regularization"], penalize_current=config["awv"]
     )
@@ -70,21 +69,21 @@ def run(forecaster: Any, stream: streams.Stream, config: large_scale.Config) -> 
 def compare(data: str, scaling: str, options: argparse.Namespace) -> dict[str, Any]:
     """{method: numbers} on one stream under one scaling."""
     stream = streams.load_stream(data, scaling, options.data_dir, options.seed, options.limit)
-    taken = argparse.Namespace(**vars(options) | dict(data=data, scaling=scaling))
-    found: dict[str, Any] = {}
+    stream_options = argparse.Namespace(**vars(options) | dict(data=data, scaling=scaling))
+    numbers: dict[str, Any] = {}
     for name in (*METHODS, "kernel_ridge") if data in EXACT else METHODS:
-        config = large_scale.configure(name, taken)
+        config = large_scale.configure(name, stream_options)
         forecaster = (
-            uniform_nystrom(stream.xs, found["nystrom"]["size"], config)
+            uniform_nystrom(stream.xs, numbers["nystrom"]["size"], config)
             if name == "nystrom_uniform"
             else large_scale.make_forecaster(config, stream.xs.shape[1], len(stream.ys))
         )
-        found[name] = run(forecaster, stream, config)
-        print(f"{data:8s} {scaling:8s} {name:16s} {found[name]}", flush=True)
-    return found
+        numbers[name] = run(forecaster, stream, config)
+        print(f"{data:8s} {scaling:8s} {name:16s} {numbers[name]}", flush=True)
+    return numbers
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--data", nargs="+", choices=streams.NAMES, default=list(streams.NAMES))
@@ -99,12 +98,12 @@ def main() -> None:
     config = {
         name: getattr(options, name) for name in ("data", "limit", "time_limit", "awv", "seed")
     }
-    with outputs.opened(options, "pkawv_2019.settings", config) as opened:
+    with outputs.results_folder(options, "pkawv_2019.settings", config) as results:
         measured = {
             data: {scaling: compare(data, scaling, options) for scaling in streams.SCALINGS}
             for data in options.data
         }
-        opened.finish(dict(config=config, measured=measured, **environment.describe()), [], "")
+        results.write(dict(config=config, measured=measured))
 
 
 if __name__ == "__main__":

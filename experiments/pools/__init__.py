@@ -1,2 +1,2 @@
-"""Campaigns over recorded libraries: every candidate's value is known, so that a batch is evaluated
-by reading it."""
+"""Campaigns over libraries of candidates whose values are recorded. A batch is evaluated by a
+look-up."""

@@ -1,12 +1,9 @@
-"""Other methods in place of `jsketch.suggest`: a greedy random forest of scikit-learn and BoTorch's
-Gaussian process with expected improvement, both with the defaults of their packages, and random
-candidates.
+"""Baselines for `jsketch.suggest`: a greedy random forest of scikit-learn, BoTorch's Gaussian
+process with expected improvement, and random candidates. The packages run with their defaults.
 
 Features are those of `suggest`, with numbers scaled to [0, 1]. BoTorch is not a dependency of this
 project: `pip install botorch`.
 """
-
-from __future__ import annotations
 
 import importlib
 import warnings
@@ -25,7 +22,7 @@ Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
 def random_forest(
     features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
-    """The candidates of the largest predictions."""
+    """The candidates with the largest predicted values."""
     forest = importlib.import_module("sklearn.ensemble").RandomForestRegressor(random_state=seed)
     predicted = forest.fit(features[arms], values).predict(features)
     predicted[arms] = -np.inf
@@ -35,22 +32,22 @@ def random_forest(
 def botorch_ei(
     features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
-    """The batch of the largest joint expected improvement, one candidate after the other."""
+    """A batch with a large joint expected improvement, which is maximised greedily."""
     torch = _torch()
     torch.manual_seed(seed)
     acquisition = importlib.import_module("botorch.acquisition")
-    left = np.setdiff1d(np.arange(len(features)), arms)
+    candidates = np.setdiff1d(np.arange(len(features)), arms)
     points, targets = torch.tensor(features[arms]), torch.tensor(values)[:, None]
     improvement = acquisition.qLogExpectedImprovement(_gp(points, targets), best_f=targets.max())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found, _ = importlib.import_module("botorch.optim").optimize_acqf_discrete(
-            improvement, q=batch, choices=torch.tensor(features[left]), unique=True
+        batch_points, _ = importlib.import_module("botorch.optim").optimize_acqf_discrete(
+            improvement, q=batch, choices=torch.tensor(features[candidates]), unique=True
         )
-    # the rows of the chosen candidates; equal candidates in order
+    # candidates with equal features are chosen in the order of their rows
     rows: list[int] = []
-    for point in found.numpy():
-        equal = left[(features[left] == point).all(1)]
+    for point in batch_points.numpy():
+        equal = candidates[(features[candidates] == point).all(1)]
         rows.append(next(int(row) for row in equal if row not in rows))
     return np.array(rows)
 
@@ -61,7 +58,7 @@ def _torch() -> Any:
         importlib.import_module("botorch")
     except ImportError as error:
         raise ValueError("this baseline needs BoTorch: pip install botorch") from error
-    # small matrices are faster on one core
+    # operations on small matrices are faster on one core
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
     return torch
@@ -78,26 +75,29 @@ def _gp(points: Any, targets: Any) -> Any:
     return gp
 
 
-def at_random(
+def random_candidates(
     features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
-    """Random candidates."""
-    left = np.setdiff1d(np.arange(len(features)), arms)
-    return np.random.default_rng(seed).choice(left, batch, replace=False)
+    """Candidates drawn uniformly without replacement."""
+    candidates = np.setdiff1d(np.arange(len(features)), arms)
+    return np.random.default_rng(seed).choice(candidates, batch, replace=False)
 
 
 CHOOSERS: dict[str, Chooser] = {
     "random_forest": random_forest,
     "botorch_ei": botorch_ei,
-    "random": at_random,
+    "random": random_candidates,
 }
 
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, choose: Chooser) -> Campaign:
-    """A campaign with the random first batch of `campaigns.play`. Raises ValueError for
-    fingerprints, whose packed words are no features, and for evaluations that fail."""
+    """A campaign with the same random first batch as in `campaigns.play`. Raises ValueError if a
+    column is a fingerprint (its packed bits are not numeric features) or if an evaluation fails."""
     if any(group.kind == "bits" for group in pool.library.columns) or np.isnan(pool.values).any():
-        raise ValueError(f"{pool.name} has fingerprints or failures, which no baseline supports.")
+        raise ValueError(
+            f"the baselines support neither fingerprints nor failed evaluations; {pool.name} has"
+            " them."
+        )
     features, readings = np.asarray(pool.library.features, np.float64), pool.readings(seed)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for count, size in enumerate(sizes[1:]):

@@ -4,8 +4,6 @@ Every round runs two compiled programs, the fit and the choice, for a few padded
 campaigns of all seeds share them, and run in threads.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +32,7 @@ def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -
     key, readings = jax.random.key(seed), pool.readings(seed)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for count, size in enumerate(sizes[1:]):
-        found = suggest(
+        suggestion = suggest(
             pool.library,
             arms,
             readings[arms],
@@ -42,7 +40,7 @@ def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -
             acquisition=acquisition,
             key=jax.random.fold_in(key, count),
         )
-        arms = np.append(arms, found.rows)
+        arms = np.append(arms, suggestion.rows)
     return Campaign(seed, arms, pool.values[arms])
 
 
@@ -90,8 +88,8 @@ def top_found(
     cut = ranked[top - 1]
     places = int((ranked[:top] == cut).sum())
 
-    def found(part: np.ndarray) -> float:
+    def share(part: np.ndarray) -> float:
         above = int((part > cut).sum())
         return (above + min(int((part == cut).sum()), places)) / top
 
-    return np.array([[found(c.values[:n]) for n in at] for c in campaigns])
+    return np.array([[share(c.values[:n]) for n in at] for c in campaigns])

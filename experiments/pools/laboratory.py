@@ -1,5 +1,5 @@
-"""What the constraints of a laboratory cost, on direct arylation (one-hot) in batches of 5, the
-first one random.
+"""Campaigns with and without the constraints of a laboratory: direct arylation (one-hot), batches
+of 5, of which the first is random.
 
     python -m experiments.pools.laboratory --seeds 10
 
@@ -8,8 +8,6 @@ costs     made up: ligands cost 1 to 10, in another order for each seed, and a b
           20 reactions
 failures  made up: 4 of the 16 pairs of a base and a solvent, drawn for each seed, give no value
 """
-
-from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
@@ -81,11 +79,11 @@ def play(
     for count in range(1, AT[-1] // BATCH):
         more = dict(options) if each is None else {**options, **each(seed, count)}
         if budget is not None:
-            left = budget - options["costs"][arms].sum()
-            if np.delete(options["costs"], arms).min() > left:
+            remaining = budget - options["costs"][arms].sum()
+            if np.delete(options["costs"], arms).min() > remaining:
                 break
             more["budget"] = budget
-        found = suggest(
+        suggestion = suggest(
             pool.library,
             arms,
             pool.values[arms],
@@ -93,14 +91,14 @@ def play(
             key=jax.random.fold_in(key, count),
             **more,
         )
-        arms = np.append(arms, found.rows)
+        arms = np.append(arms, suggestion.rows)
     return arms
 
 
 def best(arms: np.ndarray, pool: Pool) -> np.ndarray:
     """[len(AT)], the best yield so far."""
-    found = np.fmax.accumulate(np.nan_to_num(pool.values[arms], nan=0.0))
-    return found[np.array(AT) - 1]
+    best_yield = np.fmax.accumulate(np.nan_to_num(pool.values[arms], nan=0.0))
+    return best_yield[np.array(AT) - 1]
 
 
 def print_curves(name: str, curves: list[np.ndarray]) -> None:
@@ -111,7 +109,7 @@ def print_curves(name: str, curves: list[np.ndarray]) -> None:
     print(f"{name:16s} best yield after {AT}: {numbers}", flush=True)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--seeds", type=cli.count, default=10)

@@ -4,8 +4,6 @@ The files are in `pools/` of the data folder (`experiments.data.datasets.find_fo
 checksums are verified. Larger values are better.
 """
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import NamedTuple
@@ -56,8 +54,8 @@ class Pool(NamedTuple):
         if self.repeats is None:
             return self.values
         draws = np.random.default_rng([seed, READING]).random(self.repeats.shape)
-        taken = np.where(np.isnan(self.repeats), -1, draws).argmax(1)
-        return self.repeats[np.arange(len(taken)), taken]
+        columns = np.where(np.isnan(self.repeats), -1, draws).argmax(1)
+        return self.repeats[np.arange(len(columns)), columns]
 
 
 def _content(name: str, folder: str | Path | None) -> io.BytesIO:
@@ -112,12 +110,12 @@ def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -
 
 
 def _uncorrelated(features: np.ndarray) -> list[int]:
-    """Columns whose correlation with all earlier kept columns is at most CORRELATED."""
-    table, kept = np.abs(np.corrcoef(features.T)), list[int]()
+    """A greedy choice of columns whose correlations are at most CORRELATED."""
+    table, columns = np.abs(np.corrcoef(features.T)), list[int]()
     for column in range(features.shape[1]):
-        if (table[column, kept] <= CORRELATED).all():
-            kept.append(column)
-    return kept
+        if (table[column, columns] <= CORRELATED).all():
+            columns.append(column)
+    return columns
 
 
 def gb1(folder: str | Path | None = None, properties: bool = False) -> Pool:

@@ -7,8 +7,6 @@ A campaign starts with a random batch; `jsketch.suggest` with its defaults choos
 defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are reported.
 """
 
-from __future__ import annotations
-
 import argparse
 from functools import partial
 from pathlib import Path
@@ -19,11 +17,11 @@ from experiments import cli
 from experiments.pools import baselines, campaigns, published
 from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import outputs, store, summaries, tidy
 from experiments.suggest.options import ACQUISITIONS
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
@@ -47,8 +45,8 @@ def main() -> None:
         first_seed=options.first_seed,
         acquisition=options.acquisition or "default",
     )
-    with outputs.opened(options, "pools", config, options.seeds) as opened:
-        report(opened, options.pool, config, pool, play(options, pool))
+    with outputs.results_folder(options, "pools", config, options.seeds) as results:
+        report(results, options.pool, config, pool, play(options, pool))
 
 
 def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
@@ -67,15 +65,15 @@ def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
 
 
 def report(
-    opened: outputs.Folder,
+    results: outputs.Folder,
     name: str,
     config: dict[str, object],
     pool: Pool,
-    found: list[Campaign],
+    campaign_list: list[Campaign],
 ) -> None:
     """Prints and saves the results."""
-    seconds = float(np.mean([campaign.seconds for campaign in found]))
-    ours = published.counted(name, pool, found)
+    seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
+    ours = published.counted(name, pool, campaign_list)
     setting = published.SETTINGS[name]
     largest = np.nanmax(pool.values)
     runs = [
@@ -88,20 +86,19 @@ def report(
                 simple_regret=largest - np.fmax.accumulate(campaign.values),
             ),
         )
-        for campaign in found
+        for campaign in campaign_list
     ]
     summary = dict(
         config=config,
         cpu_seconds_a_campaign=seconds,
         counted=setting.counted,
         ours={
-            str(n): summaries.describe(column, ci=True)
+            str(n): summaries.statistics(column, ci=True)
             for n, column in zip(setting.at, ours.T, strict=True)
         },
         published={who: list(numbers) for who, numbers in setting.published.items()},
-        **environment.describe(),
     )
-    opened.finish(summary, runs, f"{name}, batches of {setting.sizes[0]}")
+    results.write(summary, runs, f"{name}, batches of {setting.sizes[0]}")
     print("\n".join(published.lines(name, ours, str(config["method"]))))
     print(f"{seconds:.1f} CPU seconds a campaign, with compilation")
 

@@ -1,7 +1,5 @@
 """Published results on the same libraries, and the same statistics of our campaigns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -84,12 +82,12 @@ SETTINGS = {
 TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1, "nanoparticles_repeats": 1}
 
 
-def counted(name: str, pool: Pool, found: Sequence[campaigns.Campaign]) -> np.ndarray:
+def counted(name: str, pool: Pool, campaign_list: Sequence[campaigns.Campaign]) -> np.ndarray:
     """[S, len(at)], the statistic of the setting for each campaign."""
     setting = SETTINGS[name]
     if name in TOP:
-        return campaigns.top_found(found, pool.values, TOP[name], setting.at)
-    best = campaigns.best_so_far(found, setting.at)
+        return campaigns.top_found(campaign_list, pool.values, TOP[name], setting.at)
+    best = campaigns.best_so_far(campaign_list, setting.at)
     return best / pool.values.max() if setting.counted == _GB1.counted else best
 
 
@@ -103,14 +101,16 @@ def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
     digits = 3 if np.abs(ours).max() <= 1 else 2 if ours.max() <= 1 else 1
     count = len(ours)
     error = ours.std(0, ddof=min(count - 1, 1)) / count**0.5
-    mine = [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in zip(ours.mean(0), error, strict=True)]
-    theirs = [
+    our_cells = [
+        f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in zip(ours.mean(0), error, strict=True)
+    ]
+    published_rows = [
         row(who, ["" if number is None else f"{number:.{digits}f}" for number in numbers])
         for who, numbers in setting.published.items()
     ]
     head = [row(setting.counted, setting.at), row("---", ["---"] * len(setting.at))]
     return [
         *head,
-        row(f"{'jsketch' if method == 'suggest' else method}, {len(ours)} seeds", mine),
-        *theirs,
+        row(f"{'jsketch' if method == 'suggest' else method}, {len(ours)} seeds", our_cells),
+        *published_rows,
     ]

@@ -8,8 +8,6 @@ figure, our number, a verdict (confirmed, differs, not decidable here), the rule
 the provenance of the results. Nothing is run.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from pathlib import Path
@@ -70,16 +68,16 @@ def provenance(folder: Path) -> dict[str, Any]:
         return {}
     commit = summary.get("commit") or {}
     states: dict[Any, str] = {True: " (with uncommitted changes)", False: " (clean)"}
-    found = {
+    fields = {
         "data": summary.get("data"),
         "seeds": _seeds(summary),
         "commit": commit.get("hash") and commit["hash"] + states.get(commit.get("dirty"), ""),
         "date": summary.get("date"),
-        "versions": _listed(summary.get("versions") or {}),
-        "hardware": _listed(summary.get("hardware") or {}),
+        "versions": _fields_text(summary.get("versions") or {}),
+        "hardware": _fields_text(summary.get("hardware") or {}),
         "dtype": summary.get("dtype"),
     }
-    return {name: value for name, value in found.items() if value not in (None, "")}
+    return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def _seeds(summary: dict[str, Any]) -> Any:
@@ -93,10 +91,10 @@ def _seeds(summary: dict[str, Any]) -> Any:
         for name, row in (first.get("algorithms") or {}).items()
         if row.get("seeds") not in (None, seeds)
     }
-    return f"{seeds}; {claims.listed(list(others), list(others.values()), 0)}" if others else seeds
+    return f"{seeds}; {claims.list_numbers(others, others.values(), 0)}" if others else seeds
 
 
-def _listed(fields: dict[str, Any]) -> str:
+def _fields_text(fields: dict[str, Any]) -> str:
     values = {
         name.replace("_", " "): ", ".join(map(str, value)) if isinstance(value, list) else value
         for name, value in fields.items()
@@ -127,13 +125,13 @@ def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
             files.write(out / "figures" / place, (root / place).read_bytes())
     counts = {name: verdict_counts(parts) for name, parts in sections.items()}
     total = sum(counts.values(), Counter[str]())
-    made = environment.commit()
+    commit = environment.commit()
     pages.write(
         out / "index.html",
         TEMPLATE,
         title=TITLE,
         notice=notice,
-        commit=made["hash"] + (" with uncommitted changes" if made["dirty"] is True else ""),
+        commit=commit["hash"] + (" with uncommitted changes" if commit["dirty"] is True else ""),
         verdicts=[word for word in VERDICTS if word != claims.UNREADABLE or total[word]],
         papers=[(paper, sections[paper.name], counts[paper.name]) for paper in PAPERS],
         total=total,
@@ -147,7 +145,7 @@ def verdict_counts(sections: list[Section]) -> Counter[str]:
     return Counter(outcome.verdict for part in sections for outcome in part.outcomes)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument(

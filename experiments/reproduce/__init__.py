@@ -1,1 +1,1 @@
-"""All experiments of the papers in one command: a plan, the runs, the report."""
+"""One command that runs all experiments and builds the report."""

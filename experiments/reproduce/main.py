@@ -3,7 +3,7 @@ report.
 
     scripts/reproduce --dry-run      # prints the plan
     scripts/reproduce --quick        # each at a tiny size, in reproduced/: minutes
-    scripts/reproduce                # what is missing in results/: hours on 2 cores
+    scripts/reproduce                # the results that are missing in results/: hours on 2 cores
     scripts/reproduce --out again    # all of it in another folder: more than a day
 
 The commands are those of the papers' READMEs, with --out in place of results/. Finished results are
@@ -11,8 +11,6 @@ skipped, and commands that were killed resume. When a command fails, the others 
 are listed at the end, with exit status 1. Commands whose data are not available are not run. The
 output of each command is in runs/reproduce.log of its folder.
 """
-
-from __future__ import annotations
 
 import argparse
 import os
@@ -43,7 +41,7 @@ class Step(NamedTuple):
     command: Command  # with --out in the folder of all results
     folder: Path
     state: str
-    note: str  # why it is not run, or what it downloads
+    note: str  # the reason why it is not run, or the files that it downloads
 
     @property
     def log(self) -> Path:
@@ -199,7 +197,7 @@ def report(options: argparse.Namespace) -> int:
     return execute(("-m", "experiments.report.main", *arguments), None, {})
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse()
     steps = plan(options)
@@ -210,9 +208,11 @@ def main() -> None:
     failed, skipped = run_all(steps, options)
     if report(options):
         failed["report"] = "the report could not be built; the reason is above"
-    for title, found in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
-        if found:
-            print(f"\n{title}", *(f"{folder}: {why}" for folder, why in found.items()), sep="\n  ")
+    for title, reasons in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
+        if reasons:
+            print(
+                f"\n{title}", *(f"{folder}: {why}" for folder, why in reasons.items()), sep="\n  "
+            )
     if failed:
         raise SystemExit(1)
 

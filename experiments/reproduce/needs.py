@@ -1,7 +1,5 @@
 """The data files and packages that a command needs, and which of them are missing."""
 
-from __future__ import annotations
-
 from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +32,6 @@ FILES: dict[str, tuple[File, ...]] = {
     "nasbench101_means": MEANS,
     "nasbench101_whole": (File(architectures.WHOLE),),
     "macro": (File(architectures.MACRO, architectures.MACRO_URL),),
-    "generated": (CELLS,),
 }
 # the option that names the data sets of an experiment, and the data sets without that option
 OPTION: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -1,7 +1,5 @@
 """Tiny sizes of all experiments, for a test that they run and draw their figures."""
 
-from __future__ import annotations
-
 import shlex
 
 from experiments.commands import Command

@@ -1,7 +1,5 @@
 """Provenance of results: commit, versions and hardware of this process."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform
@@ -17,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("jax", "jaxlib", "numpy", "flax", "jsketch")
 
 
-def describe() -> dict[str, Any]:
-    """Date, commit, versions and hardware of this process, without paths and host names."""
+def provenance() -> dict[str, Any]:
+    """Date, commit, versions and hardware of this process. Paths and host names are left out."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),
@@ -29,35 +27,45 @@ def describe() -> dict[str, Any]:
 
 
 def commit() -> dict[str, Any]:
-    """{"hash": ..., "dirty": whether the code differs from it}; "unknown" outside a git
-    checkout."""
+    """{"hash": the commit, "dirty": whether the code differs from it}; both are "unknown" outside a
+    git checkout."""
     revision = _git("rev-parse", "HEAD")
     if revision is None:
         return {"hash": "unknown", "dirty": "unknown"}
-    # only what can change a result
+    # only these files can change a result
     changes = _git("status", "--porcelain", "--", "jsketch", "experiments", "pyproject.toml")
     return {"hash": revision, "dirty": bool(changes)}
 
 
-def code() -> str:
-    """The commit as one word, with "-dirty" when the code differs from it."""
-    now = commit()
-    return f"{now['hash']}{'-dirty' if now['dirty'] is True else ''}"
+def commit_name() -> str:
+    """The hash of the commit, with the suffix "-dirty" when the code differs from it."""
+    state = commit()
+    return f"{state['hash']}{'-dirty' if state['dirty'] is True else ''}"
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that numbers depend on."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+            versions[package] = "not installed"
+    return versions
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Versions of packages. Raises ValueError if one is not installed."""
+    try:
+        return {name: importlib.metadata.version(name) for name in names}
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ValueError(
+            f"{error.name} is not installed; this experiment needs: pip install {' '.join(names)}"
+        ) from error
 
 
 def hardware() -> dict[str, Any]:
-    """CPU model, cores this process may use, memory in GB (1e9 bytes), and jax's devices."""
+    """CPU model, cores that this process may use, memory in GB (1e9 bytes), and devices of JAX."""
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -90,16 +98,16 @@ def peak_memory() -> int:
 
 
 def usable_cores() -> int:
-    """Cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _git(*arguments: str) -> str | None:
-    """git's answer in this repository; None without git, repository or commit."""
+    """The output of a git command in this repository; None if the command fails."""
     try:
-        answer = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True
         )
     except OSError:
         return None
-    return answer.stdout.strip() if answer.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None

@@ -1,8 +1,6 @@
-"""Files and folders of results: checks, before any work, that they can be written; one writer to a
-folder at a time; and checksums. `write` replaces a file atomically (`jsketch.loops.saving`).
+"""Files and folders of results: checks that they can be written, locks, and checksums. `write`
+replaces a file atomically (`jsketch.loops.saving`).
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
@@ -21,14 +19,14 @@ PROBE = bytes(4096)  # a test file of this content must fit on the disk
 
 
 def with_checksum(content: bytes, at: int) -> bytes:
-    """The content of a file with a checksum of all of it, inserted at a place that readers of the
+    """The content of a file with its checksum inserted at the offset `at`, which readers of the
     format ignore."""
     return content[:at] + MARK + hashlib.sha256(content).digest() + content[at:]
 
 
 def check_checksum(path: Path, content: bytes) -> None:
-    """Raises ValueError, naming the file, for content that does not match its checksum. Content
-    without a checksum, of files from before checksums were added, is not verified."""
+    """Raises ValueError if the content does not match its checksum. The content of older files has
+    no checksum and is not verified."""
     before, mark, after = content.rpartition(MARK)
     if mark and hashlib.sha256(before + after[32:]).digest() != after[:32]:
         raise ValueError(f"{path} is damaged (it does not match its checksum).")
@@ -36,8 +34,7 @@ def check_checksum(path: Path, content: bytes) -> None:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Locks `folder`. Raises ValueError while another process, or another call in this one, holds
-    the lock."""
+    """Locks `folder`. Raises ValueError if another process or call holds the lock."""
     lock = folder / "runs" / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     with _held(lock, folder, "use another --out"):
@@ -57,7 +54,8 @@ def check(path: Path) -> None:
 
 
 def check_new(path: Path | None, overwrite: bool) -> None:
-    """`check`, and ValueError for an existing file unless it may be replaced. None is no file."""
+    """Raises the errors of `check`, and ValueError if the file exists and may not be replaced. None
+    stands for no file."""
     if path is None:
         return
     check(path)
@@ -68,8 +66,7 @@ def check_new(path: Path | None, overwrite: bool) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Makes `folder`. Raises ValueError or OSError, naming the obstacle, unless files can be
-    written into it."""
+    """Makes `folder`. Raises ValueError or OSError unless files can be written into it."""
     existing = next((part for part in (folder, *folder.parents) if os.path.lexists(part)), None)
     if existing is not None and not existing.is_dir():
         raise ValueError(f"--out names a folder; {existing} is a file.")
@@ -81,7 +78,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _probe(folder: Path) -> None:
-    """Writes a temporary file: only that shows missing permissions and full disks."""
+    """Writes a temporary file, because no other check finds missing permissions and full disks."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(PROBE)

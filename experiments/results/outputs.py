@@ -1,18 +1,16 @@
-"""The folder of an experiment: one writer at a time, and finished tables that are replaced only on
-request.
+"""The folder of an experiment. One process at a time writes into it, and finished tables are
+replaced only with --overwrite.
 
-runs/experiment.json records what the runs and the tables of the folder were made with. The same
-command resumes an unfinished run, and more seeds or methods may be added at the same commit. A run
-that would lose results (of another experiment or configuration, or of more methods or seeds) is
-refused without --overwrite, which makes all runs again. When only the commit differs, --keep
-resumes with the existing runs, and the tables name all commits.
+runs/experiment.json records the experiment, the commit, the configuration and the seeds of the runs
+and of the tables. The same command resumes an unfinished run, and it may add seeds and methods at
+the same commit. A command that would lose results is refused without --overwrite, which makes all
+runs again. If only the commit differs, --keep resumes with the existing runs, and the tables
+contain all commits.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +18,7 @@ from typing import Any, NamedTuple
 from experiments.results import environment, files, store, tidy
 
 TABLES = (tidy.CURVES, tidy.SUMMARY, tidy.PROVENANCE)
-SHOWN = 3  # differences in a message
+SHOWN = 3  # number of differences in a message
 SWEEP = "sweep.json"  # the record of a sweep
 
 
@@ -28,24 +26,30 @@ class Folder(NamedTuple):
     """A folder that this process has locked."""
 
     path: Path
-    made: dict[str, Any]  # experiment, commit, configuration and seeds of this run
+    session: dict[str, Any]  # experiment, commit, configuration and seeds of this process
     commits: list[str]  # of the runs in the folder
     replaces: bool  # whether finished results are replaced (--overwrite)
 
-    def finish(self, summary: Mapping[str, Any], runs: list[tidy.Run], title: str) -> None:
-        """Writes summary.json and, if there are runs, the tables."""
-        self._replace(replaces=False)._record(self.made)
+    def write(
+        self, summary: Mapping[str, Any], runs: Sequence[tidy.Run] = (), title: str = ""
+    ) -> None:
+        """Writes summary.json, with the provenance of this process, and, if there are runs, the
+        tables."""
+        self._replace(replaces=False)._record(self.session)
         if self.replaces:  # the new results may have other figures
             for figure in (*self.path.glob("*.png"), *self.path.glob("*.svg")):
                 figure.unlink()
-        store.write_json(self.path / tidy.PROVENANCE, dict(summary, commits_of_runs=self.commits))
+        summary = environment.provenance() | dict(summary, commits_of_runs=self.commits)
+        store.write_json(self.path / tidy.PROVENANCE, summary)
         if runs:
-            tidy.write(self.path, runs, self.made["experiment"], title)
+            tidy.write(self.path, runs, self.session["experiment"], title)
 
     def _record(self, tables: dict[str, Any] | None) -> None:
-        """tables: what the tables in the folder are made with; None for no tables, or for tables
-        that are being replaced."""
-        content = dict(begun=self.made, tables=tables, commits=self.commits, replaces=self.replaces)
+        """tables: the configuration of the tables in the folder; None if there are no tables, or if
+        they will be replaced."""
+        content = dict(
+            begun=self.session, tables=tables, commits=self.commits, replaces=self.replaces
+        )
         store.write_json(record_path(self.path), content)
 
 
@@ -54,37 +58,39 @@ def record_path(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(
+def results_folder(
     options: argparse.Namespace, experiment: str, config: Mapping[str, Any], seeds: int = 0
 ) -> Iterator[Folder]:
     """Locks options.out for an experiment until the block ends. config: everything that the tables
     depend on, except the number of seeds where more seeds only add runs.
 
-    Raises ValueError or OSError, before anything is run, for a folder that cannot be written, that
-    another process holds, or whose tables would lose results (with options.overwrite they and their
-    runs are replaced).
+    Raises ValueError or OSError, before any run, if the folder cannot be written, if another
+    process has locked it, or if results would be lost (options.overwrite replaces them).
     """
     out = options.out
     files.check_folder(out)
-    made = dict(experiment=experiment, commit=environment.code(), config=config, seeds=seeds)
-    made = json.loads(json.dumps(made))
+    session = dict(
+        experiment=experiment, commit=environment.commit_name(), config=config, seeds=seeds
+    )
+    session = json.loads(json.dumps(session))
     with files.held(out):
         record = read_record(out)
         holds_results = bool(record or _tables(out) or (out / "runs" / SWEEP).exists())
-        if options.overwrite and holds_results and record.get("begun") != made:
+        if options.overwrite and holds_results and record.get("begun") != session:
             clear(out)
             record = dict(tables=None, commits=[], replaces=True)
         else:
-            check(out, record, made, options.keep)
+            check(out, record, session, options.keep)
         commits = set(record.get("commits", [])) if any((out / "runs").rglob("*.npz")) else set()
         tables = record.get("tables")
         folder = Folder(
-            out, made, sorted(commits | {made["commit"]}), record.get("replaces", False)
+            out, session, sorted(commits | {session["commit"]}), record.get("replaces", False)
         )
         folder._record(tables)
         if tables is not None:
             print(f"{out} holds the tables of this run: they are written again", flush=True)
         yield folder
+    print(f"\nThe results are in {out}.")
 
 
 def read_record(out: Path) -> dict[str, Any]:
@@ -96,27 +102,27 @@ def read_record(out: Path) -> dict[str, Any]:
     return record
 
 
-def check(out: Path, record: dict[str, Any], made: dict[str, Any], keep: bool = False) -> None:
-    """Raises ValueError if a run would lose results of the tables in the folder, or mix with runs
-    of another experiment; keep: runs of another commit may be mixed."""
+def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool = False) -> None:
+    """Raises ValueError if results of the tables in the folder would be lost, or if the folder has
+    runs of another experiment. keep: whether runs of another commit may be reused."""
     remedy = "use another --out, or --overwrite to replace them."
     if (out / "runs" / SWEEP).exists():
         raise ValueError(f"{out} holds a sweep: {remedy}")
-    holder = record.get("begun", made)["experiment"]
-    if holder != made["experiment"]:
+    holder = record.get("begun", session)["experiment"]
+    if holder != session["experiment"]:
         raise ValueError(f"{out} holds runs of {holder}: {remedy}")
-    found = _tables(out)
-    if found and not record:
+    tables = _tables(out)
+    if tables and not record:
         raise ValueError(
-            f"{out} holds finished results ({', '.join(found)}) without the runs behind them:"
+            f"{out} holds finished results ({', '.join(tables)}) without the runs behind them:"
             f" {remedy}"
         )
-    if not found:
+    if not tables:
         return
     # an interrupted replacement resumes
     before = record["tables"] or record["begun"]
-    losses = lost(before, made)
-    if losses and not lost(before, made | dict(commit=before["commit"])):
+    losses = losses_between(before, session)
+    if losses and not losses_between(before, session | dict(commit=before["commit"])):
         if keep:
             return
         raise ValueError(
@@ -143,18 +149,17 @@ def _tables(out: Path) -> list[str]:
     return [name for name in TABLES if (out / name).exists()]
 
 
-def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """The differences by which tables made with `now` lose results of those made with `before`.
-    Additions lose nothing."""
-    was, is_now = ({"commit": made["commit"]} | made["config"] for made in (before, now))
-    losses = store.differences(was, is_now, additions=False)
-    if now["seeds"] < before["seeds"]:
-        losses.append(f"seeds was {before['seeds']}, is now {now['seeds']}")
+def losses_between(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The differences between two configurations that lose results. Additions lose nothing."""
+    old, new = ({"commit": session["commit"]} | session["config"] for session in (before, after))
+    losses = store.differences(old, new, additions=False)
+    if after["seeds"] < before["seeds"]:
+        losses.append(f"seeds was {before['seeds']}, is now {after['seeds']}")
     return losses
 
 
 def clear(out: Path) -> None:
-    """Removes the runs and their records; tables stay until new ones replace them."""
+    """Removes the runs and their records. The tables stay until new tables replace them."""
     for file in (out / "runs").rglob("*"):
         if file.suffix in (".npz", ".json"):
             file.unlink()

@@ -2,11 +2,9 @@
 
 A folder of results holds `summary.json`, figures, and `runs/`: a configuration file for each
 algorithm and an npz file for each algorithm and seed. Files are replaced atomically and carry a
-checksum, so that damaged ones are refused. JSON files from before checksums were added are read
+checksum, and damaged files are refused. JSON files without a checksum are older, and are read
 without verification.
 """
-
-from __future__ import annotations
 
 import hashlib
 import io
@@ -28,7 +26,7 @@ def write_json(path: Path, content: Any) -> None:
     """Writes JSON, an object with its checksum. Raises ValueError for a NaN or an infinity, which
     JSON cannot hold."""
     if isinstance(content, dict):
-        # as it will be read: lists for tuples, and strings for keys
+        # as json.loads returns it: lists for tuples, and strings for keys
         content = json.loads(json.dumps(content, allow_nan=False))
         content[_CHECKSUM] = _checksum(content)
     files.write(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
@@ -66,19 +64,19 @@ def write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an npz file. Raises ValueError, naming it, for a damaged file."""
+    """The arrays of an npz file. Raises ValueError if it is damaged."""
     content = path.read_bytes()
     files.check_checksum(path, content)
     try:
         return dict(np.load(io.BytesIO(content), allow_pickle=False))
     except Exception as error:
-        # wrong bytes raise many kinds of errors in zipfile, zlib and numpy
+        # damaged bytes raise many kinds of errors in zipfile, zlib and numpy
         raise ValueError(f"{path} is damaged ({error or type(error).__name__}).") from error
 
 
 def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
-    """Records that the runs of `name` in `folder` are made with `config`. Raises ValueError, naming
-    each difference, when another configuration is recorded there."""
+    """Records that the runs of `name` in `folder` are made with `config`. Raises ValueError, with
+    the differences, if another configuration is recorded there."""
     path = folder / "runs" / f"{name}.json"
     if path.exists():
         try:
@@ -88,29 +86,29 @@ def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
                 f"{error} It records how the runs of {name} were made: use another --out, or delete"
                 f" {folder / 'runs'} to start over."
             ) from error
-        found = differences(before, json.loads(json.dumps(config)))
-        if found:
+        changes = differences(before, json.loads(json.dumps(config)))
+        if changes:
             raise ValueError(
                 f"{folder} holds runs of {name} made with another configuration:"
-                f" {'; '.join(found)}. Use another --out, or delete that folder to start over."
+                f" {'; '.join(changes)}. Use another --out, or delete that folder to start over."
             )
     write_json(path, config)
 
 
-def differences(before: Any, now: Any, additions: bool = True, name: str = "") -> list[str]:
+def differences(before: Any, after: Any, additions: bool = True, name: str = "") -> list[str]:
     """The differences of two configurations, such as 'bkb horizon was 200, is now 1000'. additions:
-    whether entries that only `now` has are differences."""
-    if isinstance(before, dict) and isinstance(now, dict):
-        names = [*before, *(key for key in now if additions and key not in before)]
-        found = []
+    whether entries that only `after` has are differences."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = [*before, *(key for key in after if additions and key not in before)]
+        changes = []
         for key in names:
-            was, is_now = before.get(key, _ABSENT), now.get(key, _ABSENT)
-            found += differences(was, is_now, additions, f"{name} {key}".strip())
-        return found
-    if before == now:
+            old, new = before.get(key, _ABSENT), after.get(key, _ABSENT)
+            changes += differences(old, new, additions, f"{name} {key}".strip())
+        return changes
+    if before == after:
         return []
-    was, is_now = ("there" if isinstance(value, dict) else value for value in (before, now))
-    return [f"{name} was {was}, is now {is_now}"]
+    old, new = ("there" if isinstance(value, dict) else value for value in (before, after))
+    return [f"{name} was {old}, is now {new}"]
 
 
 def run_path(folder: Path, name: str, seed: int) -> Path:
@@ -119,17 +117,17 @@ def run_path(folder: Path, name: str, seed: int) -> Path:
 
 
 def missing(folder: Path, name: str, seeds: int) -> list[int]:
-    """Those of the first `seeds` seeds that have no run of an algorithm in the folder."""
+    """The seeds among the first `seeds` without a run of the algorithm in the folder."""
     return [seed for seed in range(seeds) if not run_path(folder, name, seed).exists()]
 
 
 def read_run(folder: Path, name: str, seed: int) -> dict[str, np.ndarray]:
-    """The arrays of one finished run. Raises ValueError for a damaged file."""
+    """The arrays of one finished run. Raises ValueError if the file is damaged."""
     return read_saved(run_path(folder, name, seed))
 
 
 def read_saved(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a file of a run. Raises ValueError, with the remedy, for a damaged file."""
+    """The arrays in the file of a run. Raises ValueError if it is damaged."""
     try:
         return read_npz(path)
     except ValueError as error:

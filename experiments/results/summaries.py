@@ -1,7 +1,5 @@
 """Statistics over runs: means with 95% intervals, and fitted powers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,33 +16,32 @@ def ci95(values: Sequence[float] | np.ndarray) -> float:
     )
 
 
-def describe(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
-    """{mean, values} over seeds; with `ci` also ci95, which is None for a single seed."""
+def statistics(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
+    """{mean, values} over seeds; with `ci` also the half width ci95, None for a single seed."""
     values = np.asarray(values, dtype=float)
     interval = {"ci95": ci95(values) if values.size > 1 else None} if ci else {}
     return {"mean": float(values.mean()), **interval, "values": values.tolist()}
 
 
 def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
-    """Slope of log y on log x over the last decades of x, by least squares: the power of x that y
-    grows with. Points with x <= 0 or y <= 0 are left out; NaN for fewer than two values of x."""
-    kept = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
+    """Least-squares slope of log y on log x over the last decades of x: y grows as this power of x.
+    Points with x <= 0 or y <= 0 are ignored; NaN for fewer than two values of x."""
+    used = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
     return (
-        float(np.polyfit(np.log(x[kept]), np.log(y[kept]), 1)[0])
-        if len(np.unique(x[kept])) > 1
+        float(np.polyfit(np.log(x[used]), np.log(y[used]), 1)[0])
+        if len(np.unique(x[used])) > 1
         else float("nan")
     )
 
 
 def growth(x: np.ndarray, y: np.ndarray) -> float:
-    """The power p in [0.05, 4] of the best fit a + c x^p, by least squares. It is 1 for every line,
-    while the slope on log axes is 1 only for lines through 0. NaN for fewer than three values of
-    x."""
+    """The power p in [0.05, 4] of the least-squares fit a + c x^p. It is 1 for every straight line;
+    the slope on log axes is 1 only for lines through 0. NaN for fewer than three values of x."""
     if len(np.unique(x)) < 3:
         return float("nan")
     powers = np.arange(0.05, 4.005, 0.01)
     table = (x / x.max()) ** powers[:, None]  # [P, N]
     table = table - table.mean(1, keepdims=True)
-    rest = y - y.mean()
-    explained = (table @ rest) ** 2 / np.square(table).sum(1)
+    centred = y - y.mean()
+    explained = (table @ centred) ** 2 / np.square(table).sum(1)
     return float(powers[np.argmax(explained)])

@@ -1,5 +1,4 @@
-"""Results as tables, which every experiment and sweep writes, and which are read without running
-anything.
+"""The tables of results. Every experiment and every sweep writes them.
 
 A folder of results holds
 
@@ -10,19 +9,17 @@ A folder of results holds
     summary.json      configuration, commit, versions, hardware, dtype, seeds, and numbers over the
                       seeds
 
-and three lines make a figure of it:
+Three lines draw a figure from it:
 
     curves = tidy.load("results/bbkb_2020/abalone").curves
     ratio = curves[curves.metric == "regret_ratio"]
     ratio.groupby(["t", "algorithm"], observed=True).value.mean().unstack().plot()
 
-Tables carry checksums of their pages, as Parquet defines them, and one of the whole file, which
-other readers of Parquet ignore; tables from before checksums were added are read without
-verification. `curves.attrs` holds the experiment, the title of its figures, and a description of
-each metric. `python -m experiments.redraw` draws the figures again.
+Parquet files carry the checksums of pages that the format defines, and a checksum of the whole
+file, which other readers ignore. Files without a checksum of the whole file are older, and are read
+without verification. `curves.attrs` holds the experiment, the title of its figures, and a
+description of each metric. `python -m experiments.redraw` draws the figures again.
 """
-
-from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
@@ -56,13 +53,12 @@ METRICS = {
 
 
 class Run(NamedTuple):
-    """One run. `arrays` holds "t" [P], a curve [P] for each metric, and final numbers [], as in the
-    files of single runs."""
+    """A run of an algorithm with one seed."""
 
-    # includes "problem" and "algorithm"; numbers, strings and flags become columns
+    # it has the keys "problem" and "algorithm"; numbers, strings and flags become columns
     config: Mapping[str, Any]
     seed: int
-    arrays: Mapping[str, np.ndarray]
+    arrays: Mapping[str, np.ndarray]  # "t" [P], a curve [P] for each metric, and final numbers []
 
 
 class Results(NamedTuple):
@@ -74,12 +70,12 @@ class Results(NamedTuple):
 
 
 def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> None:
-    """Writes the two tables. Raises ValueError without runs, and for two runs with the same
+    """Writes the two tables. Raises ValueError if there are no runs, and if two runs have the same
     configuration and seed."""
     curves, summary = tables(runs)
     metrics = {name: text for name, text in METRICS.items() if name in set(curves["metric"])}
-    named = [name for run in runs for name in (*_columns(run.config), "seed")]
-    configuration = [name for name in summary.columns if name in set(named)]
+    config_columns = {name for run in runs for name in (*_columns(run.config), "seed")}
+    configuration = [name for name in summary.columns if name in config_columns]
     for name, table in ((CURVES, curves), (SUMMARY, summary)):
         table.attrs = dict(
             experiment=experiment, title=title, metrics=metrics, configuration=configuration
@@ -90,13 +86,13 @@ def write(folder: Path, runs: Sequence[Run], experiment: str, title: str) -> Non
 def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The tables (curves, summary) of the runs."""
     if not runs:
-        raise ValueError("there are no runs to make a table of.")
+        raise ValueError("a table needs at least one run.")
     configs = _categories(
         pd.DataFrame([_columns(run.config) | dict(seed=run.seed) for run in runs])
     )
     if configs.duplicated().any():
-        twice = configs[configs.duplicated()].iloc[0].to_dict()
-        raise ValueError(f"two runs have the same configuration and seed: {twice}")
+        duplicate = configs[configs.duplicated()].iloc[0].to_dict()
+        raise ValueError(f"two runs have the same configuration and seed: {duplicate}")
     final = pd.DataFrame(
         [{name: a.item() for name, a in run.arrays.items() if np.ndim(a) == 0} for run in runs]
     )
@@ -108,14 +104,12 @@ def tables(runs: Sequence[Run]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def load(folder: str | Path) -> Results:
-    """The tables and the provenance of a folder. Raises FileNotFoundError when one of them is
-    missing, and ValueError for a damaged one."""
+    """The tables and the provenance of a folder. Raises FileNotFoundError if a file is missing, and
+    ValueError if a file is damaged."""
     folder = Path(folder)
     for name in (CURVES, SUMMARY, PROVENANCE):
         if not (folder / name).exists():
-            raise FileNotFoundError(
-                f"{folder} holds no {name}: it is not a folder of finished results."
-            )
+            raise FileNotFoundError(f"the file {folder / name} of finished results is missing.")
     provenance = store.read_json(folder / PROVENANCE)
     return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
 
@@ -124,14 +118,14 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
     """Writes a Parquet table with checksums."""
     buffer = io.BytesIO()
     # floats compress better when their first bytes are stored together, then their second ones, ...
-    split = [name for name in table if name == "value"]
+    byte_split_columns = [name for name in table if name == "value"]
     table.to_parquet(
         buffer,
         index=False,
         compression="zstd",
         compression_level=19,
-        use_dictionary=[name for name in table if name not in split],
-        use_byte_stream_split=split,
+        use_dictionary=[name for name in table if name not in byte_split_columns],
+        use_byte_stream_split=byte_split_columns,
         write_page_checksum=True,
     )
     content = buffer.getvalue()
@@ -142,54 +136,54 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """A Parquet table. Raises ValueError, naming it, for a damaged file."""
+    """A Parquet table. Raises ValueError if the file is damaged."""
     content = path.read_bytes()
     files.check_checksum(path, content)
     try:
         return pd.read_parquet(io.BytesIO(content), page_checksum_verification=True)
     except Exception as error:
-        # wrong bytes raise many kinds of errors in pyarrow
+        # damaged bytes raise many kinds of errors in pyarrow
         raise ValueError(f"{path} is damaged ({error}).") from error
 
 
 def load_all(root: str | Path) -> Results:
-    """The results of all folders under `root`, concatenated, with a column `folder` in the tables
-    and provenance by folder."""
+    """The results of all folders under `root`. The tables are concatenated and have a column
+    `folder`; the provenance is a dict by folder."""
     folders = sorted(path.parent for path in Path(root).rglob(CURVES))
     if not folders:
         raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")
-    found = {folder.relative_to(root).as_posix(): load(folder) for folder in folders}
-    curves = [r.curves.assign(folder=name) for name, r in found.items()]
-    summaries = [r.summary.assign(folder=name) for name, r in found.items()]
+    results = {folder.relative_to(root).as_posix(): load(folder) for folder in folders}
+    curves = [r.curves.assign(folder=name) for name, r in results.items()]
+    summaries = [r.summary.assign(folder=name) for name, r in results.items()]
     return Results(
         pd.concat(curves, ignore_index=True),
         pd.concat(summaries, ignore_index=True),
-        {name: r.provenance for name, r in found.items()},
+        {name: r.provenance for name, r in results.items()},
     )
 
 
 def lines(
     curves: pd.DataFrame, metric: str, by: str = "algorithm"
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """A metric as `experiments.figures.plots` draws it: {algorithm: (t [P], values [S,P])}, in the
-    order of the table."""
-    chosen = curves[curves["metric"] == metric]
-    found = {}
-    for name in chosen[by].unique():
-        table = chosen[chosen[by] == name].pivot(index="seed", columns="t", values="value")
-        found[str(name)] = (table.columns.to_numpy(), table.to_numpy())
-    return found
+    """{algorithm: (t [P], values [S,P])} of a metric, in the order of the table. The functions of
+    `experiments.figures.plots` draw it."""
+    rows = curves[curves["metric"] == metric]
+    arrays = {}
+    for name in rows[by].unique():
+        table = rows[rows[by] == name].pivot(index="seed", columns="t", values="value")
+        arrays[str(name)] = (table.columns.to_numpy(), table.to_numpy())
+    return arrays
 
 
 def _columns(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration as columns, problem and algorithm first. Lists and None are in the JSON
-    file only."""
-    plain = {
+    """The columns of a configuration, problem and algorithm first. Lists and None are only in the
+    JSON file."""
+    scalars = {
         name: value
         for name, value in config.items()
         if name != "seed" and isinstance(value, bool | int | float | str)
     }
-    return {name: plain[name] for name in ("problem", "algorithm")} | plain
+    return {name: scalars[name] for name in ("problem", "algorithm")} | scalars
 
 
 def _points(row: int, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -205,10 +199,10 @@ def _points(row: int, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def _categories(table: pd.DataFrame) -> pd.DataFrame:
-    """Stores strings as categories, as a table repeats a few of them."""
-    words = [
+    """Stores strings as categories, because the same few strings fill a column."""
+    text_columns = [
         name
         for name in table
         if isinstance(table[name].dtype, pd.StringDtype | np.dtypes.ObjectDType)
     ]
-    return table.astype({name: "category" for name in words})
+    return table.astype({name: "category" for name in text_columns})

@@ -1,1 +1,1 @@
-"""Runs that several experiments share, and measurements of long streams and of many seeds."""
+"""Functions that several experiments share to run bandits, and measurements of long streams."""

@@ -4,8 +4,6 @@ published.csv          metric, algorithm, t, value: the published curves, t coun
 against_published.csv  metric, algorithm, t, ours, published, ratio, at the evaluations AT
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence
@@ -26,7 +24,7 @@ REACH = 0.06
 Panels = Mapping[str, Mapping[str, published.Curve]]  # {metric: {algorithm: (t [P], value [P])}}
 
 
-def keep(
+def write_curves(
     folder: Path,
     panels: Mapping[str, str],
     initial: int,
@@ -34,8 +32,8 @@ def keep(
     scales: Mapping[str, float] | None = None,
 ) -> None:
     """Writes published.csv with the panels {metric: panel} of the poster, if its file is available.
-    initial: evaluations that are subtracted from the poster's t; scales: factors of the values, by
-    metric."""
+    initial: number of initial evaluations, which is subtracted from t; scales: factors of the
+    values, by metric."""
     times = scales or {}
     rows = [
         (metric, name, f"{t - initial:.6g}", f"{value * times.get(metric, 1.0):.6g}")
@@ -45,45 +43,45 @@ def keep(
         if t > initial
     ]
     if rows:
-        write(folder / CURVES, ("metric", "algorithm", "t", "value"), rows)
+        write_csv(folder / CURVES, ("metric", "algorithm", "t", "value"), rows)
 
 
-def kept(folder: Path) -> dict[str, dict[str, published.Curve]]:
-    """The published curves in a folder of results; empty if there are none."""
+def read_curves(folder: Path) -> dict[str, dict[str, published.Curve]]:
+    """{metric: {method: curve}} of published.csv in a folder; empty if there is no such file."""
     path = folder / CURVES
     if not path.exists():
         return {}
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    points_by_metric: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in csv.DictReader(io.StringIO(path.read_text())):
-        curves = found.setdefault(row["metric"], {})
+        curves = points_by_metric.setdefault(row["metric"], {})
         curves.setdefault(row["algorithm"], []).append((float(row["t"]), float(row["value"])))
     return {
         metric: {name: tuple(np.array(points).T) for name, points in curves.items()}
-        for metric, curves in found.items()
+        for metric, curves in points_by_metric.items()
     }
 
 
 def compare(folder: Path, initial: int = 0) -> None:
-    """Writes against_published.csv from the tables and the published curves in a folder, if there
-    are any. The entries of methods that we did not run are empty."""
-    panels, curves = kept(folder), tidy.load(folder).curves
+    """Writes against_published.csv from the tables and the published curves in a folder. It writes
+    nothing without published curves; the entries of methods without runs are empty."""
+    panels, curves = read_curves(folder), tidy.load(folder).curves
     rows = []
     for metric, theirs in panels.items():
         ours = tidy.lines(curves, metric)
         for name, (x, y) in theirs.items():
-            mine = ours.get(name) or (ours.get("sketched_ts") if name == "ts" else None)
+            our_curve = ours.get(name) or (ours.get("sketched_ts") if name == "ts" else None)
             for total in AT:
                 t = total - initial
                 if t <= 0 or not x[0] * (1 - REACH) <= t <= x[-1] * (1 + REACH):
                     continue
                 value = float(np.interp(t, x, y)) + 0.0  # no -0
-                own = _at(mine, t)
-                ratio = f"{own / value:.2f}" if own is not None and value > 0 else ""
-                shown = "" if own is None else f"{own:.4g}"
-                rows.append((metric, label(name), total, shown, f"{value:.4g}", ratio))
+                our_value = _at(our_curve, t)
+                ratio = f"{our_value / value:.2f}" if our_value is not None and value > 0 else ""
+                our_text = "" if our_value is None else f"{our_value:.4g}"
+                rows.append((metric, label(name), total, our_text, f"{value:.4g}", ratio))
     if rows:
         head = ("metric", "algorithm", "t", "ours", "published", "ours / published")
-        write(folder / TABLE, head, rows)
+        write_csv(folder / TABLE, head, rows)
 
 
 def _at(line: tuple[np.ndarray, np.ndarray] | None, t: float) -> float | None:
@@ -93,7 +91,7 @@ def _at(line: tuple[np.ndarray, np.ndarray] | None, t: float) -> float | None:
     return float(np.interp(t, line[0], line[1].mean(0)))
 
 
-def write(path: Path, head: tuple[str, ...], rows: Sequence[Sequence[object]]) -> None:
+def write_csv(path: Path, head: tuple[str, ...], rows: Sequence[Sequence[object]]) -> None:
     """Writes a CSV table."""
     buffer = io.StringIO()
     table = csv.writer(buffer, lineterminator="\n")

@@ -1,8 +1,6 @@
 """The runs of a bandit experiment: several seeds at a time, resumed after an interruption,
 summarised and drawn."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -75,12 +73,12 @@ def seeds_of(options: argparse.Namespace) -> dict[str, int]:
 
 def seeds_text(options: argparse.Namespace) -> str:
     """The numbers of seeds as text, such as "10 seeds (BKB: 3)"."""
-    found = {label(name): number for name, number in seeds_of(options).items()}
-    fewer = "; ".join(f"{name}: {n}" for name, n in found.items() if n < options.seeds)
+    counts = {label(name): number for name, number in seeds_of(options).items()}
+    fewer = "; ".join(f"{name}: {n}" for name, n in counts.items() if n < options.seeds)
     return f"{options.seeds} seeds{f' ({fewer})' if fewer else ''}"
 
 
-def describe(options: argparse.Namespace, data: str) -> dict[str, Any]:
+def shared_fields(options: argparse.Namespace, data: str) -> dict[str, Any]:
     """The fields of summary.json that hold for all runs; `data` is their source."""
     parallel = min(options.workers, options.seeds)
     return dict(
@@ -89,7 +87,6 @@ def describe(options: argparse.Namespace, data: str) -> dict[str, Any]:
         uniform_regret="expectation t (f* - mean f)",
         run_seconds=f"wall time of a run without compilation, {parallel} seeds side by side",
         compile_seconds="sum over the calls; a warm persistent cache makes it small",
-        **environment.describe(),
     )
 
 
@@ -217,9 +214,9 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return dict(
         seeds=len(runs),
         horizon=int(runs[0]["t"][-1]),
-        regret_ratio=summaries.describe(column["final_regret_ratio"], ci=True),
-        batches=summaries.describe(column["batches"]),
-        dictionary_size=summaries.describe(column["dictionary_size"]),
+        regret_ratio=summaries.statistics(column["final_regret_ratio"], ci=True),
+        batches=summaries.statistics(column["batches"]),
+        dictionary_size=summaries.statistics(column["dictionary_size"]),
         run_seconds=float(column["run_seconds"].mean()),
         compile_seconds=float(column["compile_seconds"].sum()),
     )
@@ -237,15 +234,17 @@ def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy
 def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -> None:
     """Draws regret_ratio.png, time.png, batch_size.png and, if the tables have sizes,
     dictionary.png, with the published curves {metric: {method: (t, value)}}."""
-    beside = published or {}
+    published = published or {}
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
     ratios = tidy.lines(curves, "regret_ratio")
-    plots.regret_ratio(folder / "regret_ratio.png", ratios, title, beside.get("regret_ratio"))
+    plots.regret_ratio(folder / "regret_ratio.png", ratios, title, published.get("regret_ratio"))
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
-    plots.run_time(folder / "time.png", timed(curves), title, side_by_side, beside.get("seconds"))
+    plots.run_time(
+        folder / "time.png", timed(curves), title, side_by_side, published.get("seconds")
+    )
     batches = tidy.lines(curves, "batch_size")
-    plots.batch_size(folder / "batch_size.png", batches, title, beside.get("batch_size"))
+    plots.batch_size(folder / "batch_size.png", batches, title, published.get("batch_size"))
     sizes = {
         name: (t, values)
         for name, (t, values) in tidy.lines(curves, "dictionary").items()

@@ -4,14 +4,21 @@ runs with other settings.
 Each function returns a sentence or two, or an empty text if the runs that it reads are absent.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 
 import numpy as np
 
-from experiments.claims import Missing, Source, entry, lines, listed, mean, read_sibling
+from experiments.claims import (
+    Missing,
+    Source,
+    entry,
+    lines,
+    list_numbers,
+    mean,
+    optional,
+    read_sibling,
+)
 from experiments.figures.styles import label
 from experiments.results.summaries import growth
 from experiments.runs import against_published
@@ -19,19 +26,17 @@ from experiments.runs import against_published
 SAME = 0.005  # regrets per step over the uniform policy's are the same if they differ by less
 
 
+@optional
 def late_regret(source: Source) -> str:
     """The regret per step in the second half of the runs, for the methods that reach T."""
-    try:
-        found = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
-    except Missing:
-        return ""
-    end = max(t[-1] for t, _ in found.values())
+    curves = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
+    end = max(t[-1] for t, _ in curves.values())
     late = {}
-    for name, (t, ratio) in found.items():
+    for name, (t, ratio) in curves.items():
         if t[-1] == end:
             total = t * ratio.mean(0)
             late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
-    text = listed(list(late), list(late.values()), 4)
+    text = list_numbers(late, late.values(), 4)
     text = f"Regret per step after t = {end // 2:,}, over the uniform policy's: {text}."
     if max(late.values()) - min(late.values()) > SAME:
         return text
@@ -45,27 +50,27 @@ def late_regret(source: Source) -> str:
 def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
     """The simple regrets [S, P] of methods; one zero for tables without them."""
     try:
-        found = lines(source, "simple_regret")
+        curves = lines(source, "simple_regret")
     except Missing:
         return [np.zeros((1, 1))]
-    return [found[name][1] for name in names]
+    return [curves[name][1] for name in names]
 
 
 def published_growth(source: Source) -> str:
     """The powers of t with which the poster's batch sizes grow."""
-    curves = against_published.kept(source.folder.parent / "nas_warm").get("batch_size", {})
+    curves = against_published.read_curves(source.folder.parent / "nas_warm").get("batch_size", {})
     if not curves:
         return ""
     powers = [growth(t, size) for t, size in curves.values()]
     return (
         "The same fit to the poster's curves of the architecture search after initial evaluations:"
-        f" {listed(list(curves), powers, 2)}."
+        f" {list_numbers(curves, powers, 2)}."
     )
 
 
 def published_regrets(source: Source, stops: dict[str, int]) -> str:
     """The poster's regrets where its methods stop, and BBKB's at the same t."""
-    curves = against_published.kept(source.folder).get("regret_ratio", {})
+    curves = against_published.read_curves(source.folder).get("regret_ratio", {})
     parts = [
         f"{label(name)} at t = {stops[name]:,}: {np.interp(stops[name], *curves[name]):.4f}, BBKB"
         f" {np.interp(stops[name], *curves['bbkb_global']):.4f}"
@@ -88,7 +93,7 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
     widths of the authors' code."""
     parts = []
     for key in poor[:2]:
-        text = f"At {key}: {listed(list(table), [row[key] for row in table.values()], 3)}"
+        text = f"At {key}: {list_numbers(table, [row[key] for row in table.values()], 3)}"
         try:
             there = read_sibling(source, f"{source.folder.name}_code")
             place = ("lengthscales", key, "algorithms", "bbkb_global", "regret_ratio")
@@ -99,15 +104,13 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
     return " ".join(parts)
 
 
+@optional
 def simple_regrets_with_code_width(source: Source) -> str:
     """Simple regrets at T with the width of the authors' code."""
-    try:
-        there = read_sibling(source, f"{source.folder.name}_code")
-        found = entry(there, "algorithms")
-        values = [mean(there, "algorithms", name, "simple_regret") for name in found]
-    except Missing:
-        return ""
-    return f"With the width of the authors' code: {listed(list(found), values, 5)}."
+    there = read_sibling(source, f"{source.folder.name}_code")
+    methods = entry(there, "algorithms")
+    values = [mean(there, "algorithms", name, "simple_regret") for name in methods]
+    return f"With the width of the authors' code: {list_numbers(methods, values, 5)}."
 
 
 def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict[str, str]) -> str:
@@ -131,23 +134,23 @@ def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict
 def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
     """The seconds of methods on the poster, which shows the search after initial evaluations
     only."""
-    curves = against_published.kept(source.folder.parent / "nas_warm").get("seconds", {})
+    curves = against_published.read_curves(source.folder.parent / "nas_warm").get("seconds", {})
     if not set(names) <= curves.keys():
         return ""
-    found = ", ".join(
+    seconds = ", ".join(
         f"{label(name)} {curves[name][1][-1]:.1f} s for {curves[name][0][-1]:,.0f} evaluations"
         for name in names
     )
     return (
-        f"On the poster, after 2,000 evaluations: {found}. Our evolution is compiled, and our BBKB"
-        " is slower than the poster's, so that the statement depends on the implementation."
+        f"On the poster, after 2,000 evaluations: {seconds}. Our evolution is compiled, and our"
+        " BBKB is slower than the poster's, so that the statement depends on the implementation."
     )
 
 
 def published_seconds(source: Source, baseline: str) -> str:
     """The seconds of a baseline and of BBKB on the poster, and the number of distinct arms on which
     our time depends."""
-    curves = against_published.kept(source.folder).get("seconds", {})
+    curves = against_published.read_curves(source.folder).get("seconds", {})
     if baseline not in curves or "bbkb_global" not in curves:
         return ""
     parts = [

@@ -6,8 +6,6 @@ Therefore we choose: an arm is uniform with probability min(1, factor/sqrt(t)), 
 the largest mean of its observed rewards.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import jax

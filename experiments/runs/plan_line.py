@@ -1,6 +1,4 @@
-"""The first line that experiments and sweeps print: an estimate of their time and memory."""
-
-from __future__ import annotations
+"""An estimate of time and memory, which experiments and sweeps print before their runs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -21,12 +19,11 @@ def announce(
     horizon: int,
     runs: int,
     at_once: int,
-    what: str = "plan",
     **options: Any,
 ) -> Plan | None:
-    """Prints the plan of some runs, `at_once` at a time, of algorithms that differ in their
-    numbers, and nothing for tiny runs. Raises ValueError, with runs that would fit, when they do
-    not fit the memory."""
+    """Prints the planned time and memory of `runs` runs, `at_once` at a time, of algorithms that
+    differ only in their numbers; prints nothing for tiny runs. Raises ValueError, with a number of
+    runs that fits, if the memory is too small."""
     arms = getattr(problem, "arms", problem).count
     if not runs or arms * horizon * runs < TINY:
         return None
@@ -40,5 +37,5 @@ def announce(
     whole = dataclasses.replace(
         slowest, seconds=mean * runs / together, seeds=runs, bytes=max(plan.bytes for plan in plans)
     )
-    print(f"{what}: {whole}", flush=True)
+    print(f"plan: {whole}", flush=True)
     return whole

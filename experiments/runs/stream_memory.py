@@ -6,8 +6,6 @@ The examples are MADE UP, a chunk at a time: 18 inputs uniform in [-1, 1] and a 
 shape of the SUSY data set. Time and memory do not depend on the values.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 
@@ -30,7 +28,7 @@ def made_up(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield xs, np.sign(xs[:, :3].sum(1) + 0.5 * random.standard_normal(len(xs)))
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--examples", type=cli.count, default=5_000_000)
@@ -77,7 +75,7 @@ def main() -> None:
         f"peak memory {numbers['peak_mb']:.0f} MB, {early:.0f} MB after two chunks   [< 2000]"
     )
     if options.out is not None:
-        store.write_json(options.out, {"environment": environment.describe(), "stream": numbers})
+        store.write_json(options.out, {"environment": environment.provenance(), "stream": numbers})
 
 
 if __name__ == "__main__":

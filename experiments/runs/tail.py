@@ -8,8 +8,6 @@ end more than 0.5 below the maximum (median 0.076), with the prior on lengthscal
 Branin's, 30 evaluations, none (medians 0.005 and 0.006, means 0.008 and 0.010).
 """
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +31,7 @@ def regrets(name: str, chosen: str = "prior", seeds: int = 40, first: int = 0) -
     return np.asarray(problem.maximum - run.best[:, -1])
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", list(PRIORS), default=["likelihood", "prior"])
@@ -42,10 +40,10 @@ def main() -> None:
     cli.set_up_jax()
     for name in PROBLEMS:
         for chosen in options.only:
-            found = regrets(name, chosen, options.seeds)
+            ends = regrets(name, chosen, options.seeds)
             print(
-                f"{name:10s} {chosen:10s} median {np.median(found):.4f}, mean {found.mean():.4f},"
-                f" largest {found.max():.3f}, above 0.5: {(found > 0.5).sum()} of {options.seeds}",
+                f"{name:10s} {chosen:10s} median {np.median(ends):.4f}, mean {ends.mean():.4f},"
+                f" largest {ends.max():.3f}, above 0.5: {(ends > 0.5).sum()} of {options.seeds}",
                 flush=True,
             )
 

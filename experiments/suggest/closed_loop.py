@@ -45,7 +45,7 @@ def simple_regret(found: np.ndarray, largest: float) -> np.ndarray:
     return largest - np.maximum.accumulate(found.max(1))
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--rounds", type=cli.count, default=20)
@@ -64,7 +64,7 @@ def main() -> None:
     print(f"data: {data}")
     config = dict(data=data, rounds=options.rounds, batch=options.batch, root_seed=0)
     seeds = dict(suggested=options.seeds, random=options.random_seeds)
-    with outputs.opened(options, "closed_loop", dict(config, seeds_of=seeds)) as opened:
+    with outputs.results_folder(options, "closed_loop", dict(config, seeds_of=seeds)) as results:
         largest, began = float(abalone.target.max()), time.perf_counter()
         regrets: dict[str, list[np.ndarray]] = {"suggested": []}
         with cli.progress(options.seeds, unit="seed") as bar:
@@ -77,11 +77,11 @@ def main() -> None:
             simple_regret(random_values(abalone.target, *size, seed), largest)
             for seed in range(options.random_seeds)
         ]
-        report(opened, config, regrets, seconds)
+        report(results, config, regrets, seconds)
 
 
 def report(
-    opened: outputs.Folder, config: dict, regrets: dict[str, list[np.ndarray]], seconds: float
+    results: outputs.Folder, config: dict, regrets: dict[str, list[np.ndarray]], seconds: float
 ) -> None:
     """Prints, plots and saves the simple regrets [rounds] of every seed by method."""
     ends = {name: np.array([curve[-1] for curve in curves]) for name, curves in regrets.items()}
@@ -94,20 +94,20 @@ def report(
         for name, curves in regrets.items()
         for seed, curve in enumerate(curves[:100])
     ]
-    described = {name: summaries.describe(end, ci=True) for name, end in ends.items()}
+    described = {name: summaries.statistics(end, ci=True) for name, end in ends.items()}
     described["random"].pop("values", None)
     summary = dict(
         config=config,
         seconds_a_round=seconds,
         random_over_suggested=ratio,
-        **environment.describe(),
+        **environment.provenance(),
         simple_regret=described,
     )
-    opened.finish(summary, runs, "Abalone as a library")
+    results.write(summary, runs, "Abalone as a library")
     curves = {name: (t, np.stack(rows)) for name, rows in regrets.items()}
     title = f"Abalone as a library, {config['rounds']} batches of {config['batch']}"
     plots.streams(
-        opened.path / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations"
+        results.path / "simple_regret.png", curves, title, "simple regret (rings)", "evaluations"
     )
     for name, end in ends.items():
         print(

@@ -70,7 +70,7 @@ def write(options: argparse.Namespace, candidates: Candidates, batch: Suggestion
     files.write(options.out, cells.content(options.out, pd.DataFrame(columns)))
 
 
-@cli.line
+@cli.command
 def main() -> None:
     options = parse()
     cli.set_up_jax()

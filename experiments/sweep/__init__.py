@@ -1,1 +1,1 @@
-"""An algorithm with every combination of some of its numbers, and every seed."""
+"""Sweeps: an algorithm with every combination of parameter values, and every seed."""

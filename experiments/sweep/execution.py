@@ -1,8 +1,6 @@
 """The runs of a sweep: one compiled program for all configurations and seeds, and a file for each
 finished run."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -125,19 +123,19 @@ def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
     chunk = min(chunk, len(tasks))
     imprecise = False
     for begin in range(0, len(tasks), chunk):
-        kept = tasks[begin : begin + chunk]
-        filled = [*kept, *[kept[-1]] * (chunk - len(kept))]
+        chunk_tasks = tasks[begin : begin + chunk]
+        padded_tasks = [*chunk_tasks, *[chunk_tasks[-1]] * (chunk - len(chunk_tasks))]
         started, before = time.perf_counter(), job.bar.n
-        share = len(kept) / chunk
+        share = len(chunk_tasks) / chunk
 
         def report(evaluations: int, before: int = before, share: float = share) -> None:
             job.bar.n = before + round(evaluations * share)
             job.bar.refresh()
 
-        progress = rollouts(job, filled, report)
+        progress = rollouts(job, padded_tasks, report)
         imprecise = imprecise or bool(progress.imprecise.any())
-        seconds = (time.perf_counter() - started) / len(kept)
-        for index, task in enumerate(kept):
+        seconds = (time.perf_counter() - started) / len(chunk_tasks)
+        for index, task in enumerate(chunk_tasks):
             trace = jax.tree.map(lambda a, index=index: a[index], progress.trace)
             save(job, task, None if bool(progress.nonfinite[index]) else trace, seconds, 0.0)
     if imprecise:

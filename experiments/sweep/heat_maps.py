@@ -1,8 +1,6 @@
 """Figures of a sweep, from its tables: a heat map for each pair of swept numbers, or a curve along
 a single one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -33,9 +31,9 @@ def draw(folder: Path) -> list[str]:
         ).dropna()
         if values.empty:  # no seed was finite at every value
             return []
-        drawn = f"regret_ratio_{grid[0]}.png"
-        along_number(folder / drawn, values.to_numpy(), list(values.columns), grid[0], title)
-        return [drawn]
+        name = f"regret_ratio_{grid[0]}.png"
+        along_number(folder / name, values.to_numpy(), list(values.columns), grid[0], title)
+        return [name]
     names = []
     for rows, columns in combinations(grid, 2):
         best = best_of_pairs(
@@ -97,7 +95,7 @@ def heat_map(
     }
     with plt.rc_context(STYLE | size):
         figure, axes = plt.subplots()
-        drawn = axes.imshow(table, cmap="cividis", aspect="auto", origin="lower")
+        image = axes.imshow(table, cmap="cividis", aspect="auto", origin="lower")
         middle = (np.nanmin(table) + np.nanmax(table)) / 2
         for (row, column), number in np.ndenumerate(table):
             if np.isfinite(number):
@@ -118,7 +116,7 @@ def heat_map(
         axes.set_ylabel(names[0])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-        figure.colorbar(drawn, label=RATIO).outline.set_visible(False)
+        figure.colorbar(image, label=RATIO).outline.set_visible(False)
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
         save(figure, path)
 

@@ -12,8 +12,6 @@ share the work in one folder, and the command without --shard makes the tables. 
 N shards as an array of jobs with submitit.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import time
@@ -62,25 +60,25 @@ def run(sweep: Sweep) -> pd.DataFrame:
     """Makes the missing runs and writes the tables; returns the configurations, best first. Raises
     ValueError for mistakes in `sweep`, for a folder of another sweep, and for one that another
     process holds."""
-    found = plan(sweep)
+    sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
     with files.held(sweep.out):
-        claim(sweep, found.config)
-        missing, session = make_runs(sweep, found, found.tasks)
-        if missing or rows_in_table(sweep) != len(found.tasks):
-            collect(sweep, found, session)
+        claim(sweep, sweep_plan.config)
+        missing, session = make_runs(sweep, sweep_plan, sweep_plan.tasks)
+        if missing or rows_in_table(sweep) != len(sweep_plan.tasks):
+            collect(sweep, sweep_plan, session)
             heat_maps.draw(sweep.out)
-    return best(tidy.load(sweep.out).summary, list(found.rows[0]))
+    return best(tidy.load(sweep.out).summary, list(sweep_plan.rows[0]))
 
 
 def run_shard(sweep: Sweep, number: int, of: int) -> None:
     """Makes every `of`-th run from the `number`-th on, and no tables. Neighbouring runs, which take
-    about as long, belong to different shards. Shards do not lock the folder, because each run has
-    its own file."""
-    found = plan(sweep)
+    about as long, belong to different shards. Shards do not lock the folder, because every run has
+    a separate file."""
+    sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
-    claim(sweep, found.config)
-    make_runs(sweep, found, found.tasks[number - 1 :: of])
+    claim(sweep, sweep_plan.config)
+    make_runs(sweep, sweep_plan, sweep_plan.tasks[number - 1 :: of])
 
 
 def claim(sweep: Sweep, config: dict[str, Any]) -> None:
@@ -96,21 +94,22 @@ def claim(sweep: Sweep, config: dict[str, Any]) -> None:
     store.claim(sweep.out, "sweep", config)
 
 
-def make_runs(sweep: Sweep, found: Plan, tasks: list[Task]) -> tuple[int, dict[str, Any]]:
+def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, dict[str, Any]]:
     """Makes those of the runs that are missing; returns their number and a description of the
     session."""
     missing = [task for task in tasks if not execution.path(sweep.out, task).exists()]
     print(
-        f"data: {found.setting.source}\n{len(found.rows)} configurations x {sweep.seeds} seeds;"
-        f" {len(tasks)} runs of {sweep.horizon:,} evaluations, {len(missing)} of them to make",
+        f"data: {sweep_plan.setting.source}\n"
+        f"{len(sweep_plan.rows)} configurations x {sweep.seeds} seeds; {len(tasks)} runs of"
+        f" {sweep.horizon:,} evaluations, {len(missing)} of them to make",
         flush=True,
     )
     vmapped = sweep.strategy == "vmap" or (
         sweep.strategy == "auto" and jax.default_backend() != "cpu"
     )
     plan_line.announce(
-        [found.bandits[row] for row in sorted({task.row for task in missing})],
-        found.setting.problem,
+        [sweep_plan.bandits[row] for row in sorted({task.row for task in missing})],
+        sweep_plan.setting.problem,
         sweep.horizon,
         len(missing),
         sweep.chunk if vmapped else sweep.workers,
@@ -121,8 +120,10 @@ def make_runs(sweep: Sweep, found: Plan, tasks: list[Task]) -> tuple[int, dict[s
     evaluations = len(missing) * sweep.horizon
     whole = len(tasks) * sweep.horizon
     with cli.progress(whole, whole - evaluations, "eval", f"{len(tasks)} runs") as bar:
-        commit = environment.code()
-        job = Job(found.bandits, found.setting.problem, sweep.horizon, sweep.out, commit, bar)
+        commit = environment.commit_name()
+        job = Job(
+            sweep_plan.bandits, sweep_plan.setting.problem, sweep.horizon, sweep.out, commit, bar
+        )
         if missing and vmapped:
             execution.run_vmapped(job, missing, sweep.chunk)
         elif missing:
@@ -138,26 +139,26 @@ def make_runs(sweep: Sweep, found: Plan, tasks: list[Task]) -> tuple[int, dict[s
     )
 
 
-def collect(sweep: Sweep, found: Plan, session: dict[str, Any]) -> None:
+def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
     """Writes curves.parquet, summary.parquet and summary.json of all runs."""
-    config = found.config
+    config = sweep_plan.config
     shared = {name: config[name] for name in ("problem", "algorithm", "horizon")}
-    numbers = [settings.numbers(bandit) for bandit in found.bandits]
+    numbers = [settings.numbers(bandit) for bandit in sweep_plan.bandits]
     runs = [
         tidy.Run(
             dict(shared, configuration=task.row, **numbers[task.row]),
             task.seed,
             store.read_saved(execution.path(sweep.out, task)),
         )
-        for task in found.tasks
+        for task in sweep_plan.tasks
     ]
     title = f"{config['algorithm']} on {config['problem']}, {sweep.seeds} seeds"
     _, summary = tidy.tables(runs)
-    ranking = best(summary, list(found.rows[0])).head(SHOWN).to_dict("records")
+    ranking = best(summary, list(sweep_plan.rows[0])).head(SHOWN).to_dict("records")
     provenance = dict(
         config=config,
         seeds=sweep.seeds,
-        configurations=found.rows,
+        configurations=sweep_plan.rows,
         data=config["data"],
         uniform_regret="expectation t (f* - mean f)",
         run_seconds="wall time of a run beside those that ran with it (vmap: its share, with"
@@ -165,7 +166,7 @@ def collect(sweep: Sweep, found: Plan, session: dict[str, Any]) -> None:
         compile_seconds=float(summary["compile_seconds"].sum()),
         last_session=session,
         commits_of_runs=sorted(summary["commit"].unique()),
-        **environment.describe(),
+        **environment.provenance(),
         # JSON holds no NaN: the interval of one seed is null
         best=[{k: None if v != v else v for k, v in row.items()} for row in ranking],
     )
@@ -183,7 +184,7 @@ def rows_in_table(sweep: Sweep) -> int:
 
 def best(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
     """Configurations by their mean regret ratio, the best first, with 95% intervals over seeds."""
-    found = summary.groupby("configuration").agg(
+    table = summary.groupby("configuration").agg(
         **{name: (name, "first") for name in swept},
         regret_ratio=("final_regret_ratio", "mean"),
         ci95=("final_regret_ratio", summaries.ci95),
@@ -192,7 +193,7 @@ def best(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
         run_seconds=("run_seconds", "mean"),
         failed=("failed", "sum"),
     )
-    return found.sort_values(["failed", "regret_ratio"], kind="stable").reset_index()
+    return table.sort_values(["failed", "regret_ratio"], kind="stable").reset_index()
 
 
 def print_table(table: pd.DataFrame) -> None:
@@ -214,7 +215,7 @@ def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) 
         raise ValueError("--cluster needs submitit: pip install 'jsketch[cluster]'") from error
     try:
         executor = submitit.AutoExecutor(folder=sweep.out.resolve() / "jobs", cluster=cluster)
-        # submitit's own default is five minutes
+        # submitit's default is five minutes
         executor.update_parameters(**dict(name="sweep", timeout_min=24 * 60) | parameters)
     except (RuntimeError, NameError, TypeError, ValueError) as error:
         raise ValueError(f"--cluster {cluster}: {error}") from error
@@ -230,7 +231,7 @@ def submit(sweep: Sweep, cluster: str, shards: int, parameters: dict[str, Any]) 
 
 
 def run_job(sweep: Sweep, number: int, of: int) -> None:
-    """`run_shard` in a process of its own."""
+    """`run_shard` in a new process."""
     cli.set_up_jax()
     run_shard(sweep, number, of)
 
@@ -303,7 +304,7 @@ def parameter(text: str) -> tuple[str, Any]:
     return name, int(value) if value.isdecimal() else value
 
 
-@cli.line
+@cli.command
 def main() -> None:
     sweep, options = parse()
     if options.shard:

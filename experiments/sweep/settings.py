@@ -1,8 +1,6 @@
 """The options of a sweep, the problems and algorithms that can be swept, and the configurations of
 a sweep: the values that the numbers of its algorithm take."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math
@@ -102,7 +100,7 @@ def make(sweep: Sweep, setting: Setting) -> Any:
 def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]:
     """Everything that the runs of a sweep depend on. The number of seeds is not part of it, because
     more seeds add runs and change none."""
-    found: dict[str, Any] = dict(
+    config: dict[str, Any] = dict(
         problem=sweep.problem,
         data=setting.source,
         arms=setting.problem.arms.count,
@@ -110,14 +108,14 @@ def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]
         horizon=sweep.horizon,
         root_seed=0,
     )
-    found |= {f"default.{name}": value for name, value in numbers(bandit).items()}
-    found |= {f"grid.{name}": list(values) for name, values in sweep.grid.items()}
-    found |= {f"random.{name}": list(ends) for name, ends in sweep.random.items()}
-    return found | (dict(samples=sweep.samples) if sweep.random else {})
+    config |= {f"default.{name}": value for name, value in numbers(bandit).items()}
+    config |= {f"grid.{name}": list(values) for name, values in sweep.grid.items()}
+    config |= {f"random.{name}": list(ends) for name, ends in sweep.random.items()}
+    return config | (dict(samples=sweep.samples) if sweep.random else {})
 
 
 def numbers(bandit: Any) -> Row:
-    """The scalar numbers of an algorithm and its kernel, by name: what a sweep can vary."""
+    """The scalar parameters of an algorithm and its kernel, by name. A sweep can vary them."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(bandit)
     return {path[-1].name: float(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
 
@@ -154,10 +152,10 @@ def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
             raise ValueError(f"{name} has both a grid and a range; choose one.")
     products = itertools.product(*sweep.grid.values())
     points = [dict(zip(sweep.grid, values, strict=True)) for values in products]
-    found = [draw | point for draw in draws(sweep.random, sweep.samples) for point in points]
-    for row in found:
+    combinations = [draw | point for draw in draws(sweep.random, sweep.samples) for point in points]
+    for row in combinations:
         check(bandit, row, inputs)
-    return found
+    return combinations
 
 
 def draws(ranges: Mapping[str, Sequence[float]], samples: int) -> list[Row]:

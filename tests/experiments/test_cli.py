@@ -33,7 +33,7 @@ SOURCES = list((Path(__file__).parents[2] / "experiments").rglob("*.py"))
     ],
 )
 def test_errors_of_the_user_end_with_one_line(error, code, monkeypatch):
-    @cli.line
+    @cli.command
     def main():
         raise error
 
@@ -47,7 +47,7 @@ def test_errors_of_the_user_end_with_one_line(error, code, monkeypatch):
 
 
 def test_faults_of_the_program_keep_their_traceback():
-    @cli.line
+    @cli.command
     def main():
         raise KeyError("x")
 
@@ -81,7 +81,7 @@ def test_every_script_ends_this_way():
                 for node in tree.body
                 if isinstance(node, ast.FunctionDef) and node.name == "main"
             )
-            assert [ast.unparse(name) for name in main.decorator_list] == ["cli.line"], file
+            assert [ast.unparse(name) for name in main.decorator_list] == ["cli.command"], file
 
 
 def test_results_are_written_in_one_way_only():

@@ -20,7 +20,7 @@ CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 def commit(monkeypatch):
     """The commit that this process seems to run at."""
     found = ["one"]
-    monkeypatch.setattr(environment, "code", lambda: found[-1])
+    monkeypatch.setattr(environment, "commit_name", lambda: found[-1])
     return found
 
 
@@ -39,7 +39,9 @@ def session(
     keep=False,
 ):
     """What every experiment does: runs what is missing, then writes its tables."""
-    with outputs.opened(options(out, overwrite, keep), experiment, config, seeds) as opened:
+    with outputs.results_folder(
+        options(out, overwrite, keep), experiment, config, seeds
+    ) as results:
         made = []
         for name, own in config.items():
             store.claim(out, name, own)
@@ -53,7 +55,7 @@ def session(
                     )
                 )
         if finish:
-            opened.finish(dict(seeds=seeds), made, "a title")
+            results.write(dict(seeds=seeds), made, "a title")
 
 
 def first_value(out):

@@ -64,22 +64,12 @@ def test_every_figure_is_a_png_and_an_svg_and_always_the_same(tmp_path, name):
     assert one == two and b"<dc:date>" not in one
 
 
-def test_looks_can_be_told_apart():
+def test_every_method_has_a_different_style():
     assert len(set(METHOD_STYLES.values())) == len(METHOD_STYLES)
     assert label("bkb") == "BKB" and label("unknown") == "unknown"
 
 
-def test_posterior_marks_the_dictionary(tmp_path):
-    x = np.linspace(0, 1, 20)
-    for count in (3, 7):
-        plots.posterior(
-            tmp_path / f"{count}.png", x, np.sin(x), x, "a title", (x, np.cos(x)), x[:count], x
-        )
-    marks = [(tmp_path / f"{count}.svg").read_text().count("<use") for count in (3, 7)]
-    assert marks[1] - marks[0] == 4
-
-
-def test_a_heat_map_says_every_number_and_leaves_out_what_is_missing(tmp_path):
+def test_a_heat_map_shows_every_number_except_missing_ones(tmp_path):
     table = np.array([[0.11, 0.22], [np.nan, 0.44]])
     heat_maps.heat_map(
         tmp_path / "map.png", table, [0.1, 1], [3, 5], ("lambda", "l"), "a title", table / 10

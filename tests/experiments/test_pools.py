@@ -68,7 +68,7 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     drawn = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
     assert drawn[:8].tolist() == found.arms[:8].tolist() and set(drawn) == set(range(70))
     bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
-    with pytest.raises(ValueError, match="bits has fingerprints or failures"):
+    with pytest.raises(ValueError, match="fingerprints nor failed evaluations; bits has them"):
         baselines.play(bits, (4, 3), 0, forest)
 
 

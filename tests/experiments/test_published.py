@@ -36,9 +36,9 @@ def test_a_panel_is_read_by_our_names(poster):
 
 
 def test_an_absent_poster_is_said_and_nothing_is_made(tmp_path, capsys):
-    against_published.keep(tmp_path, dict(seconds="this"), 0, tmp_path)
+    against_published.write_curves(tmp_path, dict(seconds="this"), 0, tmp_path)
     assert "NO PUBLISHED CURVES" in capsys.readouterr().out
-    assert against_published.kept(tmp_path) == {} and not list(tmp_path.iterdir())
+    assert against_published.read_curves(tmp_path) == {} and not list(tmp_path.iterdir())
 
 
 def test_another_poster_is_refused(tmp_path):
@@ -49,7 +49,9 @@ def test_another_poster_is_refused(tmp_path):
 
 def test_ours_over_published_counts_initial_evaluations(poster, tmp_path):
     folder = tmp_path / "results"
-    against_published.keep(folder, dict(regret_ratio="this"), 1000, poster, dict(regret_ratio=2.0))
+    against_published.write_curves(
+        folder, dict(regret_ratio="this"), 1000, poster, dict(regret_ratio=2.0)
+    )
     arrays = dict(t=np.array([1, 1000, 4000]), regret_ratio=np.array([1.0, 0.5, 0.5]))
     runs = [tidy.Run(dict(problem="p", algorithm="sketched_ts"), 0, arrays)]
     tidy.write(folder, runs, "an experiment", "a title")

@@ -68,7 +68,7 @@ def sound_page(out):
 )
 def test_a_claim_is_judged_by_its_rule_and_by_what_it_lacks(tmp_path, holds, lacks, verdict, note):
     store.write_json(tmp_path / "summary.json", {})
-    found = claims.Found("a number", holds, "a note")
+    found = claims.Finding("a number", holds, "a note")
     claim = claims.Claim("Figure", "so", "if", lambda _: found, lacks, "the cause")
     outcome = claims.judge(claim, tmp_path)
     assert outcome == claims.Outcome(claim, verdict, "a number", note)
@@ -78,7 +78,7 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
     least, fast = "BBKB has the smallest regret.", "BBKB takes a fraction of BKB's time."
     found = outcomes(made_results(tmp_path))
     assert found[least].verdict == found[fast].verdict == "confirmed"
-    assert "BKB: 0.2000 ± 0.0100" in found[least].number
+    assert "BKB: 0.2000 ± 0.0100" in found[least].numbers
     found = outcomes(made_results(tmp_path, gp_ucb=numbers(0.05), bkb=numbers(0.2, 1.5)))
     assert found[least].verdict == found[fast].verdict == "differs"
 
@@ -116,7 +116,7 @@ def test_missing_results_are_named(tmp_path):
     missing = outcomes(made_results(tmp_path))["BBKB takes a fraction of GP-BUCB's time."]
     assert missing[1:3] == ("not decidable here", "The summary holds no algorithms / gp_bucb.")
     for outcome in outcomes(tmp_path, "go_ucb_2023/synthetic").values():
-        assert outcome.verdict == "not decidable here" and "no summary.json" in outcome.number
+        assert outcome.verdict == "not decidable here" and "no summary.json" in outcome.numbers
     with pytest.raises(FileNotFoundError, match="run an experiment first"):
         report.build(tmp_path / "nothing", tmp_path / "out")
 

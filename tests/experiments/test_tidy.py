@@ -75,7 +75,7 @@ def test_tables_say_what_they_hold(tmp_path):
 def test_runs_that_cannot_be_told_apart_are_refused(tmp_path):
     with pytest.raises(ValueError, match="the same configuration and seed"):
         tidy.write(tmp_path, [*runs(), runs()[0]], "x", "x")
-    with pytest.raises(ValueError, match="no runs"):
+    with pytest.raises(ValueError, match="at least one run"):
         tidy.write(tmp_path, [], "x", "x")
 
 
@@ -100,7 +100,7 @@ def test_all_folders_at_once(tmp_path):
     assert len(found.summary) == 6 and found.summary["lengthscale"].notna().sum() == 2
     with pytest.raises(FileNotFoundError, match="no results under"):
         tidy.load_all(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError, match="holds no curves.parquet"):
+    with pytest.raises(FileNotFoundError, match="curves.parquet of finished results is missing"):
         tidy.load(tmp_path / "nothing")
 
 

@@ -10,10 +10,7 @@ the width of its UCB; both are those of the example in its documentation. An int
 resumes with the missing runs.
 """
 
-from __future__ import annotations
-
 import importlib
-import importlib.metadata
 import time
 import warnings
 from collections.abc import Callable
@@ -40,17 +37,6 @@ BOTORCH = ("botorch_ei", "botorch_pi", "botorch_ucb")
 NAMES = (*SKOPT, *BOTORCH)
 # BoTorch has no defaults for these; the numbers are those of the example in its documentation
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages. Raises ValueError when one is missing."""
-    try:
-        return {name: importlib.metadata.version(name) for name in PACKAGES}
-    except importlib.metadata.PackageNotFoundError as error:
-        raise ValueError(
-            f"this comparison runs {', '.join(PACKAGES)}, and {error.name} is not installed:"
-            " pip install scikit-optimize botorch"
-        ) from error
 
 
 def run(
@@ -91,10 +77,10 @@ def _botorch(
     points, values = torch.tensor(x), torch.tensor(y)[:, None]
     for _ in range(steps):
         acquisition = _acquisition(name, points, values, bounds)
-        found, _ = optimize(
+        point, _ = optimize(
             acquisition, bounds, q=1, num_restarts=RESTARTS, raw_samples=RAW_SAMPLES
         )
-        points = torch.cat([points, found.detach()])
+        points = torch.cat([points, point.detach()])
         values = torch.cat([values, torch.tensor([[value(points[-1].numpy())]])])
     return np.asarray(points.numpy())
 
@@ -123,7 +109,7 @@ def configure(function: str, name: str) -> dict[str, Any]:
     """The configuration on which the runs of one method on one function depend."""
     _, n, t = synthetic.FUNCTIONS[function]
     config = dict(function=function, algorithm=name, inputs=20, n=n, T=t, root_seed=0)
-    config |= dict(noise_std=synthetic.NOISE_STD, packages=versions())
+    config |= dict(noise_std=synthetic.NOISE_STD, packages=environment.package_versions(*PACKAGES))
     if name in BOTORCH:
         config |= dict(restarts=RESTARTS, raw_samples=RAW_SAMPLES)
     return config | (dict(beta=BETA) if name == "botorch_ucb" else {})
@@ -149,7 +135,7 @@ def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> 
     store.write_npz(store.run_path(folder, label, seed), arrays)
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     variants.add_options(parser, NAMES, synthetic.PAPER_SEEDS)
@@ -162,21 +148,20 @@ def main() -> None:
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
     }
     ours = {f: variants.figure2(options.figure2, f, options.seeds) for f in options.functions}
-    with outputs.opened(options, "go_ucb_2023.packages", config, options.seeds) as opened:
-        found = completed(options.out, config, options.seeds, make, jobs=options.workers)
+    with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
+        runs_by_function = completed(options.out, config, options.seeds, make, jobs=options.workers)
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
             rows = {
                 n: variants.row(regret, function, uniform) for n, regret in ours[function].items()
             }
-            for name, runs in found[function].items():
+            for name, runs in runs_by_function[function].items():
                 regret = np.stack([run["regret"] for run in runs])
                 rows[name] = variants.row(regret, function, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
-        summary = dict(config=config, seeds=options.seeds, **environment.describe())
-        opened.finish(dict(summary, functions=functions), [], "")
+        results.write(dict(config=config, seeds=options.seeds, functions=functions))
     for function, part in functions.items():
         print_table(function, part["algorithms"])
 

@@ -43,7 +43,7 @@ def tables() -> dict[str, pd.DataFrame]:
     }
 
 
-@cli.line
+@cli.command
 def main() -> None:
     for name, table in tables().items():
         files.write(FOLDER / name, table.to_csv(index=False).encode())
