@@ -133,7 +133,7 @@ def measure(task: Task, problem: Any, keys: Any) -> dict[str, dict[str, float]]:
     return rows
 
 
-@cli.line
+@cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_shared(parser, seeds=10, data_dir=None)
@@ -157,7 +157,7 @@ def main() -> None:
                 flush=True,
             )
         if options.out is not None:
-            summary = dict(seeds=options.seeds, **environment.describe(), tasks=table)
+            summary = dict(seeds=options.seeds, **environment.provenance(), tasks=table)
             store.write_json(options.out, summary)
 
 
