@@ -25,7 +25,8 @@ def function(name: str, x: np.ndarray, random: np.random.Generator) -> np.ndarra
     """Values [A] of a random function at candidates x [A, 2]."""
     if name in ("smooth", "rough"):
         kernel = kernels.Matern(0.5) if name == "smooth" else kernels.Matern(0.5, nu=0.5)
-        gram = np.asarray(kernel.gram(x, x)) + 1e-9 * np.eye(len(x))
+        points = jax.numpy.asarray(x)
+        gram = np.asarray(kernel.gram(points, points)) + 1e-9 * np.eye(len(x))
         return np.linalg.cholesky(gram) @ random.standard_normal(len(x))
     if name == "step":
         return np.sin(3 * x[:, 0]) + (x @ random.standard_normal(2) > 0.3)

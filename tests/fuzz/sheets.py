@@ -125,7 +125,8 @@ class Case:
                 factor = float(self.random.choice([1000.0, 1e-3, 1.8, 60.0, -1.0]))
             cells = [factor * x + shift for x in column.cells]
             grids["candidates"].columns[column.name] = cells
-        read = self.read({"candidates": grids["candidates"]}, "in other units")
+        some = {name: grids[name] for name in ("candidates", "observations")}
+        read = self.read(some, "in other units")
         if read is None:
             return
         truth = self.sheet.truth()
@@ -220,7 +221,7 @@ class Case:
             if written is None:
                 continue
             files, rows = written
-            files = [*more, *files]
+            files = [*files, *more] if fault.table == "candidates" else [*more, *files]
             out = self.place("refused", str(random.choice(ENDINGS)))
             arguments = [*files, *self.sheet.options(), "--batch", "1", *fault.options]
             message = self.refusal([*arguments, "--out", str(out)])

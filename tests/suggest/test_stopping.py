@@ -1,5 +1,8 @@
 """Predictions of the whole library, and the rule that stops a campaign."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -77,3 +80,10 @@ def test_keys_decide_the_draws():
         for seed in (1, 2)
     )
     assert (one != other).any() and np.isclose(one.mean(), other.mean(), rtol=0.2, atol=0.05)
+
+
+def test_the_library_needs_no_pandas():
+    """The packages of the extra `tables` are imported by the command only."""
+    code = "import sys, jsketch, jsketch.suggest; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"pandas", "openpyxl", "jinja2", "matplotlib"} & set(done.stdout.split())

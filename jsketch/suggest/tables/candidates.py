@@ -204,7 +204,7 @@ def _distinct_candidates(
         one, other = table.frame.iloc[start[at]], table.frame.iloc[at]
         if conditions is None or any(one[name] != other[name] for name in conditions):
             raise ValueError(
-                f"{table.place(at, id_name)}: the id '{ids.iloc[at]}' is that of row"
+                f"{table.place(int(at), id_name)}: the id '{ids.iloc[at]}' is that of row"
                 f" {table.frame.index[start[at]]} already."
             )
     return codes, first
