@@ -6,16 +6,35 @@ A script makes its parser with `parser`, and adds the options that several scrip
 """
 
 import argparse
-import functools
-import math
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-INTERRUPTED = 130  # the exit status that shells report after Ctrl-C
-TRACEBACK = "JSKETCH_TRACEBACK"
+from jsketch.suggest.tables.command_line import (
+    TRACEBACK,
+    command,
+    count,
+    positive,
+    sentence,
+    set_up_jax,
+)
+
+__all__ = [
+    "TRACEBACK",
+    "add_choices",
+    "add_out_file",
+    "add_out_folder",
+    "add_shared",
+    "command",
+    "count",
+    "parser",
+    "positive",
+    "progress",
+    "sentence",
+    "set_up_jax",
+]
+
 LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
 
 
@@ -23,22 +42,6 @@ def parser(description: str | None, prog: str | None = None) -> argparse.Argumen
     """A parser whose help shows the description, the docstring of a module, line by line."""
     form = argparse.RawDescriptionHelpFormatter
     return argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
-
-
-def count(text: str) -> int:
-    """An integer of at least 1, as the `type` of an option."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1; {number} was given")
-    return number
-
-
-def positive(text: str) -> float:
-    """A finite number above 0, as the `type` of an option."""
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a finite number above 0; {text} was given")
-    return number
 
 
 _SHARED: dict[str, dict[str, Any]] = {
@@ -118,54 +121,3 @@ def progress(total: int, done: int = 0, unit: str = "run", name: str | None = No
         # tqdm's monitor thread refreshes the bar at this interval
         maxinterval=10.0 if terminal else 2 * LOG_INTERVAL,
     )
-
-
-def set_up_jax(cached: bool = True) -> None:
-    """Enables float64 and, if `cached`, a persistent cache of compiled programs in the user's cache
-    folder. Benchmarks that time the compilation do not use the cache.
-    """
-    # scripts that compute nothing start faster without importing JAX
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    if cached:
-        import pooch
-
-        jax.config.update("jax_compilation_cache_dir", str(pooch.os_cache("jsketch") / "compiled"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-def command(main: Callable[[], None]) -> Callable[[], None]:
-    """Decorates the `main` of a script.
-
-    Errors that users can correct (ValueError, OSError, FloatingPointError of a run that diverges,
-    MemoryError) become SystemExit("error: ..."), with exit status 1. Ctrl-C becomes exit status
-    130. Any other exception is a fault of the program and keeps its traceback; with
-    JSKETCH_TRACEBACK=1 in the environment all errors do.
-    """
-
-    @functools.wraps(main)
-    def wrapper() -> None:
-        try:
-            main()
-        except KeyboardInterrupt:
-            print("\ninterrupted", file=sys.stderr)
-            raise SystemExit(INTERRUPTED) from None
-        except (ValueError, OSError, FloatingPointError, MemoryError) as error:
-            if os.environ.get(TRACEBACK):
-                raise
-            raise SystemExit(f"error: {sentence(error)}") from error
-
-    return wrapper
-
-
-def sentence(error: BaseException) -> str:
-    """The message of an exception on one line; for errors of the system, its text and the file."""
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
-    elif isinstance(error, MemoryError):
-        text = f"there is not enough memory. {error}"
-    else:
-        text = str(error) or type(error).__name__
-    return " ".join(text.split())

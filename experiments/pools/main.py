@@ -18,7 +18,7 @@ from experiments.pools import baselines, campaigns, published
 from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
 from experiments.results import outputs, store, summaries, tidy
-from experiments.suggest.options import ACQUISITIONS
+from jsketch.suggest.tables.options import ACQUISITIONS
 
 
 @cli.command

@@ -4,18 +4,18 @@ replaces a file atomically (`jsketch.loops.saving`).
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from jsketch.loops.saving import about, write
 from jsketch.loops.saving import held as _held
+from jsketch.suggest.tables.command_line import check, check_new
+from jsketch.suggest.tables.command_line import probe as _probe
 
 __all__ = ["check", "check_checksum", "check_folder", "check_new", "held", "with_checksum", "write"]
 
 MARK = b"jsketch sha256 of all other bytes: "  # precedes a checksum in a file
-PROBE = bytes(4096)  # a test file of this content must fit on the disk
 
 
 def with_checksum(content: bytes, at: int) -> bytes:
@@ -41,30 +41,6 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
-def check(path: Path) -> None:
-    """Raises ValueError or OSError unless a file can be written at `path`."""
-    if path.is_dir():
-        raise ValueError(f"--out names a file; {path} is a folder.")
-    if path.exists() and not path.is_file():  # a device or a pipe
-        return
-    parent = Path(os.path.realpath(path)).parent
-    if not parent.is_dir():
-        raise ValueError(f"--out names a file in a folder that exists; {path} was given.")
-    _probe(parent)
-
-
-def check_new(path: Path | None, overwrite: bool) -> None:
-    """Raises the errors of `check`, and ValueError if the file exists and may not be replaced. None
-    stands for no file."""
-    if path is None:
-        return
-    check(path)
-    if path.is_file() and not overwrite:
-        raise ValueError(
-            f"{path} is there already: use another --out, or --overwrite to replace it."
-        )
-
-
 def check_folder(folder: Path) -> None:
     """Makes `folder`. Raises ValueError or OSError unless files can be written into it."""
     existing = next((part for part in (folder, *folder.parents) if os.path.lexists(part)), None)
@@ -75,12 +51,3 @@ def check_folder(folder: Path) -> None:
     except OSError as error:
         raise about(folder, error) from error
     _probe(folder)
-
-
-def _probe(folder: Path) -> None:
-    """Writes a temporary file, because no other check finds missing permissions and full disks."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(PROBE)
-    except OSError as error:
-        raise about(folder, error) from error

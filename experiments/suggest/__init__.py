@@ -1,2 +1,1 @@
-"""The next batch for a table of candidates: the command line, the tables that people bring, and a
-closed loop."""
+"""A closed loop with `jsketch.suggest`, and example tables."""

@@ -13,25 +13,32 @@
     feasibility      the probability that an evaluation succeeds
     choice           the compiled choice
     batch            `suggest`, and the constraints of a batch
+    prediction       `predict`: the posterior at all candidates
+    stopping         whether further evaluations are worth it
+    tables           the command `jsketch-suggest`, which needs the extra `tables`
 
-Reading order is import order. Nothing here reads a file or prints.
+Reading order is import order. Nothing but `tables` reads a file or prints.
 """
 
-from jsketch.suggest import acquisitions, residues
+from jsketch.suggest import acquisitions, residues, stopping
 from jsketch.suggest.batch import Certificate, Suggestion, suggest
 from jsketch.suggest.data import Library, library
 from jsketch.suggest.model import LeftOut, Model, fit, leave_one_out
+from jsketch.suggest.prediction import Prediction, predict
 
 __all__ = [
     "Certificate",
     "LeftOut",
     "Library",
     "Model",
+    "Prediction",
     "Suggestion",
     "acquisitions",
     "fit",
     "leave_one_out",
     "library",
+    "predict",
     "residues",
+    "stopping",
     "suggest",
 ]

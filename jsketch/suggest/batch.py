@@ -175,7 +175,7 @@ def _choose(
     certified[data.arms[data.observed]] = True
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
-        _inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
+        inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
     standardized = data.standardized(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
@@ -235,7 +235,7 @@ def _compiled_limits(
     return choice.Limits(success, price, groups), members
 
 
-def _inducing_points(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
+def inducing_points(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
     """Evaluated candidates [m] by approximate leverage scores, at most LARGEST_DICTIONARY, and the
     pending ones; none where the posterior is exact. Errors of values are ignored: without them all
     leverage scores are at least as large."""

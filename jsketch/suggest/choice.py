@@ -75,7 +75,7 @@ class Arrays(NamedTuple):
     certified: Array  # [A] bool, candidates that the certificate covers
 
 
-def _condition(
+def condition(
     kernel: Any, arrays: Arrays, ratio: Array, with_pending: bool
 ) -> tuple[Posterior, Evaluations]:
     """The posterior with or without the pending evaluations, and the slots of both."""
@@ -121,7 +121,7 @@ def choose_batch(
     of the largest group."""
     features, taken = arrays.features, arrays.taken
     ratio = jnp.asarray(ratio, features.dtype)
-    fitted, evaluations = _condition(kernel, arrays, ratio, True)
+    fitted, evaluations = condition(kernel, arrays, ratio, True)
     mean, variance = posterior.predict(fitted, features)
     index = jnp.concatenate([arrays.arms, arrays.pending])
     used = evaluations.observed | evaluations.pending
@@ -181,7 +181,7 @@ def choose_batch(
     certain = mean, variance
     if arrays.pending.size:
         # a bound cannot rest on pending evaluations
-        certain = posterior.predict(_condition(kernel, arrays, ratio, False)[0], features)
+        certain = posterior.predict(condition(kernel, arrays, ratio, False)[0], features)
     return Batch(rows, mean[rows], variance[rows], *_gap(*certain, arrays.certified, width))
 
 

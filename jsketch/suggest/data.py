@@ -177,7 +177,10 @@ def check_data(
 
 
 def _check_features(candidates: Any) -> np.ndarray:
-    features = np.array(checks.real("candidates", candidates), float)
+    try:
+        features = np.array(checks.real("candidates", candidates), float)
+    except OverflowError as error:
+        raise ValueError("candidates must be finite; one is too large for a float.") from error
     if features.ndim != 2:
         raise ValueError(
             "candidates must be a matrix [A, d], one candidate a row; an array of shape"

@@ -1,10 +1,11 @@
-"""A library of made-up candidates, and `scripts/suggest` run on tables of it."""
+"""A library of made-up candidates, and `jsketch-suggest` run on tables of it."""
 
 import numpy as np
 import pandas as pd
 
-from experiments.suggest import main as command
-from experiments.suggest.options import parse
+from jsketch.suggest.tables import main as command
+from jsketch.suggest.tables.candidates import PREDICTED
+from jsketch.suggest.tables.options import parse
 
 A = 60
 
@@ -39,7 +40,7 @@ def write(path, frame):
 
 def run(tmp_path, candidates, observations=None, *more, ending=".csv", out="next.csv"):
     """The batch of the command on tables that are written to disk."""
-    arguments = ["--candidates", write(tmp_path / f"library{ending}", candidates)]
+    arguments = [write(tmp_path / f"library{ending}", candidates)]
     arguments += ["--out", str(tmp_path / out)]
     if "--batch" not in more:
         arguments += ["--batch", "4"]
@@ -49,4 +50,4 @@ def run(tmp_path, candidates, observations=None, *more, ending=".csv", out="next
     path = tmp_path / out
     batch = pd.read_csv(path) if path.suffix == ".csv" else pd.read_excel(path)
     path.unlink()
-    return batch
+    return batch[[name for name in batch if name in ("id", *PREDICTED)]]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from experiments import cli
-from experiments.results import files
-from experiments.suggest import main as suggest
+from jsketch.suggest.tables import command_line
+from jsketch.suggest.tables import main as suggest
 
 SOURCES = list((Path(__file__).parents[2] / "experiments").rglob("*.py"))
 
@@ -103,13 +103,11 @@ def test_results_are_written_in_one_way_only():
 def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
     monkeypatch.setattr(suggest, "suggest", pytest.fail)
     monkeypatch.setattr(
-        files,
-        "_probe",
+        command_line,
+        "probe",
         lambda folder: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(28), "x")),
     )
-    monkeypatch.setattr(
-        sys, "argv", ["suggest", "--candidates", "none.csv", "--out", str(tmp_path / "n.csv")]
-    )
+    monkeypatch.setattr(sys, "argv", ["suggest", "none.csv", "--out", str(tmp_path / "n.csv")])
     with pytest.raises(SystemExit, match="error: No space left on device: x"):
         suggest.main()
     assert list(tmp_path.iterdir()) == []

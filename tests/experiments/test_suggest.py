@@ -1,4 +1,4 @@
-"""`scripts/suggest`: batches, constraints, messages, the page, and files that are kept."""
+"""`jsketch-suggest`: batches, constraints, messages, the page, and files that are kept."""
 
 import base64
 import re
@@ -12,17 +12,19 @@ import pandas as pd
 import pytest
 from suggest_command import A, evaluations, library, run, truth, write
 
-from experiments.suggest import closed_loop, messages, page, tables
-from experiments.suggest import main as command
+from experiments.suggest import closed_loop
 from experiments.suggest.example import make
-from experiments.suggest.inputs import Inputs
-from experiments.suggest.options import parse
 from jsketch import kernels
 from jsketch.kernels import Columns, Mixed
 from jsketch.kernels.discrete import pack_bits
 from jsketch.posterior import evidence
 from jsketch.suggest import Model, Suggestion, data
 from jsketch.suggest import library as scaled
+from jsketch.suggest.tables import candidates as tables
+from jsketch.suggest.tables import main as command
+from jsketch.suggest.tables import messages, page
+from jsketch.suggest.tables.inputs import Inputs
+from jsketch.suggest.tables.options import parse
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +43,7 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
     done = evaluations(frame, [3, 5, 3])
     for _ in range(2):
         batch = run(tmp_path, frame, done, "--batch", "9")
-        assert list(batch.columns) == ["id", "mean", "standard_deviation"]
+        assert list(batch.columns) == ["id", "predicted", "low_90", "high_90"]
         assert len(set(batch["id"])) == 9 and not set(batch["id"]) & set(done["id"])
         done = pd.concat([done, evaluations(frame, rows_of(batch))])
     assert done["value"].max() >= np.sort(f)[-2]
@@ -49,7 +51,7 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
     up = run(tmp_path, frame, done, *options)
     down = run(tmp_path, frame, done.assign(value=-done["value"]), "--minimize", *options)
     assert list(up["id"]) == list(down["id"]) and not set(up["id"]) & set(frame["id"][:20])
-    np.testing.assert_allclose(up["mean"], -down["mean"])
+    np.testing.assert_allclose(up["predicted"], -down["predicted"])
 
 
 def test_the_evidence_of_all_points_is_the_likelihood():
@@ -85,7 +87,7 @@ def test_values_of_any_size_are_learned_from(tmp_path, unit):
     large = done.assign(value=done["value"] * unit)
     other = run(tmp_path, frame.assign(size=frame["size"] * unit), large, "--batch", "9")
     assert list(one["id"]) == list(other["id"])
-    for name in ("mean", "standard_deviation"):
+    for name in ("predicted", "high_90"):
         np.testing.assert_allclose(other[name], one[name] * unit, rtol=1e-9)
 
 
@@ -109,23 +111,22 @@ def laboratory():
 DONE = range(0, A, 7)
 
 
-def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys, monkeypatch):
+def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     """And without excluded candidates. The cost is not a feature; a budget ends a batch."""
     frame = laboratory()
     done, report = evaluations(frame, DONE), tmp_path / "page.html"
-    monkeypatch.setattr(page, "POINTS", 2)
     never = write(tmp_path / "never.csv", frame[["id"]][45:])
     more = ("--same", "heat", "--exclude", never, "--report", str(report))
     batch = run(tmp_path, frame, done, *more)
     html, rows = report.read_text(), rows_of(batch)
     pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
-    assert len(pictures) == 5
+    assert len(pictures) == 4
     assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in pictures)
     assert all(f"<td>{name}</td>" in html for name in batch["id"])
     assert len(set(frame["heat"][rows])) == 1 and not (rows >= 45).any()
     printed = capsys.readouterr().out
     assert f"all of the batch has heat = {frame['heat'][rows[0]]}" in printed
-    assert "certificate: c" in printed and "a rule of thumb, no theorem" in printed
+    assert printed.startswith("Continue: the best is ") and "expected to gain" in html
     budget = frame["price"][list(DONE)].sum() + 3
     rows = rows_of(run(tmp_path, frame, done, "--cost", "price", "--budget", str(budget)))
     printed, cost = capsys.readouterr().out, frame["price"][rows].sum()
@@ -142,20 +143,17 @@ def test_pictures_show_the_names_of_columns_and_not_formulas():
     assert drawn("$a$") != drawn(r"$\mathit{a}$")  # as formulas they look the same
 
 
-def test_an_empty_value_is_a_failure_with_the_option(tmp_path, capsys):
+def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
     frame = laboratory()
     done = evaluations(frame, DONE).astype({"value": object})
-    done.iloc[[1, 4], 1] = None
-    with pytest.raises(ValueError, match="row 3, column 'value': the value is missing .*failures"):
-        run(tmp_path, frame, done)
-    capsys.readouterr()
-    batch = run(tmp_path, frame, done, "--failures", "--explain")
+    done.iloc[[1, 4], 1] = ["failed", "Failed"]
+    batch = run(tmp_path, frame, done, "--explain")
     printed = capsys.readouterr().out
     assert "9 evaluations, 2 of them failed" in printed
     assert not np.isin(rows_of(batch), DONE).any()
     assert ((batch["chance_of_success"] > 0) & (batch["chance_of_success"] < 1)).all()
     chance = round(100 * batch["chance_of_success"][0])
-    assert f"succeeds with a chance of {chance}%" in printed
+    assert f"it succeeds with a chance of {chance}%" in printed
 
 
 def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
@@ -168,12 +166,17 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
     more = ("--batch", "1", "--exclude", others, "--minimize", "--explain")
     run(tmp_path, frame, done, *more)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("c1:"))
-    assert "(certain), " in line and "than the best value so far (-9, c0)" in line
-    assert "; most similar to c0 (-9), from which it differs most in size" in line
+    assert (
+        "(90%); " in line
+        and "; it tests size 0.2839 instead of 0.2739 against" in line
+        and " against c0 (-9)" in line
+    )
     report = tmp_path / "page.html"
     run(tmp_path, frame, None, "--explain", "--report", str(report))
     assert report.read_text().count("data:image/png") == 1  # the map
-    assert "there are no values yet" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.startswith("Continue: nothing was measured yet; ")
+    assert "it differs most from all others" in printed
 
 
 def test_distances_are_those_of_the_kernel():
@@ -203,9 +206,9 @@ def test_distances_are_those_of_the_kernel():
     inputs = Inputs(candidates, known, np.array([1, 5]), np.array([0.2, 0.1]), empty, empty)
     model = Model(lengths, 0.1, 1.0, 0.0, True)
     found = Suggestion(np.array([0]), np.array([0.3]), np.array([0.1]), model, 2)
-    (line,) = messages.reasons(parse(["--candidates", "l.csv"]), inputs, found)
+    (line,) = messages.reasons(parse(["l.csv"]), inputs, found)
     assert line.startswith(
-        "0: predicted 0.3 +- 0.1 (certain), better than the best value so far (0"
+        "0: it could reach -0.246 to 0.846 (90%); exploits: it is expected to be as good as"
     )
 
 
@@ -218,8 +221,8 @@ def test_distances_are_those_of_the_kernel():
         (("--cost", "price", "--budget", "3"), "of the budget of 3 the evaluations made"),
         (("--batch", "59"), "batch = 59 is more than what is left: of 60 .* 9 were evaluated"),
         (("--report", "OUT/next.csv"), "are both"),
-        (("--report", "OUT/library.csv"), "--report .* is the table of --candidates"),
-        (("--out", "OUT/library.csv"), "is the table of --candidates"),
+        (("--report", "OUT/library.csv"), "--report .* is the table of the sheet"),
+        (("--out", "OUT/library.csv"), "is the table of the sheet"),
         (("--out", "OUT/no/next.csv"), "a folder that exists"),
         (("--out", "OUT/next.xlsm"), "next.xlsm: workbooks with macros are read only"),
     ],
@@ -239,17 +242,17 @@ def test_refusals_of_requests(tmp_path, more, words):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--observations", "x.csv", "--error-column", "value"), "value, value"),
+        (("--observations", "x.csv", "--error", "value"), "value, value"),
         (("--budget", "3"), "name their column with --cost"),
-        (("--id-column", "mean"), "--id-column mean is a column of the table that is written"),
-        (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition and --width out"),
+        (("--id", "predicted"), "--id predicted is a column that the command writes"),
+        (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition out"),
+        (("--seed", "99999999999999999999"), "--seed: must be from 0 to 2^63 - 1"),
         (("--cost", "price", "--budget", "inf"), "--budget: must be a finite number"),
-        (("--cost", "price", "--cost-exponent", "-1"), "--cost-exponent: must be a finite number"),
     ],
 )
 def test_refusals_of_options(more, words, capsys):
     with pytest.raises(SystemExit):
-        parse(["--candidates", "library.csv", *more])
+        parse(["library.csv", *more])
     assert words in capsys.readouterr().err
 
 
@@ -258,14 +261,14 @@ def test_the_file_behind_a_link_is_replaced(tmp_path):
     target, link = tmp_path / "kept" / "real.csv", tmp_path / "next.csv"
     link.symlink_to(target)
     candidates = write(tmp_path / "library.csv", library())
-    command.run(parse(["--candidates", candidates, "--batch", "4", "--out", str(link)]))
+    command.run(parse([candidates, "--batch", "4", "--out", str(link)]))
     assert link.is_symlink() and len(pd.read_csv(target)) == 4
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["real.csv"]
 
 
 def test_results_typed_into_a_batch_are_kept(tmp_path):
     out, report = tmp_path / "next.csv", tmp_path / "page.html"
-    arguments = ["--candidates", write(tmp_path / "library.csv", library()), "--batch", "3"]
+    arguments = [write(tmp_path / "library.csv", library()), "--batch", "3"]
     arguments += ["--out", str(out), "--report", str(report)]
     report.write_text("notes")
     with pytest.raises(ValueError, match=r"page.html is there already: .*--overwrite"):
@@ -280,27 +283,13 @@ def test_results_typed_into_a_batch_are_kept(tmp_path):
     assert len(pd.read_csv(out)) == 3
 
 
-@pytest.mark.parametrize(
-    ("factor", "more"), [(1e200, ("--no-scaling",)), (1, ("--lengthscale", "1e-300"))]
-)
-def test_no_batch_holds_nan(tmp_path, factor, more):
-    frame = library()
-    done = evaluations(frame)
-    try:
-        batch = run(tmp_path, frame.assign(size=frame["size"] * factor), done, *more)
-    except ValueError:
-        assert not (tmp_path / "next.csv").exists()
-    else:
-        assert np.isfinite(batch[["mean", "standard_deviation"]].to_numpy()).all()
-
-
 def test_a_hostile_folder_runs_nothing(tmp_path):
     """Modules in the folder of the data are not imported."""
     (tmp_path / "pandas.py").write_text("open('executed', 'w')\nraise SystemExit(3)\n")
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "__init__.py").write_text("raise SystemExit(4)\n")
     write(tmp_path / "library.csv", library())
-    arguments = [ROOT / "scripts" / "suggest", "--candidates", "library.csv", "--batch", "2"]
+    arguments = [ROOT / "scripts" / "suggest", "library.csv", "--batch", "2"]
     subprocess.run(arguments, cwd=tmp_path, check=True, capture_output=True)
     assert not (tmp_path / "executed").exists()
     assert len(pd.read_csv(tmp_path / "next.csv")) == 2
@@ -329,3 +318,121 @@ def test_random_batches_and_simple_regret():
     assert found.shape == (5, 10) and set(found.ravel()) == set(values)
     regret = closed_loop.simple_regret(np.array([[1.0, 3.0], [2.0, 2.0], [5.0, 0.0]]), 6.0)
     np.testing.assert_array_equal(regret, [3, 3, 1])
+
+
+def chemistry():
+    """An Excel sheet as a laboratory keeps it: 60 reactions, 12 of them measured."""
+    frame = laboratory().drop(columns="price").rename(columns={"id": "Entry", "heat": "T (C)"})
+    values = (60 + 12 * truth(frame)).round(1).astype(object)
+    values[np.arange(A) % 5 != 0] = None
+    return frame.assign(**{"Yield (%)": values})
+
+
+VALUE = ("--value", "Yield (%)")
+
+
+def suggest_in(tmp_path, monkeypatch, *arguments):
+    """The command in a folder, whose outputs have their default names."""
+    monkeypatch.chdir(tmp_path)
+    command.run(parse([*arguments, *VALUE, "--batch", "4"]))
+
+
+def test_one_sheet_goes_to_the_bench_and_comes_back(tmp_path, monkeypatch, capsys):
+    """The batch has the conditions and an empty value, is accepted when it is filled in, and a copy
+    of the sheet marks the batch and holds the values."""
+    frame = chemistry()
+    frame.to_excel(tmp_path / "sheet.xlsx", index=False)
+    suggest_in(tmp_path, monkeypatch, "sheet.xlsx")
+    batch = pd.read_excel(tmp_path / "next.xlsx")
+    assert batch["Yield (%)"].isna().all() and {"T (C)", "predicted", "low_90"} <= set(batch)
+    rows = batch["Entry"].str[1:].astype(int)
+    assert not (rows % 5 == 0).any()
+    pd.testing.assert_series_equal(batch["size"], frame["size"][rows], check_index=False)
+    marked = pd.read_excel(tmp_path / "sheet-batch1.xlsx")
+    np.testing.assert_array_equal(np.flatnonzero(marked["suggested_batch"] == 1), np.sort(rows))
+    # two of four were measured
+    batch["Yield (%)"] = np.array(["71,5", None, "failed", None], object)
+    batch.to_excel(tmp_path / "next.xlsx", index=False)
+    capsys.readouterr()
+    suggest_in(tmp_path, monkeypatch, "sheet-batch1.xlsx", "--observations", "next.xlsx")
+    assert "14 evaluations, 1 of them failed" in capsys.readouterr().out
+    after = pd.read_excel(tmp_path / "next2.xlsx")
+    assert (after["suggested_batch"] == 2).all() and not set(after["Entry"]) & set(batch["Entry"])
+    marked = pd.read_excel(tmp_path / "sheet-batch2.xlsx").set_index("Entry")
+    assert marked["Yield (%)"][batch["Entry"][0]] == 71.5
+    assert marked["Yield (%)"][batch["Entry"][2]] == "failed"
+    # from here on the sheet alone has everything
+    suggest_in(tmp_path, monkeypatch, "sheet-batch2.xlsx")
+    assert "14 evaluations, 1 of them failed" in capsys.readouterr().out
+
+
+def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):
+    chemistry().assign(**{"Yield (%)": ""}).to_csv(tmp_path / "sheet.csv", index=False)
+    suggest_in(tmp_path, monkeypatch, "sheet.csv")
+    assert "predicted" not in pd.read_csv(tmp_path / "next.csv")
+
+
+def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, capsys):
+    cells = ["45%", "45,3", "44.1", "failed", "n/a", ""]
+    frame = library(12).assign(**{"Yield (%)": cells * 2})
+    frame.to_csv(tmp_path / "sheet.csv", index=False)
+    suggest_in(tmp_path, monkeypatch, "sheet.csv")
+    assert "8 evaluations, 2 of them failed" in capsys.readouterr().out
+    frame.assign(**{"Yield (%)": ["<5", "n.d.", "1,500", "45 or 46", "7", ""] * 2}).to_csv(
+        tmp_path / "other.csv", index=False
+    )
+    with pytest.raises(ValueError, match=r"'<5' \(row 2\), 'n.d.' \(row 3\), .* and 3 more; write"):
+        suggest_in(tmp_path, monkeypatch, "other.csv")
+
+
+def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch):
+    frame = library().assign(**{"Yield (%)": 1.0 + np.arange(A)})
+    frame.to_csv(tmp_path / "sheet.csv", index=False)
+    with pytest.raises(ValueError, match="every candidate has a value; none is left"):
+        suggest_in(tmp_path, monkeypatch, "sheet.csv")
+
+
+def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
+    """100% of at most 100%, many times, is the end."""
+    frame = chemistry()
+    frame["Yield (%)"] = frame["Yield (%)"].where(frame["Yield (%)"].isna(), 100.0)
+    frame.loc[[0, 5], "Yield (%)"] = [99.9, 99.8]
+    frame.to_csv(tmp_path / "sheet.csv", index=False)
+    suggest_in(tmp_path, monkeypatch, "sheet.csv", "--bounds", "0", "100")
+    assert capsys.readouterr().out.startswith("Stop: ")
+
+
+def test_a_column_that_gives_the_answer_away_is_named(tmp_path, capsys):
+    frame = library()
+    frame["HPLC area"] = np.exp(truth(frame))
+    run(tmp_path, frame, evaluations(frame))
+    printed = capsys.readouterr().out
+    assert "WARNING: the column 'HPLC area' predicts the values almost perfectly" in printed
+    assert printed.count("WARNING") == 1 and "--ignore 'HPLC area'" in printed
+
+
+def test_one_number_that_sets_the_scale_of_all_others_is_named(tmp_path, capsys):
+    frame = library()
+    done = evaluations(frame)
+    done.iloc[2, 1] = 1e9
+    run(tmp_path, frame, done)
+    assert "WARNING: 1e+09 is more than 1000 times as far" in capsys.readouterr().out
+    frame.loc[4, "size"] = 1e6
+    run(tmp_path, frame, evaluations(frame))
+    assert "90% of the column 'size'" in capsys.readouterr().out
+
+
+def test_empty_tables_of_pending_and_observations_are_accepted(tmp_path):
+    frame = library()
+    pending = write(tmp_path / "pending.csv", frame[["id"]][:0])
+    batch = run(tmp_path, frame, evaluations(frame)[:0], "--pending", pending)
+    assert len(batch) == 4 and "predicted" not in batch
+
+
+def test_a_target_and_a_goal(tmp_path, capsys):
+    """Candidates near the target are suggested; the predictions are distances to it."""
+    frame = library()
+    batch = run(tmp_path, frame, evaluations(frame, range(0, A, 2)), "--target", "1.2")
+    near = np.abs(truth(frame) - 1.2)[rows_of(batch)]
+    assert near.mean() < np.abs(truth(frame) - 1.2).mean() / 2 and (batch["low_90"] >= 0).all()
+    assert "from the target" in capsys.readouterr().out

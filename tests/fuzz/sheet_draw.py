@@ -75,7 +75,7 @@ class Sheet:
             library[self.cost_name] = self.costs.tolist()
         done = {
             self.id_name: [self.ids[arm] for arm in self.arms],
-            self.value_name: [None if np.isnan(y) else y for y in self.values.tolist()],
+            self.value_name: ["failed" if np.isnan(y) else y for y in self.values.tolist()],
         }
         if self.error_name is not None:
             done[self.error_name] = self.errors.tolist()
@@ -89,14 +89,14 @@ class Sheet:
 
     def options(self):
         """The command's options, but those that name files."""
-        found = ["--id-column", self.id_name, "--value-column", self.value_name]
+        found = ["--id", self.id_name, "--value", self.value_name]
         for option in ("--categories", "--sequence", "--bits", "--smiles", "--ignore"):
             names = [column.name for column in self.columns if column.option == option]
             found += [option, *names] if names else []
-        found += ["--error-column", self.error_name] if self.error_name is not None else []
+        found += ["--error", self.error_name] if self.error_name is not None else []
         found += ["--cost", self.cost_name] if self.cost_name is not None else []
         found += ["--same", self.same.name] if self.same is not None else []
-        found += ["--failures"] * self.failures + ["--minimize"] * self.minimize
+        found += ["--minimize"] * self.minimize
         return found
 
     def left(self):
@@ -234,7 +234,7 @@ def _column(random, count, name, kind):
 
 def _fingerprints(random, count, name, kind):
     if kind == "smiles":
-        from experiments.suggest.molecules import fingerprints
+        from jsketch.suggest.tables.molecules import fingerprints
 
         some = [SMILES[i] for i in random.permutation(len(SMILES))[: random.integers(3, 6)]]
         words = ["CCO", "c1ccccc1", *random.choice(some, count - 2).tolist()]

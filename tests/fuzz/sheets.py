@@ -1,4 +1,4 @@
-"""Random tables for `scripts/suggest`: whatever their format, dialect, spelling and order, the same
+"""Random tables for `jsketch-suggest`: whatever their format, dialect, spelling and order, the same
 arrays are read from them, and the same batch is chosen. Mistakes are refused with their place."""
 
 import contextlib
@@ -13,11 +13,11 @@ import sheet_draw
 import sheet_faults
 from sheet_files import ENDINGS, write
 
-from experiments.suggest import cells, inputs
-from experiments.suggest import main as command
-from experiments.suggest.options import parse
 from jsketch.kernels import Columns
 from jsketch.suggest import fit, library
+from jsketch.suggest.tables import cells, inputs
+from jsketch.suggest.tables import main as command
+from jsketch.suggest.tables.options import parse
 
 EVERY = 20  # one sheet of so many is suggested from: a fit takes half a second
 CLOSE = 1e-9  # of the range of numbers, where the order of sums changes the rounding
@@ -58,7 +58,12 @@ class Case:
             rows[name] = path, write(path, grid, self.random)
             if rows[name][1] is None:
                 return None
-            options += [f"--{name}", str(path)]
+            # the sheet comes first: an option before it could take it for its argument
+            options = (
+                [str(path), *options]
+                if name == "candidates"
+                else [*options, f"--{name}", str(path)]
+            )
         return options, rows
 
     def read(self, grids, words, ending=None, options=None):
@@ -120,7 +125,8 @@ class Case:
                 factor = float(self.random.choice([1000.0, 1e-3, 1.8, 60.0, -1.0]))
             cells = [factor * x + shift for x in column.cells]
             grids["candidates"].columns[column.name] = cells
-        read = self.read({"candidates": grids["candidates"]}, "in other units")
+        some = {name: grids[name] for name in ("candidates", "observations")}
+        read = self.read(some, "in other units")
         if read is None:
             return
         truth = self.sheet.truth()
@@ -146,7 +152,7 @@ class Case:
         order = {name: random.permutation(len(grid)) for name, grid in grids.items()}
         grids = {name: grid.rows(order[name]) for name, grid in grids.items()}
         values = grids["observations"].columns[sheet.value_name]
-        values[:] = [None if y is None else -y for y in values]
+        values[:] = [y if isinstance(y, str) else -y for y in values]
         options = [option for option in sheet.options() if option != "--minimize"]
         options += [] if sheet.minimize else ["--minimize"]
         read = self.read(grids, f"permuted, negated, with {added}", options=options)
@@ -168,7 +174,7 @@ class Case:
     def add_columns(self, grids):
         """Adds columns that are not features at random places. Returns their names."""
         sheet, random, library = self.sheet, self.random, grids["candidates"]
-        names = [sheet.value_name, sheet.value_name.upper(), *NAMES_OF_RESULTS]
+        names = list(NAMES_OF_RESULTS)
         names += [sheet.error_name] if sheet.error_name is not None else []
         names = [name for name in dict.fromkeys(names) if name not in library.columns]
         added = random.permutation(names)[: random.integers(1, 4)].tolist()
@@ -215,7 +221,7 @@ class Case:
             if written is None:
                 continue
             files, rows = written
-            files = [*more, *files]
+            files = [*files, *more] if fault.table == "candidates" else [*more, *files]
             out = self.place("refused", str(random.choice(ENDINGS)))
             arguments = [*files, *self.sheet.options(), "--batch", "1", *fault.options]
             message = self.refusal([*arguments, "--out", str(out)])
@@ -255,7 +261,7 @@ class Case:
         path = self.place("damaged", ending)
         path.write_bytes(bytes(raw))
         self.report.problem = f"{self.words}, a damaged {ending}"
-        arguments = ["--candidates", str(path), *self.sheet.options(), "--batch", "1"]
+        arguments = [str(path), *self.sheet.options(), "--batch", "1"]
         try:
             inputs.read(parse([*arguments, "--out", str(self.folder / "next.csv")]))
         except Exception as error:
@@ -301,16 +307,16 @@ class Case:
         report.problem = f"{self.words}, the command"
         with contextlib.redirect_stdout(io.StringIO()):
             batch = command.run(parse([*arguments, "--out", str(out)]))
-        table = cells.read(out, [sheet.id_name, "mean", "standard_deviation"])
+        table = cells.read(out, [sheet.id_name, "predicted", "low_90", "high_90"])
         report.same(
             "ids of the batch", table.text(sheet.id_name), np.array(sheet.ids, object)[batch.rows]
         )
-        numbers = table.numbers("mean"), table.numbers("standard_deviation")
+        numbers = [table.numbers(name) for name in ("predicted", "low_90", "high_90")]
         sign = -1 if sheet.minimize else 1
         # 16 digits are written to Excel files
         digits = [float(f"{sign * x:.16g}") if ending == ".xlsx" else sign * x for x in batch.mean]
         report.same("means of the batch", numbers[0], digits)
-        report.true("deviations are positive", (numbers[1] > 0).all())
+        report.true("intervals are not empty", (numbers[1] < numbers[2]).all())
         report.true("rows are distinct", len(set(batch.rows)) == LEFT)
         truth = sheet.truth()
         taken = {*truth["arms"].tolist(), *truth["pending"].tolist(), *truth["excluded"].tolist()}

@@ -7,9 +7,10 @@ import warnings
 from pathlib import Path
 
 import jax
+import pandas as pd
 import pytest
 
-from experiments.suggest import main as suggest
+from jsketch.suggest.tables import main as suggest
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text()
@@ -54,10 +55,7 @@ def test_the_commands_suggest_two_batches(tmp_path, monkeypatch):
     ]
     for _, *options in commands:
         suggest.run(suggest.parse(options))
-    first, second = (
-        [line.split(",")[0] for line in Path(n).read_text().splitlines()[1:]]
-        for n in ("next.csv", "after.csv")
-    )
+    first, second = (pd.read_csv(n)["id"].tolist() for n in ("next.csv", "after.csv"))
     assert len(commands) == 2 and len(set(first + second)) == 16
 
 

@@ -88,7 +88,10 @@ class OptunaSampler(BaseSampler):
         values: list[float] = []
         pending: list[int] = []
         trials = study.get_trials(deepcopy=False)
+        rows = IntDistribution(0, len(self.library.features) - 1)
         for each in trials:
+            if each.distributions.get(self.parameter, rows) != rows:
+                raise ValueError(f"a trial has another range of rows: {self._advice()}")
             row = each.params.get(self.parameter)
             if each.state.is_finished() and row is not None:
                 arms.append(row)

@@ -140,7 +140,7 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
         if not unclear and not cells.str.contains("_", regex=False).any():
             return Reading(values, "numbers")
     codes, distinct = pd.factorize(cells)
-    words = [_without_typography(word) for word in distinct]
+    words = [without_typography(word) for word in distinct]
     dates = [_DATE.fullmatch(word) is not None for word in words]
     matches = [None if d else _NUMBER.fullmatch(w) for w, d in zip(words, dates, strict=True)]
     filled = sum(word != "" for word in words)
@@ -208,7 +208,7 @@ def _with_comma(word: str) -> float:
     return _with_point(word.translate(_SWAP_COMMA_AND_POINT))
 
 
-def _without_typography(word: str) -> str:
+def without_typography(word: str) -> str:
     """The word with a hyphen as minus and without spaces between groups of digits."""
     if word[:1] in _MINUS and word:
         word = "-" + word[1:]
@@ -237,7 +237,7 @@ def _as_text(cell: Any) -> str:
     return "" if word in EXCEL_ERRORS else word
 
 
-def read(path: Path, needed: Sequence[str]) -> Table:
+def read(path: Path, needed: Sequence[str], may_be_empty: bool = False) -> Table:
     """The table without empty rows. Raises ValueError for an empty or damaged file, a missing,
     repeated or unnamed column, a row with more cells than the header, a format whose package is not
     installed, and text in an unknown encoding."""
@@ -260,7 +260,7 @@ def read(path: Path, needed: Sequence[str]) -> Table:
             raise ValueError(
                 f"{path} has no column '{name}'; its columns are: {', '.join(table.names)}."
             )
-    if len(table) == 0:
+    if len(table) == 0 and not may_be_empty:
         raise ValueError(f"{path} has a header and no rows.")
     return table
 
@@ -269,21 +269,57 @@ def _is_empty(cells: pd.Series) -> pd.Series:
     return cells.isna() if pd.api.types.is_numeric_dtype(cells.dtype) else cells == ""
 
 
-def content(path: Path, table: pd.DataFrame) -> bytes:
-    """The bytes of a file with this table, in the format of its suffix."""
+def content(path: Path, table: pd.DataFrame, like: Table | None = None) -> bytes:
+    """The bytes of a file with this table, in the format of its suffix; separated values in the
+    dialect of the table `like`."""
     buffer, kind = io.BytesIO(), path.suffix.lower()
     if kind in PARQUET:
         table.to_parquet(buffer)
     elif kind in EXCEL:
         with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
-            table.to_excel(writer, index=False)
+            table.map(_as_number).to_excel(writer, index=False)
             for row in writer.book.active.iter_rows():
                 for cell in row:
                     if cell.data_type == "f":  # text that begins with "=" is not a formula
                         cell.data_type, cell.quotePrefix = "s", True
+    elif like is not None and like.semicolons:
+        # a byte order mark lets spreadsheets read the text as UTF-8
+        return table.to_csv(index=False, sep=";", decimal=",").encode("utf-8-sig")
     else:
         return table.to_csv(index=False).encode()
     return buffer.getvalue()
+
+
+def changed_copy(path: Path, table: Table, changes: dict[str, dict[int, Any]]) -> bytes:
+    """The bytes of a copy of a table with other cells: {column: {row of the spreadsheet: cell}}. A
+    column that the table lacks is added. Formats, formulas and further sheets of Excel files are
+    kept."""
+    if table.path.suffix.lower() not in EXCEL or path.suffix.lower() not in EXCEL:
+        frame = table.frame.copy()
+        for name, cells in changes.items():
+            old = table.text(name) if name in table.names else pd.Series("", frame.index)
+            frame[name] = [str(cells.get(row, old[row])) for row in frame.index]
+        return content(path, frame, table)
+    import openpyxl
+
+    book = openpyxl.load_workbook(table.path)
+    sheet, names = book.worksheets[0], list(table.names)
+    for name, cells in changes.items():
+        names += [name] * (name not in names)
+        column = names.index(name) + 1
+        sheet.cell(1, column).value = name
+        for row, cell in cells.items():
+            sheet.cell(row, column).value = cell
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def _as_number(cell: Any) -> Any:
+    """Text that a spreadsheet would show for a number becomes that number."""
+    if isinstance(cell, str) and _PLAIN_NUMBER.fullmatch(cell) and _as_text(float(cell)) == cell:
+        return float(cell) if "." in cell else int(cell)
+    return cell
 
 
 def check_ids(path: Path, ids: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""The page of a suggestion (`scripts/suggest --report`): one HTML file that contains its
+"""The page of a suggestion (`jsketch-suggest --report`): one HTML file that contains its
 pictures."""
 
 from __future__ import annotations
@@ -6,32 +6,48 @@ from __future__ import annotations
 import argparse
 import base64
 import io
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import jinja2
+import matplotlib
+
+matplotlib.use("Agg")  # needs no display
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from experiments import pages
-from experiments.figures.drawing import STYLE
-from experiments.suggest import messages
-from experiments.suggest.inputs import Inputs
 from jsketch.kernels.discrete import WORD
-from jsketch.suggest import Library, Suggestion, leave_one_out, suggest
-from jsketch.suggest.acquisitions import UCB
+from jsketch.loops import saving
+from jsketch.suggest import Library, Suggestion, leave_one_out
+from jsketch.suggest.stopping import Gain
+from jsketch.suggest.tables import messages
+from jsketch.suggest.tables.inputs import Inputs
 
-TEMPLATE = "suggest/page.html.jinja"
+TEMPLATE = Path(__file__).with_name("page.html.jinja")
 SHOWN = 4000  # candidates on the map
 SAMPLED = 2000  # candidates that determine the axes of the map
 BARS = 12  # columns in the picture of importance
-POINTS = 8  # of the curve of the certificate
-# candidates times evaluations^2 above which the curve is left out: it would take long
-LARGEST_CURVE = 10**9
+EFFECTS, MOST_BARS = 3, 20  # pictures of main effects, and levels in one
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
 # "$" would start a formula, and the name of a column may contain it
-PAGE_STYLE = STYLE | {"figure.figsize": (5.6, 4.0), "text.parse_math": False}
+PAGE_STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "figure.figsize": (5.6, 4.0),
+    "font.size": 10,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "text.parse_math": False,
+}
 # a decorator, which the type stubs of matplotlib do not declare
 styled: Any = plt.rc_context(PAGE_STYLE)
 
@@ -49,31 +65,90 @@ class Figure(NamedTuple):
         return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 
-def write(options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any) -> None:
+def write(
+    options: argparse.Namespace,
+    inputs: Inputs,
+    batch: Suggestion,
+    gain: Gain | None,
+    key: Any,
+) -> None:
     """Writes the page to `options.report`."""
-    figures = [_map(options, inputs, batch)]
-    notes: list[str] = []
+    kinds = {group.kind for group in inputs.candidates.columns}
+    figures, notes = [], list(inputs.candidates.notes)
     if batch.model.fitted:
         fit, note = _fit(options, inputs, batch, key)
-        certificate = messages.certificate(inputs.candidates.ids, batch)
-        notes = [note, f"{certificate[0].upper()}{certificate[1:]}."]
-        names, lengthscale = inputs.candidates.names, batch.model.lengthscale
-        figures = [fit, _best_so_far(options, inputs), *figures, _importance(names, lengthscale)]
-        figures += _certificates(inputs, batch, key)
+        notes = [note, *notes]
+        figures = [_best_so_far(options, inputs), fit]
+        figures.append(_importance(inputs.candidates.names, batch.model.lengthscale))
+    if "category" not in kinds or not batch.model.fitted:
+        figures.append(_map(options, inputs, batch))
+    else:
+        figures += _main_effects(options, inputs, batch)
+    names, cells = messages.conditions(inputs, batch.rows)
+    ids = inputs.candidates.ids[batch.rows]
     reasons = messages.reasons(options, inputs, batch)
-    ids, means = inputs.candidates.ids[batch.rows], messages.sign(options) * batch.mean
-    pages.write(
-        options.report,
-        TEMPLATE,
-        title=f"The next {len(batch.rows)} of {len(inputs.candidates.ids)} candidates",
+    head, rows = [_id_name(inputs), *names], [[i, *row] for i, row in zip(ids, cells, strict=True)]
+    if batch.model.fitted:
+        head.append("predicted (90%)")
+        for row, *ends in zip(rows, *messages.predictions(options, batch), strict=True):
+            row.append("{:.3g} ({:.3g} to {:.3g})".format(*ends))
+    head.append("reason")
+    for row, name, reason in zip(rows, ids, reasons, strict=True):
+        row.append(reason.removeprefix(f"{name}: "))
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    html = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        title=f"Batch {inputs.number} of {options.candidates.name}",
+        verdict=messages.verdict(options, inputs, gain),
         notes=notes,
         figures=figures,
-        head=[options.id_column, "mean", "standard deviation", "reason"],
-        rows=[
-            [name, f"{mean:.4g}", f"{std:.3g}", reason.removeprefix(f"{name}: ")]
-            for name, mean, std, reason in zip(ids, means, batch.std, reasons, strict=True)
-        ],
+        head=head,
+        rows=rows,
     )
+    saving.write(options.report, html.encode())
+
+
+def _id_name(inputs: Inputs) -> str:
+    return "id" if inputs.sheet is None else inputs.sheet.id_name
+
+
+@styled
+def _main_effects(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> list[Figure]:
+    """The predicted mean of every level of each category, the largest range first; the measured
+    values beside it."""
+    observed = np.isfinite(inputs.values)
+    if inputs.sheet is None or not observed.any():
+        return []
+    arms = inputs.arms[observed]
+    values = messages.sign(options) * inputs.values[observed]
+    names, cells = messages.conditions(inputs, arms)
+    effects = []
+    for name, column in zip(names, zip(*cells, strict=True), strict=True):
+        levels = pd.Series(values).groupby(np.array(column, object))
+        if 1 < levels.ngroups <= MOST_BARS:
+            effects.append((np.ptp(levels.mean()), name, levels))
+    effects.sort(key=lambda effect: -effect[0])
+    figures = []
+    for _, name, levels in effects[:EFFECTS]:
+        mean = levels.mean().sort_values()
+        figure, axes = _axes("mean of the measured values", "")
+        error = (1.645 * levels.std() / np.sqrt(levels.size())).reindex(mean.index)
+        places = range(len(mean))
+        axes.errorbar(mean, places, xerr=error.fillna(0), fmt="o", color=BLUE, markersize=5)
+        counts = levels.size().reindex(mean.index)
+        axes.set_yticks(places, [f"{level} ({n})" for level, n in counts.items()])
+        axes.margins(y=0.15)
+        figures.append(
+            Figure(
+                f"Effect of {name}",
+                "The mean of the measured values of each level, with its 90% interval where it has"
+                " repeats, and the number of values in parentheses. The levels are not compared"
+                " under equal conditions.",
+                _png(figure),
+            )
+        )
+    return figures
 
 
 def _axes(x: str, y: str) -> tuple[plt.Figure, Axes]:
@@ -100,14 +175,9 @@ def _fit(
         inputs.library, inputs.arms, inputs.values, batch.model, errors=inputs.errors, key=key
     )
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
-    fit = (
-        "All values are equal, so that there is no variance to explain"
-        if np.isnan(found.explained)
-        else f"The model explains {100 * found.explained:.0f}% of the variance of the values, where"
-        " each value is predicted from all others"
-    )
+    fit = messages.explained_sentence(found.explained)
     note = (
-        f"{fit}; {100 * share:.0f}% of the values are within two standard deviations of their"
+        f"{fit} {100 * share:.0f}% of the values are within two standard deviations of their"
         f" prediction (95% are expected). The noise has a standard deviation of"
         f" {batch.model.noise_std:.3g} and the signal one of {batch.model.scale:.3g}, in units of"
         " the values."
@@ -216,38 +286,3 @@ def _importance(names: list[str], lengthscale: np.ndarray) -> Figure:
     axes.set_yticks(range(len(order)), [shown[i] for i in order])
     axes.grid(False, axis="y")
     return Figure("What matters", caption, _png(figure))
-
-
-@styled
-def _certificates(inputs: Inputs, batch: Suggestion, key: Any) -> list[Figure]:
-    """The gap of the certificate after fewer evaluations; empty where that takes long."""
-    count = len(inputs.values)
-    if batch.certificate is None or len(inputs.candidates.ids) * count**2 > LARGEST_CURVE:
-        return []
-    caption = (
-        "How much better the best candidate may be than the one with the largest lower bound,"
-        " against the number of evaluations in the order of the table. The model is the one fitted"
-        " to all evaluations. Below the noise, little is left to gain. This is a rule of thumb and"
-        " not a theorem."
-    )
-    at, gaps = np.unique(np.linspace(min(2, count), count, POINTS).astype(int)), []
-    for n in at:
-        found = suggest(
-            inputs.library,
-            inputs.arms[:n],
-            inputs.values[:n],
-            errors=None if inputs.errors is None else inputs.errors[:n],
-            exclude=inputs.excluded,
-            batch=len(batch.rows),
-            acquisition=UCB(batch.certificate.width),
-            model=batch.model,
-            key=key,
-        )
-        gaps.append(found.certificate.gap if found.certificate else np.nan)
-    figure, axes = _axes("evaluations", "largest possible gain")
-    axes.plot(at, gaps, "o-", color=BLUE, markersize=3, label="certificate")
-    noise = batch.model.noise_std
-    axes.axhline(noise, color=ORANGE, linestyle="--", label="noise of one value")
-    axes.set_ylim(bottom=0)
-    figure.legend(loc="outside lower center", ncols=2)
-    return [Figure("When to stop", caption, _png(figure))]

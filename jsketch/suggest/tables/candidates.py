@@ -3,6 +3,7 @@ tables, and checks every cell."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,16 +11,31 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from experiments.suggest import molecules
-from experiments.suggest.cells import Table, read
 from jsketch.kernels import Columns
 from jsketch.kernels.discrete import pack_bits
 from jsketch.suggest import residues
+from jsketch.suggest.tables import molecules
+from jsketch.suggest.tables.cells import LARGEST, Table, read, without_typography
 
-# columns of the table of a batch, in addition to the ids
-BATCH_COLUMNS = ("mean", "standard_deviation", "chance_of_success")
+# columns that the command writes
+SUGGESTED = "suggested_batch"  # the number of the batch in which a candidate was suggested
+PREDICTED = ("predicted", "low_90", "high_90", "chance_of_success")
+WRITTEN_COLUMNS = (SUGGESTED, *PREDICTED)
 # columns that describe an evaluation and not a candidate: they are not features
-EVALUATION_COLUMNS = ("error", "cost", "pending", "status", *BATCH_COLUMNS)
+EVALUATION_COLUMNS = (
+    "error", "cost", "pending", "status", "mean", "standard_deviation", *WRITTEN_COLUMNS
+)  # fmt: skip
+# names of the column of ids, where none is given; the first one that is there is taken
+ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
+ROW = "row"  # the name of ids that are numbers of rows
+# cells of a column of values, in small letters
+NOT_MEASURED = ("", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured")
+FAILED = ("failed", "fail", "failure")
+SHOWN = 5  # cells that an error message quotes
+ONE_VALUE = re.compile(
+    r"(?P<whole>[+-]?\d+)(?:(?P<mark>[.,])(?P<digits>\d+))?(?P<power>[eE][+-]?\d+)?"
+    r"\s*(?P<percent>%?)"
+)
 # Each level of a category is a column of zeros and ones; thousands of levels are names or text.
 MOST_LEVELS = 1000
 FEW_LEVELS = 20  # as many levels are accepted in every table
@@ -38,7 +54,7 @@ class Kinds(NamedTuple):
 class Roles(NamedTuple):
     """Names of columns of the library that are not features."""
 
-    id: str = "id"
+    id: str | None = "id"  # None: the first of ID_NAMES, or the numbers of the rows
     results: Sequence[str] = ("value",)  # values and their errors
     cost: str | None = None
     ignored: Sequence[str] = ()
@@ -62,6 +78,19 @@ class Evaluations(NamedTuple):
     arms: np.ndarray  # [n], rows of the candidates
     values: np.ndarray  # [n], NaN for a failed evaluation
     errors: np.ndarray | None = None  # [n], standard errors of the values
+    pending: np.ndarray = np.zeros(0, int)  # [p], rows of suggested candidates without a value
+    number: int = 0  # of the last suggested batch
+    notes: Sequence[str] = ()  # sentences on how the values were read
+
+
+class Sheet(NamedTuple):
+    """A table of candidates, with the evaluations in it."""
+
+    candidates: Candidates
+    table: Table  # as it was read
+    candidate_of: np.ndarray  # [rows], the candidate of each row: rows may repeat one
+    id_name: str  # the column of ids; ROW where ids are numbers of rows
+    done: Evaluations
 
 
 class Feature(NamedTuple):
@@ -73,28 +102,44 @@ class Feature(NamedTuple):
 
 
 def read_candidates(
+    path: Path, roles: Roles | None = None, kinds: Kinds | None = None, same: str | None = None
+) -> Candidates:
+    """The candidates of `read_sheet`."""
+    return read_sheet(path, roles, kinds, same).candidates
+
+
+def read_sheet(
     path: Path,
     roles: Roles | None = None,
     kinds: Kinds | None = None,
     same: str | None = None,
-) -> Candidates:
-    """Reads the library. All columns are features except those of `roles` and EVALUATION_COLUMNS; a
-    column in `kinds`, and `same`, is always a feature.
+) -> Sheet:
+    """Reads the table of candidates. All columns are features except those of `roles` and
+    EVALUATION_COLUMNS; a column in `kinds`, and `same`, is always a feature. Where the table has
+    the column of values, its rows are evaluations too, and may repeat a candidate.
 
     Raises ValueError for missing values, ids that are empty or repeated, constant columns, cells
     that are neither numbers nor clearly words, named columns that are missing or do not have their
-    kind, and fewer than two rows."""
+    kind, and fewer than two candidates."""
     roles = Roles() if roles is None else roles
     kinds = Kinds() if kinds is None else kinds
     kind_of = [(name, kind) for kind, group in kinds._asdict().items() for name in group]
     named = [name for name, _ in kind_of]
     features_asked = [*named, *([] if same is None else [same])]
-    not_features = [roles.id, *([] if roles.cost is None else [roles.cost]), *roles.ignored]
+    not_features = [name for name in (roles.id, roles.cost) if name is not None]
+    not_features += roles.ignored
     table = read(path, [*not_features, *features_asked])
     for name in features_asked:
         if named.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
-    ids = _ids(table, roles.id)
+    notes: list[str] = []
+    id_name = roles.id or _find_ids(table, notes)
+    if id_name in table.names:
+        not_features.append(id_name)
+        ids = table.text(id_name)
+        _refuse_cells(table, id_name, ids == "", "the id is missing")
+    else:
+        ids = pd.Series(table.frame.index.astype(str), index=table.frame.index, dtype=object)
     evaluation_columns = {name.casefold() for name in (*roles.results, *EVALUATION_COLUMNS)}
     others = [name for name in table.names if name not in not_features]
     left_out = [
@@ -102,22 +147,25 @@ def read_candidates(
         for name in others
         if name not in features_asked and name.casefold() in evaluation_columns
     ]
-    notes = []
     if left_out:
         quoted = ", ".join(f"'{name}'" for name in left_out)
         notes.append(f"{path}: not used as features: {quoted}")
     names = [name for name in others if name not in left_out]
     if not names:
-        raise ValueError(f"{path} has no feature column beside '{roles.id}'.")
+        raise ValueError(f"{path} has no feature column beside '{id_name}'.")
+    with_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
+    candidate_of, first = _distinct_candidates(table, id_name, ids, names if with_values else None)
+    whole, table = table, table.select(first)
     features: list[Feature] = []
     for name in names:
         features += _features(table, name, dict(kind_of).get(name), notes)
-    if len(ids) == 1:
+    distinct = ids[first].to_numpy(object)
+    if len(distinct) == 1:
         raise ValueError(f"{path} has one candidate only: at least two are needed.")
     matrix = np.hstack([feature.values for feature in features])
-    notes += _note_on_equal_features(ids, matrix)
-    return Candidates(
-        ids,
+    notes += _note_on_equal_features(distinct, matrix)
+    candidates = Candidates(
+        distinct,
         matrix,
         [Columns(feature.kind, feature.values.shape[1]) for feature in features],
         [feature.name for feature in features],
@@ -125,11 +173,46 @@ def read_candidates(
         None if roles.cost is None else _costs(table, roles.cost),
         notes,
     )
+    done = Evaluations(np.zeros(0, int), np.zeros(0))
+    if with_values:
+        done = _evaluations(whole, candidate_of, *roles.results)
+    return Sheet(candidates, whole, candidate_of, id_name, done)
+
+
+def _find_ids(table: Table, notes: list[str]) -> str:
+    """The column of ids, or ROW."""
+    by_name = {name.casefold(): name for name in reversed(table.names)}
+    for name in ID_NAMES:
+        cells = table.text(by_name[name]) if name in by_name else None
+        if cells is not None and (name == "id" or not cells.duplicated().any()):
+            if name != "id":
+                notes.append(f"{table.path}: the ids are in the column '{by_name[name]}'")
+            return by_name[name]
+    notes.append(f"{table.path}: candidates are named by their rows; --id names another column")
+    return ROW
+
+
+def _distinct_candidates(
+    table: Table, id_name: str, ids: pd.Series, conditions: Sequence[str] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(candidate of each row [rows], mask [rows] of the first row of each candidate). Raises
+    ValueError for a repeated id, unless the rows agree in all `conditions`."""
+    codes, _ = pd.factorize(ids)
+    first = ~ids.duplicated().to_numpy()
+    start = np.flatnonzero(first)[codes]
+    for at in np.flatnonzero(~first):
+        one, other = table.frame.iloc[start[at]], table.frame.iloc[at]
+        if conditions is None or any(one[name] != other[name] for name in conditions):
+            raise ValueError(
+                f"{table.place(int(at), id_name)}: the id '{ids.iloc[at]}' is that of row"
+                f" {table.frame.index[start[at]]} already."
+            )
+    return codes, first
 
 
 def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.ndarray:
     """The rows [n] of the candidates in a table of ids. Raises ValueError for unknown ids."""
-    return _rows(read(path, [id_column]), candidates, id_column)
+    return _rows(read(path, [id_column], may_be_empty=True), candidates, id_column)
 
 
 def read_evaluations(
@@ -137,45 +220,89 @@ def read_evaluations(
     candidates: Candidates,
     id_column: str = "id",
     value_column: str = "value",
-    failures: bool = False,
     error_column: str | None = None,
 ) -> Evaluations:
-    """Reads the evaluations. With `failures` an empty value is a failed evaluation. Raises
-    ValueError for unknown ids, values that are missing or not finite, and errors below 0."""
-    table = read(path, [id_column, value_column, *([] if error_column is None else [error_column])])
-    arms = _rows(table, candidates, id_column)
-    observed = np.ones(len(table), bool)
-    if failures:
-        observed = (table.text(value_column) != "").to_numpy()
-    values = np.full(len(table), np.nan)
-    if observed.any():
-        values[observed] = table.select(observed).numbers(value_column, "--failures")
-    if error_column is None:
-        return Evaluations(arms, values)
-    errors = np.zeros(len(table))
-    if observed.any():
-        errors[observed] = table.select(observed).numbers(error_column)
-    _refuse_cells(table, error_column, errors < 0, "a standard error must be at least 0")
-    return Evaluations(arms, values, errors)
+    """Reads the evaluations; rows without a value are left out. Raises ValueError for unknown ids,
+    values that cannot be read, and errors below 0."""
+    needed = [id_column, value_column, *([] if error_column is None else [error_column])]
+    table = read(path, needed, may_be_empty=True)
+    return _evaluations(table, _rows(table, candidates, id_column), value_column, error_column)
+
+
+def _evaluations(
+    table: Table, arms: np.ndarray, value_column: str, error_column: str | None = None
+) -> Evaluations:
+    """The evaluations in a table, whose rows are those of candidates `arms` [rows]."""
+    values, measured, notes = _values(table, value_column)
+    pending, number = np.zeros(0, int), 0
+    if SUGGESTED in table.names:
+        numbers = table.reading(SUGGESTED).values
+        number = int(np.nanmax(numbers, initial=0))
+        pending = np.setdiff1d(arms[~np.isnan(numbers) & ~measured], arms[measured])
+    errors = None
+    if error_column is not None:
+        errors = np.zeros(len(table))
+        observed = measured & ~np.isnan(values)
+        if observed.any():
+            errors[observed] = table.select(observed).numbers(error_column)
+        _refuse_cells(table, error_column, errors < 0, "a standard error must be at least 0")
+        errors = errors[measured]
+    return Evaluations(arms[measured], values[measured], errors, pending, number, notes)
+
+
+def _values(table: Table, column: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """(values [rows], mask [rows] of measured rows, notes). The value of a failed evaluation is
+    NaN. Raises ValueError that quotes all cells that cannot be read, and names their cure."""
+    words = table.text(column)
+    small = words.str.casefold()
+    measured, failed = (~small.isin(NOT_MEASURED)).to_numpy(), small.isin(FAILED).to_numpy()
+    values, rows = np.full(len(table), np.nan), np.flatnonzero(measured & ~failed)
+    if not rows.size:
+        return values, measured, []
+    reading = table.select(measured & ~failed).reading(column)
+    values[rows] = np.where(np.abs(reading.values) <= LARGEST, reading.values, np.nan)
+    notes = [f"{table.path}, column '{column}': read as {reading.note}"] * bool(reading.note)
+    left = rows[np.isnan(values[rows])]
+    percent = words.iloc[rows].str.endswith("%").to_numpy()
+    # a percent sign in some cells only is clear where the header has it
+    mixed = percent.any() and not percent.all() and "%" not in column
+    if left.size and not mixed:
+        values[left] = [
+            _one_value(word, table.semicolons, "%" in column or percent.all())
+            for word in words.iloc[left]
+        ]
+        if not np.isnan(values[left]).all():
+            quoted = ", ".join(f"'{words.iloc[at]}' as {values[at]:g}" for at in left[:SHOWN])
+            notes.append(f"{table.path}, column '{column}': read {quoted}")
+    wrong = rows[np.isnan(values[rows])]
+    if wrong.size:
+        shown = [f"'{words.iloc[at]}' (row {table.frame.index[at]})" for at in wrong[:SHOWN]]
+        more = f" and {wrong.size - SHOWN} more" if wrong.size > SHOWN else ""
+        raise ValueError(
+            f"{table.path}, column '{column}': these cells are not clear as values:"
+            f" {', '.join(shown)}{more}; write a number such as 45.3 (0 where nothing was found),"
+            " 'failed' where the experiment gave no result, and nothing where it was not measured."
+        )
+    return values, measured, notes
+
+
+def _one_value(word: str, semicolons: bool, percent: bool) -> float:
+    """A number whose comma or point can only be decimal, or NaN."""
+    found = ONE_VALUE.fullmatch(without_typography(word))
+    if found is None or (found["percent"] and not percent):
+        return np.nan
+    mark, digits = found["mark"] or "", found["digits"] or ""
+    thousands = mark == "," or (mark == "." and semicolons)
+    if thousands and len(digits) == 3 and found["whole"].lstrip("+-") != "0":
+        return np.nan
+    number = float(f"{found['whole']}.{digits or 0}{found['power'] or ''}")
+    return number if abs(number) <= LARGEST else np.nan
 
 
 def _rows(table: Table, candidates: Candidates, id_column: str) -> np.ndarray:
     rows = pd.Index(candidates.ids).get_indexer(table.text(id_column))
     _refuse_cells(table, id_column, rows < 0, "there is no candidate with this id")
     return rows
-
-
-def _ids(table: Table, column: str) -> np.ndarray:
-    ids = table.text(column)
-    _refuse_cells(table, column, ids == "", "the id is missing")
-    twice = np.flatnonzero(ids.duplicated())
-    if twice.size:
-        first = int(np.flatnonzero(ids == ids.iloc[twice[0]])[0])
-        raise ValueError(
-            f"{table.place(twice[0], column)}: the id '{ids.iloc[twice[0]]}' is that of row"
-            f" {table.frame.index[first]} already."
-        )
-    return ids.to_numpy(object)
 
 
 def _labels(table: Table, column: str) -> np.ndarray:

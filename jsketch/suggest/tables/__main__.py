@@ -1,0 +1,3 @@
+from jsketch.suggest.tables.main import main
+
+main()

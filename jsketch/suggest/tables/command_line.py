@@ -1,0 +1,118 @@
+"""Parts of command lines: types of options, the setup of JAX, errors without a traceback, and
+checks that files can be written."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+
+from jsketch.loops.saving import about
+
+INTERRUPTED = 130  # the exit status that shells report after Ctrl-C
+TRACEBACK = "JSKETCH_TRACEBACK"
+PROBE = bytes(4096)  # a test file of this content must fit on the disk
+
+
+def count(text: str) -> int:
+    """An integer of at least 1, as the `type` of an option."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1; {number} was given")
+    return number
+
+
+def positive(text: str) -> float:
+    """A finite number above 0, as the `type` of an option."""
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a finite number above 0; {text} was given")
+    return number
+
+
+def set_up_jax(cached: bool = True) -> None:
+    """Enables float64, and a persistent cache of compiled programs in a folder of the user, so that
+    a second run compiles nothing. cached: False where compilation is timed.
+    """
+    jax.config.update("jax_enable_x64", True)
+    if cached:
+        import platformdirs
+
+        folder = Path(platformdirs.user_cache_dir("jsketch")) / "compiled"
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def command(main: Callable[[], None]) -> Callable[[], None]:
+    """Decorates the `main` of a script.
+
+    Errors that users can correct (ValueError, OSError, FloatingPointError of a run that diverges,
+    MemoryError) become SystemExit("error: ..."), which is exit status 1; Ctrl-C becomes exit status
+    130. With JSKETCH_TRACEBACK=1 in the environment errors keep their traceback. Any other
+    exception is a fault of the program and keeps its traceback too.
+    """
+
+    @functools.wraps(main)
+    def wrapper() -> None:
+        try:
+            main()
+        except KeyboardInterrupt:
+            print("\ninterrupted", file=sys.stderr)
+            raise SystemExit(INTERRUPTED) from None
+        except (ValueError, OSError, FloatingPointError, MemoryError) as error:
+            if os.environ.get(TRACEBACK):
+                raise
+            raise SystemExit(f"error: {sentence(error)}") from error
+
+    return wrapper
+
+
+def sentence(error: BaseException) -> str:
+    """The message of an exception on one line; for errors of the system, its text and the file."""
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
+    elif isinstance(error, MemoryError):
+        text = f"there is not enough memory. {error}"
+    else:
+        text = str(error) or type(error).__name__
+    return " ".join(text.split())
+
+
+def check(path: Path) -> None:
+    """Raises ValueError or OSError unless a file can be written at `path`."""
+    if path.is_dir():
+        raise ValueError(f"--out names a file; {path} is a folder.")
+    if path.exists() and not path.is_file():  # a device or a pipe
+        return
+    parent = Path(os.path.realpath(path)).parent
+    if not parent.is_dir():
+        raise ValueError(f"--out names a file in a folder that exists; {path} was given.")
+    probe(parent)
+
+
+def check_new(path: Path | None, overwrite: bool) -> None:
+    """`check`, and ValueError for an existing file unless it may be replaced. None is no file."""
+    if path is None:
+        return
+    check(path)
+    if path.is_file() and not overwrite:
+        raise ValueError(
+            f"{path} is there already: use another --out, or --overwrite to replace it."
+        )
+
+
+def probe(folder: Path) -> None:
+    """Writes a temporary file: only that shows missing permissions and full disks."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(PROBE)
+    except OSError as error:
+        raise about(folder, error) from error

@@ -1,0 +1,141 @@
+"""The options of the command `jsketch-suggest`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+from jsketch.suggest import acquisitions
+from jsketch.suggest.tables import command_line
+from jsketch.suggest.tables.candidates import WRITTEN_COLUMNS
+
+DESCRIPTION = """\
+The next batch of experiments for a table of candidates.
+
+    jsketch-suggest sheet.xlsx --value "Yield (%)" --batch 8
+
+Each row of the sheet is a candidate: an id, and a column for each condition (numbers, or words,
+which are categories). The column of values has a number where a candidate was measured, "failed"
+where the experiment gave no result, and is empty elsewhere; or the measured values are in further
+tables (--observations). Tables are CSV, Excel (.xlsx) or Parquet (.parquet) files.
+
+The batch is written to next.xlsx (or .csv) with an empty column of values. Fill it in and name it
+with --observations. A copy of the sheet, in which the batch is marked, is written beside it.
+"""
+
+ACQUISITIONS = {
+    "ucb": acquisitions.UCB(),
+    "ei": acquisitions.ExpectedImprovement(),
+    "thompson": acquisitions.Thompson(),
+    "top-two": acquisitions.TopTwo(),
+    "best": acquisitions.ProbabilityOfBest(),
+    "greedy": acquisitions.UCB(0.0),
+}
+
+
+def _at_least_0(text: str) -> float:
+    """A finite number of at least 0, as the `type` of an option."""
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a finite number of at least 0; {text} was given")
+    return number
+
+
+def _finite(text: str) -> float:
+    """A finite number, as the `type` of an option."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"must be a finite number; {text} was given")
+    return number
+
+
+def _seed(text: str) -> int:
+    """A seed of JAX's random numbers, as the `type` of an option."""
+    number = int(text)
+    if not 0 <= number < 2**63:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 2^63 - 1; {text} was given")
+    return number
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The checked options; of the command line without `arguments`."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("jsketch-suggest", None, DESCRIPTION, formatter_class=form)
+    add: Any = parser.add_argument_group("what everybody needs").add_argument
+    add("candidates", type=Path, metavar="SHEET", help="table of the candidates")
+    add("--value", dest="value_column", metavar="COLUMN",
+        help="column of the measured values (default value)")  # fmt: skip
+    add("--batch", type=command_line.count, default=8, metavar="COUNT",
+        help="number of candidates to suggest (default 8)")  # fmt: skip
+
+    add = parser.add_argument_group("the goal").add_argument
+    add("--minimize", action="store_true", help="smaller values are better; default: larger ones")
+    add("--target", type=_finite, metavar="VALUE", help="values near it are better")
+    add("--bounds", type=_finite, nargs=2, metavar=("LOW", "HIGH"),
+        help="values cannot be outside, such as 0 100 for a yield in percent")  # fmt: skip
+    add("--tolerance", type=_at_least_0, metavar="GAIN",
+        help="a gain too small to go on for (default 1%% of the range of the values)")  # fmt: skip
+
+    add = parser.add_argument_group("further files").add_argument
+    add("--observations", type=Path, nargs="+", default=[], metavar="FILE",
+        help="tables of ids and values, such as earlier batches that were filled in")  # fmt: skip
+    add("--pending", type=Path, metavar="FILE", help="table of ids that are being measured")
+    add("--exclude", type=Path, metavar="FILE", help="table of ids that are never suggested")
+    add("--out", type=Path, metavar="FILE",
+        help="the batch (default next.csv or next.xlsx, as the sheet is)")  # fmt: skip
+    add("--report", type=Path, metavar="FILE", help="write a page for the browser, such as r.html")
+    add("--overwrite", action="store_true", help="replace the files of --out and --report")
+
+    add = parser.add_argument_group("kinds of columns, where they are not guessed").add_argument
+    for name, text in (
+        ("--categories", "numbers that are names"),
+        ("--sequence", "words of one length, each site a category"),
+        ("--protein", "sequences of amino acids, with their properties"),
+        ("--bits", "fingerprints, words such as 0110"),
+        ("--smiles", "molecules, read by RDKit"),
+        ("--ignore", "columns that are not conditions"),
+    ):
+        add(name, nargs="+", default=[], metavar="COLUMN", help=text)
+
+    add = parser.add_argument_group("limits of the batch").add_argument
+    add("--same", metavar="COLUMN", help="the batch has one value of it, such as a temperature")
+    text = "the cost of a measurement: the expected improvement is divided by it; not a condition"
+    add("--cost", metavar="COLUMN", help=text)
+    text = "of all measurements, past and pending ones too; costs matter less as it is spent"
+    add("--budget", type=_at_least_0, metavar="COST", help=text)
+
+    add = parser.add_argument_group("details").add_argument
+    add("--id", dest="id_column", metavar="COLUMN",
+        help="names of the candidates (default id, and without it numbers of rows)")  # fmt: skip
+    add("--error", dest="error_column", metavar="COLUMN",
+        help="standard errors of the values; 0 where there is none")  # fmt: skip
+    add("--explain", action="store_true", help="print the reason for each candidate")
+    add("--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)")
+    add("--seed", type=_seed, default=0, help="of the random choices (default 0)")
+    options = parser.parse_args(arguments)
+    options.value_given = options.value_column is not None
+    options.value_column = options.value_column or "value"
+    _check(parser, options)
+    return options
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends the program for options that contradict each other."""
+    if options.id_column in WRITTEN_COLUMNS:
+        parser.error(f"--id {options.id_column} is a column that the command writes: rename it")
+    named = [options.id_column, options.value_column, options.error_column]
+    named = [name for name in named if name is not None]
+    if len(set(named)) < len(named):
+        parser.error(
+            f"--id, --value and --error must be different columns; given are {', '.join(named)}"
+        )
+    if options.bounds is not None and options.bounds[0] >= options.bounds[1]:
+        parser.error("--bounds LOW HIGH: LOW must be below HIGH")
+    if options.target is not None and options.minimize:
+        parser.error("--target and --minimize are two goals: leave one out")
+    if options.cost is None and options.budget is not None:
+        parser.error("--budget needs costs: name their column with --cost")
+    if options.cost is not None and options.acquisition not in (None, "ei"):
+        parser.error("--cost divides an expected improvement: leave --acquisition out")
