@@ -2,7 +2,6 @@
 
 import ast
 import errno
-import os
 import sys
 import time
 from pathlib import Path
@@ -10,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from experiments import cli
-from experiments.results import files
-from experiments.suggest import main as suggest
 
 SOURCES = list((Path(__file__).parents[2] / "experiments").rglob("*.py"))
 
@@ -98,21 +95,6 @@ def test_results_are_written_in_one_way_only():
                 )
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("savefig"):
                 assert ast.unparse(node.args[0]) == "buffer", f"{file}:{node.lineno}"
-
-
-def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
-    monkeypatch.setattr(suggest, "suggest", pytest.fail)
-    monkeypatch.setattr(
-        files,
-        "_probe",
-        lambda folder: (_ for _ in ()).throw(OSError(errno.ENOSPC, os.strerror(28), "x")),
-    )
-    monkeypatch.setattr(
-        sys, "argv", ["suggest", "--candidates", "none.csv", "--out", str(tmp_path / "n.csv")]
-    )
-    with pytest.raises(SystemExit, match="error: No space left on device: x"):
-        suggest.main()
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("terminal", "at_most"), [(True, 1_000), (False, 3)])
