@@ -155,31 +155,6 @@ def test_products_are_those_of_the_dense_matrix():
     np.testing.assert_allclose(sigma.logdet, np.linalg.slogdet(dense / LAM)[1], rtol=1e-12)
 
 
-def test_unused_rows_are_neutral():
-    g, u = gradients(), jax.random.normal(KEY, (9,))
-    long, short = balls.ellipsoid(g, LAM), balls.ellipsoid(g[:4], LAM)
-    np.testing.assert_allclose(long.inverse_root(u), short.inverse_root(u), rtol=1e-13, atol=1e-15)
-    assert float(long.logdet) == pytest.approx(float(short.logdet), rel=1e-14)
-    empty = balls.ellipsoid(jnp.zeros((3, 9)), LAM)
-    np.testing.assert_array_equal(empty.inverse_root(u), u / np.sqrt(LAM))
-    assert float(empty.logdet) == 0
-    np.testing.assert_array_equal(balls.estimate(empty, jnp.zeros((3, 9)), jnp.zeros(3), u), u)
-
-
-@pytest.mark.parametrize("lam", [1e-4, 0.3, 50.0])
-def test_the_estimate_is_the_least_squares_solution(lam):
-    """THEORY 8.3: eq. 5 is the minimizer of eq. 4."""
-    random = np.random.default_rng(2)
-    g, w0 = gradients(3, 6, 9, 6), random.standard_normal(9)
-    w_i, (f_i, y) = random.standard_normal((6, 9)), random.standard_normal((2, 6))
-    targets = (np.asarray(g) * w_i).sum(1) + y - f_i
-    rows = np.vstack([np.sqrt(lam) * np.eye(9), g])
-    expected = np.linalg.lstsq(rows, np.append(np.sqrt(lam) * w0, targets), rcond=None)[0]
-    sigma = balls.ellipsoid(g, lam)
-    found = balls.estimate(sigma, g, jnp.asarray(targets), jnp.asarray(w0))
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
-
-
 def test_schedules():
     def step(t=2):
         numbers = (jnp.asarray(value) for value in (4.0, 3.0, 2.0))
@@ -278,27 +253,6 @@ def test_a_run_in_which_everything_fails():
     assert np.isneginf(float(seen[-1][2].best)) and np.isfinite(np.asarray(state.centre)).all()
 
 
-def test_seeds_at_once_are_separate_runs():
-    keys = jax.random.split(KEY, 3)
-    together = loops.run(OPTIMIZERS["ball"], PROBLEM, keys, HORIZON)
-    for row, key in enumerate(keys):
-        alone = loops.run(OPTIMIZERS["ball"], PROBLEM, key, HORIZON)
-        np.testing.assert_allclose(together.x[row], alone.x, atol=1e-6)
-
-
-def test_a_host_objective_makes_the_same_picks():
-    problem = boxes.styblinski_tang(3)
-    run = loops.run(OPTIMIZERS["ball"], problem, KEY, HORIZON)
-    driven = loops.drive(
-        OPTIMIZERS["ball"],
-        lambda x: float(problem.value(jnp.asarray(x))),
-        problem.domain,
-        KEY,
-        HORIZON,
-    )
-    np.testing.assert_allclose(driven.x, run.x, atol=1e-6)
-
-
 def test_other_numbers_compile_nothing():
     def run(lam, b, reach):
         optimizer = GOUCB(
@@ -308,12 +262,6 @@ def test_other_numbers_compile_nothing():
         return runs._box_run._cache_size()
 
     assert run(0.1, 0.1, 1.0) == run(0.2, 0.3, 0.1)
-
-
-def test_asking_twice_gives_the_same_query():
-    state, query, _ = rounds(OPTIMIZERS["ball"])[0][-1]
-    again = ask(OPTIMIZERS["ball"], state, jax.random.fold_in(KEY, HORIZON - 1))
-    np.testing.assert_array_equal(query.x, again.x)
 
 
 @pytest.mark.float32

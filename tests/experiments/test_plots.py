@@ -9,7 +9,7 @@ import pytest
 from experiments import redraw
 from experiments.figures import plots
 from experiments.figures.styles import METHOD_STYLES, label
-from experiments.results import environment, store, summaries, tidy
+from experiments.results import store, summaries, tidy
 from experiments.sweep import heat_maps
 
 
@@ -143,9 +143,3 @@ def test_a_sweep_of_one_number_and_a_random_one(tmp_path):
     ]
     random = swept(tmp_path / "random", {"random.lengthscale": [1.0, 9.0]}, **numbers)
     assert heat_maps.draw(random) == [] and not list(random.glob("*.png"))
-
-
-def test_the_library_imports_no_plotting():
-    imports = re.compile(r"^\s*(import|from) (matplotlib|pandas|seaborn|plotly)\b", re.MULTILINE)
-    for file in (environment.ROOT / "jsketch").rglob("*.py"):
-        assert not imports.search(file.read_text()), file

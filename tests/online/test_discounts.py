@@ -10,7 +10,7 @@ import pytest
 from test_online import KEY, changed, examples, steps
 
 from jsketch import kernels, loops, online, struct
-from jsketch.adapters import RiverRegressor, SklearnRegressor
+from jsketch.adapters import SklearnRegressor
 from jsketch.sketch import fourier, nystrom
 from jsketch.sketch.fourier import RandomFourier
 from jsketch.sketch.taylor import Taylor
@@ -289,15 +289,3 @@ def test_scikit_learn_adapts_a_mixture_over_discounts():
     model = SklearnRegressor(mixture).fit(xs, ys)
     np.testing.assert_allclose(model.forecasts_.prediction, wanted.prediction, atol=1e-12)
     assert SklearnRegressor(PLAIN).set_params(forecaster__discount=0.5).forecaster.discount == 0.5
-
-
-@pytest.mark.slow
-def test_river_adapts_a_mixture_over_discounts():
-    xs, ys = examples()
-    mixture = online.over_discounts(FORECASTERS["renew"], [0.9, 1.0], bound=1.0)
-    wanted, _ = loops.prequential(mixture, (xs[:PART], ys[:PART]), KEY)
-    river, made = RiverRegressor(mixture), []
-    for (a, b), y in zip(xs[:12], ys[:12], strict=True):
-        made.append(river.predict_one({"a": a, "b": b}))
-        river.learn_one({"a": a, "b": b}, y)
-    np.testing.assert_allclose(made, wanted.prediction[:12], atol=1e-9)

@@ -130,15 +130,6 @@ def test_the_loss_is_at_most_that_of_the_best_expert_and_the_price(rule):
     assert max(paid) > price / 2  # the adversaries are strong
 
 
-def test_one_expert_is_the_forecaster():
-    xs, ys = examples(2)
-    for rule in RATES:
-        single = over_regularizations(RIDGE, [0.1], 1.0, rule=rule)
-        forecasts, _ = loops.prequential(single, (xs, ys), KEY)
-        alone = np.clip(expert_predictions(xs, ys, [0.1])[0], -1, 1)
-        np.testing.assert_allclose(forecasts.prediction, alone, atol=1e-9)
-
-
 def test_the_best_regularization_wins():
     """On a noisy stream, where smaller and larger ones both lose."""
     xs, ys = examples(3, 300, noise=0.8)

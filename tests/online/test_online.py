@@ -219,31 +219,6 @@ def test_kernel_awv_is_the_closed_form(awv):
     assert int(state.used) == N and state.points.shape[0] >= N
 
 
-@pytest.mark.parametrize(
-    ("lam", "lengthscale"), [(0.5, 0.6), pytest.param(0.05, 1.0, marks=pytest.mark.slow)]
-)
-def test_growing_dictionaries_give_the_regression_on_their_span(lam, lengthscale):
-    """Every prediction against a solve from scratch on the dictionary at that time (Algorithm 2,
-    corrected)."""
-    xs, ys = examples(6)
-    forecaster = online.NystromAWV(
-        kernels.Gaussian(lengthscale), lam, Sampling(0.3, 1.0), capacity=64
-    )
-    sizes = set()
-    for t, (prediction, state, _) in enumerate(steps(forecaster, xs, ys)):
-        points = points_of(state)
-        sizes.add(len(points))
-        values, vectors = np.linalg.eigh(oracles.gaussian(points, points, lengthscale))
-        keep = values > 1e-13 * values.max()
-        z = oracles.gaussian(xs[: t + 1], points, lengthscale) @ vectors[:, keep]
-        z = z / np.sqrt(values[keep])
-        inner = z.T @ z + lam * np.eye(z.shape[1])
-        oracle = z[t] @ np.linalg.solve(inner, z.T @ np.append(ys[:t], 0))
-        assert prediction == pytest.approx(oracle, abs=1e-8)
-    # many examples stay outside of the dictionary, so that reading them again matters
-    assert 5 < len(sizes) < 0.75 * N
-
-
 def test_the_forgetting_variant_is_the_regression_on_frozen_coordinates():
     """Every example keeps the coordinates that it had when it came; later ones are zero."""
     xs, ys = examples(9)
@@ -296,69 +271,10 @@ def test_predictions_do_not_depend_on_the_origin():
     np.testing.assert_allclose(far.prediction, near.prediction, atol=1e-8)
 
 
-def test_numbers_take_the_type_of_the_examples():
-    """np.float64 numbers, of which np.geomspace is made, with float32 examples."""
-    xs, ys = (a.astype(jnp.float32) for a in examples())
-    forecasts, _ = loops.prequential(online.PKAWV(Taylor(2, 2), np.float64(0.5)), (xs, ys), KEY)
-    assert forecasts.prediction.dtype == jnp.float32
-
-
 def test_a_small_mu_in_float32_warns():
     forecaster = online.ProsNKONS(kernels.Gaussian(1.0), sampling=Sampling(1e-6))
     with pytest.warns(UserWarning, match="mu = 1e-06 is too small for float32"):
         forecaster.init(jnp.zeros(2, jnp.float32), KEY)
-
-
-def test_newton_steps_are_the_papers():
-    """Against the listing, dense, in an eigenbasis of the dictionary (THEORY 7.8, without the lag
-    of the authors' code)."""
-    xs, ys = examples(10)
-    ys, bound, alpha = 2 * ys, 0.7, 0.8
-    kernel = kernels.Gaussian(0.5)
-    forecaster = online.ProsNKONS(kernel, alpha, bound, Sampling(1.0, 0.3), capacity=64)
-    clipped, points = 0, np.zeros((0, 2))
-    for t, (prediction, state, _) in enumerate(steps(forecaster, xs, ys)):
-        if len(points) < int(state.dictionary.used):
-            points = points_of(state)
-            values, vectors = np.linalg.eigh(oracles.gaussian(points, points, 0.5))
-            a, w, g = alpha * np.eye(len(points)), np.zeros(len(points)), np.zeros(len(points))
-        if not len(points):
-            assert prediction == 0
-            continue
-        z = oracles.gaussian(xs[t : t + 1], points, 0.5)[0] @ vectors / np.sqrt(values)
-        v = w - np.linalg.solve(a, g)
-        excess = np.sign(z @ v) * max(abs(z @ v) - bound, 0)
-        clipped += excess != 0
-        w = v - excess / (z @ np.linalg.solve(a, z)) * np.linalg.solve(a, z)
-        assert prediction == pytest.approx(z @ w, abs=1e-10)
-        g = 2 * (z @ w - ys[t]) * z
-        a = a + np.outer(g, g) / (16 * bound**2)
-    assert 3 < len(points) < 30 and clipped > 3
-
-
-def test_sketched_newton_steps():
-    """Against the steps in explicit features of all examples; the state tells which ones enter
-    A."""
-    xs, ys = examples(11)
-    ys, bound, alpha = 2 * ys, 0.7, 0.8
-    kernel = kernels.Gaussian(0.5)
-    features = np.linalg.cholesky(oracles.gaussian(xs, xs, 0.5))
-    forecaster = online.SketchedKONS(kernel, alpha, bound, 0.2, 0.5, capacity=64)
-    state, step = forecaster.init(xs[0], KEY), jax.jit(forecaster.step)
-    a, u, clipped = alpha * np.eye(N), np.zeros(N), 0
-    for t, z in enumerate(features):
-        before = int(state.sketch.used)
-        state, prediction, info = step(state, xs[t], ys[t], KEY)
-        output = z @ u
-        clipped += abs(output) > bound
-        w = u - (output - np.clip(output, -bound, bound)) / (
-            z @ np.linalg.solve(a, z)
-        ) * np.linalg.solve(a, z)
-        assert float(prediction) == pytest.approx(z @ w, abs=1e-10)
-        g = 2 * (z @ w - ys[t]) * z
-        a = a + (int(info.dictionary_size) > before) * np.outer(g, g) / (16 * bound**2)
-        u = w - np.linalg.solve(a, g)
-    assert 10 < int(state.sketch.used) < 50 and clipped > 3
 
 
 def test_gradient_steps_in_the_span_of_the_first_points():
@@ -500,12 +416,6 @@ def test_theorems_3_and_4_never_fail():
             extra = (mu + lam) * n * mu / lam**2
             assert float(run.loss.sum()) <= best + logdet + extra + 1e-8
         assert float(run.loss.sum()) <= best + 1.5 * logdet + 1e-8
-
-
-def test_an_infinite_label_is_refused():
-    xs, ys = examples()
-    with pytest.raises(FloatingPointError, match="a label was infinite"):
-        loops.prequential(CASES["taylor_awv"], (xs, changed(ys, 5, np.inf)), KEY)
 
 
 @pytest.mark.float32

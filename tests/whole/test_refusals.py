@@ -43,6 +43,8 @@ IMAGINARY = X + 1j
 ZEROS, ONES = np.zeros(40), np.ones(40)
 ARMS, PROBLEM = Arms(X), problems.finite_arms(X, X[:, 0], 0.1)
 BOX, POINT = Box(jnp.zeros(1), jnp.ones(1)), jnp.zeros(2)
+WIDE, ON_BOX = Box(jnp.zeros(99), jnp.ones(99)), problems.on_box(len, BOX)
+PAST = dict(pull_counts=np.ones(40), reward_sums=np.ones(40))
 UNIFORM = Uniform().init(ARMS, KEY)
 ONE = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
 NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
@@ -221,12 +223,9 @@ CALLS = {
         (lambda: run(key=0), "key must be one key"),
         (lambda: run(key=jax.random.split(KEY, 2)[:0]), "key must be keys"),
         (lambda: run(key=jax.random.split(KEY, (2, 2))), "key must be keys"),
-        (
-            lambda: run(UniformBox(), problems.on_box(len, BOX), states=[3]),
-            "are for runs over arms",
-        ),
+        (lambda: run(UniformBox(), ON_BOX, states=[3]), "are for runs over arms"),
         (lambda: run(UniformBox(), len), "as problems.on_box"),
-        (lambda: rollout(UniformBox(), problems.on_box(len, BOX), KEY, 5, until=3), "over arms"),
+        (lambda: rollout(UniformBox(), ON_BOX, KEY, 5, until=3), "over arms"),
         *((lambda h=h: run(horizon=h), "horizon must be an integer") for h in (0, -5, 2.5, True)),
         *((lambda h=h: drive(horizon=h), "horizon must be an integer") for h in (0, -5, 5.5)),
         (lambda: run(horizon=10**12), "horizon can be at most"),
@@ -287,14 +286,8 @@ CALLS = {
             lambda: begin(BKB(KERNEL), pull_counts=ZEROS, reward_sums=ONES),
             "arm 0 was never evaluated, but the sum of its rewards is 1.0",
         ),
-        (
-            lambda: begin(BKB(KERNEL), pull_counts=ONES, reward_sums=ONES, dictionary=[3, 40]),
-            "dictionary names arm 40",
-        ),
-        (
-            lambda: begin(BKB(KERNEL), pull_counts=ONES, reward_sums=ONES, dictionary=[0.5]),
-            "a vector of arm numbers",
-        ),
+        (lambda: begin(BKB(KERNEL), **PAST, dictionary=[3, 40]), "dictionary names arm 40"),
+        (lambda: begin(BKB(KERNEL), **PAST, dictionary=[0.5]), "a vector of arm numbers"),
         (lambda: history.of_evaluations(ARMS, [0], [1j]), "rewards must be real"),
         (lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY), "whole number of evaluations"),
     ],
@@ -341,24 +334,18 @@ CALLS = {
         (lambda: online.SketchedKONS(KERNEL, capacity=LARGE).init(POINT, KEY), "capacity = 1,000"),
         (lambda: online.NOGD(KERNEL, 0.1, count=LARGE).init(POINT, KEY), "count = 1,000,000,000"),
         (
-            lambda: online.FOGD(KERNEL, 0.1, count=2 * LARGE).init(jnp.zeros(99), KEY),
+            lambda: online.FOGD(KERNEL, 0.1, count=2 * LARGE).init(WIDE.lower, KEY),
             "count = 2,000,000,000",
         ),
         (
-            lambda: online.NystromAWV(KERNEL, memory=2 * LARGE).init(jnp.zeros(99), KEY),
+            lambda: online.NystromAWV(KERNEL, memory=2 * LARGE).init(WIDE.lower, KEY),
             "memory = 2,000,000,000",
         ),
     ],
     "boxes": [
-        (
-            lambda: UniformBox().init(Box(1j * np.zeros(1), np.ones(1)), KEY, horizon=2),
-            "box must be real",
-        ),
+        (lambda: UniformBox().init(Box([0j], [1j]), KEY, horizon=2), "box must be real"),
         (lambda: GPBandit().init(BOX, KEY, horizon=LARGE), "need about"),
-        (
-            lambda: UniformBox().init(Box(jnp.zeros(99), jnp.ones(99)), KEY, horizon=LARGE),
-            "horizon = 1,000,000,000",
-        ),
+        (lambda: UniformBox().init(WIDE, KEY, horizon=LARGE), "horizon = 1,000,000,000"),
         (
             lambda: tell(BoxQuery(jnp.ones((1, 1)), ONE.mask), [1j], UniformBox(), BOX_STATE),
             "y must be real",
