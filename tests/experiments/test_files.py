@@ -144,11 +144,11 @@ def test_damaged_json_is_refused(tmp_path, content):
 def test_damaged_runs_are_refused(tmp_path):
     """Files that are cut short, and single bit flips, on which zipfile, zlib and numpy raise many
     different errors."""
-    made = dict(t=np.arange(20), regret=np.linspace(0, 1, 20))
-    store.write_npz(store.run_path(tmp_path, "bkb", 0), made)
+    arrays = dict(t=np.arange(20), regret=np.linspace(0, 1, 20))
+    store.write_npz(store.run_path(tmp_path, "bkb", 0), arrays)
     path = store.run_path(tmp_path, "bkb", 0)
     whole = path.read_bytes()
-    np.testing.assert_array_equal(store.read_run(tmp_path, "bkb", 0)["regret"], made["regret"])
+    np.testing.assert_array_equal(store.read_run(tmp_path, "bkb", 0)["regret"], arrays["regret"])
     random = np.random.default_rng(0)
     damaged = [whole[:size] for size in range(0, len(whole), 23)]
     for place in random.integers(0, len(whole), 60):
@@ -166,7 +166,7 @@ def test_damaged_runs_are_refused(tmp_path):
                 "bkb-000.npz is damaged.*the same command makes that run again", str(error)
             )
     assert n_refused > 60
-    np.save(tmp_path / "other.npy", made["t"])
+    np.save(tmp_path / "other.npy", arrays["t"])
     with pytest.raises(ValueError, match="is damaged"):
         store.read_npz(tmp_path / "other.npy")
     with zipfile.ZipFile(buffer := io.BytesIO(), "w") as zipped:
@@ -177,8 +177,8 @@ def test_damaged_runs_are_refused(tmp_path):
 
 
 def test_damaged_tables_are_named(tmp_path):
-    made = dict(t=np.arange(3), regret=np.ones(3))
-    tidy.write(tmp_path, [tidy.Run(dict(problem="p", algorithm="a"), 0, made)], "x", "x")
+    arrays = dict(t=np.arange(3), regret=np.ones(3))
+    tidy.write(tmp_path, [tidy.Run(dict(problem="p", algorithm="a"), 0, arrays)], "x", "x")
     store.write_json(tmp_path / tidy.PROVENANCE, {})
     tidy.load(tmp_path)
     whole = (tmp_path / tidy.CURVES).read_bytes()

@@ -38,15 +38,15 @@ def runs(seeds=3, points=5, **config):
     ]
 
 
-def folder_of(path, made, experiment="bbkb_2020.regret"):
-    tidy.write(path, made, experiment, "a title")
+def folder_of(path, runs_made, experiment="bbkb_2020.regret"):
+    tidy.write(path, runs_made, experiment, "a title")
     store.write_json(path / tidy.PROVENANCE, dict(seeds=3))
     return path
 
 
 def test_every_number_comes_back(tmp_path):
-    made = runs()
-    table = tidy.load(folder_of(tmp_path, made))
+    made_runs = runs()
+    table = tidy.load(folder_of(tmp_path, made_runs))
     assert table.provenance == dict(seeds=3)
     attributes = table.curves.attrs
     assert attributes["experiment"] == "bbkb_2020.regret" and attributes["title"] == "a title"
@@ -57,12 +57,12 @@ def test_every_number_comes_back(tmp_path):
     assert len(table.summary) == 6 and len(table.curves) == 6 * 4 * 5
     for metric in ("regret_ratio", "simple_regret", "batch_size", "seconds"):
         for name, (t, values) in tidy.lines(table.curves, metric).items():
-            kept = [run.arrays for run in made if run.config["algorithm"] == name]
-            np.testing.assert_array_equal(t, kept[0]["t"])
-            np.testing.assert_array_equal(values, np.stack([a[metric] for a in kept]))
+            arrays = [run.arrays for run in made_runs if run.config["algorithm"] == name]
+            np.testing.assert_array_equal(t, arrays[0]["t"])
+            np.testing.assert_array_equal(values, np.stack([a[metric] for a in arrays]))
     np.testing.assert_array_equal(
         table.summary["final_regret_ratio"],
-        [float(run.arrays["final_regret_ratio"]) for run in made],
+        [float(run.arrays["final_regret_ratio"]) for run in made_runs],
     )
     assert table.summary["batches"].dtype.kind == "i"
 
