@@ -232,8 +232,8 @@ def test_gp_bucb_batches_end_where_their_rule_says():
         first = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
         bound, ends = 1.0, []
         for arm in batch:
-            now = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
-            bound = bound * (1 + now[arm]) if rule == "product" else bound + first[arm]
+            variance = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
+            bound = bound * (1 + variance[arm]) if rule == "product" else bound + first[arm]
             counts[arm] += 1
             ends.append(bound)
         assert ends[-1] > 3.0 and (np.array(ends[:-1]) <= 3.0).all()

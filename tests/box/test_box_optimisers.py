@@ -94,8 +94,8 @@ def test_values_whose_squares_overflow(name, unit):
     """Values near 1e200 and 1e-200 have the same picks, bit for bit, as a power of two changes no
     digit."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
-    other = loops.run(CASES[name], problems.on_box(Failing(unit=unit), BOX), KEY, HORIZON)
-    np.testing.assert_array_equal(other.x, run.x)
+    scaled = loops.run(CASES[name], problems.on_box(Failing(unit=unit), BOX), KEY, HORIZON)
+    np.testing.assert_array_equal(scaled.x, run.x)
 
 
 def test_all_optimisers_have_the_same_initial_points():
@@ -104,8 +104,8 @@ def test_all_optimisers_have_the_same_initial_points():
         np.testing.assert_allclose(x, runs[0], rtol=1e-13)
     more = history.initial_points(BOX, loops.rollouts.split_roots(KEY).init, 9)
     np.testing.assert_allclose(more[:INITIAL], runs[0], rtol=1e-13)
-    other = loops.run(CASES["uniform"], PROBLEM, jax.random.key(1), HORIZON)
-    assert (np.asarray(other.x[:INITIAL]) != np.asarray(runs[0])).all()
+    other_key = loops.run(CASES["uniform"], PROBLEM, jax.random.key(1), HORIZON)
+    assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(runs[0])).all()
 
 
 @pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2", "go_ucb"])
@@ -134,8 +134,8 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     np.testing.assert_array_equal(resumed.x, driven.x)
     np.testing.assert_array_equal(resumed.y, driven.y)
     assert len(calls) == HORIZON + 2  # only the interrupted evaluations are repeated
-    again = loops.drive(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
-    assert len(calls) == HORIZON + 2 and again.t == HORIZON
+    finished = loops.drive(optimizer, killed, BOX, KEY, HORIZON, checkpoint=path)
+    assert len(calls) == HORIZON + 2 and finished.t == HORIZON
 
 
 @pytest.mark.parametrize(

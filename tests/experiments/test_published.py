@@ -87,10 +87,10 @@ def test_epsilon_greedy_without_a_model_finds_the_best_arm():
     # a uniform arm with probability 2/sqrt(t), about 0.12, else the best
     assert 0.7 < (last < 1e-9).mean() < 0.98
 
-    known = ModelFreeEpsGreedy(factor=1e-9).init(
+    state = ModelFreeEpsGreedy(factor=1e-9).init(
         problem.arms, jax.random.key(0), pull_counts=jnp.eye(20)[3], reward_sums=jnp.eye(20)[3]
     )
-    query = ModelFreeEpsGreedy(factor=1e-9).ask(known, jax.random.key(1))
+    query = ModelFreeEpsGreedy(factor=1e-9).ask(state, jax.random.key(1))
     assert int(query.index[0]) == 3
 
 
@@ -109,5 +109,7 @@ def test_settings_tried_are_those_of_the_method_but_for_one():
     assert settings_tried.make("sketched_ts", settings_tried.BASE | whole).scale == 1.0
     formula = settings_tried.BASE | settings_tried.SETTINGS["the same, with C = 3"]
     theirs = settings_tried.make("gp_ucb", formula | dict(horizon=10)).width
-    one = widths.Confidence(1e-4, 0.01, 1.0, 1e-4)
-    assert float(theirs(evidence, one)) == pytest.approx(3 * widths.bbkb_paper(evidence, one))
+    assumed = widths.Confidence(1e-4, 0.01, 1.0, 1e-4)
+    assert float(theirs(evidence, assumed)) == pytest.approx(
+        3 * widths.bbkb_paper(evidence, assumed)
+    )

@@ -64,8 +64,8 @@ def test_a_table_of_kernel_values_gives_the_picks_of_its_kernel(kernel, x):
     table = kernel.gram(x, x)
     counts = np.arange(len(x)) % 3.0
     picks = []
-    for one, arms in ((kernel, x), (kernels.Precomputed(table), kernels.index_features(table))):
-        bandit = BBKB(one, regularization=0.1, noise_std=0.3, max_batch=16, capacity=60, ratio=60.0)
+    for k, arms in ((kernel, x), (kernels.Precomputed(table), kernels.index_features(table))):
+        bandit = BBKB(k, regularization=0.1, noise_std=0.3, max_batch=16, capacity=60, ratio=60.0)
         sums = counts * np.sin(np.arange(len(x)))
         picks.append(ASK(bandit, INIT(bandit, arms, counts, sums, None)))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)

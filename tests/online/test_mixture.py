@@ -84,9 +84,11 @@ def test_a_prediction_never_costs_more_than_the_pooled_losses(rule):
     for factor in (1, 2):
         eta = factor * RATES[rule] / bound**2
         mixture = Mixture(RIDGE, {"regularization": LAMS}, bound, eta, rule=rule)
-        found = mixture._combined(jnp.log(jnp.asarray(weights)), jnp.asarray(predictions))
+        mixed_predictions = mixture._combined(
+            jnp.log(jnp.asarray(weights)), jnp.asarray(predictions)
+        )
         worst[factor] = max(
-            ((np.asarray(found) - y) ** 2 - pooled(predictions, weights, y, eta)).max()
+            ((np.asarray(mixed_predictions) - y) ** 2 - pooled(predictions, weights, y, eta)).max()
             for y in labels
         )
     assert worst[1] <= 1e-9
@@ -131,7 +133,7 @@ def test_the_loss_is_at_most_that_of_the_best_expert_and_the_price(rule):
 
 
 def test_the_best_regularization_wins():
-    """On a noisy stream, where smaller and larger ones both lose."""
+    """The stream is noisy, so that smaller and larger regularizations have a larger loss."""
     xs, ys = examples(3, 300, noise=0.8)
     forecaster = RIDGE.replace(features=Taylor(1, 12, 0.3))
     forecasts, state = loops.prequential(over_regularizations(forecaster, LAMS, 1.0), (xs, ys), KEY)
@@ -240,15 +242,15 @@ def test_the_best_expert_breaks(rule):
         weights = np.where(t < LIVES, np.exp(-penalties[:, :t].sum(1)), 0)
         prediction = mixed(rule, LEVELS, weights / weights.sum(), 1.0)
         assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
-    left = np.exp(-penalties[1:].sum(1))
-    np.testing.assert_allclose(np.exp(state.log_weights), [0, *left / left.sum()])
+    remaining = np.exp(-penalties[1:].sum(1))
+    np.testing.assert_allclose(np.exp(state.log_weights), [0, *remaining / remaining.sum()])
     assert list(state.diverged) == [True, False, False]
     assert float(forecasts.loss.sum()) <= (penalties[1].sum() + np.log(3)) / eta
 
 
 def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
-    """In the info of a live stream, in the state, and by a warning, which is not repeated after a
-    file is loaded, nor for every chunk."""
+    """It is reported in the info of a live stream, in the state, and by a warning, which is not
+    repeated after a file is loaded, nor for every chunk."""
     mixture = Mixture(
         Breaking(0.0, 0), BREAKING | {"breaks_after": np.array([2, 7, 4], np.int32)}, 1.0
     )
@@ -291,7 +293,7 @@ def test_no_expert_diverges_at_an_infinite_label():
     ],
 )
 def test_experts_that_diverge_cost_the_others_nothing(forecaster):
-    """In blocks: the loss is at most that of the best expert and the price."""
+    """In blocks, too, the loss is at most that of the best expert plus log(G) / eta."""
     xs, ys = examples(8, 400)
     steps = np.array([0.01, 0.1, 1.0, 10.0])
     with pytest.warns(UserWarning, match=r"experts \[.*3\] of the mixture's 4 diverged"):
@@ -310,13 +312,13 @@ def test_experts_that_diverge_cost_the_others_nothing(forecaster):
 
 
 def test_the_declaration_of_a_forecaster_fits_its_methods():
-    """Without one, predictions are the same and most of the speed is lost. A mixture takes what its
-    experts take."""
+    """Without a declaration predictions are the same and most of the speed is lost. A mixture has
+    the declaration of its experts."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster
-        found = [way for way in methods if hasattr(expert, methods[way])]
-        assert found == [way for way in methods if way == takes(forecaster)], name
+        implemented = [way for way in methods if hasattr(expert, methods[way])]
+        assert implemented == [way for way in methods if way == takes(forecaster)], name
 
 
 def test_a_declaration_is_one_of_three():

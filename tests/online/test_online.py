@@ -141,7 +141,7 @@ def kernel_ridge(gram, ys, lam, awv):
 
 @each
 def test_the_loop_is_predict_then_update(name):
-    """Also in blocks, the last of which is short."""
+    """Blocks give the same predictions; the last block is short."""
     xs, ys = examples()
     ys = changed(ys, [0, 7, 8, 40], np.nan)
     forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=BLOCK)
@@ -157,30 +157,30 @@ def test_the_loop_is_predict_then_update(name):
 def test_a_prediction_never_sees_its_label_or_a_later_one(name):
     xs, ys = examples()
     whole, _ = loops.prequential(CASES[name], (xs, ys), KEY, block=BLOCK)
-    other, _ = loops.prequential(
+    changed_labels, _ = loops.prequential(
         CASES[name], (xs, changed(ys, slice(30, None), 5.0)), KEY, block=BLOCK
     )
-    np.testing.assert_array_equal(whole.prediction[:31], other.prediction[:31])
-    assert (np.asarray(whole.prediction[31:]) != np.asarray(other.prediction[31:])).any()
+    np.testing.assert_array_equal(whole.prediction[:31], changed_labels.prediction[:31])
+    assert (np.asarray(whole.prediction[31:]) != np.asarray(changed_labels.prediction[31:])).any()
 
 
 @pytest.mark.parametrize("name", rows(CASES, ["sketched_kons", "nogd", "kernel_awv"]))
 def test_a_stream_may_be_cut_anywhere(name):
     xs, ys = examples()
     whole, _ = loops.prequential(CASES[name], (xs, ys), KEY)
-    seen = []
+    progress = []
     chunks = [(xs[:13], ys[:13]), (xs[13:50], ys[13:50]), (xs[50:], ys[50:])]
-    parts = list(loops.prequential(CASES[name], chunks, KEY, on_progress=seen.append))
-    both = np.concatenate([forecasts.prediction for forecasts, _ in parts])
-    np.testing.assert_allclose(both, whole.prediction, rtol=1e-9, atol=1e-10)
-    assert seen == [13, 50, 60]
+    parts = list(loops.prequential(CASES[name], chunks, KEY, on_progress=progress.append))
+    predictions = np.concatenate([forecasts.prediction for forecasts, _ in parts])
+    np.testing.assert_allclose(predictions, whole.prediction, rtol=1e-9, atol=1e-10)
+    assert progress == [13, 50, 60]
 
 
 @pytest.mark.parametrize(
     "name", rows(CASES, ["kors_awv", "taylor_awv", "kernel_awv", "sketched_kons", "nogd"])
 )
 def test_a_saved_state_resumes(name):
-    """After a round trip through bytes."""
+    """The state is converted to bytes and back."""
     xs, ys = examples()
     predictions, _ = one_by_one(CASES[name], xs, ys)
     _, state = loops.prequential(CASES[name], (xs[:50], ys[:50]), KEY)
@@ -252,7 +252,8 @@ GROWING = {
     "name", ["nystrom", "pros_n_kons", pytest.param("sketched_kons", marks=pytest.mark.slow)]
 )
 def test_the_capacity_grows_and_changes_no_prediction(name):
-    """For points and for examples, inside blocks (Nystrom keeps 1024 examples at least)."""
+    """Capacities for points and for examples grow inside blocks (Nystrom keeps at least 1024
+    examples)."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)
     small, state = loops.prequential(GROWING[name](4), (xs, ys), KEY)
     large, _ = loops.prequential(GROWING[name](160), (xs, ys), KEY)
@@ -294,7 +295,7 @@ def test_gradient_steps_in_the_span_of_the_first_points():
 
 @pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
 def test_a_stream_in_segments_gives_the_same_predictions(lam, cut):
-    """Also when it resumes; with missing labels and segments of different lengths."""
+    """Labels are missing, segments have different lengths, and the stream may resume."""
     xs, ys = examples(13, 5000)
     ys = changed(ys, slice(None, None, 7), np.nan)
     forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
@@ -335,10 +336,10 @@ def test_taylor_features_converge_at_the_rate_of_lemma_11(inputs):
     lengthscale = 1.3
     gram = oracles.gaussian(x, x, lengthscale)
     radius = np.sqrt(np.square(x).sum(1)).max()
-    found = jax.jit(
+    features = jax.jit(
         lambda x: [Taylor(inputs, degree, lengthscale).features(x) for degree in range(9)]
     )(x)
-    for degree, z in enumerate(np.asarray(z) for z in found):
+    for degree, z in enumerate(np.asarray(z) for z in features):
         assert z.shape[1] == basis_size(inputs, degree) == math.comb(inputs + degree, degree)
         bound = (radius / lengthscale) ** (2 * degree + 2) / math.factorial(degree + 1)
         assert np.abs(z @ z.T - gram).max() <= bound + 1e-12

@@ -132,11 +132,11 @@ def test_sketched_posterior_is_the_oracle(drawn):
         near(state.mean, mean)
         near(state.variance, np.diag(full))
         near(state.evidence.logdet, logdet)
-        found = np.asarray(
+        computed = np.asarray(
             residuals(p.kernel, state.nystrom, state.dictionary, state.domain.features)
         )
-        np.testing.assert_allclose(found, residual, atol=1e-9)
-        assert (found >= 0).all() and (found[p.keep] == 0).all()
+        np.testing.assert_allclose(computed, residual, atol=1e-9)
+        assert (computed >= 0).all() and (computed[p.keep] == 0).all()
         assert (np.diag(embedded) >= 0).all()
 
 
@@ -221,24 +221,25 @@ def test_an_accurate_dictionary_gives_accurate_variances(drawn):
         # an oversampling that keeps a good part of the pulled arms, but not all
         qbar = 0.8 / (p.counts * exact_variance)[p.counts > 0].mean()
         probability = np.asarray(dictionaries.inclusion_probability(p.counts, exact_variance, qbar))
-        kept = np.random.default_rng(seed).uniform(size=ARMS) < probability
+        sampled = np.random.default_rng(seed).uniform(size=ARMS) < probability
         values, vectors = np.linalg.eigh(np.sqrt(p.counts)[:, None] * p.gram * np.sqrt(p.counts))
         root = (
             vectors * np.sqrt(np.maximum(values, 0) / (np.maximum(values, 0) + p.lam))
         ) @ vectors.T
-        weights = np.where(kept, 1 / np.maximum(probability, 1e-300), 0)
+        weights = np.where(sampled, 1 / np.maximum(probability, 1e-300), 0)
         accuracy = np.abs(np.linalg.eigvalsh(root @ np.diag(weights - 1) @ root)).max()
         if accuracy >= 1:
             continue
-        tested += not kept[p.counts > 0].all()
+        tested += not sampled[p.counts > 0].all()
         alpha = (1 + accuracy) / (1 - accuracy)
-        _, state = p.state(np.flatnonzero(kept))
+        _, state = p.state(np.flatnonzero(sampled))
         variance = np.asarray(state.variance)
         assert (variance <= alpha * exact_variance * (1 + 1e-7) + 1e-9).all()
         assert (variance >= exact_variance / alpha * (1 - 1e-7) - 1e-9).all()
-        z = oracles.features(p.gram, np.flatnonzero(kept))
-        left = np.sqrt(p.counts)[:, None] * (p.gram - z @ z.T) * np.sqrt(p.counts)
+        z = oracles.features(p.gram, np.flatnonzero(sampled))
+        weighted_residual = np.sqrt(p.counts)[:, None] * (p.gram - z @ z.T) * np.sqrt(p.counts)
         assert (
-            np.linalg.eigvalsh(left).max() <= accuracy * p.lam / (1 - accuracy) * (1 + 1e-7) + 1e-9
+            np.linalg.eigvalsh(weighted_residual).max()
+            <= accuracy * p.lam / (1 - accuracy) * (1 + 1e-7) + 1e-9
         )
     assert tested >= 5

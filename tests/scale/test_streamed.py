@@ -105,8 +105,8 @@ def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
     bandit, rounds, options = CASES[name]
     batches, reads, state, other = both(tmp_path, bandit, rounds, **options)
     assert max(len(wanted) for wanted, _ in batches) > 4
-    for wanted, found in batches:
-        assert found == wanted
+    for wanted, actual in batches:
+        assert actual == wanted
     # chunks are read again unless all arms are kept
     assert (max(reads) > 5) == (name not in ("all_kept",))
     if name == "no_repeat":
@@ -115,15 +115,15 @@ def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
     tracked = number[number < ARMS]
     assert set(np.flatnonzero(state.pull_counts)) <= set(tracked.tolist())
     for field in ("pull_counts", "reward_sums", "mean", "variance"):
-        found = np.asarray(getattr(other.sketch, field))[: len(tracked)]
-        np.testing.assert_allclose(found, np.asarray(getattr(state, field))[tracked], atol=1e-9)
+        actual = np.asarray(getattr(other.sketch, field))[: len(tracked)]
+        np.testing.assert_allclose(actual, np.asarray(getattr(state, field))[tracked], atol=1e-9)
 
 
 def test_random_numbers_of_some_arms():
     """They are those of a draw for all arms."""
     index = np.array([36, 0, 19], np.int32)
-    found = shards.uniform_at(KEY, jnp.asarray(index), ARMS, jnp.float64)
-    np.testing.assert_array_equal(found, np.asarray(jax.random.uniform(KEY, (ARMS,)))[index])
+    drawn = shards.uniform_at(KEY, jnp.asarray(index), ARMS, jnp.float64)
+    np.testing.assert_array_equal(drawn, np.asarray(jax.random.uniform(KEY, (ARMS,)))[index])
 
 
 def test_the_candidate_buffer():
@@ -131,11 +131,11 @@ def test_the_candidate_buffer():
     score = np.array([1.0, 2.0, 2.0, 0.0, 2.0])
     zeros, number = np.zeros(5), np.array([0, 4, 9, 10, 17], np.int32)
     some = streamed.Buffer(number, zeros[:, None], zeros, zeros, score, number == 10)
-    kept, rest = streamed._split(some, 2)
-    assert kept.number.tolist() == [4, 9, 10] and rest.number.tolist() == [0, 17]
+    best, rest = streamed._split(some, 2)
+    assert best.number.tolist() == [4, 9, 10] and rest.number.tolist() == [0, 17]
     bounds = streamed._raised(np.array([-np.inf, 3.0, 0.5]), rest, CHUNK)
     assert bounds.tolist() == [1.0, 3.0, 2.0]
-    filled = streamed._filled(kept, 5)
+    filled = streamed._filled(best, 5)
     assert filled.number.tolist() == [4, 9, 10, streamed.FREE, streamed.FREE]
     assert np.isneginf(filled.score[3:]).all()
 
@@ -167,7 +167,7 @@ def scores_and_bounds(folder, seed):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scores_in_float64_are_below_the_bounds_of_float32(tmp_path):
-    """Also with near-duplicates in the dictionary; and the bounds are not far above."""
+    """The dictionary may have near-duplicates, and the bounds are not far above the scores."""
     slack = []
     for seed in range(12):
         bound, score, true = scores_and_bounds(tmp_path, seed)
@@ -193,8 +193,8 @@ def test_empty_histories_and_files_without_new_arms(tmp_path):
     x = arms_of("float32")
     file, over_file = saved(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
     before, empty = over_file.init(file, KEY), over_file.init(file, KEY, arms=[], rewards=[])
-    asked = [arms_asked(over_file.choose(state).query).tolist() for state in (before, empty)]
-    assert asked[0] == asked[1] and asked[0][0] == int(before.first_arm)
+    batches = [arms_asked(over_file.choose(state).query).tolist() for state in (before, empty)]
+    assert batches[0] == batches[1] and batches[0][0] == int(before.first_arm)
     everything = over_file.init(file, KEY, arms=np.arange(ARMS), rewards=np.sin(np.arange(ARMS)))
     chosen, width = over_file.choose(everything), float(over_file.confidence_width(everything))
     mean, variance = (
@@ -241,7 +241,7 @@ def test_mistakes_are_refused(tmp_path):
     file, fixed = saved(tmp_path, x), FixedBKB(**COMMON, batch=4)
     over_file = Streamed(fixed)
     state = over_file.init(file, KEY, arms=DONE, rewards=Y, dictionary=KEEP)
-    query, other = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
+    query, valid = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
     for act, message in (
         (lambda: Streamed(BBKB(**COMMON)).init(file, KEY), "takes a FixedBKB; a BBKB"),
         (lambda: Streamed(fixed, keep=5, offer=6).init(file, KEY), "raise keep"),
@@ -260,7 +260,7 @@ def test_mistakes_are_refused(tmp_path):
             lambda: jax.jit(lambda state: over_file.ask(state, KEY))(state),
             "call ask and tell in a loop of your own",
         ),
-        (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
+        (lambda: over_file.pend(state, valid), "1 distinct arms would be pending"),
         (lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS), "default kind"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -36,7 +36,8 @@ OPTIMISERS = {
 
 
 def stubborn(algorithm):
-    """With every Python number as a NumPy float64, and one lengthscale for each input."""
+    """The algorithm with NumPy float64 in place of Python numbers, and one lengthscale for each
+    input."""
     if isinstance(getattr(algorithm, "kernel", None), kernels.Gaussian):
         algorithm = algorithm.replace(kernel=GAUSSIAN)
     return jax.tree.map(
@@ -111,7 +112,7 @@ def test_forecasters(name):
 @pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_optimisers_of_a_box(name, numbers):
-    """Also with Python numbers in the kernel: a posterior has the dtype of its arrays."""
+    """A posterior has the dtype of its arrays, even if the kernel has Python numbers."""
 
     def round_(optimizer, box, y):
         state = optimizer.init(box, KEY, horizon=6)
@@ -142,14 +143,14 @@ def test_rounding_between_far_clusters_is_reported():
     bandit = BKB(kernels.Gaussian(1.0), 1.0, capacity=64)
     past = dict(pull_counts=counts, reward_sums=counts)
     imprecise = jax.jit(lambda x: bandit.init(Arms(x), KEY, **past).imprecise)
-    for gap, said in ((0.0, False), (100.0, True)):
-        assert bool(imprecise((near + gap * sides).astype(np.float32))) == said, gap
+    for gap, reported in ((0.0, False), (100.0, True)):
+        assert bool(imprecise((near + gap * sides).astype(np.float32))) == reported, gap
     with pytest.warns(UserWarning, match="lengthscales from their mean, and rounding changes"):
         bandit.init(Arms((near + 1000 * sides).astype(np.float32)), KEY)
 
 
 def test_numpy_and_python_numbers_give_the_same_values():
-    """For arms of either dtype."""
+    """They do for arms of either dtype."""
     for x in (features(jnp.float32)[:5], features()[:5]):
         for kernel in (
             kernels.Gaussian(0.5),
