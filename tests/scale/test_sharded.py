@@ -54,7 +54,7 @@ def small():
 
 
 def test_the_picks_are_those_of_one_device(small):
-    """Also if the devices do not divide the arms, and for duplicate arms."""
+    """There are duplicate arms, and the devices do not divide the arms."""
     check_picks(small)
 
 
@@ -64,7 +64,7 @@ def test_the_picks_after_a_warm_start_are_those_of_one_device(small):
 
 
 def test_random_numbers_are_those_of_one_device(small):
-    """With JAX's default keys, and with others."""
+    """Keys are of the default and of another kind."""
     assert len(small["draws"]["4"]) == 4 and all(small["draws"]["4"].values())
 
 
@@ -81,9 +81,9 @@ def test_a_checkpoint_of_another_mesh_is_refused(small):
 
 def test_seeds_over_devices_are_those_of_one_device(small):
     """Five seeds on four devices."""
-    found = small["seeds"][0]
-    assert found["over"] == found["alone"] and len(found["over"]) == 5
-    assert found["devices"] == 4
+    result = small["seeds"][0]
+    assert result["over"] == result["alone"] and len(result["over"]) == 5
+    assert result["devices"] == 4
 
 
 @pytest.mark.slow
@@ -114,8 +114,8 @@ def test_a_device_holds_its_part_and_messages_do_not_grow_with_the_arms():
 
 @pytest.mark.slow
 def test_seeds_on_different_devices_exchange_no_messages():
-    found = four_devices(apart=[[5, 4]])["apart"][0]
-    assert found["messages"] == [] and found["capacity"] > found["first"]
+    result = four_devices(apart=[[5, 4]])["apart"][0]
+    assert result["messages"] == [] and result["capacity"] > result["first"]
 
 
 def mesh(axis="arms"):
@@ -129,6 +129,10 @@ def test_mistakes_are_refused():
     placed = problem.replace(arms=place(np.eye(3), mesh()))
     invalid = np.where(np.arange(9)[:, None] == 2, np.nan, x)
     evaluations = dict(pull_counts=np.ones(8), reward_sums=1)
+
+    def seeds(**options):
+        return run(BBKB(KERNEL), problem, keys, 3, **options)
+
     for act, message in (
         (lambda: place(x, axes), "has the axes 'rows' and no axis 'arms'"),
         (lambda: place(x, jax.devices()), r"must be a jax\.sharding\.Mesh.* a list was given"),
@@ -147,14 +151,8 @@ def test_mistakes_are_refused():
         (lambda: sharded.init(arms, KEY, failed=[2]), "BBKB cannot start from failed arms"),
         (lambda: sharded.init(arms, KEY, **evaluations), "one number for each of the 9 arms"),
         (lambda: Sharded(BBKB(KERNEL), axes).init(arms, KEY), "no axis 'arms'"),
-        (
-            lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices()),
-            r"must be a jax\.sharding\.Mesh",
-        ),
-        (
-            lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads"),
-            'strategy "threads" one on each core',
-        ),
+        (lambda: seeds(mesh=jax.devices()), r"must be a jax\.sharding\.Mesh"),
+        (lambda: seeds(mesh=mesh(), strategy="threads"), 'strategy "threads" one on each core'),
         (
             lambda: run(sharded, placed, keys, 3, mesh=mesh()),
             "these arms are divided among devices already",
