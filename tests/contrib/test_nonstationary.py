@@ -22,15 +22,15 @@ X = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))
 GRAM = oracles.gaussian(X, X, LENGTHSCALE)
 PULLED = np.random.default_rng(1).integers(0, 12, STEPS)  # of 12 arms, so that they repeat
 REWARDS = np.random.default_rng(2).standard_normal(STEPS)
-REWARDS[[5, 17]] = np.nan  # failures, which neither count nor discount the others
+REWARDS[[5, 17]] = np.nan  # failures are ignored: they discount nothing
 
 
 @jax.jit
 def states(bandit):
     """The states after each of the STEPS observations, stacked."""
 
-    def one(state, seen):
-        arm, y, key = seen
+    def step(state, evaluation):
+        arm, y, key = evaluation
         query = Query(arm[None], jnp.ones(1, bool))
         new, info = bandit.tell(state.replace(domain=domain), query, y[None], key)
         new = new.replace(domain=None)
@@ -38,8 +38,10 @@ def states(bandit):
 
     domain = Arms(jnp.asarray(X))
     start = bandit.init(domain, KEY).replace(domain=None)
-    seen = jnp.asarray(PULLED, jnp.int32), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
-    return jax.lax.scan(one, start, seen)[1]
+    keys = jax.random.split(KEY, STEPS)
+    return jax.lax.scan(step, start, (jnp.asarray(PULLED, jnp.int32), jnp.asarray(REWARDS), keys))[
+        1
+    ]
 
 
 def weighted(weights, arms, y):
@@ -67,16 +69,16 @@ def weights_at(step, discount, window):
     ids=["discounted", "window"],
 )
 def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
-    """THEORY 6.5, to 1e-8: with all pulled arms in the dictionary the exact weighted posterior,
-    with a drawn one the sketched posterior at the weighted counts."""
-    found, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
+    """THEORY 6.5 holds to 1e-8: a dictionary of all pulled arms gives the exact weighted posterior,
+    and a drawn one gives the sketched posterior at the weighted counts."""
+    whole, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
     drawn = states(bandit)[0]
     assert not np.asarray(overflow).any()
     for step in (0, 5, 8, 16, STEPS - 1):
         weights, arms, y = weights_at(step, discount, window)
         mean, variance = weighted(weights, arms, y)
-        np.testing.assert_allclose(found.mean[step], mean, atol=1e-8)
-        np.testing.assert_allclose(found.variance[step], variance, atol=1e-8 / LAM)
+        np.testing.assert_allclose(whole.mean[step], mean, atol=1e-8)
+        np.testing.assert_allclose(whole.variance[step], variance, atol=1e-8 / LAM)
         counts = np.bincount(arms, weights, minlength=ARMS)
         sums = np.bincount(arms, weights * y, minlength=ARMS)
         np.testing.assert_allclose(drawn.pull_counts[step], counts, atol=1e-12)
@@ -89,27 +91,27 @@ def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
 
 
 def test_without_forgetting_they_are_bkb():
-    """Discount 1, and a window of all observations: bit for bit."""
-    plain, *wanted = states(BKB(**COMMON))
+    """A discount of 1 and a window of all observations change no bit."""
+    plain, *expected = states(BKB(**COMMON))
     for bandit in (DiscountedBKB(**COMMON, discount=1.0), WindowBKB(**COMMON, window=STEPS)):
-        found, *others = states(bandit)
+        end, *rest = states(bandit)
         for name in ("pull_counts", "dictionary", "mean", "variance"):
-            chex.assert_trees_all_equal(getattr(found, name), getattr(plain, name))
-        chex.assert_trees_all_equal(others, wanted)
+            chex.assert_trees_all_equal(getattr(end, name), getattr(plain, name))
+        chex.assert_trees_all_equal(rest, expected)
 
 
 def test_a_warm_start_from_discounted_counts():
-    """It continues from the end of a run, to 1e-12; a traced discount outside (0, 1] is flagged."""
+    """It equals the end of the run to 1e-12; a traced discount outside (0, 1] is flagged."""
     bandit = DiscountedBKB(**COMMON, discount=0.8)
     end = jax.tree.map(lambda leaf: leaf[-1], states(bandit.replace(qbar=KEEP_ALL))[0])
     domain = Arms(jnp.asarray(X))
-    again = bandit.init(domain, KEY, pull_counts=end.pull_counts, reward_sums=end.reward_sums)
-    np.testing.assert_allclose(again.mean, end.mean, atol=1e-12)
-    np.testing.assert_allclose(again.variance, end.variance, atol=1e-12 / LAM)
+    warm = bandit.init(domain, KEY, pull_counts=end.pull_counts, reward_sums=end.reward_sums)
+    np.testing.assert_allclose(warm.mean, end.mean, atol=1e-12)
+    np.testing.assert_allclose(warm.variance, end.variance, atol=1e-12 / LAM)
 
     def flag(discount):
         query = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
-        return bandit.replace(discount=discount).tell(again, query, jnp.ones(1), KEY)[1].nonfinite
+        return bandit.replace(discount=discount).tell(warm, query, jnp.ones(1), KEY)[1].nonfinite
 
     flags = jax.jit(jax.vmap(flag))(jnp.array([0.8, 1.0, 1.1, 0.0, -0.5, jnp.nan]))
     assert flags.tolist() == [False] * 2 + [True] * 4
@@ -162,8 +164,8 @@ def test_a_static_function_is_covered_at_one_time(bandit):
 
 @pytest.mark.slow
 def test_forgetting_follows_a_jump():
-    """After the mean has jumped, BKB stays with the many rewards of the arm that was best; a
-    discount and a window leave it."""
+    """After the means have jumped, BKB keeps the former best arm, but not with a discount or a
+    window."""
     key = jax.random.key(8)
     problem = drifting_draw(
         key, KERNEL, jnp.asarray(X), 0.1, period=500, anchors=2, norm=2.0, abrupt=True
@@ -186,7 +188,7 @@ PROBLEM = DriftingArms(Arms(jnp.arange(3.0)[:, None]), jnp.asarray(ANCHORS), 4, 
 
 
 def test_means_move_from_anchor_to_anchor():
-    """Linearly, and stay at the last one; `abrupt` holds each one for a period."""
+    """They are interpolated linearly and stay at the last anchor; `abrupt` makes steps."""
     times = jnp.arange(12)
     smooth = np.asarray(jax.vmap(PROBLEM.mean_reward)(times))
     wanted = np.stack([np.interp(times, [0, 4, 8], column) for column in ANCHORS.T], 1)
@@ -207,8 +209,8 @@ def test_jumps_are_on_time(period):
 
 
 def test_play_with_changing_means():
-    """Rewards are the mean of their round, regrets are against its best arm; a restart sets the
-    state back."""
+    """Rewards are the means of their round, and regrets are relative to its best arm. A restart
+    resets the state."""
     keys = jax.random.split(jax.random.key(3), 2)
     played = play(PROBLEM, Uniform(), 12, keys)
     means = np.asarray(jax.vmap(PROBLEM.mean_reward)(jnp.arange(12)))
@@ -219,7 +221,7 @@ def test_play_with_changing_means():
     np.testing.assert_allclose(played.uniform_regret[0], means.max(1) - means.mean(1), atol=1e-6)
     assert len(np.unique(arms)) == 3 and (arms[0] != arms[1]).any()
     bandit = GPUCB(kernels.Gaussian(0.1), 0.01, capacity=3)
-    again = play(PROBLEM, bandit, 12, keys, restart=2)
-    assert np.asarray(again.dictionary_size).max() == 2
+    restarted = play(PROBLEM, bandit, 12, keys, restart=2)
+    assert np.asarray(restarted.dictionary_size).max() == 2
     # the first arm after each restart is that of the first round
-    assert (np.asarray(again.action)[:, ::2] == np.asarray(again.action)[:, :1]).all()
+    assert (np.asarray(restarted.action)[:, ::2] == np.asarray(restarted.action)[:, :1]).all()
