@@ -2,7 +2,7 @@
 should fail.
 
     scripts/mutate                     all of them, 10 to 20 minutes on one core
-    scripts/mutate --only sketch       those whose room, file or description contains the word
+    scripts/mutate --only sketch       those whose file or description contains the word
 
 Prints a Markdown table and exits with status 1 when a test passes for a fault without the field
 `survives`, which gives the reason.
@@ -27,14 +27,13 @@ OPTIONS = ("-x", "-q", "-p", "no:xdist", "--no-header")
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
-def copied(folder):
-    """The tree without caches and results."""
+def copy_tree(folder):
+    """Copies the tree without caches and results."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(
-                source, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*_cache")
-            )
+            ignored = shutil.ignore_patterns("__pycache__", ".*_cache")
+            shutil.copytree(source, folder / name, ignore=ignored)
         else:
             shutil.copy(source, folder / name)
 
@@ -46,14 +45,8 @@ def run_tests(folder, tests):
     command = [sys.executable, "-m", "pytest", *OPTIONS, *tests.split()]
     began = time.perf_counter()
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60 * MINUTES,
-        )
+        options = dict(cwd=folder, env=environment, timeout=60 * MINUTES)
+        done = subprocess.run(command, capture_output=True, text=True, **options)
     except subprocess.TimeoutExpired:
         return True, time.perf_counter() - began
     if done.returncode not in (0, 1):
@@ -85,30 +78,25 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="a word of a room, file or description")
+    parser.add_argument("--only", default="", help="a word of a file or description")
     word = parser.parse_args().only
-    chosen = [
-        m
-        for m in tomllib.loads(MUTATIONS.read_text())["mutation"]
-        if word in f"{m['room']} {m['file']} {m['what']}"
-    ]
+    mutations = tomllib.loads(MUTATIONS.read_text())["mutation"]
+    chosen = [m for m in mutations if word in f"{m['file']} {m['what']}"]
     if not chosen:
-        raise SystemExit(f"no room, file or description of a mutation contains {word!r}.")
-    print("| room | mutation | tests | outcome | seconds |\n|---|---|---|---|---|", flush=True)
+        raise SystemExit(f"no file or description of a mutation contains {word!r}.")
+    print("| file | mutation | tests | outcome | seconds |\n|---|---|---|---|---|", flush=True)
     counts = {"killed": 0, "equivalent": 0, "SURVIVED": 0}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        copied(folder)
+        copy_tree(folder)
         for m in chosen:
-            found, seconds = outcome(folder, m)
-            counts[found] += 1
+            result, seconds = outcome(folder, m)
+            counts[result] += 1
             tests = m["tests"].replace("tests/", "")
-            reason = f": {m['survives']}" if found == "equivalent" else ""
-            print(
-                f"| {m['room']} | {m['what']} | {tests} | {found}{reason} | {seconds:.0f} |",
-                flush=True,
-            )
-    print("; ".join(f"{count} {found}" for found, count in counts.items()))
+            reason = f": {m['survives']}" if result == "equivalent" else ""
+            row = (m["file"], m["what"], tests, result + reason, f"{seconds:.0f}")
+            print("|", " | ".join(row), "|", flush=True)
+    print("; ".join(f"{count} {result}" for result, count in counts.items()))
     sys.exit(counts["SURVIVED"] > 0)
 
 

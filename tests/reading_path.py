@@ -48,10 +48,7 @@ def main():
     forecaster = online.PKAWV(Taylor(2, 3, 1.0), 1.0)
     entries = {
         "rollout(BBKB)": (lambda key: rollout(bandit, problem, key, 40), KEY),
-        "rollout(GOUCB)": (
-            lambda key: loops.rollout(GOUCB(initial=6), branin, key, 12),
-            KEY,
-        ),
+        "rollout(GOUCB)": (lambda key: loops.rollout(GOUCB(initial=6), branin, key, 12), KEY),
         "stream(PKAWV)": (
             lambda x: loops.streams.stream(
                 forecaster, forecaster.init(x[0], KEY), x, x.sum(1), KEY

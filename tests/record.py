@@ -20,11 +20,11 @@ sys.path[:0] = [str(HERE), *(str(HERE / name) for name in ("bandits", "box", "lo
 
 def leaves(name, tree):
     """The arrays of a tree by their paths, which begin with the name."""
-    found = {}
+    arrays = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if hasattr(leaf, "dtype") and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            found[name + jax.tree_util.keystr(path)] = np.asarray(leaf)
-    return found
+            arrays[name + jax.tree_util.keystr(path)] = np.asarray(leaf)
+    return arrays
 
 
 def bandits():
@@ -81,26 +81,26 @@ def suggestions():
         options[name] = dict(acquisition=getattr(acquisitions, name)())
     for name, more in options.items():
         values = np.where(np.arange(40) % 9 == 3, np.nan, y) if name == "failures" else y
-        found = suggest(x, arms, values, batch=6, pending=[3, 5], **more)
-        yield f"suggest/{name}", (found.rows, found.mean, found.std)
+        suggestion = suggest(x, arms, values, batch=6, pending=[3, 5], **more)
+        yield f"suggest/{name}", (suggestion.rows, suggestion.mean, suggestion.std)
 
 
 def make(path):
-    found = {}
+    recorded = {}
     for part in (bandits, boxes, forecasters, suggestions):
         for name, tree in part():
-            found |= leaves(name, tree)
-        print(f"{part.__name__}: {len(found)} arrays so far", flush=True)
-    np.savez(path, **found)
+            recorded |= leaves(name, tree)
+        print(f"{part.__name__}: {len(recorded)} arrays so far", flush=True)
+    np.savez(path, **recorded)
 
 
-def compare(one, other):
-    left, right = np.load(one), np.load(other)
-    different = sorted(set(left.files) ^ set(right.files))
-    for name in sorted(set(left.files) & set(right.files)):
-        if not np.array_equal(left[name], right[name], equal_nan=left[name].dtype.kind == "f"):
+def compare(first, second):
+    before, after = np.load(first), np.load(second)
+    different = sorted(set(before.files) ^ set(after.files))
+    for name in sorted(set(before.files) & set(after.files)):
+        if not np.array_equal(before[name], after[name], equal_nan=before[name].dtype.kind == "f"):
             different.append(name)
-    print(f"{len(left.files)} arrays, {len(different)} differ", *different, sep="\n  ")
+    print(f"{len(before.files)} arrays, {len(different)} differ", *different, sep="\n  ")
     sys.exit(bool(different))
 
 

@@ -18,16 +18,16 @@ def gaussian(x, y):
 
 def coordinates(x, points):
     """z(x) [n,r] of a Gaussian kernel on the span of `points`, in long double."""
-    left = gaussian(points, points)
+    residual = gaussian(points, points)
     rows = gaussian(x, points)
     z = np.zeros((len(x), 0), LONG)
     cut = 8 * len(points) * np.finfo(LONG).eps
-    while (best := int(np.argmax(np.diag(left)))) >= 0 and left[best, best] > cut:
-        root = np.sqrt(left[best, best])
+    while (best := int(np.argmax(np.diag(residual)))) >= 0 and residual[best, best] > cut:
+        root = np.sqrt(residual[best, best])
         z = np.column_stack([z, rows[:, best] / root])
-        column = left[:, best] / root
+        column = residual[:, best] / root
         rows = rows - z[:, -1:] * column
-        left = left - np.outer(column, column)
+        residual = residual - np.outer(column, column)
     return z
 
 
@@ -59,18 +59,18 @@ def forecasts(name, x, y, joined, lam):
             )
         if not joined or t < joined[0]:
             continue
-        now = z[t]
+        current = z[t]
         if name == "awv":
-            gram = LONG(lam) * np.eye(len(now), dtype=LONG) + z[: t + 1].T @ z[: t + 1]
-            predictions[t] = now @ solve(gram, z[:t].T @ y[:t].astype(LONG))
+            gram = LONG(lam) * np.eye(len(current), dtype=LONG) + z[: t + 1].T @ z[: t + 1]
+            predictions[t] = current @ solve(gram, z[:t].T @ y[:t].astype(LONG))
             continue
-        output, direction = now @ weights, inverse @ now
+        output, direction = current @ weights, inverse @ current
         predictions[t] = min(max(output, -1), 1)
-        closest = weights - (output - predictions[t]) * direction / (now @ direction)
+        closest = weights - (output - predictions[t]) * direction / (current @ direction)
         slope = 2 * (predictions[t] - LONG(y[t]))
         weight = slope**2 / 16
         inverse = inverse - np.outer(direction, direction) * weight / (
-            1 + weight * (now @ direction)
+            1 + weight * (current @ direction)
         )
-        weights = closest - inverse @ (slope * now)
+        weights = closest - inverse @ (slope * current)
     return predictions

@@ -1,5 +1,5 @@
-"""`suggest` under the names of Optuna and scikit-optimize; against these packages where they are
-installed: pip install optuna scikit-optimize."""
+"""Adapters of `suggest` with the interfaces of Optuna and scikit-optimize. Some tests need these
+packages: pip install optuna scikit-optimize."""
 
 import sys
 
@@ -29,7 +29,7 @@ def campaign(optimizer, rounds):
 
 
 def test_a_pool_is_minimised():
-    """To the batches of `suggest` itself."""
+    """The first batch is that of `suggest`."""
     optimizer = PoolOptimizer(POOL, random_state=3)
     result = campaign(optimizer, 5)
     values = np.array([f(x) for x in POOL])
@@ -40,8 +40,8 @@ def test_a_pool_is_minimised():
 
 
 def test_asking_again_and_pending_points():
-    """A point of two identical candidates counts for the one that was asked for; values may come
-    late, or never."""
+    """The value of a duplicated candidate belongs to the pending one; values of pending points may
+    be missing."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
     points = optimizer.ask(4)
@@ -62,7 +62,6 @@ def test_asking_again_and_pending_points():
 
 
 def test_values_of_identical_candidates_count_for_each():
-    """Both were asked for, and both have a value."""
     optimizer = PoolOptimizer(POOL[4:8])
     points = optimizer.ask(4)
     optimizer.tell(points, [f(x) for x in points])
@@ -71,7 +70,7 @@ def test_values_of_identical_candidates_count_for_each():
         optimizer.ask()
 
 
-def test_what_is_no_point_value_or_option():
+def test_invalid_points_values_and_options_are_refused():
     optimizer = PoolOptimizer(POOL, scaling=False)
     for x, y, words in (
         ("ab", 1.0, "x must be real numbers"),
@@ -89,7 +88,7 @@ def test_what_is_no_point_value_or_option():
         PoolOptimizer(suggest.library(POOL))
 
 
-def test_it_reads_like_scikit_optimizes():
+def test_its_interface_is_that_of_scikit_optimize():
     """The same loop drives both, and the results have the same fields."""
     skopt = pytest.importorskip("skopt", reason="pip install scikit-optimize")
     ours = PoolOptimizer(POOL)
@@ -99,11 +98,11 @@ def test_it_reads_like_scikit_optimizes():
         assert len(result.x_iters) == len(result.func_vals) == len(optimizer.yi) == 6
         assert f(result.x) == pytest.approx(result.fun) and len(optimizer.Xi) == 6
         assert len(optimizer.ask()) == 2
-        one = optimizer.tell(list(POOL[3]), f(POOL[3]))
-        assert len(one.x_iters) == 7 and one.fun == min(one.func_vals)
+        result = optimizer.tell(list(POOL[3]), f(POOL[3]))
+        assert len(result.x_iters) == 7 and result.fun == min(result.func_vals)
 
 
-def test_optuna_is_asked_for_by_name(monkeypatch):
+def test_a_missing_optuna_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna.distributions", None)
     monkeypatch.delitem(sys.modules, "jsketch.suggest.adapters.optuna_sampler", raising=False)
     with pytest.raises(ImportError, match="OptunaSampler needs the package optuna"):
@@ -111,8 +110,8 @@ def test_optuna_is_asked_for_by_name(monkeypatch):
 
 
 def test_an_optuna_study_takes_rows():
-    """To the end of a small pool: no row twice; failed and running trials are not suggested, and
-    the direction counts."""
+    """Until the pool is empty no row is suggested twice. Failed and running trials are not
+    suggested again, and the direction of the study is respected."""
     optuna = pytest.importorskip("optuna", reason="pip install optuna")
     from jsketch.suggest.adapters import OptunaSampler
 
@@ -135,16 +134,13 @@ def test_an_optuna_study_takes_rows():
     assert study.best_value <= np.sort(values)[2]
     with pytest.raises(ValueError, match="batch = 1 is more than what is left"):
         study.optimize(objective, n_trials=30, catch=FloatingPointError)
-    upside_down = optuna.create_study(sampler=OptunaSampler(POOL), direction="maximize")
+    maximised = optuna.create_study(sampler=OptunaSampler(POOL), direction="maximize")
+    rows = {"row": optuna.distributions.IntDistribution(0, len(POOL) - 1)}
     for row in range(12):
-        distributions = {"row": optuna.distributions.IntDistribution(0, len(POOL) - 1)}
-        upside_down.add_trial(
-            optuna.create_trial(
-                params={"row": row}, distributions=distributions, value=-f(POOL[row])
-            )
-        )
-    upside_down.optimize(lambda trial: -objective(trial), n_trials=2)
-    assert upside_down.trials[-1].value > -np.median(values)
+        trial = dict(params={"row": row}, distributions=rows, value=-f(POOL[row]))
+        maximised.add_trial(optuna.create_trial(**trial))
+    maximised.optimize(lambda trial: -objective(trial), n_trials=2)
+    assert maximised.trials[-1].value > -np.median(values)
     threads = optuna.create_study(sampler=OptunaSampler(POOL, seed=2))
     threads.optimize(
         lambda trial: f(POOL[trial.suggest_int("row", 0, len(POOL) - 1)]), n_trials=12, n_jobs=4
@@ -154,19 +150,19 @@ def test_an_optuna_study_takes_rows():
     with pytest.raises(ValueError, match="for one objective"):
         two.optimize(objective, n_trials=1)
     with pytest.raises(ValueError, match="different distribution"):
-        upside_down.ask().suggest_float("row", 0, 1)
+        maximised.ask().suggest_float("row", 0, 1)
 
 
-def test_optuna_studies_that_are_asked_otherwise():
-    """Infinite values teach nothing; what was enqueued is pending; and a parameter of another
-    name or range is a mistake, not a search at random."""
+def test_unusual_optuna_studies():
+    """Infinite values are ignored, enqueued trials are pending, and a parameter with another name
+    or range is refused."""
     optuna = pytest.importorskip("optuna", reason="pip install optuna")
     from jsketch.suggest.adapters import OptunaSampler
 
     def study(objective, trials):
-        found = optuna.create_study(sampler=OptunaSampler(POOL))
-        found.optimize(objective, n_trials=trials)
-        return found
+        created = optuna.create_study(sampler=OptunaSampler(POOL))
+        created.optimize(objective, n_trials=trials)
+        return created
 
     last = len(POOL) - 1
     rows = study(lambda trial: np.inf / (1 + trial.suggest_int("row", 0, last)), 4)

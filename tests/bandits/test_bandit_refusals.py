@@ -1,4 +1,6 @@
-"""Arguments that the bandits, their designs and their data refuse, with the message of each."""
+"""Bandits, designs and data refuse invalid arguments, with a message that states the cause."""
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +34,8 @@ DOMAIN = Arms(jnp.asarray(SQUARE))
 CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
 TABLE = evolution.one_change_apart(CODES)
 POINTS = PointBBKB(KERNEL)
+evaluated = partial(history.of_evaluations, DOMAIN)
+bkb_code = widths.bkb_code
 
 
 def begin(bandit, **options):
@@ -71,10 +75,7 @@ def maximise(lower, upper):
         (lambda: evolve(np.full((81, 2), -1)), "arm 0 has no neighbour"),
         (lambda: evolve(population=0), "population must be"),
         (lambda: evolve(sample=0), "sample must be"),
-        (
-            lambda: evolve(population=5, sample=6),
-            "sample must be at most the population; 6 of 5",
-        ),
+        (lambda: evolve(population=5, sample=6), "sample must be at most the population; 6 of 5"),
         (lambda: evolve(TABLE + 0.5), "integers"),
         (lambda: evolution.one_change_apart(np.zeros((2, 3))), "repeated"),
         (lambda: evolution.one_change_apart(np.zeros(3)), "matrix"),
@@ -86,28 +87,16 @@ def maximise(lower, upper):
         (lambda: maximise(jnp.ones(2), jnp.zeros(2)), "lower < upper"),
         (lambda: POINTS.replace(ratio=0.5).init(2, KEY), "ratio must be at least 1"),
         (lambda: POINTS.replace(max_history=0).init(2, KEY), "max_history must be"),
-        (
-            lambda: POINTS.tell(POINTS.init(2, KEY), jnp.ones(3), KEY),
-            "one reward for each slot",
-        ),
-        (
-            lambda: history.of_evaluations(DOMAIN, [0, 99], [1.0, 2.0]),
-            "arms names arm 99; the arms are 0 to 9",
-        ),
-        (lambda: history.of_evaluations(DOMAIN, [0, 1], [1.0]), "one reward an evaluation"),
-        (lambda: history.of_evaluations(DOMAIN, [0, 1], [1.0, np.inf]), "arm 1 is infinite"),
+        (lambda: POINTS.tell(POINTS.init(2, KEY), jnp.ones(3), KEY), "one reward for each slot"),
+        (lambda: evaluated([0, 99], [1.0, 2.0]), "arms names arm 99; the arms are 0 to 9"),
+        (lambda: evaluated([0, 1], [1.0]), "one reward an evaluation"),
+        (lambda: evaluated([0, 1], [1.0, np.inf]), "arm 1 is infinite"),
         (lambda: begin(BBKB(KERNEL, initial=np.array([10]))), "initial names arm 10"),
         (lambda: begin(BBKB(KERNEL, initial=np.arange(5), max_batch=3)), "between 1 and"),
         (lambda: warm(dictionary=[-1]), "dictionary names arm -1"),
         (lambda: warm(dictionary="random"), "dictionary must be one of"),
-        (
-            lambda: jax.jit(lambda key: warm(key, dictionary="bless"))(KEY),
-            "sampled on the host",
-        ),
-        (
-            lambda: initial.uncertainty_sampling(KERNEL, DOMAIN, 0.1, 0.01, most=5),
-            "raise `most`",
-        ),
+        (lambda: jax.jit(lambda key: warm(key, dictionary="bless"))(KEY), "sampled on the host"),
+        (lambda: initial.uncertainty_sampling(KERNEL, DOMAIN, 0.1, 0.01, most=5), "raise `most`"),
         (lambda: initial.uncertainty_sampling(KERNEL, DOMAIN, 0.1, 0.0), "max_variance must be"),
         (
             lambda: initial.batch_of_at_least(0, 2.0),
@@ -116,10 +105,7 @@ def maximise(lower, upper):
         (lambda: bless.bless(KERNEL, SQUARE[:0], [], 0.1, KEY), "at least one point"),
         (lambda: begin(SOFUL(form="ei")), "form must be one of"),
         (lambda: begin(SOFUL(width="tight")), "width must be a width"),
-        (
-            lambda: begin(SOFUL(width=widths.bkb_code)),
-            "reads 'variance_sum', which this algorithm does",
-        ),
+        (lambda: begin(SOFUL(width=bkb_code)), "reads 'variance_sum', which this algorithm does"),
         (lambda: SOFUL().init(Arms(jnp.ones(3)), KEY), "must be a matrix"),
         (lambda: CBRAP().init(Arms(jnp.ones(3)), KEY), "must be a matrix"),
     ],

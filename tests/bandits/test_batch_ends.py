@@ -41,8 +41,8 @@ def picks_of(p, ratio, **options):
 
 
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
-    """After each pick: the global bound, or the local one, which never exceeds it (the largest over
-    the arms)."""
+    """The global bound after each pick, or the local one, which never exceeds it (by default the
+    largest over the arms)."""
     total, full, embedded = bounds(p, batch)
     if local is None:
         return total
@@ -73,7 +73,7 @@ def test_a_batch_ends_with_the_very_pick_that_takes_its_bound_over_c(local):
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_variance_that_is_no_number_ends_its_batch(strict):
-    """Under vmap it would keep all runs from ending."""
+    """Otherwise it would keep all runs of a vmap from ending."""
     p = Problem(0)
     bandit, state = p.state(max_batch=60, rule="global_local", strict=strict)
     query = ASK(bandit, state.replace(variance=state.variance.at[3].set(jnp.nan)))
@@ -90,19 +90,19 @@ def test_local_bounds_of_all_arms_are_lemma_3s():
         picks = np.random.default_rng(seed).integers(0, ARMS, 7)
         arms = np.append(picks, [0, 0, 0])  # free slots
         for guaranteed in (False, True):
-            found = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
+            expected = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
             near(
                 LOCAL(
                     state, p.kernel, p.lam, jnp.asarray(arms, jnp.int32), jnp.asarray(7), guaranteed
                 ),
-                found,
+                expected,
             )
-        differ += (found > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
+        differ += (expected > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
     assert differ >= 1
 
 
 def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
-    """At lam = 1e-9 what rounding leaves of its residual is a millionth of a variance of 1."""
+    """At lam = 1e-9 the rounding of its residual would be a millionth of a variance of 1."""
     for seed in range(5):
         p = Problem(seed)
         p.lam = 1e-9
@@ -117,8 +117,8 @@ def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
 def test_a_dictionary_may_fill_its_capacity():
     keep = jnp.arange(12) % 3 == 0
     for capacity, overflow in ((4, False), (3, True)):
-        dictionary, found = OF_ARMS(keep, capacity)
-        assert bool(found) == overflow and int(dictionary.size) == min(4, capacity)
+        dictionary, overflows = OF_ARMS(keep, capacity)
+        assert bool(overflows) == overflow and int(dictionary.size) == min(4, capacity)
 
 
 def test_hallucinated_pulls_are_pulls():

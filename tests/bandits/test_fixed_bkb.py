@@ -1,5 +1,5 @@
-"""Fixed batches and evaluations under way: one posterior, whatever the order in which results come
-in."""
+"""Batches of a fixed size with pending evaluations. The posterior does not depend on the order in
+which rewards are observed."""
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +18,15 @@ TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)
 
 
 def new_state(p, **options):
-    bandit = FixedBKB(
-        p.kernel, p.lam, noise_std=0.3, batch=8, max_pending=8, capacity=32, **options
-    )
+    sizes = dict(batch=8, max_pending=8, capacity=32)
+    bandit = FixedBKB(p.kernel, p.lam, noise_std=0.3, **sizes, **options)
     return bandit, INIT(bandit, p.x, p.counts, p.sums, np.resize(p.keep, 32))
 
 
 def oracle_picks(bandit, state, p, pending, size, free=None):
-    """Sequential argmax of mean + width sd, the variances from the dense covariance after the
-    pending pulls and the picks. With `free` [A] every pick is a free arm, which is marked as taken
-    in place."""
+    """Picks arms by the largest mean + width sd, one after the other; variances are those of the
+    dense covariance after the pending pulls and the earlier picks. With `free` [A] only free arms
+    are picked, each once, and the array is updated in place."""
     mean, width = np.asarray(state.mean), float(bandit.confidence_width(state))
     full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
     pulls, picks = list(pending), []
@@ -47,8 +46,9 @@ def oracle_picks(bandit, state, p, pending, size, free=None):
 @pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
 @pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, picks):
-    """With the full sketched covariance of BBKB eq. 2, for any dictionary; pending pulls lower
-    variances, not means. The second case has small working sets, several for a batch."""
+    """The covariance is the full one of BBKB eq. 2, for any dictionary; pending pulls lower
+    variances and leave means unchanged. In the second case a batch needs several small working
+    sets."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
     monkeypatch.setattr(fixed_set, "PICKS", picks)
     ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
@@ -57,9 +57,8 @@ def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, pick
         bandit, state = new_state(p)
         before = np.asarray(state.mean)
         if pending:
-            state = bandit.pend(
-                state, Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool))
-            )
+            query = Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool))
+            state = bandit.pend(state, query)
         picks = oracle_picks(bandit, state, p, pending, 8)
         np.testing.assert_array_equal(ask(bandit, state).index, picks)
         np.testing.assert_array_equal(state.mean, before)
@@ -67,38 +66,38 @@ def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, pick
 
 @pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def test_no_arm_twice(monkeypatch, size, picks):
-    """`repeat=False`: the dense posterior's picks among arms that were neither evaluated nor are
-    under way, until none is left."""
+    """With `repeat=False` the picks are those of the dense posterior among arms that are neither
+    observed nor pending. A batch ends when no such arm remains."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
     monkeypatch.setattr(fixed_set, "PICKS", picks)
     ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
     p = Problem(1)
     bandit, state = new_state(p, repeat=False)
-    under_way = int(np.flatnonzero(np.asarray(p.counts) == 0)[0])
-    state = bandit.pend(state, Query(jnp.asarray([under_way], jnp.int32), jnp.ones(1, bool)))
+    pending = int(np.flatnonzero(np.asarray(p.counts) == 0)[0])
+    state = bandit.pend(state, Query(jnp.asarray([pending], jnp.int32), jnp.ones(1, bool)))
     free = np.asarray(p.counts) == 0
-    free[under_way] = False
-    picks = oracle_picks(bandit, state, p, [under_way], min(8, free.sum()), free)
+    free[pending] = False
+    picks = oracle_picks(bandit, state, p, [pending], min(8, free.sum()), free)
     query = ask(bandit, state)
     np.testing.assert_array_equal(np.asarray(query.index)[: len(picks)], picks)
-    few = state.replace(pull_counts=state.pull_counts.at[3:].set(1))
-    few = few.replace(pending=few.pending.at[:].set(0))
-    left = int((few.pull_counts == 0).sum())
-    query = ask(bandit, few)
-    assert left < 8 and int(query.size) == left
-    assert len(set(np.asarray(query.index)[:left].tolist())) == left
+    state = state.replace(pull_counts=state.pull_counts.at[3:].set(1))
+    state = state.replace(pending=jnp.zeros_like(state.pending))
+    n_free = int((state.pull_counts == 0).sum())
+    query = ask(bandit, state)
+    assert n_free < 8 and int(query.size) == n_free
+    assert len(set(np.asarray(query.index)[:n_free].tolist())) == n_free
 
 
 def test_a_batch_has_distinct_arms_if_some_means_are_nan(monkeypatch):
     """`ask` is called directly, without the checks of the loops."""
     monkeypatch.setattr(fixed_set, "SIZE", 3)
     bandit, state = new_state(Problem(1), repeat=False)
-    nan = state.replace(
+    state = state.replace(
         mean=state.mean.at[4:9].set(jnp.nan),
         tried=jnp.zeros_like(state.tried),
+        pull_counts=jnp.zeros_like(state.mean),
     )
-    nan = nan.replace(pull_counts=jnp.zeros_like(nan.mean))
-    arms = np.asarray(jax.jit(lambda state: bandit.ask(state, KEY))(nan).index)
+    arms = np.asarray(jax.jit(lambda state: bandit.ask(state, KEY))(state).index)
     assert len(set(arms.tolist())) == 8
 
 

@@ -1,6 +1,5 @@
 """Fourier features, and the bandits on them."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +26,6 @@ BANDITS = {
     "quadrature": FourierUCB(**COMMON, features=QuadratureFourier(6)),
     "ts": FourierTS(**COMMON, features=QuadratureFourier(6)),
 }
-each = pytest.mark.parametrize("name", BANDITS)
 rollout = jax.jit(loops.rollout, static_argnames="horizon")
 tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 
@@ -52,9 +50,8 @@ def test_arms_far_from_zero_lose_no_phase():
     ],
 )
 def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
-    """Over 2,000 seeds: the mean within 4 standard errors of the kernel, the mean square within 25%
-    of (1 + k(2 delta)
-    - 2 k^2) / (2 count), the variance of cos(omega.delta) over count."""
+    """Over 2,000 seeds the mean is within 4 standard errors of the kernel, and the variance within
+    25% of (1 + k(2 delta) - 2 k^2) / (2 count), that of cos(omega.delta) over count."""
     x = jax.random.uniform(KEY, (8, 2))
     maps = RandomFourier(16)
 
@@ -62,13 +59,13 @@ def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
         z = fourier.features(maps.draw(kernel, 2, key, x.dtype), x)
         return matmul(z, z.T)
 
-    found = np.asarray(jax.jit(jax.vmap(gram))(jax.random.split(KEY, 2000)))
+    grams = np.asarray(jax.jit(jax.vmap(gram))(jax.random.split(KEY, 2000)))
     truth, doubled = np.asarray(kernel.gram(x, x)), np.asarray(kernel.gram(2 * x, 2 * x))
     variance = (1 + doubled - 2 * truth**2) / 2 / 16
-    np.testing.assert_allclose(np.diagonal(found, axis1=1, axis2=2), 1, rtol=1e-12)
-    assert (np.abs(found.mean(0) - truth) <= 4 * np.sqrt(variance / 2000) + 1e-12).all()
+    np.testing.assert_allclose(np.diagonal(grams, axis1=1, axis2=2), 1, rtol=1e-12)
+    assert (np.abs(grams.mean(0) - truth) <= 4 * np.sqrt(variance / 2000) + 1e-12).all()
     off = ~np.eye(8, dtype=bool)
-    np.testing.assert_allclose(found.var(0)[off], variance[off], rtol=0.25)
+    np.testing.assert_allclose(grams.var(0)[off], variance[off], rtol=0.25)
 
 
 @pytest.mark.parametrize(
@@ -148,20 +145,6 @@ def test_thompson_samples_have_the_right_law():
     assert width == pytest.approx(0.7 * np.sqrt(LAM))
     covariance, mean = np.asarray(matmul(u, u.T)) * width**2, np.asarray(ridge.mean(fitted, u))
     oracles.check_law(draws, mean, covariance)
-
-
-@each
-def test_runs_and_failed_evaluations(name):
-    bandit = BANDITS[name]
-    run = rollout(bandit, problem(), KEY, HORIZON)
-    assert int(run.t) == HORIZON and not bool(run.stopped)
-    assert int(run.trace.dictionary_size[-1]) == run.state.whitened.shape[1]
-    state = run.state.replace(domain=problem().arms)
-    query = bandit.ask(state, KEY)
-    for value, infinite in ((jnp.nan, False), (jnp.inf, True)):
-        after, info = tell(bandit, state, query, jnp.array([value]), KEY)
-        assert int(info.observed) == 0 and bool(info.nonfinite) == infinite
-        chex.assert_trees_all_equal(after, state)
 
 
 def test_cosines_and_sines():

@@ -45,17 +45,17 @@ def vectors(given=FOLDER):
         return pytest.param(path, id=name, marks=[pytest.mark.slow] * slow)
 
     paths = sorted((HERE / "golden").glob("*.npz"))
-    found = [param(path, path.stem) for path in paths]
+    params = [param(path, path.stem) for path in paths]
     names, contents = {path.name for path in paths}, {path.read_bytes() for path in paths}
     for path in sorted(folder.glob("*.npz")):
         if path.read_bytes() not in contents:
             suffix = f" of {folder.name}" if path.name in names else ""
-            found.append(param(path, path.stem + suffix))
+            params.append(param(path, path.stem + suffix))
     if not folder.is_dir():
-        found.append(
+        params.append(
             pytest.param(None, id="shared", marks=pytest.mark.skip(f"no folder {folder.name}"))
         )
-    return found
+    return params
 
 
 def close(actual, desired, share):
@@ -126,13 +126,13 @@ def test_no_vector_is_left_out_for_its_name(tmp_path):
     (tmp_path / "again.npz").write_bytes(paths[0].read_bytes())
     for path in paths:
         (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
-    found = vectors(str(tmp_path))
-    assert [param.values[0] for param in found] == [
+    params = vectors(str(tmp_path))
+    assert [param.values[0] for param in params] == [
         *paths,
         *(tmp_path / path.name for path in paths),
     ]
-    assert len({param.id for param in found}) == len(found)
-    assert not [param for param in found if param.marks]
+    assert len({param.id for param in params}) == len(params)
+    assert not [param for param in params if param.marks]
     with pytest.raises(FileNotFoundError, match="JSKETCH_GOLDEN names .* no vectors"):
         vectors(str(tmp_path / "nothing"))
 

@@ -30,18 +30,18 @@ def test_with_one_candidate_matrix_it_is_bkb():
     points = PointBBKB(
         **OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code, ratio=1.0, max_batch=2, max_history=32
     )
-    one, other = bkb.init(arms, KEY), points.init(2, KEY)
+    arms_state, points_state = bkb.init(arms, KEY), points.init(2, KEY)
     tell = jax.jit(lambda state, query, y: bkb.tell(state, query, y, KEY))
     for t in range(25):
-        query = bkb.ask(one, KEY)
+        query = bkb.ask(arms_state, KEY)
         arm = int(query.index[0])
         if t:
-            assert int(CHOOSE(points, other, KEY, arms.features)) == arm
+            assert int(CHOOSE(points, points_state, KEY, arms.features)) == arm
         y = f(X[arm]) + 0.1 * np.sin(7.0 * t)
-        one, _ = tell(one, query, jnp.array([y]))
-        other = PULL(points, other, arms.features[arm])
-        assert bool(points.ends(other))
-        other, info = TELL(points, other, jnp.array([y, np.nan]), KEY)
+        arms_state, _ = tell(arms_state, query, jnp.array([y]))
+        points_state = PULL(points, points_state, arms.features[arm])
+        assert bool(points.ends(points_state))
+        points_state, info = TELL(points, points_state, jnp.array([y, np.nan]), KEY)
         assert int(info.observed) == 1 and not bool(info.overflow) and not bool(info.truncated)
 
 
@@ -75,10 +75,12 @@ def test_contexts_change_and_the_posterior_is_the_oracle():
         xs, ys, sizes = [*xs, *batch], [*ys, *y], [*sizes, len(batch)]
     assert max(sizes) > 1
     new = random.uniform(0, 1, (10, 2))
-    both = np.concatenate([np.array(xs), new])
+    all_points = np.concatenate([np.array(xs), new])
     counts = np.append(np.isfinite(ys).astype(float), np.zeros(10))
     sums = np.append(np.nan_to_num(ys), np.zeros(10))
-    mean, covariance, _ = oracles.exact(oracles.gaussian(both, both, 0.4), counts, sums, 0.05)
+    mean, covariance, _ = oracles.exact(
+        oracles.gaussian(all_points, all_points, 0.4), counts, sums, 0.05
+    )
     actual = bandit.posterior(state, jnp.asarray(new))
     np.testing.assert_allclose(actual[0], mean[-10:], atol=1e-7)
     np.testing.assert_allclose(actual[1], np.diag(covariance)[-10:], atol=1e-6)
@@ -206,8 +208,8 @@ def test_partition_search_refines_where_it_pays():
 
 
 def test_a_partition_that_was_full_once_stays_flagged():
-    """With a width of 0 every cell is due for a split, with a width of 1e6 none is: the second
-    search keeps the flag of the first."""
+    """With a width of 0 every cell is split, and with a width of 1e6 none is. The second search
+    keeps the flag of the first."""
     certain = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
     uncertain = certain.replace(width=widths.Bayesian(1e6))
     state = certain.init(2, KEY)

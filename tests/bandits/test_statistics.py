@@ -43,14 +43,14 @@ def states(bandit):
 
         # not a rollout of no rounds, which would be compiled beside the other
         first = start(bandit, problem, key, HORIZON)
-        end, found = jax.lax.scan(until, first, jnp.array(STOPS, jnp.int32))
-        return problem.mean_reward, problem.arms.features, found, end.overflow
+        end, stacked = jax.lax.scan(until, first, jnp.array(STOPS, jnp.int32))
+        return problem.mean_reward, problem.arms.features, stacked, end.overflow
 
-    f, x, found, overflow = jax.vmap(one)(jax.random.split(jax.random.key(11), SEEDS))
+    f, x, stacked, overflow = jax.vmap(one)(jax.random.split(jax.random.key(11), SEEDS))
     return (
         f,
         x,
-        [jax.tree.map(lambda leaf, i=i: leaf[:, i], found) for i in range(len(STOPS))],
+        [jax.tree.map(lambda leaf, i=i: leaf[:, i], stacked) for i in range(len(STOPS))],
         overflow,
     )
 
@@ -78,11 +78,11 @@ def test_confidence_intervals_cover(name):
     holds.
     """
     bandit = COVERING[name]
-    f, _, found, overflow = states(bandit)
+    f, _, at_stops, overflow = states(bandit)
     assert not np.asarray(overflow).any()
     for claimed in (bandit, *(bandit.replace(width=width) for width in ALSO.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
-        for state in found:
+        for state in at_stops:
             posterior = getattr(state, "posterior", state)
             width = np.asarray(jax.vmap(claimed.confidence_width)(state))[:, None]
             error = np.abs(np.asarray(posterior.mean - f))
@@ -106,8 +106,8 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
     """
     # the program of `test_confidence_intervals_cover` serves here too
     bandit = COVERING["certified"].replace(qbar=qbar)
-    _, x, found, _ = states(bandit)
-    state = found[-1]
+    _, x, at_stops, _ = states(bandit)
+    state = at_stops[-1]
     dense = jax.jit(jax.vmap(lambda x, n, s: exact.dense(KERNEL, x, n, s, LAM).variance))
     exact_variance = np.asarray(dense(x, state.pull_counts, state.reward_sums))
     ratio = np.asarray(state.variance) / exact_variance
@@ -164,8 +164,8 @@ def test_thompson_samples_have_the_right_law(name):
 
 
 def test_no_normal_number_of_a_thompson_sample_is_used_twice():
-    """Before the first evaluation samples show the normal numbers of the arms, and where all arms
-    are in the dictionary those of the features: with one key, no number is both."""
+    """Samples before the first evaluation show the normal numbers of the arms, and samples with all
+    arms in the dictionary show those of the features. With one key no number occurs in both."""
     x, slots = np.arange(24.0)[:, None], 24
     bandit = SketchedTS(kernels.Gaussian(0.7), LAM, scale=1.0, width=widths.Bayesian(1.0))
     bandit = bandit.replace(batch=4, capacity=slots)
@@ -182,8 +182,8 @@ def test_no_normal_number_of_a_thompson_sample_is_used_twice():
 
     of_arms, samples, whitened = map(np.asarray, drawn(jnp.asarray(x), jax.random.key(5)))
     of_features = np.linalg.solve(whitened, samples.T) / np.sqrt(LAM)
-    for found in (of_arms, of_features):
-        assert 0.8 < found.std() < 1.2
+    for normals in (of_arms, of_features):
+        assert 0.8 < normals.std() < 1.2
     assert np.abs(of_arms.reshape(-1, 1) - of_features.reshape(1, -1)).min() > 1e-8
 
 

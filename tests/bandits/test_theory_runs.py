@@ -35,12 +35,12 @@ class Runs:
 
     def exact_variances(self, seed):
         """sigma_{t-1}^2(x_t) and sigma_t^2(x_t) of the run's picks, t = 1..T, [2,T]."""
-        gram, found = self.grams[seed] / LAM, []
+        gram, variances = self.grams[seed] / LAM, []
         for arm in self.trace.arm[seed]:
             column = gram[:, arm].copy()
             gram = gram - np.outer(column, column) / (1 + column[arm])
-            found.append((column[arm], gram[arm, arm]))
-        return np.array(found).T
+            variances.append((column[arm], gram[arm, arm]))
+        return np.array(variances).T
 
     def needed(self):
         """The share of the width that covers |mean - f| at all arms and all four times, [S]."""
@@ -64,8 +64,8 @@ def run(bandit):
 
         # not a rollout of no rounds, which would be compiled beside the other
         first = start(bandit, problem, key, HORIZON)
-        end, (states, found) = jax.lax.scan(until, first, jnp.array(STOPS, jnp.int32))
-        return problem.mean_reward, x, end, states, found
+        end, (states, widths_at_stops) = jax.lax.scan(until, first, jnp.array(STOPS, jnp.int32))
+        return problem.mean_reward, x, end, states, widths_at_stops
 
     return jax.vmap(one)(jax.random.split(jax.random.key(18), SEEDS))
 
@@ -81,11 +81,11 @@ def batched():
 def test_how_many_batches(batched):
     """THEORY 5.3 (BBKB Theorem 1): at most C / (C - 1) 9 (1 + kappa^2 / lam) sum_t sigma_t^2(x_t),
     and one that the horizon ends; batches of one arm would be more."""
-    most = np.array([after.sum() for _, after in map(batched.exact_variances, range(SEEDS))])
-    most = RATIO / (RATIO - 1) * 9 * (1 + 1 / LAM) * most + 1
+    max_batches = np.array([after.sum() for _, after in map(batched.exact_variances, range(SEEDS))])
+    max_batches = RATIO / (RATIO - 1) * 9 * (1 + 1 / LAM) * max_batches + 1
     batches = batched.trace.round.max(1) + 1
-    assert (batches <= most).sum() >= (1 - DELTA) * SEEDS
-    assert most.max() < HORIZON
+    assert (batches <= max_batches).sum() >= (1 - DELTA) * SEEDS
+    assert max_batches.max() < HORIZON
 
 
 def test_the_papers_band_covers(batched):
@@ -151,11 +151,11 @@ def test_how_many_points_bkb_keeps():
     qbar = 2.0
     runs = Runs(BKB(**COMMON, qbar=qbar, width=widths.bkb_code))
     sizes = np.asarray(runs.states.dictionary.mask.sum(-1))
-    own = np.asarray(runs.states.evidence.variance_sum)
+    d_eff = np.asarray(runs.states.evidence.variance_sum)
     pulled = np.asarray((runs.states.pull_counts > 0).sum(-1))
-    print(f"m / (qbar d_eff) {(sizes / (qbar * own)).mean(0)}")
-    assert (sizes.mean(0) <= qbar * (1 + 1 / LAM) * own.mean(0)).all()
-    assert pulled[:, -1].mean() > qbar * (1 + 1 / LAM) * own[:, -1].mean()
+    print(f"m / (qbar d_eff) {(sizes / (qbar * d_eff)).mean(0)}")
+    assert (sizes.mean(0) <= qbar * (1 + 1 / LAM) * d_eff.mean(0)).all()
+    assert pulled[:, -1].mean() > qbar * (1 + 1 / LAM) * d_eff[:, -1].mean()
     # of each run, the printed bound without its alpha = 3 (all pulled arms keep that one)
-    printed = 3 * qbar * (1 + 1 / LAM) * own
+    printed = 3 * qbar * (1 + 1 / LAM) * d_eff
     assert (sizes <= printed).all() and (pulled > printed).any()

@@ -18,8 +18,7 @@ SQUARE = np.random.default_rng(0).uniform(0, 1, (2000, 2))
 
 
 def test_a_warm_start_is_having_pulled_those_arms():
-    """With all data in the dictionary: mean and variance of the exact posterior of the same
-    evaluations."""
+    """With all data in the dictionary, mean and variance are those of the exact posterior."""
     p = Problem(3)
     arms = np.repeat(np.arange(ARMS), p.counts.astype(int))
     rewards = np.random.default_rng(0).standard_normal(len(arms))
@@ -81,8 +80,8 @@ def test_copies_share_a_leverage_score_at_any_regularization(lam, dtype):
 @pytest.mark.parametrize("apart", [1e-9, 1e-7, 1e-4])
 @pytest.mark.parametrize("lam", [1e-10, 1e-14, 1e-16])
 def test_leverage_scores_of_near_copies(apart, lam):
-    """Against long double arithmetic, but for a factor 3: at lam, and where float64 does not
-    resolve it, between the scores at lam and those at 1e-12 k(x,x)."""
+    """Scores agree with long double arithmetic up to a factor 3. Where float64 does not resolve
+    lam, they lie between the scores at lam and those at 1e-12 k(x,x)."""
     random = np.random.default_rng(0)
     x = np.repeat(SQUARE[:10], 4, axis=0) + apart * random.standard_normal((40, 2))
     kernel, counts = kernels.Gaussian(0.5), random.integers(1, 4, 40).astype(float)
@@ -92,12 +91,12 @@ def test_leverage_scores_of_near_copies(apart, lam):
     def true_scores(lam):
         return np.diag(solve(gram + np.diag(lam), gram)).astype(float)
 
-    most = true_scores(np.full(40, LONG(lam)))
-    least = most if lam == 1e-10 else true_scores(1e-12 * counts.astype(LONG))
+    upper = true_scores(np.full(40, LONG(lam)))
+    lower = upper if lam == 1e-10 else true_scores(1e-12 * counts.astype(LONG))
     exact = bless.exact_leverage_scores(kernel, x, counts, lam)
     dictionary = bless.bless(kernel, x, counts, lam, KEY)
     for scores in (exact, bless.leverage_scores(kernel, x, counts, dictionary, lam)):
-        assert (least / 3 < scores).all() and (scores < 3 * most).all()
+        assert (lower / 3 < scores).all() and (scores < 3 * upper).all()
 
 
 def test_a_kernel_that_is_far_from_positive_has_no_leverage_scores():

@@ -60,10 +60,12 @@ LAM, NOISE, DELTA = 0.25, 0.3, 0.1
 @jax.vmap
 def four(logdet, residual_sum, norm_bound):
     """[4] widths: those of two exact posteriors, and of two sketched ones."""
-    known = widths.of_exact(jnp.ones(()), logdet, jnp.ones(())).replace(residual_sum=residual_sum)
+    evidence = widths.of_exact(jnp.ones(()), logdet, jnp.ones(())).replace(
+        residual_sum=residual_sum
+    )
     assumed = widths.Confidence(LAM, NOISE, norm_bound, DELTA)
     named = (widths.gp_ucb_tight, widths.mixture, widths.certified, widths.certified_mixture)
-    return jnp.stack([width(known, assumed) for width in named])
+    return jnp.stack([width(evidence, assumed) for width in named])
 
 
 def test_which_width_is_the_narrower():
@@ -104,14 +106,14 @@ def test_what_the_mixtures_rest_on():
         assumed = dict(noise_std=0.0, norm_bound=norm, ratio=1.0, width=widths.certified)
         for keep, width in ((np.arange(ARMS), widths.mixture), (p.keep, widths.certified_mixture)):
             _, state = p.state(keep, sums, **assumed)
-            known = state.evidence.replace(logdet=0.0)
+            evidence = state.evidence.replace(logdet=0.0)
             # so that xi^2 (Lhat + 2 log 1/delta) = Q, or 0 where Q is below 0
-            upper = float(known.residual_sum) / p.lam - 2 * np.log(DELTA)
+            upper = float(evidence.residual_sum) / p.lam - 2 * np.log(DELTA)
             xi = np.sqrt(max(surprise, 0) / upper)
-            found = float(width(known, widths.Confidence(p.lam, xi, norm, DELTA)))
+            half_width = float(width(evidence, widths.Confidence(p.lam, xi, norm, DELTA)))
             off = np.abs(np.asarray(state.mean) - f)
             sd = np.sqrt(np.asarray(state.variance))
-            assert (off <= found * sd * (1 + 1e-6) + 1e-7).all()
+            assert (off <= half_width * sd * (1 + 1e-6) + 1e-7).all()
             without = np.sqrt(max(surprise, 0) + p.lam * norm**2)
             uncovered += (off > without * sd * (1 + 1e-6) + 1e-7).any()
     assert uncovered > 0
@@ -172,17 +174,19 @@ def replayed(gram, lam, dictionaries, known=None):
     counts = np.zeros(len(gram))
     information = tripled = 0.0
     variance = np.diag(gram) / lam
-    for batch, seen, arms in zip([None, *BATCHES], [None, *OBSERVED], dictionaries, strict=True):
-        for arm in [] if batch is None else batch[seen]:
+    for batch, observed, arms in zip(
+        [None, *BATCHES], [None, *OBSERVED], dictionaries, strict=True
+    ):
+        for arm in [] if batch is None else batch[observed]:
             information += np.log(1 + variance[arm])
             tripled += np.log(1 + 3 * variance[arm])
             counts[arm] += 1
         residual, logdet = np.diag(gram), 0.0
         if len(arms):
-            found = oracles.sketched(gram, arms, counts, counts, lam)
-            residual, logdet = found[3].copy(), found[4]
+            sketch = oracles.sketched(gram, arms, counts, counts, lam)
+            residual, logdet = sketch[3].copy(), sketch[4]
             residual[arms] = 0
-            variance = residual / lam + np.diag(found[2])
+            variance = residual / lam + np.diag(sketch[2])
         else:
             variance = np.diag(gram) / lam
         yield SimpleNamespace(
@@ -201,13 +205,13 @@ def after_each_batch(bandit):
     """The states [4] before and after the BATCHES, without their domain."""
     first = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
 
-    def one(state, seen):
-        index, mask, y, key = seen
+    def one(state, evaluations):
+        index, mask, y, key = evaluations
         new, info = bandit.tell(state, Query(index, mask, jnp.zeros((), bool)), y, key)
         return new, (new.replace(domain=None), info.overflow)
 
-    seen = (jnp.asarray(BATCHES, jnp.int32), jnp.asarray(ASKED), jnp.asarray(Y))
-    _, (rest, overflow) = jax.lax.scan(one, first, (*seen, jax.random.split(KEY, 3)))
+    evaluations = (jnp.asarray(BATCHES, jnp.int32), jnp.asarray(ASKED), jnp.asarray(Y))
+    _, (rest, overflow) = jax.lax.scan(one, first, (*evaluations, jax.random.split(KEY, 3)))
     start = first.replace(domain=None)
     states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, rest)
     return states, overflow.any()
@@ -226,19 +230,24 @@ def test_widths_and_what_they_read_are_those_of_a_table_by_hand(lam, qbar):
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)
     index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
-    wanted = list(replayed(VALUES, lam, [row[kept] for row, kept in zip(index, mask, strict=True)]))
+    wanted = list(replayed(VALUES, lam, [row[used] for row, used in zip(index, mask, strict=True)]))
     confidence = widths.Confidence(lam, *assumed.values(), RATIO)
-    found = np.stack(EVALUATE(states.evidence, confidence), 1)
+    values = np.stack(EVALUATE(states.evidence, confidence), 1)
     close = dict(rtol=1e-10, atol=1e-10)
     for step, e in enumerate(wanted):
-        known = jax.tree.map(lambda leaf, at=step: float(leaf[at]), states.evidence)
-        read = (known.count, known.information, known.information_sketched, known.variance_sum)
+        evidence = jax.tree.map(lambda leaf, at=step: float(leaf[at]), states.evidence)
+        read = (
+            evidence.count,
+            evidence.information,
+            evidence.information_sketched,
+            evidence.variance_sum,
+        )
         np.testing.assert_allclose(read, (e.t, e.information, e.tripled, e.effective), **close)
-        read = known.logdet, known.residual_sum, known.prior_variance
+        read = evidence.logdet, evidence.residual_sum, evidence.prior_variance
         np.testing.assert_allclose(read, (e.logdet, e.rho, e.kappa2), **close)
         table = formulas(e, lam, *assumed.values(), RATIO)
         assert set(table) == set(NAMES)
-        np.testing.assert_allclose(found[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
+        np.testing.assert_allclose(values[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
     left_out = [e.rho > 1e-3 for e in wanted[1:]]
     assert not any(left_out) if qbar > 1 else any(left_out)
 
@@ -248,7 +257,7 @@ LEARNED = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, K
 
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
 def test_widths_of_an_exact_posterior_are_those_of_a_table_by_hand(lam):
-    """Of the same history: L = logdet(K/lam + I) stands for the information."""
+    """The history is the same, and L = logdet(K/lam + I) takes the place of the information."""
     bandit, assumed = (
         GPUCB(SCALED, lam, capacity=5),
         dict(noise_std=0.3, norm_bound=1.7, delta=0.05),
@@ -261,9 +270,9 @@ def test_widths_of_an_exact_posterior_are_those_of_a_table_by_hand(lam):
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
     e.information = e.tripled = logdet
     table = formulas(e, lam, *assumed.values(), RATIO)
-    known = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), exact_state.evidence(state))
-    found = EVALUATE(known, widths.Confidence(lam, *assumed.values(), RATIO))
-    for name, value in zip(NAMES, found, strict=True):
+    evidence = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), exact_state.evidence(state))
+    values = EVALUATE(evidence, widths.Confidence(lam, *assumed.values(), RATIO))
+    for name, value in zip(NAMES, values, strict=True):
         np.testing.assert_allclose(value, table[name], rtol=1e-10, err_msg=name)
 
 
@@ -271,14 +280,14 @@ def test_widths_of_an_exact_posterior_are_those_of_a_table_by_hand(lam):
 def test_the_width_of_frequent_directions_and_a_bayesian_one_by_hand(lam):
     """Theorem 1 of Kuzborskij et al. (AISTATS 2019) after t = 9 observations, with m = 2 directions
     of d = 3 inputs that have lost 0.7."""
-    known = widths.DirectionsEvidence(jnp.asarray(9.0), 2.5, 1.6, 0.7, 2, 3)
+    evidence = widths.DirectionsEvidence(jnp.asarray(9.0), 2.5, 1.6, 0.7, 2, 3)
     confidence = widths.Confidence(lam, 0.3, 1.7, 0.05)
     ratio = 1 + 0.7 / lam
     inside = 2 * np.log(1 + 9 * 1.6 / (2 * lam)) + 2 * np.log(20) + 3 * np.log(ratio)
     value = 0.3 * np.sqrt(inside) * np.sqrt(ratio) + np.sqrt(lam) * 1.7 * ratio
-    assert float(widths.soful_paper(known, confidence)) == pytest.approx(value, rel=1e-10)
-    found = float(widths.Bayesian(1.5)(known, confidence))
-    assert found == pytest.approx(1.5 * np.sqrt(lam), rel=1e-10)
+    assert float(widths.soful_paper(evidence, confidence)) == pytest.approx(value, rel=1e-10)
+    bayesian = float(widths.Bayesian(1.5)(evidence, confidence))
+    assert bayesian == pytest.approx(1.5 * np.sqrt(lam), rel=1e-10)
 
 
 def test_the_information_of_past_evaluations_has_what_the_dictionary_leaves_out():
@@ -290,7 +299,7 @@ def test_the_information_of_past_evaluations_has_what_the_dictionary_leaves_out(
         residual[p.keep] = 0
         upper = logdet + p.counts @ residual / p.lam
         assert upper > 1.1 * logdet
-        known = state.evidence
+        evidence = state.evidence
         np.testing.assert_allclose(
-            (known.information, known.information_sketched), (upper, upper), rtol=1e-8
+            (evidence.information, evidence.information_sketched), (upper, upper), rtol=1e-8
         )

@@ -61,10 +61,10 @@ def test_the_oracles_agree_with_closed_forms_where_these_are_exact():
 )
 def test_values_in_both_tails(function, oracle):
     z = np.concatenate([LEFT, RIGHT])
-    found = jax.jit(function)(jnp.asarray(z), jnp.ones(len(z)), 0.0)
+    values = jax.jit(function)(jnp.asarray(z), jnp.ones(len(z)), 0.0)
     expected = [oracle(value) for value in z]
     # a logarithm near zero has an absolute error
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-14)
 
 
 def test_gradients_in_both_tails():
@@ -127,32 +127,12 @@ def test_the_score_of_a_gp_exceeds_the_best_value_by_the_margin():
         np.testing.assert_allclose(scores[name], value, rtol=1e-10)
 
 
-def test_units():
-    """EI, PI and UCB are their definitions for variances other than 1."""
-    mean, variance, threshold = jnp.array([0.3, -2.0]), jnp.array([0.5, 4.0]), 0.4
-    deviation = np.sqrt(variance)
-    z = (np.asarray(mean) - threshold) / deviation
-    np.testing.assert_allclose(
-        jnp.exp(acquisition.log_expected_improvement(mean, variance, threshold)),
-        deviation * (norm.pdf(z) + z * norm.cdf(z)),
-        rtol=1e-12,
-    )
-    np.testing.assert_allclose(
-        jnp.exp(acquisition.log_probability_of_improvement(mean, variance, threshold)),
-        norm.cdf(z),
-        rtol=1e-12,
-    )
-    np.testing.assert_allclose(
-        acquisition.upper_confidence_bound(mean, variance, 2.5), mean + 2.5 * deviation, rtol=1e-15
-    )
-
-
 @pytest.mark.parametrize(
     "name", ["log_ei", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pi", "ucb"))]
 )
 def test_ascent_beats_random_search_at_every_step(name):
-    """On the acquisition functions of a run, with as many evaluations of them for random search as
-    for the ascent."""
+    """The acquisition functions are those of a run; random search and ascent have the same number
+    of evaluations."""
     bandit = GPBandit(acquisition=name, initial=6, candidates=100, starts=4, steps=40)
     evaluations = 100 + 8 * 40
     problem = boxes.hartmann6()

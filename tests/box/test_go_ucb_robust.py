@@ -173,8 +173,8 @@ def test_an_excluded_row_changes_nothing():
     query = ask(optimizer, state, KEY)
     origin = _with_origin(query, 0)
     excluded, info = tell(optimizer, state, origin, -jnp.ones(3), KEY)
-    failed, nothing = tell(optimizer, state, origin, jnp.full(3, jnp.nan), KEY)
-    assert int(info.nonfinite_rows) == 1 and int(nothing.nonfinite_rows) == 0
+    failed, failed_info = tell(optimizer, state, origin, jnp.full(3, jnp.nan), KEY)
+    assert int(info.nonfinite_rows) == 1 and int(failed_info.nonfinite_rows) == 0
     for field in ("gradients", "targets", "centre"):
         np.testing.assert_array_equal(getattr(excluded, field), getattr(failed, field))
 
@@ -182,8 +182,8 @@ def test_an_excluded_row_changes_nothing():
 def test_gradients_whose_squares_overflow_are_excluded():
     model = flatten(Parametric(lambda key, x: x[:1] * 0, lambda w, x: w[0] * x[0]), jnp.zeros(1))
     values, gradients = model.features(jnp.zeros(1), jnp.array([[1.0], [1e200]]))
-    found = compute_rows(jnp.zeros(1), values, gradients, jnp.ones(2), jnp.ones(2, bool))
-    for part, expected in zip(found, ([[1.0], [0.0]], [1.0, 0.0], [False, True]), strict=True):
+    rows = compute_rows(jnp.zeros(1), values, gradients, jnp.ones(2), jnp.ones(2, bool))
+    for part, expected in zip(rows, ([[1.0], [0.0]], [1.0, 0.0], [False, True]), strict=True):
         np.testing.assert_array_equal(part, expected)
 
 
@@ -215,7 +215,7 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
     """The best point lies on an edge of the box, where ascent is clipped to the origin."""
     corner = Box(jnp.zeros(2), jnp.ones(2))
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, steps=30, rate=0.3)
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if drive:
             run = loops.drive(optimizer, lambda x: float(_norm_at(x)), corner, KEY, HORIZON)
@@ -223,7 +223,7 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
             problem = problems.on_box(lambda x, key: _norm_at(x), corner)
             run = loops.run(optimizer, problem, KEY, HORIZON)
     assert (np.asarray(run.x) == 0).all(1).any() and np.isfinite(np.asarray(run.x)).all()
-    assert [str(w.message).partition(" of the model ")[0] for w in seen] == [
+    assert [str(w.message).partition(" of the model ")[0] for w in caught] == [
         "values, gradients or parameters"
     ]
 

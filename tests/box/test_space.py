@@ -32,8 +32,8 @@ def test_the_box():
 def test_the_papers_examples():
     """Appendix D.2: True on [0,5) and False on [5,10]; a float in (0,1) times ten."""
     bootstrap, beta = Category("bootstrap", (True, False)), Real("beta", 0, 1, open=True)
-    found = [Space(bootstrap).decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)]
-    assert found == [True, True, False, False]
+    choices = [Space(bootstrap).decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)]
+    assert choices == [True, True, False, False]
     assert Space(beta).decode([3.7])["beta"] == pytest.approx(0.37, abs=1e-15)
 
 
@@ -47,12 +47,12 @@ def test_the_ends_belong_to_the_outermost_values_and_open_ends_are_excluded():
 
 def test_integers_and_choices_have_equal_lengths():
     x = (np.arange(21_000) + 0.5) / 2100
-    for one, values in (
+    for hyperparameter, values in (
         (Integer("n", -3, 3), range(-3, 4)),
         (Category("c", tuple("abcdefg")), "abcdefg"),
     ):
-        space = Space(one)
-        met = Counter(space.decode([point])[one.name] for point in x)
+        space = Space(hyperparameter)
+        met = Counter(space.decode([point])[hyperparameter.name] for point in x)
         assert met == dict.fromkeys(values, 3000)
         assert [type(value) for value in met] == [type(value) for value in values]
 
@@ -68,10 +68,10 @@ def test_encode_then_decode_is_the_identity(dtype):
     for x in random.uniform(0, 10, (200, 5)).astype(dtype):
         values = SPACE.decode(x)
         point = SPACE.encode(values)
-        again = SPACE.decode(point)
+        decoded = SPACE.decode(point)
         for name, value in values.items():
             exact = name not in ("rate", "momentum")
-            assert again[name] == (value if exact else pytest.approx(value, rel=1e-12))
+            assert decoded[name] == (value if exact else pytest.approx(value, rel=1e-12))
         np.testing.assert_allclose(point[:2], x[:2], rtol=1e-9, atol=1e-12)
     large = Space(Integer("n", 0, 10**9))
     assert all(large.decode(large.encode({"n": n}))["n"] == n for n in (0, 1, 123_456_789, 10**9))
@@ -187,10 +187,10 @@ def test_ranges_at_the_limits_of_floats():
     every integer comes back, the last ones of float32 are in the box and belong to the last
     interval; NaN is a choice like any other."""
     for low, high in ((1e12, 1e12 + 1), (1.0, 1 + 2**-51)):
-        one = Real("r", low, high, open=True)
-        values = [one.decode(u) for u in (0, 0.3, 1)]
+        space = Real("r", low, high, open=True)
+        values = [space.decode(u) for u in (0, 0.3, 1)]
         assert all(low < value < high for value in values)
-        assert [low < one.decode(one.encode(value)) < high for value in values] == [True] * 3
+        assert [low < space.decode(space.encode(value)) < high for value in values] == [True] * 3
     assert Real("r", 1.0, 1 + 2**-51, open=True).decode(0.5) == 1 + 2**-52
     count = 2**50
     many = Space(Integer("n", 7, count + 6))
@@ -198,8 +198,8 @@ def test_ranges_at_the_limits_of_floats():
     assert [many.decode(many.encode({"n": 7 + i}))["n"] - 7 for i in offsets] == offsets
     almost = np.nextafter(np.float32(10), np.float32(0))
     for choices in (3, 7, 49, 1000):
-        one = Space(Integer("n", 1, choices))
-        assert one.decode([almost])["n"] == one.decode(np.float32([10]))["n"] == choices
+        space = Space(Integer("n", 1, choices))
+        assert space.decode([almost])["n"] == space.decode(np.float32([10]))["n"] == choices
     depth = Space(Category("c", (1.0, math.nan, "a")))
     assert math.isnan(depth.decode(depth.encode({"c": float("nan")}))["c"])
     with pytest.raises(ValueError, match="c must be one of"):

@@ -23,14 +23,16 @@ SMALL = Turbo(batch=3, initial=5, candidates=50, frequencies=16, fit_steps=5)
 
 
 def test_sobol_points_are_evenly_spread_and_random():
-    one, other = (np.asarray(sobol(jax.random.key(seed), 64, 5, jnp.float64)) for seed in (0, 1))
-    assert one.min() >= 0 and one.max() < 1 and (one != other).any()
-    for points in (one, other):
+    first_key, second_key = (
+        np.asarray(sobol(jax.random.key(seed), 64, 5, jnp.float64)) for seed in (0, 1)
+    )
+    assert first_key.min() >= 0 and first_key.max() < 1 and (first_key != second_key).any()
+    for points in (first_key, second_key):
         for column in points.T:  # each of the 64 intervals of every input has one point
             assert sorted(np.floor(column * 64)) == list(range(64))
     plain = qmc.discrepancy(qmc.Sobol(5, scramble=False).random_base2(6))
     random = qmc.discrepancy(np.random.default_rng(0).uniform(size=(64, 5)))
-    assert qmc.discrepancy(one) < 2 * plain < 0.5 * random
+    assert qmc.discrepancy(first_key) < 2 * plain < 0.5 * random
     # each point is uniform
     first = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])(jax.random.split(KEY, 4000))
     assert float(first.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
@@ -167,8 +169,10 @@ def test_draws_are_joint_and_of_noisy_values():
     numbers = Hyperparameters(jnp.array([0.4, 0.6, 0.9]), jnp.array(1.3), jnp.array(0.05))
     model = local_gp.Model(jnp.array(0.7), numbers)
     points, draws = np.random.default_rng(0).uniform(size=(6, 3)), 20_000
-    found = jax.jit(lambda u: local_gp.draw(Turbo().kernel, model, data, u, KEY, draws, 16))(points)
-    found = np.asarray(found)
+    sample = jax.jit(lambda u: local_gp.draw(Turbo().kernel, model, data, u, KEY, draws, 16))(
+        points
+    )
+    sample = np.asarray(sample)
 
     def k(a, b):
         return plain_covariance(a, b, np.asarray(numbers.lengthscale), 1.3)[0]
@@ -177,9 +181,9 @@ def test_draws_are_joint_and_of_noisy_values():
     mean = 0.7 + gain @ ((y - np.median(y)) / y.std() - 0.7)
     covariance = k(points, points) - gain @ k(u, points) + 0.05 * np.eye(6)
     deviation = y.std() * np.sqrt(np.diag(covariance))
-    error = np.abs(found.mean(0) - np.median(y) - y.std() * mean) / deviation
+    error = np.abs(sample.mean(0) - np.median(y) - y.std() * mean) / deviation
     assert error.max() < 5 / draws**0.5
-    error = np.cov(found.T) / np.outer(deviation, deviation)
+    error = np.cov(sample.T) / np.outer(deviation, deviation)
     error -= covariance * y.var() / np.outer(deviation, deviation)
     assert np.abs(error).max() < 5 * (2 / draws) ** 0.5
 
@@ -199,9 +203,9 @@ def test_factors_by_matrix_products():
             cholesky_inverse(matrix).inverse
         )
 
-    found, inverse = both(matrix, z)
+    product, inverse = both(matrix, z)
     matrix, eps = np.asarray(matrix, float), float(jnp.finfo(z.dtype).eps)
-    np.testing.assert_allclose(found, np.linalg.cholesky(matrix) @ np.asarray(z), atol=2e4 * eps)
+    np.testing.assert_allclose(product, np.linalg.cholesky(matrix) @ np.asarray(z), atol=2e4 * eps)
     expected = np.linalg.inv(matrix)
     assert (
         np.abs(inverse - expected).max()
@@ -318,17 +322,17 @@ def test_several_regions_share_the_initial_points_and_compete():
     ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
     query = ask(state, KEY)
     np.testing.assert_array_equal(query.region, [0, 1, 0, 1, 0, 1])
-    seen = set()
+    regions_used = set()
     for t in range(6):
         query = ask(state, jax.random.fold_in(KEY, t))
         used = np.asarray(query.region)[np.asarray(query.mask)]
-        seen |= set(used[:6].tolist())
+        regions_used |= set(used[:6].tolist())
         points = np.asarray(query.x)[np.asarray(query.mask)]
         assert len(np.unique(points, axis=0)) == len(points)
         state, _ = tell(state, query, jax.vmap(problem.value)(query.x), KEY)
         count = int(state.history.count)
         np.testing.assert_array_equal(state.owner[count - len(used) : count], used)
-    assert seen == {0, 1}
+    assert regions_used == {0, 1}
 
 
 def test_a_restarted_region_leaves_slots_to_the_others():
@@ -344,8 +348,8 @@ def test_a_restarted_region_leaves_slots_to_the_others():
     query = turbo.ask(waiting, KEY)
     np.testing.assert_array_equal(query.region[:3], [1, 1, 0])
     assert int(query.size) == 3
-    both = state.replace(regions=state.regions.replace(design=jnp.array([1, 1], jnp.int32)))
-    query = turbo.ask(both, KEY)
+    restarted = state.replace(regions=state.regions.replace(design=jnp.array([1, 1], jnp.int32)))
+    query = turbo.ask(restarted, KEY)
     np.testing.assert_array_equal(query.region[:2], [0, 1])
     assert int(query.size) == 2  # no region has a model for the third slot
 

@@ -1,5 +1,5 @@
-"""Clients on a common embedding: dense posteriors of each client, exchanges and numbers sent; and
-independent clients."""
+"""Clients with a shared embedding against dense posteriors of each client, with exchanges and
+communication; and independent clients."""
 
 import chex
 import jax
@@ -39,12 +39,12 @@ def played(bandit):
     """(state, posterior of each client at NEW, info) after each round, stacked."""
     new = jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
 
-    def one(state, seen):
-        state, info = bandit.tell(state, *seen)
+    def step(state, evaluations):
+        state, info = bandit.tell(state, *evaluations)
         return state, (state, bandit.posterior(state, new), info)
 
-    seen = jnp.asarray(X), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
-    return jax.lax.scan(one, bandit.init(2, KEY), seen)[1]
+    evaluations = jnp.asarray(X), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
+    return jax.lax.scan(step, bandit.init(2, KEY), evaluations)[1]
 
 
 @pytest.fixture(scope="module")
@@ -52,18 +52,18 @@ def run():
     return played(BANDIT)
 
 
-def dense(dictionary, seen):
-    """(mean, variance, residual, logdet) of all points from observations by their numbers."""
+def dense(dictionary, observed):
+    """(mean, variance, residual, logdet) at all points, given the indices of the observations."""
     if not len(dictionary):
         return np.zeros(len(ALL)), np.diag(GRAM) / LAM, np.diag(GRAM), 0.0
-    counts = np.bincount(seen, minlength=len(ALL)).astype(float)
-    sums = np.bincount(seen, Y[seen], minlength=len(ALL))
+    counts = np.bincount(observed, minlength=len(ALL)).astype(float)
+    sums = np.bincount(observed, Y[observed], minlength=len(ALL))
     mean, full, _, residual, logdet = oracles.sketched(GRAM, dictionary, counts, sums, LAM)
     return mean, np.diag(full), residual, logdet
 
 
 def test_inducing_points_leave_no_residual(run):
-    """Certified widths contain the root of the sum of residuals: 1e-12 there is 1e-6 in a width."""
+    """Certified widths contain the root of the sum of residuals, where 1e-12 becomes 1e-6."""
     end = jax.tree.map(lambda leaf: leaf[-1], run[0])
     bandit = BANDIT.replace(threshold=1e9, max_wait=WAIT)
     mask = np.asarray(end.sketch.dictionary.mask)
@@ -77,13 +77,13 @@ def test_inducing_points_leave_no_residual(run):
 
 @pytest.mark.parametrize("threshold", [D, 1e9])
 def test_each_client_is_a_dense_replay(threshold):
-    """The posterior of each client, the rounds of exchanges, and the numbers sent, to 1e-8. With a
-    threshold of 1e9 clients exchange every `max_wait` rounds."""
+    """The posterior of each client, the rounds of exchanges and the communication are equal to
+    1e-8. With a threshold of 1e9 clients exchange every `max_wait` rounds."""
     state, (mean, variance), _ = played(BANDIT.replace(threshold=threshold))
     index, mask = (
         np.asarray(a) for a in (state.sketch.dictionary.index, state.sketch.dictionary.mask)
     )
-    dictionary, shared, own = np.zeros(0, int), [], [[] for _ in range(N)]
+    dictionary, shared, local = np.zeros(0, int), [], [[] for _ in range(N)]
     start, spent, waited = dense(dictionary, [])[1], np.zeros(N), 0
     information, shared_information = np.zeros((N, 2)), np.zeros(2)
     sent = as_data = exchanges = 0
@@ -92,13 +92,13 @@ def test_each_client_is_a_dense_replay(threshold):
         for i in range(N):
             number = step * N + i
             if np.isfinite(Y[number]):
-                own[i].append(number)
+                local[i].append(number)
                 spent[i] += start[number]
                 information[i] += np.log(1 + np.array([1, 3]) * start[number])
-        anything = bool(shared) or any(own)
+        anything = bool(shared) or any(local)
         empty = not len(dictionary) and np.isfinite(REWARDS[step]).any()
         if (spent > threshold).any() or waited == WAIT or empty:
-            fresh = [number for mine in own for number in mine]
+            fresh = [number for numbers in local for number in numbers]
             shared += fresh
             dictionary = index[step][mask[step]]
             assert set(dictionary) <= set(shared) and anything
@@ -106,7 +106,7 @@ def test_each_client_is_a_dense_replay(threshold):
             sent += 2 * m + N * (2 * m + 2 * m * (m + 1))
             as_data += N * 3 * len(fresh)
             exchanges += 1
-            own, spent, waited = [[] for _ in range(N)], np.zeros(N), 0
+            local, spent, waited = [[] for _ in range(N)], np.zeros(N), 0
             start = dense(dictionary, shared)[1]
             shared_information += information.sum(0)
             information = np.zeros((N, 2))
@@ -115,16 +115,16 @@ def test_each_client_is_a_dense_replay(threshold):
         assert (float(state.sent[step]), float(state.sent_as_data[step])) == (sent, as_data)
         np.testing.assert_allclose(state.variance_sum[step], spent, atol=1e-8)
         for i in range(N):
-            seen = np.array(shared + own[i], int)
-            wanted = dense(dictionary, seen)
+            observed = np.array(shared + local[i], int)
+            wanted = dense(dictionary, observed)
             np.testing.assert_allclose(mean[step, i], wanted[0][-6:], atol=1e-8)
             np.testing.assert_allclose(variance[step, i], wanted[1][-6:], atol=1e-8)
             evidence = jax.tree.map(lambda a, at=(step, i): float(a[at]), state.evidence)
-            assert evidence.count == len(seen)
+            assert evidence.count == len(observed)
             assert evidence.logdet == pytest.approx(wanted[3], abs=1e-8)
-            assert evidence.residual_sum == pytest.approx(wanted[2][seen].sum(), abs=1e-8)
-            found = evidence.information, evidence.information_sketched
-            np.testing.assert_allclose(found, shared_information + information[i], atol=1e-8)
+            assert evidence.residual_sum == pytest.approx(wanted[2][observed].sum(), abs=1e-8)
+            pair = evidence.information, evidence.information_sketched
+            np.testing.assert_allclose(pair, shared_information + information[i], atol=1e-8)
     assert 3 < exchanges < STEPS - 3 and 2 < len(dictionary) < len(shared)
 
 
@@ -138,7 +138,7 @@ def test_failures_change_no_posterior(run):
     assert not (np.asarray(info.nonfinite) | np.asarray(info.overflow)).any()
     _, flagged = TELL(BANDIT, BANDIT.init(2, KEY), jnp.asarray(X[0]), jnp.full(N, jnp.inf), KEY)
     assert bool(flagged.nonfinite) and int(flagged.observed) == 0
-    # under jit no check refuses a point that is not finite; it is flagged in the same round
+    # under jit a point that is not finite is flagged in the same round
     early = jax.tree.map(lambda leaf: leaf[0], state)
     bad, flagged = TELL(BANDIT, early, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
     assert bool(flagged.nonfinite) and int(bad.exchanges) == int(early.exchanges)
@@ -148,38 +148,30 @@ PROBLEM = ClientArms(ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares()))
 
 
 def test_one_client_is_cbbkb():
-    """With a width that reads no evidence: C = 1 + D, the same keys."""
-    one = BANDIT.replace(clients=1, width=widths.Bayesian(1.0))
-    cbbkb = CBBKB(
-        **COMMON,
-        qbar=0.6,
-        ratio=1 + D,
-        max_batch=WAIT,
-        max_history=16,
-        capacity=24,
-        width=widths.Bayesian(1.0),
-    )
+    """They are equal for C = 1 + D and the same keys, with a width that uses no evidence."""
+    single = BANDIT.replace(clients=1, width=widths.Bayesian(1.0))
+    sizes = dict(max_batch=WAIT, max_history=16, capacity=24)
+    cbbkb = CBBKB(**COMMON, qbar=0.6, ratio=1 + D, **sizes, width=widths.Bayesian(1.0))
 
     @jax.jit
-    def both(bandit):
-        def step(state, seen):
-            x, y, key = seen
+    def run_of(bandit):
+        def step(state, evaluation):
+            x, y, key = evaluation
             grouped = isinstance(bandit, SharedEmbedding)
-            state, info = bandit.tell(
-                state, x[None] if grouped else x, y[None] if grouped else y, key
-            )
+            x, y = (x[None], y[None]) if grouped else (x, y)
+            state, info = bandit.tell(state, x, y, key)
             new = jnp.asarray(NEW)
             scores = bandit.scores(state, new[None])[0] if grouped else bandit.scores(state, new)
             return state, (scores, info.dictionary_size)
 
-        seen = jnp.asarray(X[:, 0]), jnp.asarray(np.nan_to_num(REWARDS[:, 0]))
+        evaluations = jnp.asarray(X[:, 0]), jnp.asarray(np.nan_to_num(REWARDS[:, 0]))
         keys = jax.random.split(KEY, STEPS)
-        return jax.lax.scan(step, bandit.init(2, KEY), (*seen, keys))[1]
+        return jax.lax.scan(step, bandit.init(2, KEY), (*evaluations, keys))[1]
 
-    found, wanted = both(one), both(cbbkb)
-    np.testing.assert_array_equal(found[1], wanted[1])
-    np.testing.assert_allclose(found[0], wanted[0], atol=1e-10)
-    assert len(set(np.asarray(found[1]).tolist())) > 2
+    (scores, sizes), expected = run_of(single), run_of(cbbkb)
+    np.testing.assert_array_equal(sizes, expected[1])
+    np.testing.assert_allclose(scores, expected[0], atol=1e-10)
+    assert len(set(np.asarray(sizes).tolist())) > 2
 
 
 SMALL = {
@@ -211,15 +203,15 @@ def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
     plain = SMALL["dictionary"]
     state = plain.init(2, KEY)
     for step in range(4):
-        seen = jnp.asarray(X[step]), jnp.ones(N), jax.random.fold_in(KEY, step)
-        assert bool(TELL(plain, state, *seen)[1].overflow) == (step > 0)
+        evaluations = jnp.asarray(X[step]), jnp.ones(N), jax.random.fold_in(KEY, step)
+        assert bool(TELL(plain, state, *evaluations)[1].overflow) == (step > 0)
         low, high = 0.0, plain.qbar
         for _ in range(40):
             middle = (low + high) / 2
-            too_many = bool(TELL(plain.replace(qbar=middle), state, *seen)[1].overflow)
+            too_many = bool(TELL(plain.replace(qbar=middle), state, *evaluations)[1].overflow)
             low, high = (low, middle) if too_many else (middle, high)
-        fitting, _ = TELL(plain.replace(qbar=low), state, *seen)
-        state, info = TELL(plain.replace(scale_to_capacity=True), state, *seen)
+        fitting, _ = TELL(plain.replace(qbar=low), state, *evaluations)
+        state, info = TELL(plain.replace(scale_to_capacity=True), state, *evaluations)
         assert not bool(info.overflow) and int(info.dictionary_size) == N
         np.testing.assert_array_equal(
             state.sketch.dictionary.index, fitting.sketch.dictionary.index
@@ -227,8 +219,8 @@ def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
 
 
 @pytest.mark.slow
-def test_seeds_at_once_are_each_alone():
-    """Compiled and vmapped over seeds, with less regret than uniform actions."""
+def test_vmapped_seeds_are_separate_runs():
+    """The regret is below that of uniform actions."""
     keys = jax.random.split(KEY, 2)
     bandit = BANDIT.replace(width=widths.Bayesian(1.0), qbar=3.0, max_history=20, capacity=48)
     many = play(PROBLEM, bandit, 20, keys)
@@ -242,17 +234,17 @@ ALONE = IndependentClients(KUCB(**COMMON, max_history=4), N)
 
 
 def test_independent_clients_are_single_bandits():
-    """They send nothing, and where one overflows the round is applied to none."""
+    """They communicate nothing, and if one overflows the round is applied to none."""
     base, bandit = ALONE.bandit, ALONE
     state, states = bandit.init(2, KEY), [base.init(2, KEY)] * N
-    one = jax.jit(lambda state, x, y: base.tell(state, x, y)[0])
+    tell_one = jax.jit(lambda state, x, y: base.tell(state, x, y)[0])
     tell = jax.jit(bandit.tell)
     for step in (0, 2):
         state, info = tell(state, jnp.asarray(X[step]), jnp.asarray(REWARDS[step]), KEY)
-        states = [one(s, *seen) for s, *seen in zip(states, X[step], REWARDS[step], strict=True)]
+        states = list(map(tell_one, states, X[step], REWARDS[step]))
     new = jnp.asarray(NEW)
-    found = jax.jit(jax.vmap(base.scores, (0, None)))(state.each, new)
-    np.testing.assert_allclose(found, [jax.jit(base.scores)(s, new) for s in states], atol=1e-12)
+    scores = jax.jit(jax.vmap(base.scores, (0, None)))(state.each, new)
+    np.testing.assert_allclose(scores, [jax.jit(base.scores)(s, new) for s in states], atol=1e-12)
     assert int(info.observed) == N - 1
     played = play(PROBLEM, bandit, 3, jax.random.split(KEY, 1))
     assert np.asarray(played.sent).max() == 0 and np.asarray(played.regret).sum() > 0
@@ -264,8 +256,8 @@ def test_independent_clients_are_single_bandits():
 
 
 @struct.dataclass
-class Drawing:
-    """A bandit whose states and choices are draws with the keys that it is given."""
+class RandomBandit:
+    """A bandit whose states and choices are random numbers, drawn with the keys it receives."""
 
     def init(self, dimension, key, dtype=None):
         return jax.random.uniform(key)
@@ -274,12 +266,12 @@ class Drawing:
         return jax.random.randint(key, (), 0, 10**6)
 
     def tell(self, state, x, y, key):
-        no, nothing = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-        return jax.random.uniform(key), Info(nothing, nothing, nothing, y, no, no, no)
+        false, zero = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+        return jax.random.uniform(key), Info(zero, zero, zero, y, false, false, false)
 
 
 def test_independent_clients_have_different_keys():
-    bandit, x = IndependentClients(Drawing(), N), jnp.zeros((N, 4, 2))
+    bandit, x = IndependentClients(RandomBandit(), N), jnp.zeros((N, 4, 2))
     start = bandit.init(2, KEY)
     after, _ = bandit.tell(start, x[:, 0], jnp.ones(N), KEY)
     for drawn in (start.each, bandit.ask(start, x, KEY), after.each):

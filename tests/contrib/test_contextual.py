@@ -1,4 +1,4 @@
-"""EK-UCB, K-UCB, CBKB and CBBKB: dense posteriors, the draws of KORS and the ends of batches, and
+"""EK-UCB, K-UCB, CBKB and CBBKB against dense posteriors, draws of KORS and the ends of batches;
 the properties of all bandits with contexts; problems with contexts."""
 
 import chex
@@ -28,11 +28,11 @@ CASES = {
     "cbkb": CBBKB(**COMMON, ratio=1.0, qbar=0.5, max_batch=8, capacity=32),
     "cbbkb": CBBKB(**COMMON, ratio=4.0, qbar=0.5, max_batch=8, capacity=32),
 }
-FEW = ["k_ucb", "ek_ucb", "cbbkb"]  # one for each program
+FEW = ["k_ucb", "ek_ucb", "cbbkb"]  # cbkb has the program of cbbkb
 X = np.random.default_rng(0).uniform(0, 1.5, (STEPS, 2))
-X[20] = X[3]  # a point that is played twice
+X[20] = X[3]  # a duplicate
 REWARDS = np.random.default_rng(1).standard_normal(STEPS)
-REWARDS[[4, 11]] = np.nan  # failed
+REWARDS[[4, 11]] = np.nan  # failures
 NEW = np.random.default_rng(2).uniform(0, 1.5, (6, 2))
 ALL = np.concatenate([X, NEW])
 GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
@@ -42,13 +42,12 @@ GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
 def played(bandit):
     """(state, posterior at NEW, info) after each of the STEPS rewards, stacked."""
 
-    def one(state, seen):
-        x, y, key = seen
-        state, info = bandit.tell(state, x, y, key)
+    def step(state, evaluation):
+        state, info = bandit.tell(state, *evaluation)
         return state, (state, bandit.posterior(state, jnp.asarray(NEW)), info)
 
-    seen = jnp.asarray(X), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
-    return jax.lax.scan(one, bandit.init(2, KEY), seen)[1]
+    evaluations = jnp.asarray(X), jnp.asarray(REWARDS), jax.random.split(KEY, STEPS)
+    return jax.lax.scan(step, bandit.init(2, KEY), evaluations)[1]
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +56,17 @@ def runs():
 
 
 def observed(step):
-    """Numbers of the points with a reward, before and at a step."""
+    """Indices of the points with a finite reward, up to and including a step."""
     return np.flatnonzero(np.isfinite(REWARDS[: step + 1]))
 
 
 def sketched(dictionary, step):
     """(mean, variance) of all points after a step, on a dictionary of points."""
-    seen = observed(step)
+    rewarded = observed(step)
     if len(dictionary) == 0:
         return np.zeros(len(ALL)), np.diag(GRAM) / LAM
-    counts = np.bincount(seen, minlength=len(ALL)).astype(float)
-    sums = np.bincount(seen, REWARDS[seen], minlength=len(ALL))
+    counts = np.bincount(rewarded, minlength=len(ALL)).astype(float)
+    sums = np.bincount(rewarded, REWARDS[rewarded], minlength=len(ALL))
     mean, full, *_ = oracles.sketched(GRAM, dictionary, counts, sums, LAM)
     return mean, np.diag(full)
 
@@ -78,10 +77,10 @@ def kors_joins(draws):
     points, probabilities = [], []
     for number, step in enumerate(observed(STEPS)):
         root = 1 / np.sqrt(np.append(probabilities, 1.0))
-        both = [*points, step]
-        weighted = root[:, None] * GRAM[np.ix_(both, both)] * root
+        rows = [*points, step]
+        weighted = root[:, None] * GRAM[np.ix_(rows, rows)] * root
         column = weighted[:, -1]
-        inner = np.linalg.inv(weighted + MU * np.eye(len(both)))
+        inner = np.linalg.inv(weighted + MU * np.eye(len(rows)))
         tau = (1 + EPS) / MU * (GRAM[step, step] - column @ inner @ column)
         p = min(1.0, BETA * tau)
         joins = draws[number] < p
@@ -92,8 +91,8 @@ def kors_joins(draws):
 
 
 def test_ek_ucb_is_the_dense_projection(runs):
-    """The draws of KORS, and the posterior of all rewards on the span of what has joined, to 1e-8;
-    the information is that of each round's own variance."""
+    """Points join by the draws of KORS, and the posterior of all rewards on the span of the points
+    that have joined is equal to 1e-8. The information sums the variances of the rounds."""
     state, (mean, variance), info = runs["ek_ucb"]
     draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)
     dictionary, information = [], np.zeros(2)
@@ -106,8 +105,8 @@ def test_ek_ucb_is_the_dense_projection(runs):
         np.testing.assert_allclose(mean[step], wanted[0][STEPS:], atol=1e-8)
         np.testing.assert_allclose(variance[step], wanted[1][STEPS:], atol=1e-8 / LAM)
         evidence = state.evidence
-        found = evidence.information[step], evidence.information_sketched[step]
-        np.testing.assert_allclose(found, information, atol=1e-8)
+        pair = evidence.information[step], evidence.information_sketched[step]
+        np.testing.assert_allclose(pair, information, atol=1e-8)
     assert 3 < len(dictionary) < STEPS - 4
     assert not np.asarray(info.overflow).any()
 
@@ -119,21 +118,22 @@ def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
     _, (same_mean, same_variance), same_info = played(every)
     np.testing.assert_array_equal(info.dictionary_size, same_info.dictionary_size)
     for step in (0, 3, 5, 11, 19, STEPS - 1):
-        seen = observed(step)
-        counts = np.bincount(seen, minlength=len(ALL))
-        sums = np.bincount(seen, REWARDS[seen], minlength=len(ALL))
+        rewarded = observed(step)
+        counts = np.bincount(rewarded, minlength=len(ALL))
+        sums = np.bincount(rewarded, REWARDS[rewarded], minlength=len(ALL))
         wanted, covariance, logdet = oracles.exact(GRAM, counts, sums, LAM)
-        for found in (mean, same_mean):
-            np.testing.assert_allclose(found[step], wanted[STEPS:], atol=1e-8)
-        for found in (variance, same_variance):
-            np.testing.assert_allclose(found[step], np.diag(covariance)[STEPS:], atol=1e-8 / LAM)
+        for actual in (mean, same_mean):
+            np.testing.assert_allclose(actual[step], wanted[STEPS:], atol=1e-8)
+        for actual in (variance, same_variance):
+            np.testing.assert_allclose(actual[step], np.diag(covariance)[STEPS:], atol=1e-8 / LAM)
         assert float(state.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
 
 
 @pytest.mark.parametrize("name", ["cbkb", "cbbkb"])
 def test_resampled_posteriors_and_batches_are_dense(runs, name):
-    """All rewards on the dictionary of the last draw, to 1e-8. It is drawn when variances at the
-    start of the batch add up to more than C, and at every reward while it is empty."""
+    """The posterior of all rewards on the last dictionary is equal to 1e-8. A dictionary is drawn
+    when the variances at the start of the batch add up to more than C, and after every reward while
+    it is empty."""
     bandit, (state, (mean, variance), _) = CASES[name], runs[name]
     index = np.asarray(state.points.sketch.dictionary.index)
     mask = np.asarray(state.points.sketch.dictionary.mask)
@@ -170,8 +170,7 @@ def test_an_empty_dictionary_is_drawn_after_every_reward():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_failures_change_nothing(runs, name):
-    """Bit for bit."""
+def test_failures_change_no_bit_of_the_state(runs, name):
     state, _, info = runs[name]
     for leaf in jax.tree.leaves(state):
         np.testing.assert_array_equal(leaf[4], leaf[3])
@@ -213,14 +212,14 @@ def test_choices_and_capacity(runs, name):
 
 
 @pytest.mark.parametrize("name", ["ek_ucb", pytest.param("cbbkb", marks=pytest.mark.slow)])
-def test_seeds_at_once_are_each_alone(name):
-    """Compiled and vmapped over seeds in one program; contexts and noise depend on the seed alone,
-    and regret is against the best action."""
+def test_vmapped_seeds_are_separate_runs(name):
+    """The program is vmapped over seeds; contexts and noise depend on the seed only, and regret is
+    relative to the best action."""
     problem = ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares())
     keys = jax.random.split(KEY, 2)
     bandit = CASES[name].replace(width=widths.Bayesian(1.0))
     many = play(problem, bandit, 20, keys)
-    # the same program, which other seeds must not change
+    # the same program with another first seed
     alone = play(problem, bandit, 20, keys[jnp.array([1, 1])])
     np.testing.assert_array_equal(many.action[1], alone.action[0])
     np.testing.assert_allclose(many.reward[1], alone.reward[1], atol=1e-12)
@@ -238,7 +237,7 @@ def test_the_dtype_is_that_of_the_state(name):
 
 
 def test_squares_and_steps():
-    """Cells of the grid, and bands beside the diagonal."""
+    """Rewards are those of the cells of a grid, and of bands beside the diagonal."""
     actions = jnp.asarray([[0.05], [0.3], [0.55], [0.8], [1.0]])
 
     def means(reward, contexts):

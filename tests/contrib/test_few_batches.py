@@ -35,15 +35,15 @@ def width_of(batch):
 
 def test_lengths():
     for horizon in (1, 2, 3, 10, 60, 1_000, 4_000, 10**6, 10**9):
-        found = lengths(horizon)
-        assert sum(found) == horizon and min(found) > 0
+        sizes = lengths(horizon)
+        assert sum(sizes) == horizon and min(sizes) > 0
         if horizon >= 3:
-            assert len(found) <= math.ceil(math.log2(math.log2(horizon))) + 1
+            assert len(sizes) <= math.ceil(math.log2(math.log2(horizon))) + 1
     assert lengths(10_000)[:2] == [100, 1_000]
 
 
 def test_batches_are_those_of_a_dense_replay():
-    """Picks, posterior and active arms, to 1e-8."""
+    """Picks, posterior and active arms are equal to 1e-8."""
     random = np.random.default_rng(1)
     state, active = BANDIT.init(Arms(jnp.asarray(X)), KEY), np.ones(A, bool)
     ask, tell = jax.jit(BANDIT.ask), jax.jit(BANDIT.tell)
@@ -73,14 +73,14 @@ def test_batches_are_those_of_a_dense_replay():
 
 
 def test_random_batches_are_uniform_on_the_active_arms():
-    """Every active arm is equally likely, and no other arm is picked; the posterior is that of the
-    batch alone, by which arms are ruled out, to 1e-8."""
+    """Active arms are equally likely, and other arms are never picked. Arms are ruled out by the
+    posterior of the batch alone, to 1e-8."""
     bandit = RandomExploration(**COMMON, horizon=T, capacity=A)
     state, active = bandit.init(Arms(jnp.asarray(X)), KEY), np.arange(A) % 3 > 0
     state = state.replace(active=jnp.asarray(active), batches=jnp.asarray(2, jnp.int32))
     ask, tell = jax.jit(bandit.ask), jax.jit(bandit.tell)
-    found = jax.vmap(ask, (None, 0))(state, jax.random.split(KEY, 200))
-    counts = np.bincount(np.asarray(found.index).ravel(), minlength=A)
+    queries = jax.vmap(ask, (None, 0))(state, jax.random.split(KEY, 200))
+    counts = np.bincount(np.asarray(queries.index).ravel(), minlength=A)
     assert (counts[~active] == 0).all()
     expected = counts.sum() / active.sum()
     # 20 arms: chi squared with 19 degrees of freedom exceeds 43.8 once in a thousand
@@ -92,7 +92,7 @@ def test_random_batches_are_uniform_on_the_active_arms():
     new, info = tell(state, query, jnp.asarray(np.pad(y, (0, T - len(y)))), KEY)
     np.testing.assert_allclose(info.width, width_of(3), rtol=1e-12)
     counts, sums = np.bincount(picks, minlength=A), np.bincount(picks, y, minlength=A)
-    mean, _, left = after(active, width_of(3), counts, sums)
+    mean, _, remaining = after(active, width_of(3), counts, sums)
     np.testing.assert_allclose(new.posterior.mean, mean, atol=1e-8)
-    np.testing.assert_array_equal(new.active, left)
-    assert int(new.batches) == 3 and left.any() and not left.all()
+    np.testing.assert_array_equal(new.active, remaining)
+    assert int(new.batches) == 3 and remaining.any() and not remaining.all()

@@ -1,4 +1,4 @@
-"""Length scale Balancing against a dense replay, the lower bound on |f| against dense matrices, and
+"""Lengthscale Balancing against a dense replay, the lower bound on |f| against dense matrices, and
 their guarantees."""
 
 import math
@@ -50,16 +50,16 @@ def miss(n, delta):
 
 @pytest.mark.parametrize("rule", ["order", pytest.param("realised", marks=pytest.mark.slow)])
 def test_rounds_are_those_of_a_dense_replay(rule):
-    """Candidates, arms, sums and the test, to 1e-8; with a delta at which the test decides within
-    these rounds."""
+    """Candidates, arms, sums and the test are equal to 1e-8; at this delta the test rules a
+    candidate out within these rounds."""
     bandit, delta = ORDER.replace(rule=rule), ORDER.delta
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)
     pulls, rewards, spent = np.zeros(3), np.zeros(3), np.zeros(3)
-    left, first = np.ones(3, bool), int(state.learners.first_arm[0])
+    active, first = np.ones(3, bool), int(state.learners.first_arm[0])
     for t in range(T):
         regret = suspected_order(pulls) if rule == "order" else spent
-        g = int(np.argmin(np.where(left, regret, np.inf)))
+        g = int(np.argmin(np.where(active, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
         reach = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
         chosen, query, new, _ = STEP(bandit, state, jnp.asarray(F + NOISE[t]))
@@ -69,25 +69,25 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         counts[arm], sums[arm] = counts[arm] + 1, sums[arm] + F[arm] + NOISE[t]
         pulls[g], rewards[g] = pulls[g] + 1, rewards[g] + F[arm] + NOISE[t]
         spent[g] += 2 * reach[arm]
-        if (pulls[left] > 0).all():
+        if (pulls[active] > 0).all():
             n = np.maximum(pulls, 1)
             low = rewards / n - miss(n, delta)
-            left &= rewards / n + miss(n, delta) + spent / n >= low[left].max()
+            active &= rewards / n + miss(n, delta) + spent / n >= low[active].max()
         np.testing.assert_allclose(new.suspected, spent, atol=1e-8)
         np.testing.assert_allclose(new.reward_sums_chosen, rewards, atol=1e-8)
         np.testing.assert_array_equal(new.pulls, pulls)
-        np.testing.assert_array_equal(~new.ruled_out, left)
+        np.testing.assert_array_equal(~new.ruled_out, active)
         state = new
-    assert left.any() and not left.all()
+    assert active.any() and not active.all()
     # a candidate that is ruled out changes nothing, not even with NaN
-    spoilt = state.replace(learners=jax.tree.map(partial(spoil, ~left), state.learners))
+    spoilt = state.replace(learners=jax.tree.map(partial(fill_with_nan, ~active), state.learners))
     results = [STEP(bandit, s, jnp.asarray(F)) for s in (state, spoilt)]
-    kept = [jax.tree.map(lambda x: x[left] if x.shape[:1] == (3,) else x, r) for r in results]
-    chex.assert_trees_all_equal(*kept)
+    parts = [jax.tree.map(lambda x: x[active] if x.shape[:1] == (3,) else x, r) for r in results]
+    chex.assert_trees_all_equal(*parts)
 
 
-def spoil(which, x):
-    """NaN in the floating numbers of some candidates."""
+def fill_with_nan(which, x):
+    """Sets the floating point numbers of some candidates to NaN."""
     return x.at[which].set(jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
@@ -101,7 +101,7 @@ STEP = jax.jit(_step)
 
 
 def test_a_round_is_not_applied_if_any_candidate_overflows():
-    """Not only the one that chooses; but one that is ruled out does not count."""
+    """A candidate that does not choose counts too, and one that is ruled out does not."""
     state, y = ORDER.init(DOMAIN, KEY), jnp.asarray(F)
     chosen = int(STEP(ORDER, state, y)[0])
     full = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
@@ -120,7 +120,7 @@ def observe(bandit, state, arm, y, key):
 
 
 def played(bandit, rounds=8):
-    """The state after rewards of random arms."""
+    """The state after some rewards of random arms."""
     state = bandit.init(DOMAIN, KEY)
     arms = np.random.default_rng(3).integers(0, A, rounds)
     for t, arm in enumerate(arms):
@@ -133,7 +133,7 @@ def played(bandit, rounds=8):
 
 @pytest.mark.slow
 def test_learners_are_bkb_at_each_lengthscale():
-    """On the same data and random numbers, to 1e-8."""
+    """They are equal to 1e-8 for the same data and random numbers."""
     bandit = LengthscaleBalancing(SKETCH, SCALES, norm_test=True)
     state, likelihoods = played(bandit), []
     for g, (scale, bound) in enumerate(zip(SCALES, bounds_of(), strict=True)):
@@ -144,12 +144,12 @@ def test_learners_are_bkb_at_each_lengthscale():
         likelihoods.append(float(norms.log_likelihood_bound(alone, LAM)))
     likely = bandit.replace(rule="evidence")
     assert int(likely.chosen(state)) == np.argmax(likelihoods) > 0
-    rest = jnp.arange(3) == np.argmax(likelihoods)
-    assert int(likely.chosen(state.replace(ruled_out=rest))) == np.argsort(likelihoods)[-2]
+    best = jnp.arange(3) == np.argmax(likelihoods)
+    assert int(likely.chosen(state.replace(ruled_out=best))) == np.argsort(likelihoods)[-2]
 
 
 def test_norm_bounds_and_the_order_of_regret():
-    """Lemma 2.1, Proposition 2.2 and Theorem 2.3, written out."""
+    """They are those of Lemma 2.1, Proposition 2.2 and Theorem 2.3."""
     for short in (0.9, 0.4):
         bound = balancing.scaled_norm_bounds(1.0, jnp.array([1.2, short]), 2)[1]
         weights = np.zeros(A)
@@ -167,14 +167,14 @@ def test_norm_bounds_and_the_order_of_regret():
 
 
 def test_ruled_out_candidates_never_choose():
-    """Not with hundreds of features, nor where the regrets of the others are not finite."""
+    """They do not with hundreds of features, nor where the regrets of the others are not finite."""
     x = np.random.default_rng(4).standard_normal((A, 500))
     base = BKB(kernels.Gaussian(), capacity=4)
     bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))
     state = bandit.init(Arms(jnp.asarray(x)), KEY)
     state = state.replace(pulls=jnp.array([9.0, 9.0, 9.0]))
-    found = [int(bandit.chosen(state.replace(ruled_out=jnp.arange(3) < g))) for g in range(3)]
-    assert found == [0, 1, 2]
+    chosen = [int(bandit.chosen(state.replace(ruled_out=jnp.arange(3) < g))) for g in range(3)]
+    assert chosen == [0, 1, 2]
     # B sqrt(gamma_n), which overflows, is e^91 larger at the second one and grows by log log n
     for pulls, number in ((20.0, 0), (40.0, 1)):
         later = state.replace(pulls=jnp.array([pulls, 9.0, 9.0]))
@@ -185,8 +185,8 @@ def test_ruled_out_candidates_never_choose():
 
 
 def certain(problem, f, seed):
-    """(sums, Gram matrix and rewards of the ungrouped history, delta) of noisy averages of f: at
-    that delta the event of THEORY 4.7 holds with equality."""
+    """(sums, Gram matrix and rewards of the ungrouped history, delta) for noisy averages of f. At
+    this delta the event of THEORY 4.7 holds with equality."""
     noise = np.random.default_rng(seed).standard_normal(len(f)) * XI
     sums = problem.counts * f + np.sqrt(problem.counts) * noise
     arms = np.repeat(np.arange(len(f)), problem.counts.astype(int))
@@ -220,9 +220,9 @@ def least_norm_of_sketch(problem, delta):
 
 
 def test_the_lower_bound_on_the_norm():
-    """THEORY 6.9: equal to dense matrices to 1e-7, with all pulled arms in the dictionary and with
-    fewer; with fewer it is never larger, and on the event it is never above |f|. The bound on the
-    marginal likelihood likewise."""
+    """THEORY 6.9: the bound equals that of dense matrices to 1e-7, for dictionaries of all pulled
+    arms and of fewer. A smaller dictionary never gives a larger bound, and on the event no bound
+    exceeds |f|. The same holds for the bound on the marginal likelihood."""
     informative = 0
     for seed in range(PROBLEMS):
         problem = Problem(seed)
@@ -240,8 +240,8 @@ def test_the_lower_bound_on_the_norm():
         squares = [(at[m] - spent) / (m * problem.lam) for m in norms.MULTIPLES]
         wanted = math.sqrt(max(0.0, *squares))
         whole = problem.state(keep=np.flatnonzero(problem.counts))[1]
-        found = float(LOWER_BOUND(whole, problem.lam, XI, delta))
-        assert found == pytest.approx(wanted, rel=1e-7, abs=1e-7)
+        exact = float(LOWER_BOUND(whole, problem.lam, XI, delta))
+        assert exact == pytest.approx(wanted, rel=1e-7, abs=1e-7)
         sketch = problem.state()[1]
         likelihood = -(at[1.0] / problem.lam + logdet) / 2
         bound = float(norms.log_likelihood_bound(whole, problem.lam))
@@ -250,22 +250,22 @@ def test_the_lower_bound_on_the_norm():
         poor = float(LOWER_BOUND(sketch, problem.lam, XI, delta))
         wanted = least_norm_of_sketch(problem, delta)
         assert poor == pytest.approx(wanted, rel=1e-7, abs=1e-7)
-        assert poor <= found + 1e-7 and found <= norm * (1 + 1e-7)
+        assert poor <= exact + 1e-7 and exact <= norm * (1 + 1e-7)
         informative += poor > 0.2 * norm
     assert informative > PROBLEMS // 4
 
 
 def test_the_norm_bound_doubles_when_it_is_contradicted():
-    """Every round is BKB's at the bound of that round; the bounds are F_0 2^j, up to 2 |f|."""
+    """Every round is one of BKB with the bound of that round; the bounds are F_0 2^j <= 2 |f|."""
     base = SKETCH.replace(kernel=kernels.Gaussian(SCALES[2]), norm_bound=0.1)
     bandit = NormDoubling(base)
     state = bandit.init(DOMAIN, KEY)
     step = jax.jit(lambda state, y: _doubling_step(bandit, base, state, y))
-    seen = [0.1]
+    bounds = [0.1]
     for t in range(T):
         state, same = step(state, jnp.asarray(F + NOISE[t]))
         assert bool(same)
-        seen.append(float(state.norm_bound))
+        bounds.append(float(state.norm_bound))
     # a round that overflows is not applied: the bound stays, although the data contradict it
     stuck = state.replace(missing=jnp.ones_like(state.missing), norm_bound=jnp.asarray(0.1))
     after, _ = step(stuck, jnp.asarray(F))
@@ -277,9 +277,9 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
     )
     least = float(LOWER_BOUND(start, LAM, XI, DELTA))
     assert least <= float(start.norm_bound) < 2 * least and start.norm_bound > 0.1
-    steps = np.log2(np.divide(seen, 0.1))
+    steps = np.log2(np.divide(bounds, 0.1))
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
-    assert (np.diff(steps) >= 0).all() and steps[-1] >= 1 and seen[-1] <= 2 * norm
+    assert (np.diff(steps) >= 0).all() and steps[-1] >= 1 and bounds[-1] <= 2 * norm
     np.testing.assert_array_equal(steps, np.round(steps))
     assert float(norms.double_until(jnp.asarray(0.1), jnp.asarray(0.3))) == 0.4
     assert float(norms.double_until(jnp.asarray(0.1), jnp.asarray(0.1))) == 0.1
@@ -312,8 +312,8 @@ def test_a_capacity_that_grows_changes_no_pick(base):
 
 @pytest.mark.slow
 def test_valid_candidates_stay_and_regret_is_balanced():
-    """THEORY 6.8 (a) and (b), 6.9, over 48 seeds: a valid candidate stays, every other one that is
-    left has the regret of (b), and no bound of `NormDoubling` exceeds 2 |f|."""
+    """THEORY 6.8 (a) and (b), 6.9, over 48 seeds: a valid candidate stays active, every other
+    active one has the regret of (b), and no bound of `NormDoubling` exceeds 2 |f|."""
     seeds, rounds = 48, 80
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
     # 0.3 is valid, 1.2 is not; shorter than the right one, 0.15 is valid by Lemma 2.1
@@ -336,13 +336,13 @@ def test_valid_candidates_stay_and_regret_is_balanced():
 
     keys = jax.random.split(KEY, seeds)
     end, (chosen, regret) = jax.jit(jax.vmap(run))(keys)
-    out = np.asarray(end.ruled_out)
-    assert out[:, 1:].mean() <= 2 * DELTA and out[:, 0].any()
+    ruled_out = np.asarray(end.ruled_out)
+    assert ruled_out[:, 1:].mean() <= 2 * DELTA and ruled_out[:, 0].any()
     lost = np.stack([np.where(np.asarray(chosen) == g, regret, 0).sum(1) for g in range(3)], 1)
     n = np.asarray(end.pulls)
     spent = np.asarray(end.suspected) + 2 * n * miss(np.maximum(n, 1), DELTA)
     bound = spent + n / n[:, 1:2] * spent[:, 1:2]
-    assert ((lost <= bound) | out).mean() >= 1 - 2 * DELTA
+    assert ((lost <= bound) | ruled_out).mean() >= 1 - 2 * DELTA
     problem = problems.finite_arms(jnp.asarray(X), mean, XI)
     doubling = NormDoubling(SKETCH.replace(kernel=kernels.Gaussian(0.3), norm_bound=0.01))
     runs = loops.run(doubling, problem, keys[:16], 60, strategy="vmap")

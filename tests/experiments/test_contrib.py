@@ -1,4 +1,4 @@
-"""The experiments beyond the four papers: summaries, verdicts by rule, and figures of tables."""
+"""Experiments beyond the four papers: verdicts of made-up runs, figures, and runs that resume."""
 
 import argparse
 from functools import partial
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments import claims, redraw
-from experiments.contrib import contextual, drift, few_batches, saving
+from experiments.contrib import clients, contextual, drift, few_batches, saving, unknown
 from experiments.contrib.claims import PAPER
 from experiments.results import store, tidy
 from jsketch.contrib.problems import play
@@ -18,7 +18,7 @@ EXPERIMENTS = {part.folder.split("/")[1]: part for part in PAPER.experiments}
 
 
 def run(problem, method, seed, slope=1.0, **numbers):
-    """A made-up run whose curves all grow by `slope` a round."""
+    """A run whose curves all grow by `slope` a round."""
     curves = ("regret", "seconds", "dictionary", "average_loss", "regret_ratio", "rounds", "needed")
     arrays = dict(t=T) | {name: slope * T for name in curves}
     arrays |= {name: np.asarray(float(value)) for name, value in numbers.items()}
@@ -26,17 +26,17 @@ def run(problem, method, seed, slope=1.0, **numbers):
 
 
 def outcomes(root, name, runs, drawn=False, **config):
-    """The verdicts of an experiment over runs; its figures too where they are to be drawn."""
+    """The verdicts of an experiment; `drawn` also draws its figures."""
     folder = root / "beyond" / name
     tidy.write(folder, runs, f"beyond.{name}", "a title")
     config = dict(horizon=400) | config
     summary = dict(config=config, problems=saving.of_problems(runs))
     store.write_json(folder / tidy.PROVENANCE, summary)
-    found = [claims.judge(claim, folder) for claim in EXPERIMENTS[name].claims]
+    judged = [claims.judge(claim, folder) for claim in EXPERIMENTS[name].claims]
     if drawn:
         assert redraw.redraw(folder)
         assert all((folder / figure.file).is_file() for figure in EXPERIMENTS[name].figures)
-    return [outcome.verdict for outcome in found]
+    return [outcome.verdict for outcome in judged]
 
 
 def contexts(points, slopes):
@@ -50,7 +50,7 @@ def contexts(points, slopes):
 def test_contexts(tmp_path):
     slopes = dict(zip(contextual.METHODS, (5.0, 2.0, 1.0, 4.0, 2.0), strict=True))
     assert set(outcomes(tmp_path, "contextual", contexts(50, slopes), True)) == {"confirmed"}
-    # a dictionary of more than half of the rounds, and EK-UCB the slowest with the most regret
+    # the dictionary has more than half of the rounds, and EK-UCB the largest time and regret
     slopes |= dict(ek_ucb_2=9.0, cbbkb_3=4.5)
     verdicts = outcomes(tmp_path, "contextual", contexts(201, slopes))
     assert set(verdicts) == {"differs"}
@@ -145,10 +145,10 @@ def test_runs_in_parts_are_those_of_play():
     problem = contextual.problem_of("squares")
     bandit = contextual.bandit_of("ek_ucb_2", 40, 40, 3.0)
     keys = jax.random.split(jax.random.key(3), 2)
-    found, seconds = contextual.measured(problem, bandit, 40, keys)
+    in_parts, seconds = contextual.measured(problem, bandit, 40, keys)
     expected = play(problem, bandit, 40, keys)
-    assert np.array_equal(found.action, expected.action) and (np.diff(seconds) >= 0).all()
-    assert np.array_equal(found.reward, expected.reward) and len(seconds) == contextual.PARTS
+    assert np.array_equal(in_parts.action, expected.action) and (np.diff(seconds) >= 0).all()
+    assert np.array_equal(in_parts.reward, expected.reward) and len(seconds) == contextual.PARTS
     options = argparse.Namespace(horizon=40, seeds=2)
     # the keys of the experiment, which every method has
     keys = jax.random.split(jax.random.key(1), 2)
@@ -158,7 +158,7 @@ def test_runs_in_parts_are_those_of_play():
 
 
 def test_finished_runs_are_kept_after_an_interrupt(tmp_path, monkeypatch):
-    """Runs of each problem and method; and a stream that was stopped is not run again."""
+    """Finished runs are not made again, and neither are streams that have stopped."""
     calls, pairs = [], [(problem, method) for problem in "pq" for method in "ab"]
 
     def make(problem, method):
@@ -172,11 +172,11 @@ def test_finished_runs_are_kept_after_an_interrupt(tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         runs(dict(horizon=400))
-    found = runs(dict(horizon=400))
+    finished = runs(dict(horizon=400))
     assert calls == [("p", "a"), ("p", "b"), ("q", "a"), ("q", "a"), ("q", "b")]
-    names = [(run.config["problem"], run.config["algorithm"], run.seed) for run in found]
+    names = [(run.config["problem"], run.config["algorithm"], run.seed) for run in finished]
     assert names == [(p, m, seed) for p, m in pairs for seed in range(2)]
-    assert all(run.arrays["total"] == run.seed for run in found)
+    assert all(run.arrays["total"] == run.seed for run in finished)
     with pytest.raises(ValueError, match="horizon was 400, is now 500"):
         runs(dict(horizon=500))
 
@@ -191,3 +191,56 @@ def test_the_last_point_of_a_curve_is_the_horizon():
     for horizon in (1, 7, 119, 4_000):
         t = saving.grid(horizon)
         assert t[-1] == horizon and len(t) == min(horizon, saving.POINTS) and (np.diff(t) > 0).all()
+
+
+def of_clients(chosen, sent, exchanges, slope=0.5):
+    """Runs in which the regret of every threshold but the chosen one is 0.01."""
+    ratio = {name: 0.01 for name in clients.METHODS} | {"alone": 0.1, "exchange_0.1": chosen}
+    runs = []
+    for name, value in ratio.items():
+        for seed in range(2):
+            numbers = dict(final_sent=sent, final_sent_as_data=1_000.0, exchanges=400.0, points=9)
+            numbers["exchanges"] = exchanges if name == "exchange_0.1" else 400.0
+            single = run("waves", name, seed, final_regret_ratio=value, **numbers)
+            t = single.arrays["t"]
+            # a regret and messages that grow with this power
+            single.arrays.update(sent=50.0 * t**slope, sent_as_data=3.0 * t)
+            single.arrays["regret_ratio"] = value * (t / t[-1]) ** (slope - 1)
+            runs.append(single)
+    return runs
+
+
+def test_clients(tmp_path):
+    assert set(outcomes(tmp_path, "clients", of_clients(0.011, 900, 20), True)) == {"confirmed"}
+    runs = of_clients(0.051, 1_100, 20, slope=1.0)
+    assert set(outcomes(tmp_path, "clients", runs)) == {"differs"}
+    # the regret of exchanging always, but in more than half of the rounds
+    verdicts = outcomes(tmp_path, "clients", of_clients(0.01, 900, 201))
+    assert verdicts == ["confirmed", "differs", "confirmed", "confirmed"]
+
+
+def of_unknown(balanced, ruled_out, bound):
+    ratio = dict(bbkb_right=0.1, bbkb_long=0.3, bbkb_short=0.2, norm_small=0.2)
+    ratio |= {name: balanced for name in unknown.METHODS if name.startswith("lb_")}
+    ratio |= dict(norm_known=0.25, norm_doubling=1.5 * balanced)
+    runs = []
+    for problem in ("draw", "abalone"):
+        for name, value in ratio.items():
+            if problem == "abalone" and name in unknown.ON_DRAW:
+                continue
+            for seed in range(2):
+                numbers = dict(norm=4.0)
+                if name.startswith("lb_"):
+                    numbers |= {f"out_{f:g}": ruled_out * (seed == 0) for f in unknown.FACTORS}
+                if name == "norm_doubling":
+                    numbers["last_bound"] = bound
+                runs.append(run(problem, name, seed, final_regret_ratio=value, **numbers))
+    return runs
+
+
+@pytest.mark.parametrize(
+    "balanced, out, bound, expected", [(0.18, 0, 6.4, "confirmed"), (0.31, 1, 8.1, "differs")]
+)
+def test_unknown(tmp_path, balanced, out, bound, expected):
+    runs = of_unknown(balanced, out, bound)
+    assert set(outcomes(tmp_path, "unknown", runs, out == 0)) == {expected}

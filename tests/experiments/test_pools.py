@@ -25,12 +25,12 @@ def loop(sizes, seed):
         model = fit(POOL.library, arms, VALUES[arms])
         kernel = Mixed(model.lengthscale, COLUMNS)
         gram = np.asarray(kernel.gram(POOL.library.features, POOL.library.features))
-        known = list(arms)
+        observed = list(arms)
 
         def explained(by, gram=gram, model=model):
             return np.linalg.solve(gram[np.ix_(by, by)] + model.ratio * np.eye(len(by)), gram[by])
 
-        mean = (VALUES[known] - model.centre) / model.scale @ explained(known)
+        mean = (VALUES[observed] - model.centre) / model.scale @ explained(observed)
         for _ in range(size):
             variance = np.maximum(1 - (gram[arms] * explained(arms)).sum(0), 0)
             score = mean + 1.5 * np.sqrt(variance)
@@ -58,15 +58,15 @@ def test_campaigns_are_a_plain_loop(tmp_path):
 
 def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     forest = baselines.CHOOSERS["random_forest"]
-    found = baselines.play(POOL, (8, 3, 3), 1, forest)
-    assert found.arms[:8].tolist() == campaigns.play(POOL, (8,), 1).arms.tolist()
-    assert len(set(found.arms.tolist())) == 14
-    again = forest(FEATURES, found.arms[:8], VALUES[found.arms[:8]], 3, 1000)
-    assert again.tolist() == found.arms[8:11].tolist()
+    campaign = baselines.play(POOL, (8, 3, 3), 1, forest)
+    assert campaign.arms[:8].tolist() == campaigns.play(POOL, (8,), 1).arms.tolist()
+    assert len(set(campaign.arms.tolist())) == 14
+    rows = forest(FEATURES, campaign.arms[:8], VALUES[campaign.arms[:8]], 3, 1000)
+    assert rows.tolist() == campaign.arms[8:11].tolist()
     # it climbs: its batches are better than the first one
-    assert VALUES[found.arms[8:]].mean() > VALUES[found.arms[:8]].mean()
+    assert VALUES[campaign.arms[8:]].mean() > VALUES[campaign.arms[:8]].mean()
     drawn = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
-    assert drawn[:8].tolist() == found.arms[:8].tolist() and set(drawn) == set(range(70))
+    assert drawn[:8].tolist() == campaign.arms[:8].tolist() and set(drawn) == set(range(70))
     bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
     with pytest.raises(ValueError, match="fingerprints nor failed evaluations; bits has them"):
         baselines.play(bits, (4, 3), 0, forest)
@@ -77,8 +77,8 @@ def test_what_is_counted():
     values = np.array([1.0, 5.0, 9.0, 5.0, np.nan, 5.0, 2.0])
     arms = np.array([0, 4, 1, 3, 5, 2, 6])
     campaign = campaigns.Campaign(0, arms, values[arms])
-    found = campaigns.top_found([campaign], values, 3, range(1, 8))
-    np.testing.assert_allclose(found[0], np.array([0, 0, 1, 2, 2, 3, 3]) / 3)
+    shares = campaigns.top_found([campaign], values, 3, range(1, 8))
+    np.testing.assert_allclose(shares[0], np.array([0, 0, 1, 2, 2, 3, 3]) / 3)
     best = campaigns.best_so_far([campaign], (1, 2, 3, 7))
     assert best.tolist() == [[1.0, 1.0, 5.0, 9.0]]
     rows = published.lines("arylation_one_hot", np.tile([[50.0, 60, 70, 80, 90, 100]], (2, 1)))
@@ -89,18 +89,18 @@ def test_an_evaluation_reads_one_of_its_repeats():
     """Another one for another seed; what is counted are the means."""
     repeats = np.array([[1.0, 3.0, np.nan], [4.0, np.nan, np.nan], [5.0, 6.0, 7.0]])
     pool = POOL._replace(values=np.nanmean(repeats, 1), repeats=repeats)
-    found = np.stack([pool.readings(seed) for seed in range(40)])
-    assert [set(column) for column in found.T] == [{1, 3}, {4}, {5, 6, 7}]
-    np.testing.assert_array_equal(found[3], pool.readings(3))
+    readings = np.stack([pool.readings(seed) for seed in range(40)])
+    assert [set(column) for column in readings.T] == [{1, 3}, {4}, {5, 6, 7}]
+    np.testing.assert_array_equal(readings[3], pool.readings(3))
     noisy = POOL._replace(repeats=np.stack([VALUES, VALUES - 1], 1))
-    seen = []
+    received = []
 
     def choose(features, arms, values, batch, seed):
-        seen.append(values)
+        received.append(values)
         return np.setdiff1d(np.arange(70), arms)[:batch]
 
     campaign = baselines.play(noisy, (30, 5), 2, choose)
-    np.testing.assert_array_equal(seen[0], noisy.readings(2)[campaign.arms[:30]])
+    np.testing.assert_array_equal(received[0], noisy.readings(2)[campaign.arms[:30]])
     np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
 
 

@@ -83,7 +83,7 @@ def test_a_uniform_dictionary_of_all_inputs_is_kernel_ridge_regression():
 def test_a_growing_degree_against_the_exact_forecaster_by_hand():
     """`growing_degree`: regrets of Kernel-AWV, whose prediction is ridge regression's where the
     current label is 0, and of degree 32, which is as good; and Theorem 4's bound."""
-    found = growing_degree.run(1, 2.0, [5, 9], 1)
+    table = growing_degree.run(1, 2.0, [5, 9], 1)
     key = jax.random.fold_in(jax.random.key(0), 0)
     xs, mean, ys = map(np.asarray, growing_degree.stream(key, 1, 2.0, 9))
     gram = oracles.gaussian(xs, xs, 1.0)
@@ -92,20 +92,20 @@ def test_a_growing_degree_against_the_exact_forecaster_by_hand():
         for t in range(9)
     ]
     regret = np.cumsum((exact - ys) ** 2 - (ys - mean) ** 2)[[4, 8]]
-    np.testing.assert_allclose(found["kernel_awv"][0], regret, atol=1e-9)
-    np.testing.assert_allclose(found["growing"][0], regret, atol=1e-9)
-    assert abs(found["taylor_2"][0] - regret).max() > 1e-2
+    np.testing.assert_allclose(table["kernel_awv"][0], regret, atol=1e-9)
+    np.testing.assert_allclose(table["growing"][0], regret, atol=1e-9)
+    assert abs(table["taylor_2"][0] - regret).max() > 1e-2
     eigenvalues = np.linalg.eigvalsh(gram)
-    most = 9 + 1.5 * abs(ys).max() ** 2 * np.log1p(eigenvalues).sum()
-    np.testing.assert_allclose(found["bound"][0][1], most, rtol=1e-9)
+    bound = 9 + 1.5 * abs(ys).max() ** 2 * np.log1p(eigenvalues).sum()
+    np.testing.assert_allclose(table["bound"][0][1], bound, rtol=1e-9)
     assert growing_degree.degrees_of(1.0, [64, 1024]) == [9, 14]
 
 
 def test_the_table_of_growing_degrees(tmp_path):
     """regret.csv has a row for each stream and n."""
     regret = dict(kernel_awv=[dict(mean=1.25)] * 2, growing=[dict(mean=1.5), dict(mean=2.0)])
-    found = dict(degrees=[9, 10], features=[10, 11], bound=[20.4, 30.6], regret=regret)
-    summary = dict(config=dict(counts=[64, 128]), measured={"d = 1": found})
+    measured = dict(degrees=[9, 10], features=[10, 11], bound=[20.4, 30.6], regret=regret)
+    summary = dict(config=dict(counts=[64, 128]), measured={"d = 1": measured})
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     growing_degree.tabulate(tmp_path)
     rows = (tmp_path / growing_degree.TABLE).read_text().splitlines()

@@ -103,8 +103,8 @@ def test_data_that_are_absent(tmp_path):
 def test_packages_that_are_absent(tmp_path, monkeypatch):
     command = one("go_ucb_2023/x", "experiments.go_ucb_2023.packages.compare")
     monkeypatch.setitem(needs.PACKAGES, command.module, ("numpy", "no-such-package"))
-    found = reproduce.state(command, tmp_path, tmp_path)
-    assert found == (reproduce.NOT_RUN, "it needs packages: pip install no-such-package")
+    state = reproduce.state(command, tmp_path, tmp_path)
+    assert state == (reproduce.NOT_RUN, "it needs packages: pip install no-such-package")
     assert needs.missing_packages(one("bkb_2019/x")) == []
 
 
@@ -128,12 +128,12 @@ def reproduced(tmp_path, monkeypatch, arguments, outcomes):
         return status
 
     whole = "experiments.bbkb_2020.nas_bench_101"
-    found = dict(
+    by_paper = dict(
         bkb_2019=[one("bkb_2019/a"), one("bkb_2019/b")],
         bbkb_2020=[one("bbkb_2020/c", whole, "--dataset", "nasbench101_whole")],
         go_ucb_2023=[one("go_ucb_2023/d", "experiments.go_ucb_2023.choose", "--reference", "DIR")],
     )
-    monkeypatch.setattr(commands, "of_paper", lambda paper: found.get(paper, []))
+    monkeypatch.setattr(commands, "of_paper", lambda paper: by_paper.get(paper, []))
     monkeypatch.setattr(reproduce, "execute", run)
     data = tmp_path / "data"
     data.mkdir(exist_ok=True)

@@ -34,12 +34,12 @@ TIMES = ["run_seconds", "compile_seconds"]
 
 def rows_of(folder):
     """The tables of a folder without what a clock wrote."""
-    found = tidy.load(folder)
-    return found.curves, found.summary.drop(columns=TIMES)
+    tables = tidy.load(folder)
+    return tables.curves, tables.summary.drop(columns=TIMES)
 
 
-def assert_same_rows(one, other):
-    for a, b in zip(rows_of(one), rows_of(other), strict=True):
+def assert_same_rows(folder, other_folder):
+    for a, b in zip(rows_of(folder), rows_of(other_folder), strict=True):
         pd.testing.assert_frame_equal(a, b)
 
 
@@ -52,17 +52,17 @@ def finished(tmp_path_factory):
 
 def test_every_configuration_and_seed_is_in_the_tables(finished):
     options, table = finished
-    found = tidy.load(options.out)
-    assert len(found.summary) == 4 * 2 and found.summary["regularization"].nunique() == 1
-    assert {tuple(pair) for pair in found.summary[["lengthscale", "ratio"]].to_numpy()} == {
+    tables = tidy.load(options.out)
+    assert len(tables.summary) == 4 * 2 and tables.summary["regularization"].nunique() == 1
+    assert {tuple(pair) for pair in tables.summary[["lengthscale", "ratio"]].to_numpy()} == {
         (a, b) for a in GRID["lengthscale"] for b in GRID["ratio"]
     }
     for _, row in table.iterrows():
-        part = found.summary[found.summary["configuration"] == row["configuration"]]
+        part = tables.summary[tables.summary["configuration"] == row["configuration"]]
         assert row["regret_ratio"] == part["final_regret_ratio"].mean()
         assert row["ci95"] == pytest.approx(1.96 * part["final_regret_ratio"].std() / np.sqrt(2))
     assert table["regret_ratio"].is_monotonic_increasing
-    assert found.provenance["config"]["grid.ratio"] == [1.5, 3.0]
+    assert tables.provenance["config"]["grid.ratio"] == [1.5, 3.0]
     assert {
         "commit",
         "versions",
@@ -70,15 +70,15 @@ def test_every_configuration_and_seed_is_in_the_tables(finished):
         "dtype",
         "seeds",
         "last_session",
-    } <= found.provenance.keys()
+    } <= tables.provenance.keys()
 
 
 def test_a_vmapped_sweep_makes_the_same_picks(finished, tmp_path):
     options, _ = finished
     # 3 does not divide the 8 runs: the last chunk is filled up
     sweep.run(dataclasses.replace(options, out=tmp_path, strategy="vmap", chunk=3))
-    for one, other in zip(rows_of(options.out), rows_of(tmp_path), strict=True):
-        pd.testing.assert_frame_equal(one, other, check_exact=False, rtol=1e-12)
+    for actual, expected in zip(rows_of(options.out), rows_of(tmp_path), strict=True):
+        pd.testing.assert_frame_equal(actual, expected, check_exact=False, rtol=1e-12)
 
 
 def test_vmapped_runs_pick_the_arms_of_separate_ones(finished):
@@ -162,7 +162,7 @@ def test_a_finished_sweep_is_not_run_again(finished):
 
 def test_another_sweep_in_the_same_folder_is_refused(finished):
     options, _ = finished
-    for other, words in [
+    for changes, words in [
         (
             dict(grid=dict(lengthscale=(2.0, 4.0), ratio=(1.5, 3.0))),
             r"grid.lengthscale was \[2.0, 6.0\], is now",
@@ -175,7 +175,7 @@ def test_another_sweep_in_the_same_folder_is_refused(finished):
         (dict(arms=61), "arms was 60, is now 61"),
     ]:
         with pytest.raises(ValueError, match=words):
-            sweep.run(dataclasses.replace(options, **other))
+            sweep.run(dataclasses.replace(options, **changes))
 
 
 def test_results_of_something_else_are_not_replaced(finished, tmp_path):
@@ -253,8 +253,8 @@ def test_the_command_line_is_parsed():
     defaults = Sweep(out=Path("nowhere"))
     assert sweep.parse(["--out", "nowhere"])[0] == defaults
     typed = "--out nowhere --grid qbar 2 4 --random ratio 1 3 --seeds 3 --strategy vmap"
-    found, options = sweep.parse([*typed.split(), "--shard", "2/5", "--submit", "a=1", "b=x"])
-    assert found == dataclasses.replace(
+    parsed, options = sweep.parse([*typed.split(), "--shard", "2/5", "--submit", "a=1", "b=x"])
+    assert parsed == dataclasses.replace(
         defaults,
         grid=dict(qbar=(2.0, 4.0)),
         random=dict(ratio=(1.0, 3.0)),

@@ -1,5 +1,5 @@
-"""Finite arms: every number that an algorithm shows, every pick and every end of a batch, against
-the oracles."""
+"""Finite arms: posteriors, widths, picks and ends of batches of every algorithm against the
+oracles."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ WARM = as_users(
         Arms(x), key, data=Evaluations(counts, sums, keep)
     )
 )
-# with the width, which saves a program
+# one program returns the query and the width
 ASK = as_users(
     lambda bandit, state, key, limit: (
         bandit.ask(state, key, limit),
@@ -32,8 +32,8 @@ TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
 SKETCHED = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
-ALGORITHMS = (*SKETCHED, *EXACT)  # 13 of them, coprime to the number of shapes
-QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # those of every run of the tests
+ALGORITHMS = (*SKETCHED, *EXACT)  # 13 are coprime to the number of shapes
+QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # without --long
 
 
 def algorithm(name, p, capacity):
@@ -62,7 +62,7 @@ def algorithm(name, p, capacity):
 
 
 class Case:
-    """One algorithm on one problem, and what the oracles know of its history."""
+    """One algorithm on one problem, with the history that the oracles use."""
 
     def __init__(self, seed, name, report, long):
         self.p, self.name, self.report, self.long = arms_problem(seed, long), name, report, long
@@ -82,7 +82,7 @@ class Case:
             self._warm_start()
 
     def _warm_start(self):
-        """From past evaluations, with a dictionary that need not be the pulled arms."""
+        """Starts from past evaluations with a random dictionary."""
         self.counts = self.random.poisson(1.0, self.count).astype(float)
         self.counts[self.random.integers(self.count)] += 1
         self.sums = self.counts * self.p.mean + self.p.noise * self.random.standard_normal(
@@ -90,7 +90,7 @@ class Case:
         )
         self.sums[self.counts == 0] = 0
         keep = self.random.permutation(self.count)[: self.random.integers(1, self.count + 1)]
-        # one shape for all: the first arm of the dictionary fills it up
+        # all dictionaries have one shape: the first arm is repeated
         keep = np.resize(np.append(keep, np.full(self.count, keep[0])), self.count)
         self.state = WARM(self.bandit, self.p.x, self.key, self.counts, self.sums, keep)
         evidence = self.sketch.evidence
@@ -113,24 +113,23 @@ class Case:
 
     def check_posterior(self):
         truths, r = self.truths(), self.report
-        own = self.state.posterior if self.name in EXACT else self.sketch
-        logdet = own.logdet if self.name in EXACT else own.evidence.logdet
+        posterior = self.state.posterior if self.name in EXACT else self.sketch
+        logdet = posterior.logdet if self.name in EXACT else posterior.evidence.logdet
         scale = float(
             np.abs(self.sums[self.counts > 0] / self.counts[self.counts > 0]).max(initial=0)
         )
-        # what a pulled arm keeps of its variance, lam of k(x,x), is a difference: eps k / lam of it
-        # is rounding
+        # the variance of a pulled arm, lam of k(x,x), is a difference whose rounding is eps k / lam
         lost = 4 * EPS * self.prior
-        r.near("mean", own.mean, [t.mean for t in truths], (1e-9 + lost) * scale)
+        r.near("mean", posterior.mean, [t.mean for t in truths], (1e-9 + lost) * scale)
         largest = float(truths[0].variance.max())
         r.near(
             "variance",
-            own.variance,
+            posterior.variance,
             [t.variance for t in truths],
             200 * EPS * self.prior + lost * largest,
         )
         r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
-        r.true("no negative variance", float(own.variance.min()) >= 0)
+        r.true("no negative variance", float(posterior.variance.min()) >= 0)
         if self.name in SKETCHED:
             r.same("pull counts", self.sketch.pull_counts, self.counts)
             r.true(
@@ -139,7 +138,7 @@ class Case:
             )
         else:
             r.same("count", self.state.count, self.counts.sum())
-            r.same("distinct arms", own.used, (self.counts > 0).sum())
+            r.same("distinct arms", posterior.used, (self.counts > 0).sum())
         return truths
 
     @property
@@ -148,8 +147,8 @@ class Case:
         return float(np.diag(self.p.grams[0]).max()) / self.p.lam
 
     def check_width(self, truths):
-        """The authors' widths: sqrt(lam) F + xi sqrt(information + log 1/delta), times sqrt(C), C
-        or a tenth."""
+        """Widths are those of the authors: sqrt(lam) F + xi sqrt(information + log 1/delta) times
+        sqrt(C), C or a tenth."""
         p, n = self.p, self.counts.sum()
         factor = {
             "gp_bucb": p.ratio**0.5,
@@ -158,7 +157,7 @@ class Case:
             "mini_ei": p.ratio,
         }.get(self.name, 1)
         factor *= 0.1 if self.name in ("ts", "sketched_ts") else 1
-        found = []
+        widths = []
         for t in truths:
             if self.name in EXACT:
                 inside = t.logdet
@@ -167,8 +166,8 @@ class Case:
             else:
                 inside = (1 if self.name == "fixed" else p.ratio) * self.information
             inside = np.maximum(inside - np.log(p.delta), 0)
-            found.append(factor * (np.sqrt(p.lam) * p.bound + p.noise * np.sqrt(inside)))
-        self.report.near("width", self.width, found)
+            widths.append(factor * (np.sqrt(p.lam) * p.bound + p.noise * np.sqrt(inside)))
+        self.report.near("width", self.width, widths)
 
     def play(self, rounds):
         for t in range(rounds):
@@ -185,11 +184,11 @@ class Case:
         self.check_posterior()
 
     def check_query(self, key):
-        r, room = self.report, jnp.asarray(10**6)
+        r, no_limit = self.report, jnp.asarray(10**6)
         (query, self.width), (again, _) = (
-            ASK(self.bandit, self.state, key, room) for _ in range(2)
+            ASK(self.bandit, self.state, key, no_limit) for _ in range(2)
         )
-        r.same("asked twice", again.index, query.index)
+        r.same("ask is deterministic", again.index, query.index)
         index, mask = np.asarray(query.index), np.asarray(query.mask)
         size = int(mask.sum())
         r.true("mask is a prefix", mask[:size].all() and size >= 1)
@@ -201,33 +200,33 @@ class Case:
         return query
 
     def tell(self, query, key):
-        """Some slots masked, some failed, and all in another order."""
+        """Some slots are masked, some evaluations fail, and the order is another one."""
         r, index, mask = self.report, np.asarray(query.index), np.array(query.mask)
         y = self.p.mean[index] + self.p.noise * self.random.standard_normal(len(index))
         y = np.where(self.random.uniform(size=len(y)) < 0.1, np.nan, y)
-        if self.name[:4] != "mini":  # whose batch is one arm, told at once
+        if self.name[:4] != "mini":  # a batch of one arm is observed as a whole
             mask &= self.random.uniform(size=len(mask)) < 0.85
             order = self.random.permutation(len(mask))
             index, mask, y = index[order], mask[order], y[order]
         observed = mask & np.isfinite(y)
-        told = Query(jnp.asarray(index), jnp.asarray(mask))
+        query = Query(jnp.asarray(index), jnp.asarray(mask))
         before = self.sketch.variance if self.name in SKETCHED else None
         counts = self.counts + np.bincount(index[observed], minlength=self.count)
-        new, info = TELL(self.bandit, self.state, told, jnp.asarray(y), key)
+        new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
         while bool(info.overflow):
             for old, leaf in zip(jax.tree.leaves(self.state), jax.tree.leaves(new), strict=True):
                 r.same("an overflow applies nothing", leaf, old)
             self.capacity = self.count
             self.state = self.bandit.grow(self.state, self.capacity)
-            new, info = TELL(self.bandit, self.state, told, jnp.asarray(y), key)
+            new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
         self.state, self.counts = new, counts
         np.add.at(self.sums, index[observed], y[observed])
         if self.name == "fixed":
-            told = np.bincount(index[mask], minlength=self.count)
-            self.pending = np.maximum(self.pending - told, 0)
+            observed_or_failed = np.bincount(index[mask], minlength=self.count)
+            self.pending = np.maximum(self.pending - observed_or_failed, 0)
             r.same("pending", new.pending, self.pending)
         r.true(
-            "told and observed",
+            "batch size and observed",
             int(info.batch_size) == mask.sum() and int(info.observed) == observed.sum(),
         )
         r.true("no false alarm", not bool(info.nonfinite))
@@ -246,8 +245,7 @@ class Case:
 
 
 def check_picks(case, truths, picks):
-    """Every pick is a largest score up to what rounding may hide, and the batch ends where its rule
-    says."""
+    """Every pick has the largest score up to rounding, and the rule of the batch ends it."""
     name, r = case.name, case.report
     if name in ("ts", "sketched_ts"):
         return r.true(
@@ -255,9 +253,9 @@ def check_picks(case, truths, picks):
             np.isfinite(np.asarray(case.bandit.samples(case.state, case.key))).all(),
         )
     width = float(case.width)
-    nothing = case.counts.sum() == 0
+    no_data = case.counts.sum() == 0
     first = case.state.first_arm
-    if nothing and not case.pending.any():
+    if no_data and not case.pending.any():
         r.same("the first arm", picks[0], first)
         if name != "fixed":
             return None
@@ -270,21 +268,21 @@ def check_picks(case, truths, picks):
     covariance = np.array(true.covariance if whole else true.embedded)
     for arm in np.flatnonzero(case.pending):
         covariance = posteriors.pulled_once(covariance, arm, case.pending[arm])
-    product, now = [LD(1)], None
+    product = [LD(1)]
     for slot, arm in enumerate(picks):
-        now = np.maximum(np.diag(covariance) + (0 if whole else true.residual), 0)
-        if not (nothing and slot == 0 and not case.pending.any()) and name != "mini_ei":
+        variance = np.maximum(np.diag(covariance) + (0 if whole else true.residual), 0)
+        if not (no_data and slot == 0 and not case.pending.any()) and name != "mini_ei":
             slack = errors[0] + width * (
-                np.sqrt(now + errors[1]) - np.sqrt(np.maximum(now - errors[1], 0))
+                np.sqrt(variance + errors[1]) - np.sqrt(np.maximum(variance - errors[1], 0))
             )
-            score = true.mean + width * np.sqrt(now)
+            score = true.mean + width * np.sqrt(variance)
             behind = float(np.max(score - slack) - (score[arm] + slack[arm]))
             r.true(
                 "a pick is a largest score",
                 behind <= 1e-9 * float(np.abs(score).max()),
                 f"pick {slot} is {behind:.1e} behind",
             )
-        product.append(product[-1] * (1 + now[arm]))
+        product.append(product[-1] * (1 + variance[arm]))
         if name[:4] == "mini":
             break
         covariance = posteriors.pulled_once(covariance, arm)
@@ -293,7 +291,7 @@ def check_picks(case, truths, picks):
 
 
 def check_end(case, true, picks, error, product):
-    """Where a batch ends: at the first pick with which its bound exceeds C, and not before."""
+    """A batch ends with the first pick after which its bound exceeds C."""
     name, p, r, size = case.name, case.p, case.report, len(picks)
     if name[:4] == "mini":
         r.true("one arm", (picks == picks[0]).all())
@@ -316,7 +314,7 @@ def check_end(case, true, picks, error, product):
         bound, slack = product, product * (np.expm1(np.arange(1, size + 1) * error) + 1e-9)
     over, under = bound > p.ratio + slack, bound < p.ratio - slack
     if name in ("bbkb_local", "bbkb_guaranteed"):
-        sure = true.variance > 1e3 * error  # where the ratio of two variances has digits
+        sure = true.variance > 1e3 * error  # where the ratio of two variances is accurate
         local = np.cumsum(true.covariance[sure][:, picks] ** 2, 1)
         if name == "bbkb_guaranteed":
             local = np.maximum(local, np.cumsum(true.embedded[sure][:, picks] ** 2, 1))
@@ -337,6 +335,6 @@ def check_end(case, true, picks, error, product):
 
 
 def check(seed, report, long=False):
-    """One problem: an algorithm of the seed's on a few rounds."""
+    """One problem: the algorithm that belongs to the seed, for a few rounds."""
     names = ALGORITHMS if long else QUICK
     Case(seed, names[seed % len(names)], report, long).play(5 if long else 3)

@@ -113,13 +113,13 @@ def gaussian_process(random, report, name, hard):
     logs = np.log(
         np.concatenate([numbers.lengthscale, [numbers.outputscale, numbers.noise]]).astype(LD)
     )
-    cross, own = gram(parts(logs), u[mask], at), gram(parts(logs), at, at)
+    cross, prior = gram(parts(logs), u[mask], at), gram(parts(logs), at, at)
     truths = []
     for errors in (None, np.random.default_rng(0), np.random.default_rng(1)):
         half = solve(factored(logs, errors), cross)
         weights = solve(factored(logs, errors), centred)
         truths.append(
-            (half.T @ weights, np.maximum(np.diag(own - half.T @ half), 0), own - half.T @ half)
+            (half.T @ weights, np.maximum(np.diag(prior - half.T @ half), 0), prior - half.T @ half)
         )
     report.near("mean of a box", mean, [t[0] for t in truths])
     report.near(
@@ -137,14 +137,14 @@ def gaussian_process(random, report, name, hard):
     steps = LD(1e-5) * np.eye(len(logs), dtype=LD)
 
     def slopes(seed):
-        """By central differences, the same disturbances on both sides."""
+        """Central differences, with the same disturbances on both sides."""
 
         def at(point):
             return likelihood(point, None if seed is None else np.random.default_rng(seed))
 
         return np.array([at(logs + s) - at(logs - s) for s in steps]) / 2e-5
 
-    found = np.append(np.asarray(slope.lengthscale), [slope.outputscale, slope.noise])
+    gradient = np.append(np.asarray(slope.lengthscale), [slope.outputscale, slope.noise])
     truths = [slopes(seed) for seed in (None, 1, 2)]
     # derivatives of |x_i - x_j|^2 are twice a sum of four products (`kernels.stationary`), rounded
     # and added: at most 4 eps (x_i^2 + x_j^2) an input, even between equal points, times |w w^T -
@@ -156,21 +156,21 @@ def gaussian_process(random, report, name, hard):
     products = entries[:, :, None] * (squares[:, None] + squares)
     lost = 4 * EPS * np.sqrt(np.square(products).sum((0, 1)))
     floor = 1e-6 * used + np.append(lost, np.zeros(2)).astype(float)
-    report.near("its slope, over logarithms", found * np.exp(logs), truths, floor)
+    report.near("its slope, over logarithms", gradient * np.exp(logs), truths, floor)
 
 
 def improvement(random, report):
     """log E (f - threshold)_+ by quadrature, log P(f > threshold) by SciPy, over both tails."""
     mean, threshold = random.uniform(-30, 10, ASKED), 0.0
     variance = 10 ** random.uniform(-3, 1, ASKED)
-    found = IMPROVEMENT(mean, variance, threshold)
+    results = IMPROVEMENT(mean, variance, threshold)
     deviation = np.sqrt(variance)
     z = (mean - threshold) / deviation
     nodes, weights = np.polynomial.legendre.leggauss(120)
     expected = [_log_excess(value, nodes, weights) for value in z] + np.log(deviation)
     for name, ours, theirs in (
-        ("expected", found[0], expected),
-        ("probable", found[1], log_ndtr(z)),
+        ("expected", results[0], expected),
+        ("probable", results[1], log_ndtr(z)),
     ):
         wrong = np.abs(np.asarray(ours) - theirs) > 1e-9 * (1 + np.abs(theirs))
         report.true(
@@ -202,7 +202,7 @@ def ball(random, report):
     lam, targets = float(10 ** random.uniform(-3, 1)), random.standard_normal(rows)
     targets[used:] = 0
     w0, v = random.standard_normal((2, parameters))
-    found = [np.asarray(a) for a in BALL(g, lam, targets, w0, v)]
+    results = [np.asarray(a) for a in BALL(g, lam, targets, w0, v)]
 
     def dense(g):
         g = np.asarray(g, LD)
@@ -223,34 +223,38 @@ def ball(random, report):
         dense(g),
         *(dense(g * (1 + 1e-15 * random.uniform(-1, 1, g.shape))) for _ in range(2)),
     ]
-    report.near("solve", found[0], [t[0] for t in truths])
-    report.near("logdet of Sigma", found[3], [t[1] for t in truths], 1e-12)
-    report.near("estimate", found[4], [t[2] for t in truths])
+    report.near("solve", results[0], [t[0] for t in truths])
+    report.near("logdet of Sigma", results[3], [t[1] for t in truths], 1e-12)
+    report.near("estimate", results[4], [t[2] for t in truths])
     # the root is defined up to a rotation, which changes no length
     report.near(
         "|W v| in the norm of Sigma",
-        np.sum((truths[0][3].T @ found[1]) ** 2),
+        np.sum((truths[0][3].T @ results[1]) ** 2),
         [np.sum(np.asarray(v, LD) ** 2)],
         1e-9 / lam,
     )
-    report.near("|W^T v|", np.sum(found[2] ** 2), [np.sum(solve(t[3], v) ** 2) for t in truths])
+    report.near("|W^T v|", np.sum(results[2] ** 2), [np.sum(solve(t[3], v) ** 2) for t in truths])
 
 
 def histories(random, report):
     """Queries with masks and failed evaluations, also beyond the capacity, against a plain list."""
     past = history.History(np.zeros((6, 2)), np.zeros(6), np.zeros(6, bool), np.zeros((), np.int32))
-    kept = []
+    evaluations = []
     for _ in range(4):
         x, mask = random.uniform(size=(3, 2)), np.arange(3) < random.integers(1, 4)
         y = random.choice([1.0, -2.0, np.nan, np.inf, -np.inf], 3)
-        mask = mask & (np.arange(3) < 6 - len(kept))
+        mask = mask & (np.arange(3) < 6 - len(evaluations))
         past = ADD(past, x, mask, y)
-        kept += [(a, b) for a, b, m in zip(x, y, mask, strict=True) if m]
-    report.same("evaluations", past.count, len(kept))
-    report.same("points", np.asarray(past.x)[: len(kept)], np.array([a for a, _ in kept]))
-    values = np.array([b for _, b in kept])
-    report.same("which succeeded", np.asarray(past.ok)[: len(kept)], np.isfinite(values))
-    report.same("values", np.asarray(past.y)[: len(kept)], np.where(np.isfinite(values), values, 0))
+        evaluations += [(a, b) for a, b, m in zip(x, y, mask, strict=True) if m]
+    report.same("evaluations", past.count, len(evaluations))
+    report.same(
+        "points", np.asarray(past.x)[: len(evaluations)], np.array([a for a, _ in evaluations])
+    )
+    values = np.array([b for _, b in evaluations])
+    report.same("which succeeded", np.asarray(past.ok)[: len(evaluations)], np.isfinite(values))
+    report.same(
+        "values", np.asarray(past.y)[: len(evaluations)], np.where(np.isfinite(values), values, 0)
+    )
 
 
 def spaces(random, report):
@@ -269,7 +273,7 @@ def spaces(random, report):
     report.true("the box", isinstance(box, Box) and np.asarray(box.upper).tolist() == [10.0] * 4)
     for x in (random.uniform(0, 10, 4), np.zeros(4), np.full(4, 10.0)):
         decoded = space.decode(x)
-        again = space.encode(decoded)
+        encoded = space.encode(decoded)
         report.true(
             "inside",
             low <= decoded["real"] <= high and first <= decoded["integer"] < first + count,
@@ -277,12 +281,12 @@ def spaces(random, report):
         )
         report.true(
             "where it was",
-            np.abs(again[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low),
-            f"{x} {again}",
+            np.abs(encoded[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low),
+            f"{x} {encoded}",
         )
         report.same(
             "an interval", decoded["integer"], first + min(int(x[2] / 10 * count), count - 1)
         )
         report.same(
-            "the same again", list(space.decode(again).values())[2:], list(decoded.values())[2:]
+            "the same again", list(space.decode(encoded).values())[2:], list(decoded.values())[2:]
         )

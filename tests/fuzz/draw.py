@@ -1,6 +1,5 @@
-"""Random problems, often degenerate: each is a function of its seed. Shapes come from a short list,
-so that a few compiled programs serve all seeds; what differs within a shape are numbers, which
-compile nothing."""
+"""Random problems, often degenerate, each a function of its seed. Shapes come from a short list, so
+that all seeds share a few compiled programs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,7 @@ SMOOTHNESS = (1.5, 0.5, 2.5)
 
 @dataclass
 class ArmsProblem:
-    """Arms x [A,d], a kernel in the library's and in the oracles' words, and all that algorithms
-    ask for."""
+    """Arms x [A,d], a kernel of the library and of the oracles, and the settings of algorithms."""
 
     seed: int
     words: str
@@ -91,8 +89,8 @@ def kernel_of(random, x, nu):
 
 
 def arms_problem(seed, long=False):
-    """Near-duplicates and regularizations below 1e-4 only with `long`: rounding leaves few digits
-    there, and what the library promises of them is tested with its flags."""
+    """Near-duplicates and regularizations below 1e-4, where rounding leaves few digits, occur with
+    `long` only."""
     random = np.random.default_rng([seed, 1])
     size = seed // 7 % len(SIZES) if long else 0
     count, inputs = SIZES[size]

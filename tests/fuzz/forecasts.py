@@ -31,12 +31,12 @@ def spans(gram, joined, least=0.0, cut=1e-18):
     """(orthonormal coordinates [n,r] of all examples in the span of the first 0, 1, ... points that
     have joined; the residuals [m] of the points when they joined, relative to k(x,x)). By pivoting,
     without directions below `cut` of the largest k(x,x) and points with residuals below `least`."""
-    out, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
+    coordinates, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
     for j in joined:
-        residuals.append(float((gram[j, j] - out[-1][j] @ out[-1][j]) / gram[j, j]))
+        residuals.append(float((gram[j, j] - coordinates[-1][j] @ coordinates[-1][j]) / gram[j, j]))
         inside += [j] * (residuals[-1] > least)
-        out.append(pivoted(gram, inside, cut * np.max(np.diag(gram)))[0])
-    return out, np.array(residuals)
+        coordinates.append(pivoted(gram, inside, cut * np.max(np.diag(gram)))[0])
+    return coordinates, np.array(residuals)
 
 
 def have_joined(joined, count):
@@ -54,13 +54,13 @@ def on_a_dictionary(features, ys, joined, lam, awv):
 def leverages(features, ys, joined, lam):
     """z^T A^-1 z [n] of every example, A of the labelled ones before it, in the span of the points
     that have joined."""
-    out = []
+    values = []
     for t, m in enumerate(have_joined(joined, len(ys))):
         z, past = features[m], labelled(ys, t)
         lower = cholesky(z[past] @ z[past].T + LD(lam) * np.eye(len(past), dtype=LD))
         half = solve(lower, z[past] @ z[t])
-        out.append(float((z[t] @ z[t] - half @ half) / LD(lam)))
-    return np.array(out)
+        values.append(float((z[t] @ z[t] - half @ half) / LD(lam)))
+    return np.array(values)
 
 
 def forgetting(features, ys, joined, lam, awv):
@@ -76,40 +76,40 @@ def kors_probabilities(gram, joined, mu, beta, eps, code):
     """min(1, beta tau) of every example from the points that joined before it: tau = (1 + eps) r /
     (mu + r), r the residual of a regression on the points with noise mu p (mu p^2 in the authors'
     weights)."""
-    probabilities, kept = [], []
+    probabilities, of_joined = [], []
     for t in range(len(gram)):
         inside = [j for j in joined if j < t]
-        noise = np.array(kept, LD) ** (2 if code else 1) * LD(mu)
+        noise = np.array(of_joined, LD) ** (2 if code else 1) * LD(mu)
         lower = cholesky(gram[np.ix_(inside, inside)] + np.diag(noise))
         half = solve(lower, gram[inside, t])
-        rest = max(gram[t, t] - half @ half, LD(0))
-        probabilities.append(min(LD(1), LD(beta) * (1 + LD(eps)) * rest / (LD(mu) + rest)))
+        residual = max(gram[t, t] - half @ half, LD(0))
+        probabilities.append(min(LD(1), LD(beta) * (1 + LD(eps)) * residual / (LD(mu) + residual)))
         if t in joined:
-            kept.append(probabilities[-1])
+            of_joined.append(probabilities[-1])
     return np.array(probabilities)
 
 
 def pros_n_kons(features, ys, joined, alpha, bound):
     """Newton steps in the span of the points that have joined, restarted whenever one does."""
-    out, curvature = np.zeros(len(ys), LD), 1 / (8 * LD(bound) ** 2)
+    predictions, curvature = np.zeros(len(ys), LD), 1 / (8 * LD(bound) ** 2)
     for t, m in enumerate(have_joined(joined, len(ys))):
         z = features[m]
         if t == 0 or t in joined:
             inverse, u = np.eye(z.shape[1], dtype=LD) / LD(alpha), np.zeros(z.shape[1], LD)
-        out[t], u, inverse = _newton_step(z[t], ys[t], u, inverse, bound, curvature)
-    return out
+        predictions[t], u, inverse = _newton_step(z[t], ys[t], u, inverse, bound, curvature)
+    return predictions
 
 
 def sketched_kons(gram, ys, enters, alpha, bound):
     """Newton steps in explicit features of the whole stream; only the examples `enters` [n] change
     the matrix."""
     z = pivoted(gram, np.arange(len(gram)), 1e-18 * np.max(np.diag(gram)))[0]
-    out, u = np.zeros(len(ys), LD), np.zeros(z.shape[1], LD)
+    predictions, u = np.zeros(len(ys), LD), np.zeros(z.shape[1], LD)
     inverse = np.eye(z.shape[1], dtype=LD) / LD(alpha)
     for t in range(len(ys)):
         curvature = (1 / (8 * LD(bound) ** 2)) * bool(enters[t])
-        out[t], u, inverse = _newton_step(z[t], ys[t], u, inverse, bound, curvature)
-    return out
+        predictions[t], u, inverse = _newton_step(z[t], ys[t], u, inverse, bound, curvature)
+    return predictions
 
 
 def _newton_step(z, y, u, inverse, bound, curvature):
@@ -133,31 +133,31 @@ def gradient(features, ys, step):
     projection of its representer on a span, in which all examples have coordinates features[t]
     [n,r]."""
     # the values of the function at all examples
-    out, function = np.zeros(len(ys), LD), np.zeros(len(ys), LD)
+    predictions, function = np.zeros(len(ys), LD), np.zeros(len(ys), LD)
     for t, z in enumerate(features):
-        out[t] = function[t]
+        predictions[t] = function[t]
         if np.isfinite(ys[t]):
             function = function - 2 * LD(step) * (function[t] - ys[t]) * (z @ z[t])
-    return out
+    return predictions
 
 
 def mixture(predictions, ys, bound, rule):
     """The average of the experts' predictions [G,n], clipped, weighted by exp(-eta losses); or
     Vovk's substitution."""
     rate = LD({"average": 1 / 8, "vovk": 1 / 2}[rule]) / LD(bound) ** 2
-    losses, out = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
+    losses, mixed = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
     clipped = np.clip(predictions, -bound, bound)
     for t in range(len(ys)):
         weights = np.exp(-rate * (losses - losses.min()))
         weights /= weights.sum()
         if rule == "average":
-            out[t] = weights @ clipped[:, t]
+            mixed[t] = weights @ clipped[:, t]
         else:
             pooled = [
                 -np.log(weights @ np.exp(-rate * (clipped[:, t] - end) ** 2)) / rate
                 for end in (-bound, bound)
             ]
-            out[t] = (pooled[0] - pooled[1]) / (4 * bound)
+            mixed[t] = (pooled[0] - pooled[1]) / (4 * bound)
         if np.isfinite(ys[t]):
             losses += (clipped[:, t] - np.clip(ys[t], -bound, bound)) ** 2
-    return out
+    return mixed

@@ -77,10 +77,10 @@ def campaign(kind, options):
                 flush=True,
             )
             jax.clear_caches()
-    made, skipped = sum(report.checks.values()), dict(report.skipped)
+    n_checks, skipped = sum(report.checks.values()), dict(report.skipped)
     seconds = time.perf_counter() - began
     print(
-        f"{kind}: {options.count} problems, {made} checks of {len(report.checks)} kinds,"
+        f"{kind}: {options.count} problems, {n_checks} checks of {len(report.checks)} kinds,"
         f" {len(report.failures)} failures, not compared: {skipped or 'none'}, {seconds:.0f} s",
         flush=True,
     )

@@ -1,5 +1,5 @@
-"""Posteriors over finite arms in the function space (kernel matrices of the pulled arms), where the
-library works in coordinates of a feature space: the same numbers by another way."""
+"""Posteriors over finite arms in function space, from kernel matrices of the pulled arms, which the
+library computes in a feature space."""
 
 from typing import NamedTuple
 
@@ -13,9 +13,9 @@ class Posterior(NamedTuple):
     mean: np.ndarray  # [A]
     variance: np.ndarray  # [A]
     logdet: np.ndarray  # []
-    # [A,A], what pulls within a batch act on; all of it for the exact posterior
+    # [A,A], the covariance that pulls within a batch change; all of it for the exact posterior
     embedded: np.ndarray
-    residual: np.ndarray  # [A], what they do not reach
+    residual: np.ndarray  # [A], the variance that they do not change
     covariance: np.ndarray  # [A,A]
     pivots: np.ndarray  # of the dictionary
 

@@ -1,4 +1,4 @@
-"""What a run of the fuzzers found: checks made, and those that failed."""
+"""Checks of a run of the fuzzers, and those that failed."""
 
 from collections import Counter
 
@@ -6,8 +6,7 @@ import numpy as np
 
 
 class Report:
-    """Failures are kept with the problem's own words, so that one seed is enough to see them
-    again."""
+    """A failure is stored with the description of its problem, whose seed reproduces it."""
 
     def __init__(self):
         self.checks, self.failures, self.skipped = Counter(), [], Counter()
@@ -19,8 +18,8 @@ class Report:
             self.failures.append(f"{self.problem}: {name} {detail}")
 
     def near(self, name, actual, truths, floor=0.0):
-        """|actual - truth| is at most 16 times what the disturbed truths [1:] differ from the
-        first, and 1e-9 of its size; `floor`, [] or as the numbers, is added."""
+        """Checks that |actual - truths[0]| is at most 16 times the difference of the disturbed
+        truths[1:] from truths[0], plus 1e-9 of its size, plus `floor` (one number or an array)."""
         truth = np.asarray(truths[0], float)
         allowed = tolerance(truths) + floor
         error = np.abs(np.asarray(actual, float) - truth)
@@ -45,7 +44,7 @@ class Report:
 
 
 def tolerance(truths, times=16.0, relative=1e-9):
-    """How far from truths[0] a float64 program may be: `times` what disturbed inputs make of it."""
+    """The tolerance of a float64 program around truths[0]: `times` the effect of disturbances."""
     truth = np.asarray(truths[0], float)
     spread = max(
         (np.max(np.abs(np.asarray(t, float) - truth), initial=0.0) for t in truths[1:]), default=0.0

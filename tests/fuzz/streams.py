@@ -138,9 +138,9 @@ def check(seed, report, long=False):
     report.true(
         "no flag", not bool(run.overflow) and not bool(run.nonfinite) and int(run.t) == len(p.xs)
     )
-    known = np.isfinite(p.ys)
+    labelled = np.isfinite(p.ys)
     prediction = np.asarray(run.forecasts.prediction)
-    losses = np.where(known, (prediction - np.where(known, p.ys, 0)) ** 2, 0)
+    losses = np.where(labelled, (prediction - np.where(labelled, p.ys, 0)) ** 2, 0)
     report.true("losses", np.allclose(run.forecasts.loss, losses, rtol=1e-12, atol=1e-300))
     expected = PREDICTIONS[name](p, run, first, key, report)
     if expected is not None:
@@ -248,13 +248,13 @@ def of_dictionaries(function, code=False):
             # sqrt(h) |dZ| |w|; the other forecasters divide that by 1 + h
             h = leverages(spans(p.grams[0], joined)[0], p.ys, joined, p.lam)
             feature_error = feature_error * np.sqrt(np.maximum(h, 1))
-        found = in_spans(
+        result = in_spans(
             p, joined, lambda features: function(p, features, joined), feature_error, report
         )
-        if found is None or not code:
-            return found
+        if result is None or not code:
+            return result
         # without division by 1 + h the error of A^-1 counts sqrt(1 + h) times (THEORY 9.5)
-        truths, allowance = found
+        truths, allowance = result
         further = np.sqrt(1 + np.maximum(h, 0)) - 1
         return truths, allowance + carried("nystrom_code", p) * further
 
@@ -278,18 +278,18 @@ def of_sketched_kons(p, run, first, key, report):
     larger."""
     labels = np.flatnonzero(np.isfinite(p.ys))
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
-    entered, kept, close = [], [], False
+    entered, probabilities, close = [], [], False
     for number, t in enumerate(labels):
         lower = cholesky(
-            p.grams[0][np.ix_(entered, entered)] + np.diag(LD(p.lam) * np.array(kept, LD))
+            p.grams[0][np.ix_(entered, entered)] + np.diag(LD(p.lam) * np.array(probabilities, LD))
         )
         half = solve(lower, p.grams[0][entered, t])
-        rest = max(p.grams[0][t, t] - half @ half, LD(0))
-        chance = max(min(LD(1), LD(p.beta) * rest / (LD(p.lam) + rest)), LD(p.gamma))
+        residual = max(p.grams[0][t, t] - half @ half, LD(0))
+        chance = max(min(LD(1), LD(p.beta) * residual / (LD(p.lam) + residual)), LD(p.gamma))
         close |= abs(uniform[number] - float(chance)) < 1e-7
         if uniform[number] < chance:
             entered.append(int(t))
-            kept.append(chance)
+            probabilities.append(chance)
     if close:
         report.skipped["draws too close to call"] += 1
         return None

@@ -1,4 +1,4 @@
-"""A few seeds of every kind in every run of the tests; scripts/fuzz has the rest."""
+"""A few seeds of every kind; scripts/fuzz runs more."""
 
 import os
 import subprocess

@@ -1,8 +1,7 @@
-"""Kernels and linear algebra in long double (19 digits where the hardware has them), apart from the
-library.
+"""Kernels and linear algebra in long double (19 digits where the hardware has them), independent of
+the library.
 
-Arrays hold real kernels' values, so a factorization is a plain loop over columns: problems here
-have tens of points.
+Problems have tens of points, so that a factorization is a plain loop over columns.
 """
 
 import numpy as np
@@ -56,33 +55,33 @@ def cholesky(matrix):
 
 def solve(lower, right):
     """L^-1 right."""
-    out = np.array(right, LD)
+    solution = np.array(right, LD)
     for i in range(len(lower)):
-        out[i] = (out[i] - lower[i, :i] @ out[:i]) / lower[i, i]
-    return out
+        solution[i] = (solution[i] - lower[i, :i] @ solution[:i]) / lower[i, i]
+    return solution
 
 
 def pivoted(matrix, chosen, cut):
     """(coordinates Z [n,r] with Z Z^T = the projection of the matrix on the chosen rows, the pivots
     [r]); pivots are taken in decreasing order until none is above the cut."""
-    left, coordinates, pivots = set(map(int, chosen)), [], []
+    remaining, coordinates, pivots = set(map(int, chosen)), [], []
     diagonal = np.array(np.diag(matrix), LD)
-    while left:
-        best = max(sorted(left), key=lambda i: diagonal[i])
+    while remaining:
+        best = max(sorted(remaining), key=lambda i: diagonal[i])
         if diagonal[best] <= cut:
             break
-        known = np.array(coordinates, LD).reshape(-1, len(matrix))
-        column = (matrix[:, best] - known[:, best] @ known) / np.sqrt(diagonal[best])
+        previous = np.array(coordinates, LD).reshape(-1, len(matrix))
+        column = (matrix[:, best] - previous[:, best] @ previous) / np.sqrt(diagonal[best])
         pivots.append(diagonal[best])
         coordinates.append(column)
         diagonal = diagonal - column**2
-        left.remove(best)
+        remaining.remove(best)
     return np.array(coordinates, LD).reshape(-1, len(matrix)).T, np.array(pivots, float)
 
 
 def disturbed(matrix, random, size=16.0):
-    """The matrix with symmetric errors of `size` roundings of sqrt(k(x,x) k(y,y)): what no float64
-    program can be asked to tell from it."""
+    """The matrix with symmetric errors of `size` roundings of sqrt(k(x,x) k(y,y)), which no float64
+    program can distinguish from it."""
     noise = random.uniform(-1, 1, matrix.shape)
     scale = np.sqrt(np.abs(np.diag(matrix)))
     return matrix + size * EPS * np.outer(scale, scale) * ((noise + noise.T) / 2)

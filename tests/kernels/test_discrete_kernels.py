@@ -64,8 +64,8 @@ def test_a_table_of_kernel_values_gives_the_picks_of_its_kernel(kernel, x):
     table = kernel.gram(x, x)
     counts = np.arange(len(x)) % 3.0
     picks = []
-    for one, arms in ((kernel, x), (kernels.Precomputed(table), kernels.index_features(table))):
-        bandit = BBKB(one, regularization=0.1, noise_std=0.3, max_batch=16, capacity=60, ratio=60.0)
+    for k, arms in ((kernel, x), (kernels.Precomputed(table), kernels.index_features(table))):
+        bandit = BBKB(k, regularization=0.1, noise_std=0.3, max_batch=16, capacity=60, ratio=60.0)
         sums = counts * np.sin(np.arange(len(x)))
         picks.append(ASK(bandit, INIT(bandit, arms, counts, sums, None)))
     np.testing.assert_array_equal(picks[0].index, picks[1].index)
@@ -123,10 +123,7 @@ def check(lengthscales=LENGTHS, columns=COLUMNS):
         (lambda: pack_bits(np.full((2, 3), 2)), "zeros and ones"),
         (lambda: pack_bits(np.zeros(4)), "zeros and ones"),
         (lambda: pack_bits(BITS, np.float16), "cannot hold 16 bits"),
-        (
-            lambda: check(columns=COLUMNS[:3]),
-            "name 8 columns in all; the candidates have 12",
-        ),
+        (lambda: check(columns=COLUMNS[:3]), "name 8 columns in all; the candidates have 12"),
         (lambda: check(columns=(Columns("words", 12),)), "kind"),
         (lambda: check(columns=(Columns("category", 12),)), "columns 0 to 11 are a category"),
         (lambda: check(columns=(Columns("bits", 12),)), "words of 16 bits"),

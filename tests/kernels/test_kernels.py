@@ -92,8 +92,8 @@ def test_distances_to_one_point_lose_nothing(count, inputs):
     """About the mean of all, within a cluster 100 lengthscales from the other, they were off by
     half of themselves."""
     x = clusters(100.0, count, inputs).astype(np.float32)
-    found = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
-    np.testing.assert_allclose(found, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
+    distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
+    np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
 
 
 def test_rounding_bounds_of_distant_clusters():

@@ -185,13 +185,13 @@ def test_another_run_is_refused(tmp_path):
 def test_a_run_from_another_state_is_refused(tmp_path):
     path, bandit = tmp_path / "run", CASES["gp_ucb"]
     state = bandit.init(PROBLEM.arms, jax.random.key(1))
-    other = state.replace(first_arm=(state.first_arm + 1) % PROBLEM.arms.count)
+    changed = state.replace(first_arm=(state.first_arm + 1) % PROBLEM.arms.count)
 
     def run(states):
         return loops.run(bandit, PROBLEM, KEY, HORIZON, states=states, checkpoint=path)
 
     assert_same(run([state]), run([state]))
-    for states, words in (([other], "start.first_arm was"), (None, "start")):
+    for states, words in (([changed], "start.first_arm was"), (None, "start")):
         with pytest.raises(ValueError, match=f"holds another run: .*{words}"):
             run(states)
 
@@ -269,7 +269,7 @@ def test_drive_resumes_from_its_file(tmp_path):
 
 
 def test_drive_keeps_a_batch_that_was_not_observed(monkeypatch):
-    """After Ctrl-C in `tell` the batch is not evaluated again."""
+    """A batch is not evaluated again after Ctrl-C in `tell`."""
     whole = loops.drive(FIXED, np.sin, ARMS, KEY, 12)
 
     def interrupt(*arguments):

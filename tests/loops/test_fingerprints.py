@@ -108,30 +108,31 @@ TWO = {
 @pytest.mark.parametrize("name", TWO)
 @pytest.mark.parametrize("within", ["kernel", "width"])
 def test_different_values_have_different_descriptions(name, within):
-    """As a leaf and as a static field, and also after a file; equal values have equal ones."""
-    first, other = TWO[name]
-    one, same, two = (
-        describe(BBKB(**dict(kernel=0.0) | {within: value})) for value in (first, first, other)
+    """Values are leaves or static fields, and descriptions may come from a file; equal values have
+    equal descriptions."""
+    first, second = TWO[name]
+    described, same, described_second = (
+        describe(BBKB(**dict(kernel=0.0) | {within: value})) for value in (first, first, second)
     )
-    saved = json.loads(json.dumps(one))
-    assert differences(saved, two) and not differences(saved, same)
-    assert "0x" not in json.dumps(one)  # no addresses
+    saved = json.loads(json.dumps(described))
+    assert differences(saved, described_second) and not differences(saved, same)
+    assert "0x" not in json.dumps(described)  # no addresses
 
 
 def test_differences_name_the_number():
     for kind in (Plain, Node, Data, Static):
-        found = differences(describe(BBKB(kind(0.5))), describe(BBKB(kind(0.7))))
-        assert found == ["kernel.lengthscale was 0.5, is 0.7"]
-    one, two = (describe(BBKB(0.0, width=Plain(value).width)) for value in (0.5, 0.7))
-    assert differences(one, two) == ["width.self.lengthscale was 0.5, is 0.7"]
+        changes = differences(describe(BBKB(kind(0.5))), describe(BBKB(kind(0.7))))
+        assert changes == ["kernel.lengthscale was 0.5, is 0.7"]
+    first, second = (describe(BBKB(0.0, width=Plain(value).width)) for value in (0.5, 0.7))
+    assert differences(first, second) == ["width.self.lengthscale was 0.5, is 0.7"]
     many = differences({}, {str(i): i for i in range(20)})
     assert len(many) == 9 and many[-1] == "12 more"
 
 
 def test_functions_and_containers_are_described_by_names_and_entries():
-    found = describe({"f": json.dumps, "parts": (1.5, None, "a"), "one": jnp.asarray(2.0)})
+    description = describe({"f": json.dumps, "parts": (1.5, None, "a"), "one": jnp.asarray(2.0)})
     wanted = {"f": "json.dumps", "parts": "3 entries", "one": 2.0}
-    assert found == wanted | {"parts.0": 1.5, "parts.1": None, "parts.2": "a"}
+    assert description == wanted | {"parts.0": 1.5, "parts.1": None, "parts.2": "a"}
     made = [describe(partial(differences, scale)) for scale in (1.0, 2.0, 1.0)]
     assert made[0] == made[2] != made[1] and made[0]["args.0"] == 1.0
 
@@ -147,12 +148,12 @@ def test_equal_objects_have_equal_descriptions():
     used, loop, shared = Cached(), Plain(), Plain()
     assert used.gain == 1.0
     loop.itself = loop
-    for one, other in [
+    for first, second in [
         (Data(np.nan), Data(np.nan)),
         (Data(shared, shared), Data(Plain(), Plain())),
         (used, Cached()),
     ]:
-        assert not differences(describe(one), describe(other))
+        assert not differences(describe(first), describe(second))
     assert describe(loop)["itself"] == "a reference to an object that contains it"
 
 
@@ -166,8 +167,8 @@ def test_code_is_compared_by_its_name_and_tag():
         return describe(dict(objective=objective))
 
     assert described(None) == described(None) and described("1") == described("1")
-    found = differences(described("1"), described("2"))
-    assert found == ["objective.checkpoint_tag was 1, is 2"]
+    changes = differences(described("1"), described("2"))
+    assert changes == ["objective.checkpoint_tag was 1, is 2"]
 
 
 @struct.dataclass

@@ -1,5 +1,4 @@
-"""Streams: examples one at a time, through files and processes, and in chunks, have the predictions
-of `prequential` on all of them."""
+"""Streams of single examples, of chunks and through files have the predictions of `prequential`."""
 
 import json
 import os
@@ -7,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -52,19 +52,18 @@ def run(stream, xs, ys):
 
 @each
 def test_live_is_prequential_also_through_a_file(name, tmp_path):
-    """With single steps, growing capacities, and a file in the middle of the stream."""
+    """Examples are passed one by one, capacities grow, and the stream is saved and loaded."""
     xs, ys = examples()
     forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=1)
     stream = loops.Live(CASES[name], 2, KEY)
     first = run(stream, xs[:25], ys[:25])
     stream.save(tmp_path / "stream")
-    again = loops.Live.load(tmp_path / "stream", CASES[name])
-    assert again.received == 25 and again.predict(xs[25]) == stream.predict(xs[25])
-    rest = run(again, xs[25:], ys[25:])
+    loaded = loops.Live.load(tmp_path / "stream", CASES[name])
+    assert loaded.received == 25 and loaded.predict(xs[25]) == stream.predict(xs[25])
+    rest = run(loaded, xs[25:], ys[25:])
     np.testing.assert_allclose(np.append(first, rest), forecasts.prediction, rtol=1e-12, atol=1e-12)
-    for a, b in zip(jax.tree.leaves(again.state), jax.tree.leaves(state), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-        assert a.dtype == b.dtype
+    chex.assert_trees_all_close(loaded.state, state, rtol=1e-9, atol=1e-12)
+    chex.assert_trees_all_equal_dtypes(loaded.state, state)
 
 
 @each
@@ -79,8 +78,8 @@ def test_predicting_changes_nothing_and_learning_is_predict_learn(name):
 
 
 @each
-def test_many_at_once_are_one_at_a_time(name):
-    """Batches of any length between single examples; all rows are predicted from one state."""
+def test_batches_are_single_examples(name):
+    """Batches and single examples alternate, and `predict_many` uses one state for all rows."""
     xs, ys = examples()
     forecasts, _ = loops.prequential(CASES[name], (xs, ys), KEY)
     single, many = loops.Live(CASES[name], 2, KEY), loops.Live(CASES[name], 2, KEY)
@@ -96,7 +95,7 @@ def test_many_at_once_are_one_at_a_time(name):
     assert many.received == 31
 
 
-def test_rows_beyond_a_block_and_few_programs(monkeypatch):
+def test_many_rows_need_few_programs(monkeypatch):
     monkeypatch.setattr(live_streams, "MAX_ROWS", 8)
     xs, ys = examples()
     stream = loops.Live(TAYLOR.replace(features=Taylor(2, 5, 0.8)), 2, KEY)
@@ -108,71 +107,26 @@ def test_rows_beyond_a_block_and_few_programs(monkeypatch):
     assert live_streams.compiled_programs() - before == 1 + 3  # `predict`, and rows of 1, 4 and 8
 
 
-def test_nothing_is_compiled_again_for_an_example():
+def test_a_new_example_compiles_nothing():
     xs, ys = examples()
     stream = loops.Live(TAYLOR, 2, KEY)
     stream.predict(xs[0]), stream.learn(xs[0], ys[0])
     before = live_streams.compiled_programs()
     run(stream, xs[1:], ys[1:])
-    other = loops.Live(TAYLOR.replace(regularization=0.7), 2, jax.random.key(9))
-    other.predict(list(xs[0])), other.learn(jnp.asarray(xs[0]), 1)
+    second = loops.Live(TAYLOR.replace(regularization=0.7), 2, jax.random.key(9))
+    second.predict(list(xs[0])), second.learn(jnp.asarray(xs[0]), 1)
     assert live_streams.compiled_programs() == before
     growing = loops.Live(online.KernelAWV(GAUSSIAN, 0.5, capacity=18), 2, KEY)
     before = live_streams.compiled_programs()
     run(growing, xs, ys)
-    assert live_streams.compiled_programs() - before == 3  # room for 18, 27 and 41
+    assert live_streams.compiled_programs() - before == 3  # capacities 18, 27 and 41
     assert growing.state.points.shape[0] == 41
-
-
-SCRIPT = """
-import sys, jax, numpy as np
-jax.config.update("jax_enable_x64", True)
-from test_live import CASES, examples
-from jsketch import loops
-stream = loops.Live.load(sys.argv[1], CASES["kors"])
-xs, ys = examples()
-print([stream.predict_learn(x, y) for x, y in zip(xs[20:24], ys[20:24])])
-"""
-
-
-def test_another_process_resumes(tmp_path):
-    xs, ys = examples()
-    stream = loops.Live(CASES["kors"], 2, KEY)
-    run(stream, xs[:20], ys[:20])
-    stream.save(tmp_path / "stream")
-    here = Path(__file__).parent
-    paths = os.pathsep.join([str(here), str(here.parents[1])])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "stream")],
-        env=dict(os.environ, PYTHONPATH=paths, JAX_ENABLE_X64="1"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    np.testing.assert_allclose(
-        json.loads(done.stdout), run(stream, xs[20:24], ys[20:24]), rtol=1e-12
-    )
-
-
-def test_a_file_is_whole_or_the_old_one(tmp_path, monkeypatch):
-    xs, ys = examples()
-    stream = loops.Live(TAYLOR, 2, KEY)
-    stream.save(tmp_path / "stream")
-    stream.learn(xs[0], ys[0])
-
-    def fail(descriptor):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
-        stream.save(tmp_path / "stream")
-    assert loops.Live.load(tmp_path / "stream", TAYLOR).received == 0
 
 
 def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
     path = tmp_path / "stream"
     loops.Live(TAYLOR, 2, KEY).save(path)
-    for other, words in [
+    for forecaster, words in [
         (TAYLOR.replace(regularization=0.7), "regularization was 0.5, is 0.7\\."),
         (TAYLOR.replace(features=Taylor(2, 3, 0.8)), "features.degree was 4, is 3\\."),
         (TAYLOR.replace(penalize_current=False), "penalize_current was True, is False"),
@@ -180,7 +134,7 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
         (CASES["fogd"], "forecaster was PKAWV, is FOGD"),
     ]:
         with pytest.raises(ValueError, match=f"another run.*{words}"):
-            loops.Live.load(path, other)
+            loops.Live.load(path, forecaster)
     loops.Live(CASES["nystrom_features"], 2, KEY).save(path)
     moved = online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID + 0.01), 0.5)
     with pytest.raises(ValueError, match=r"features.nystrom.points was float64\[25, 2\]"):
@@ -239,8 +193,8 @@ def test_mistakes_raise_and_change_nothing():
     assert stream.received == 0
 
 
-def test_a_state_that_is_not_finite_raises_from_then_on(tmp_path):
-    """In every method; a file that was saved before stays."""
+def test_every_method_raises_after_a_state_is_not_finite(tmp_path):
+    """A file that was saved before is not replaced."""
     stream = loops.Live(online.FOGD(GAUSSIAN, 1e3, count=20), 2, KEY)
     stream.save(tmp_path / "stream")
     x, many = [0.1, 0.2], (np.full((3, 2), 0.1), np.ones(3))
@@ -255,8 +209,8 @@ def test_a_state_that_is_not_finite_raises_from_then_on(tmp_path):
     ):
         with pytest.raises(FloatingPointError, match="no longer finite after example 0"):
             action()
-    again = loops.Live.load(tmp_path / "stream", stream.forecaster)
-    assert again.received == 0 and again.predict(x) == 0
+    loaded = loops.Live.load(tmp_path / "stream", stream.forecaster)
+    assert loaded.received == 0 and loaded.predict(x) == 0
 
 
 def test_a_prediction_that_is_not_finite_raises():
@@ -297,7 +251,7 @@ def test_memory_does_not_grow_with_the_stream(tmp_path):
     """600,000 examples, which take 91 MB, in a separate process."""
     out = tmp_path / "numbers.json"
     root = Path(__file__).parents[2]
-    options = [
+    command = [
         "-m",
         "experiments.runs.stream_memory",
         "--examples",
@@ -306,12 +260,8 @@ def test_memory_does_not_grow_with_the_stream(tmp_path):
         "20000",
         "--out",
     ]
-    subprocess.run(
-        [sys.executable, *options, str(out)],
-        cwd=root,
-        env=dict(os.environ, PYTHONPATH=str(root)),
-        check=True,
-    )
+    environment = dict(os.environ, PYTHONPATH=str(root))
+    subprocess.run([sys.executable, *command, str(out)], cwd=root, env=environment, check=True)
     numbers = json.loads(out.read_text())["stream"]
     assert numbers["peak_mb"] < 1000
     assert numbers["peak_mb"] - numbers["peak_mb_after_two_chunks"] < 60
@@ -332,8 +282,8 @@ def test_chunks_of_memory_mapped_files(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
-def test_chunks_follow_the_floats_of_the_first(name):
-    """float32 before float64, integers and lists equal the same numbers in float32."""
+def test_chunks_have_the_dtype_of_the_first(name):
+    """After a chunk of float32, chunks of float64, integers and lists are converted to float32."""
     xs, ys = (np.asarray(a, np.float32) for a in examples(12))
     pieces = [
         (xs[:6], ys[:6]),
@@ -342,9 +292,9 @@ def test_chunks_follow_the_floats_of_the_first(name):
     ]
     mixed = [f.prediction for f, _ in loops.prequential(CASES[name], pieces, KEY)]
     same = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
-    for made, wanted in zip(mixed, loops.prequential(CASES[name], same, KEY), strict=True):
-        assert made.dtype == jnp.float32
-        np.testing.assert_array_equal(made, wanted[0].prediction)
+    for prediction, wanted in zip(mixed, loops.prequential(CASES[name], same, KEY), strict=True):
+        assert prediction.dtype == jnp.float32
+        np.testing.assert_array_equal(prediction, wanted[0].prediction)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
     with pytest.raises(ValueError, match="inputs must be finite; example 0 is not"):
         list(loops.prequential(CASES[name], too_large, KEY))
@@ -380,16 +330,16 @@ def test_tables_and_lists_are_streams(tmp_path):
 
 @pytest.mark.parametrize("name", ["taylor", "kors", "fogd", "kernel"])
 def test_the_average_loss_is_that_of_the_labelled(name):
-    """In all three loops of `stream`, and in a live stream."""
+    """It is, in all three loops of `stream` and in a live stream."""
     xs, ys = examples(12)
     ys[[0, 5, 6, 11]] = np.nan
     forecasts, _ = loops.prequential(CASES[name], (xs, ys), KEY)
     live = loops.Live(CASES[name], 2, KEY).learn_many(xs, ys)
     errors = np.square(np.asarray(forecasts.prediction) - ys)
     wanted = [np.nan, *(np.nanmean(errors[: t + 1]) for t in range(1, 12))]
-    for found in (forecasts, live):
-        np.testing.assert_array_equal(found.labelled, np.isfinite(ys))
-        np.testing.assert_allclose(found.average_loss, wanted, rtol=1e-12)
+    for result in (forecasts, live):
+        np.testing.assert_array_equal(result.labelled, np.isfinite(ys))
+        np.testing.assert_allclose(result.average_loss, wanted, rtol=1e-12)
 
 
 @struct.dataclass

@@ -56,7 +56,7 @@ def test_experiments_print_the_plan_of_all_their_runs(capsys, monkeypatch):
 )
 @pytest.mark.parametrize("bandit", [BBKB(KERNEL, regularization=0.01), GPUCB(KERNEL)])
 def test_seconds_are_within_a_factor_of_three(bandit):
-    """Of the second run, on an otherwise idle machine; not in CI."""
+    """The second run is measured, on an otherwise idle machine; the test does not run in CI."""
     horizon, key = 1000, jax.random.key(0)
     loops.run(bandit, problem(4000), key, horizon)
     seconds = loops.run(bandit, problem(4000), key, horizon).run_seconds

@@ -106,11 +106,11 @@ def test_a_run_warns_once_of_imprecise_variances(loop):
     """The warning points at the line of the user."""
     with pytest.warns(UserWarning, match="rounding may have changed variances") as warned:
         if loop == "drive":
-            found = loops.drive(Imprecise(), np.sin, PROBLEM.arms, KEY, 4)
+            run = loops.drive(Imprecise(), np.sin, PROBLEM.arms, KEY, 4)
         else:
             keys = jax.random.split(KEY, 2)
-            found = loops.run(Imprecise(), PROBLEM, keys, 4, strategy=loop)
-    assert np.all(found.imprecise)
+            run = loops.run(Imprecise(), PROBLEM, keys, 4, strategy=loop)
+    assert np.all(run.imprecise)
     assert [warning.filename for warning in warned] == [__file__]
 
 
@@ -182,14 +182,14 @@ FAILING = {
 @pytest.mark.parametrize("name", FAILING)
 def test_a_first_arm_that_fails_is_left(name):
     """A first arm that succeeds stays the first arm."""
-    bandit, asked = FAILING[name], []
+    bandit, batches = FAILING[name], []
     state = first = bandit.init(PROBLEM.arms, KEY)
     for _ in range(3):
         query = ASK(bandit, state, KEY)
-        asked.append(np.unique(np.asarray(query.index)[np.asarray(query.mask)]).tolist())
+        batches.append(np.unique(np.asarray(query.index)[np.asarray(query.mask)]).tolist())
         state, _ = TELL(bandit, state, query, jnp.full(query.index.shape, jnp.nan))
-    assert asked[0] == ([3, 5] if name == "initial" else [int(first.first_arm)])
-    assert asked[1] != asked[0] and asked[2] != asked[1] and len(asked[1]) == 1
+    assert batches[0] == ([3, 5] if name == "initial" else [int(first.first_arm)])
+    assert batches[1] != batches[0] and batches[2] != batches[1] and len(batches[1]) == 1
     after, _ = TELL(bandit, first, query, jnp.ones(query.index.shape))
     assert int(after.first_arm) == int(first.first_arm)
     # a query whose slots are all masked is not a failure
@@ -207,8 +207,8 @@ def test_the_arm_after_one_that_fails_is_any_other(arms):
         return jax.vmap(lambda key: history.resample_initial_arm(first, failed, arms, key))(keys)
 
     for first in (0, arms - 1):
-        found = np.asarray(others(jnp.asarray(first, jnp.int32)))
-        assert set(found.tolist()) == set(range(arms)) - {first}
+        arms_after = np.asarray(others(jnp.asarray(first, jnp.int32)))
+        assert set(arms_after.tolist()) == set(range(arms)) - {first}
 
 
 @pytest.mark.parametrize("name", WARM)
@@ -258,7 +258,8 @@ def evaluate(arms):
 
 
 def test_a_run_ends_where_the_certificate_is_small(tmp_path):
-    """In the first such round; the bounds hold; the resumed run evaluates nothing more."""
+    """The run ends in the first such round, its bounds hold, and the resumed run evaluates
+    nothing."""
     run = loops.drive(
         SKETCHED, evaluate, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
     )
@@ -271,25 +272,25 @@ def test_a_run_ends_where_the_certificate_is_small(tmp_path):
     assert MEAN.max() - MEAN[lower.argmax()] <= upper.max() - lower.max() < 0.2
     before = loops.drive(SKETCHED, evaluate, PROBLEM.arms, KEY, run.t - 1)
     assert loops.gap(SKETCHED, before.state) >= 0.2
-    again = loops.drive(
+    resumed = loops.drive(
         SKETCHED, pytest.fail, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
     )
-    assert again.stopped and again.x.tolist() == run.x.tolist()
-    onward = loops.drive(SKETCHED, evaluate, PROBLEM.arms, KEY, run.t + 2, state=again)
-    assert onward.t == run.t + 2 and not onward.stopped
+    assert resumed.stopped and resumed.x.tolist() == run.x.tolist()
+    longer = loops.drive(SKETCHED, evaluate, PROBLEM.arms, KEY, run.t + 2, state=resumed)
+    assert longer.t == run.t + 2 and not longer.stopped
 
 
 def test_a_function_of_the_run_ends_it():
-    """Also for an algorithm without bounds. Its error keeps the evaluations."""
-    seen = []
+    """The algorithm may have no bounds. An error of the function keeps the evaluations."""
+    times = []
 
     def good(driven):
-        seen.append(driven.t)
+        times.append(driven.t)
         return driven.y.max() > 0.9
 
     run = loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=good)
     best = np.maximum.accumulate(run.y)
-    assert run.stopped and best[-1] > 0.9 and (best[: seen[-2]] <= 0.9).all()
+    assert run.stopped and best[-1] > 0.9 and (best[: times[-2]] <= 0.9).all()
     with pytest.raises(ZeroDivisionError) as error:
         loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=lambda driven: 1 / 0)
     assert error.value.driven.t > 0
@@ -297,7 +298,8 @@ def test_a_function_of_the_run_ends_it():
 
 @pytest.mark.parametrize("bandit", [GPUCB(KERNEL), FixedBKB(KERNEL, batch=3, max_pending=3)])
 def test_every_algorithm_with_bounds_has_a_gap(bandit):
-    """Before the first evaluation twice the width of the prior, 1 / sqrt(lambda) a side."""
+    """Before the first evaluation the gap is twice the width of the prior, 1 / sqrt(lambda) on each
+    side."""
     start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
     width = float(bandit.confidence_width(start))
     assert loops.gap(bandit, start) == pytest.approx(20 * width)

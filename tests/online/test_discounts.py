@@ -10,7 +10,7 @@ import pytest
 from test_online import KEY, changed, examples, steps
 
 from jsketch import kernels, loops, online, struct
-from jsketch.adapters import RiverRegressor, SklearnRegressor
+from jsketch.adapters import SklearnRegressor
 from jsketch.sketch import fourier, nystrom
 from jsketch.sketch.fourier import RandomFourier
 from jsketch.sketch.taylor import Taylor
@@ -27,32 +27,32 @@ MISSING = [0, 7, 8, 29, 40]
 def solved(z, ys, lam, gamma, awv=True, renew=False):
     """A fit from scratch for every example: the k-th of n labelled ones counts gamma^(n + 1 - k),
     and so does lam of a feature whose last renewal was after the k-th, k = 0 without one."""
-    size, seen, predictions = z.shape[1], [], []
+    size, labelled, predictions = z.shape[1], [], []
     for t, row in enumerate(z):
-        n = len(seen)
+        n = len(labelled)
         renewals = np.zeros(size)
         for k in range(n * renew):
             renewals[k % size] = k + 1
         weights = gamma ** (n - np.arange(n))
-        inner = lam * np.diag(gamma ** (n + 1 - renewals)) + (z[seen].T * weights) @ z[seen]
+        inner = lam * np.diag(gamma ** (n + 1 - renewals)) + (z[labelled].T * weights) @ z[labelled]
         inner = inner + awv * np.outer(row, row)
-        predictions.append(row @ np.linalg.solve(inner, z[seen].T @ (weights * ys[seen])))
+        predictions.append(row @ np.linalg.solve(inner, z[labelled].T @ (weights * ys[labelled])))
         if np.isfinite(ys[t]):
-            seen.append(t)
+            labelled.append(t)
     return np.array(predictions)
 
 
 def in_parts(forecaster, xs, ys):
     """(predictions, state), PART examples at a time, in blocks of 7, so that the last one of a part
     is short."""
-    state, found = None, []
+    state, predictions = None, []
     for first in range(0, len(ys), PART):
         part = slice(first, first + PART)
         forecasts, state = loops.prequential(
             forecaster, (xs[part], ys[part]), KEY, state=state, first=first, block=7
         )
-        found.append(forecasts.prediction)
-    return np.concatenate(found), state
+        predictions.append(forecasts.prediction)
+    return np.concatenate(predictions), state
 
 
 def features_of(forecaster, xs):
@@ -61,22 +61,22 @@ def features_of(forecaster, xs):
 
 @each
 def test_predictions_are_the_weighted_least_squares(name):
-    """In blocks, one by one, and learned all at once."""
+    """They are, for blocks, for single examples, and for a state that learned them all at once."""
     forecaster = FORECASTERS[name]
     xs, ys = examples()
     ys = changed(ys, MISSING, np.nan)
     z, renew = features_of(forecaster, xs), forecaster.renew
     oracle = solved(z, ys, LAM, GAMMA, renew=renew)
-    found, state = in_parts(forecaster, xs, ys)
-    np.testing.assert_allclose(found, oracle, atol=1e-8)
+    predictions, state = in_parts(forecaster, xs, ys)
+    np.testing.assert_allclose(predictions, oracle, atol=1e-8)
     alone, states, infos = zip(*steps(forecaster, xs, ys), strict=True)
     np.testing.assert_allclose(alone, oracle, atol=1e-8)
     assert not any(info.nonfinite for info in infos)
     learned = forecaster.init(xs[0], KEY)
     for part in (slice(PART), slice(PART, None)):
         learned = LEARN(forecaster, learned, xs[part], ys[part])
-    for other in (states[-1], learned):
-        chex.assert_trees_all_close(state, other, rtol=1e-7, atol=1e-8)
+    for expected in (states[-1], learned):
+        chex.assert_trees_all_close(state, expected, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ class Drawn:
 
 
 def test_the_exact_forecaster():
-    """In explicit features of all examples."""
+    """The oracle uses explicit features of all examples."""
     xs, ys = examples(1)
     ys = changed(ys, MISSING, np.nan)
     values, vectors = np.linalg.eigh(oracles.gaussian(xs, xs, 0.4))
@@ -116,13 +116,13 @@ def test_the_exact_forecaster():
         forecaster = online.KernelAWV(
             kernels.Gaussian(0.4), LAM, penalize_current=awv, discount=GAMMA, capacity=64
         )
-        found, state = in_parts(forecaster, xs, ys)
-        np.testing.assert_allclose(found, solved(z, ys, LAM, GAMMA, awv), atol=1e-8)
+        predictions, state = in_parts(forecaster, xs, ys)
+        np.testing.assert_allclose(predictions, solved(z, ys, LAM, GAMMA, awv), atol=1e-8)
     assert int(state.used) == len(ys) - len(MISSING)
 
 
 def test_a_discount_of_one_changes_nothing():
-    """Bit for bit in streams; the programs of single steps and `learn` may round the last bit
+    """Streams are equal bit for bit; programs of single steps and of `learn` may round the last bit
     differently."""
     xs, ys = examples()
     ys = changed(ys, MISSING, np.nan)
@@ -141,7 +141,7 @@ def test_a_discount_of_one_changes_nothing():
 
 
 def test_discounts_sweep_by_vmap():
-    """Also one so small that a block is cut."""
+    """One discount is so small that blocks are cut."""
     xs, ys = examples()
     gammas = np.array([0.5, 0.95, 1.0])
     keeps = FORECASTERS["renew"]
@@ -154,10 +154,10 @@ def test_discounts_sweep_by_vmap():
         state = forecaster.init(jnp.asarray(xs[0]), KEY)
         return loops.streams.stream(forecaster, state, jnp.asarray(xs), jnp.asarray(ys), KEY)
 
-    found = run(gammas)
+    runs = run(gammas)
     wanted = [solved(z, ys, LAM, gamma, renew=True) for gamma in gammas]
-    np.testing.assert_allclose(found.forecasts.prediction, wanted, atol=1e-8)
-    assert not found.nonfinite.any()
+    np.testing.assert_allclose(runs.forecasts.prediction, wanted, atol=1e-8)
+    assert not runs.nonfinite.any()
 
 
 @pytest.mark.parametrize("takes", ["examples", "blocks"])
@@ -176,7 +176,7 @@ def test_traced_discounts_out_of_range_are_flagged(takes):
 
 
 def test_gradients_of_a_renewed_regularization():
-    """Against differences; where the first label is missing nothing is renewed."""
+    """They are those of finite differences. Nothing is renewed where the first label is missing."""
     xs, ys = (jnp.asarray(values[:4]) for values in examples())
     ys = ys.at[0].set(jnp.nan)
 
@@ -212,9 +212,9 @@ def test_the_identity_behind_discounted_regret():
     fixed w and the terms that each example adds to it."""
     xs, ys = examples(3)
     ys = np.sign(ys)
-    z, found = features_of(PLAIN, xs), in_parts(PLAIN, xs, ys)[0]
+    z, predictions = features_of(PLAIN, xs), in_parts(PLAIN, xs, ys)[0]
     for end in (1, 20, len(ys)):
-        rows, labels, predicted = z[:end], ys[:end], found[:end]
+        rows, labels, predicted = z[:end], ys[:end], predictions[:end]
         weights = GAMMA ** (end - 1.0 - np.arange(end))
         inner = (rows.T * weights) @ rows + LAM * GAMMA**end * np.eye(z.shape[1])
         moment = rows.T @ (weights * labels)
@@ -241,7 +241,8 @@ class Dependent:
 
 
 def test_rounding_between_the_triangles_does_not_grow():
-    """In single steps of 400 examples; without the mean of both, predictions are off by 100."""
+    """Over 400 single steps predictions would be off by 100 if the two triangles were not
+    averaged."""
     xs, ys = examples(6, 400)
 
     @jax.jit
@@ -253,8 +254,8 @@ def test_rounding_between_the_triangles_does_not_grow():
         return jax.lax.scan(step, forecaster.init(xs[0], KEY), (xs, ys))[1]
 
     z = features_of(PLAIN, xs)
-    found = scanned(PLAIN, jnp.asarray(xs), jnp.asarray(ys))
-    np.testing.assert_allclose(found, solved(z, ys, LAM, GAMMA), atol=1e-10)
+    predictions = scanned(PLAIN, jnp.asarray(xs), jnp.asarray(ys))
+    np.testing.assert_allclose(predictions, solved(z, ys, LAM, GAMMA), atol=1e-10)
 
 
 def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not():
@@ -263,10 +264,10 @@ def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not(
     with pytest.raises(FloatingPointError, match="no longer finite"):
         in_parts(forecaster, xs, ys)
     z = np.concatenate([xs, xs.sum(1, keepdims=True)], axis=1)
-    found, _ = in_parts(forecaster, xs[:240], ys[:240])
-    np.testing.assert_allclose(found, solved(z[:240], ys[:240], LAM, GAMMA), atol=1e-3)
-    kept, _ = in_parts(forecaster.replace(renew=True), xs, ys)
-    np.testing.assert_allclose(kept, solved(z, ys, LAM, GAMMA, renew=True), atol=1e-10)
+    predictions, _ = in_parts(forecaster, xs[:240], ys[:240])
+    np.testing.assert_allclose(predictions, solved(z[:240], ys[:240], LAM, GAMMA), atol=1e-3)
+    renewed, _ = in_parts(forecaster.replace(renew=True), xs, ys)
+    np.testing.assert_allclose(renewed, solved(z, ys, LAM, GAMMA, renew=True), atol=1e-10)
 
 
 def test_discounts_have_less_loss_where_the_target_changes():
@@ -289,15 +290,3 @@ def test_scikit_learn_adapts_a_mixture_over_discounts():
     model = SklearnRegressor(mixture).fit(xs, ys)
     np.testing.assert_allclose(model.forecasts_.prediction, wanted.prediction, atol=1e-12)
     assert SklearnRegressor(PLAIN).set_params(forecaster__discount=0.5).forecaster.discount == 0.5
-
-
-@pytest.mark.slow
-def test_river_adapts_a_mixture_over_discounts():
-    xs, ys = examples()
-    mixture = online.over_discounts(FORECASTERS["renew"], [0.9, 1.0], bound=1.0)
-    wanted, _ = loops.prequential(mixture, (xs[:PART], ys[:PART]), KEY)
-    river, made = RiverRegressor(mixture), []
-    for (a, b), y in zip(xs[:12], ys[:12], strict=True):
-        made.append(river.predict_one({"a": a, "b": b}))
-        river.learn_one({"a": a, "b": b}, y)
-    np.testing.assert_allclose(made, wanted.prediction[:12], atol=1e-9)

@@ -1,4 +1,4 @@
-"""Static mistakes of forecasters and streams, and their messages."""
+"""Forecasters and streams refuse invalid arguments, with a message that states the cause."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +13,8 @@ from jsketch.sketch.taylor import Taylor
 XS, YS = examples()
 GAUSSIAN = kernels.Gaussian(1.0)
 RIDGE = online.PKAWV(Taylor(2, 2))
+KONS = online.SketchedKONS(GAUSSIAN)
+ONES = jnp.ones(2)
 LAMS = np.array([1e-3, 0.1, 10.0])
 PLAIN = RIDGE.replace(discount=0.9)
 over, discounts = online.over_regularizations, online.over_discounts
@@ -31,10 +33,7 @@ FORECASTERS = [
     (lambda: online.ProsNKONS(GAUSSIAN, bound=0.0), "bound must be"),
     (lambda: online.ProsNKONS(GAUSSIAN, -1.0), "regularization must be"),
     (lambda: online.ProsNKONS(GAUSSIAN, sampling=Sampling(beta=0.0)), "beta must be"),
-    (
-        lambda: online.SketchedKONS(GAUSSIAN, minimum_probability=1.5),
-        "minimum_probability must lie between 0 and 1",
-    ),
+    (lambda: KONS.replace(minimum_probability=1.5), "minimum_probability must lie between 0 and 1"),
     # discounts
     (lambda: PLAIN.replace(discount=0.0), "discount must be a finite number above 0; 0.0"),
     (lambda: PLAIN.replace(discount=np.nan), "discount must be a finite number above 0; nan"),
@@ -54,33 +53,33 @@ FORECASTERS = [
     (lambda: over(RIDGE, LAMS, 0.0), "bound must be a finite number above 0"),
     (lambda: over(RIDGE, LAMS, 1.0, learning_rate=-1.0), "learning_rate must be"),
     (lambda: over(RIDGE, LAMS, 1.0, rule="hedge"), "rule must be one of"),
-    (
-        lambda: Mixture(RIDGE, {"penalize_current": jnp.ones(2)}, 1.0),
-        "the grid names 'penalize_current'",
-    ),
+    (lambda: Mixture(RIDGE, {"penalize_current": ONES}, 1.0), "the grid names 'penalize_current'"),
     (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"regularization": 0.1}, 1.0), "leading axis"),
     (
-        lambda: Mixture(RIDGE, {"regularization": LAMS, "features": Taylor(2, 3, jnp.ones(2))}, 1),
+        lambda: Mixture(RIDGE, {"regularization": LAMS, "features": Taylor(2, 3, ONES)}, 1),
         "leading axis",
     ),
     (lambda: Mixture(RIDGE, {"regularization": -LAMS}, 1.0), ABOVE),
 ]
+
+
+def stream(examples, **options):
+    return loops.prequential(RIDGE, examples, KEY, **options)
+
+
 # (a call, a part of the message)
 CALLS = [
     (lambda: Taylor(2, -1).features(XS), "degree M >= 0"),
     (lambda: Taylor(18, 9).features(XS), r"C\(27, 9\) = 4,686,825 Taylor features"),
     (lambda: Taylor(3, 2).features(XS), "of 3 inputs; 2 were given"),
-    (lambda: loops.prequential(RIDGE, XS, KEY), r"a tuple \(xs, ys\)"),
-    (lambda: loops.prequential(RIDGE, (XS, YS, YS), KEY), "a tuple of 3"),
-    (lambda: loops.prequential(RIDGE, (XS[:0], YS[:0]), KEY), "the stream is empty"),
-    (lambda: loops.prequential(RIDGE, (XS, YS[:3]), KEY), "n labels"),
-    (lambda: loops.prequential(RIDGE, (changed(XS, (3, 1), np.nan), YS), KEY), "example 3 is not"),
-    (
-        lambda: loops.prequential(RIDGE, (XS, YS), KEY, block=0),
-        "block must be an integer of at least 1",
-    ),
-    (lambda: loops.prequential(RIDGE, (XS, YS), KEY, segments=-1), "segments must be an integer"),
+    (lambda: stream(XS), r"a tuple \(xs, ys\)"),
+    (lambda: stream((XS, YS, YS)), "a tuple of 3"),
+    (lambda: stream((XS[:0], YS[:0])), "the stream is empty"),
+    (lambda: stream((XS, YS[:3])), "n labels"),
+    (lambda: stream((changed(XS, (3, 1), np.nan), YS)), "example 3 is not"),
+    (lambda: stream((XS, YS), block=0), "block must be an integer of at least 1"),
+    (lambda: stream((XS, YS), segments=-1), "segments must be an integer"),
     (
         lambda: CASES["kors_awv"].advance(
             CASES["kors_awv"].init(XS[0], KEY), jnp.zeros((9000, 2)), jnp.zeros(9000), 1

@@ -24,10 +24,10 @@ def stream(seed):
     return jnp.asarray(xs), jnp.asarray(ys)
 
 
-def theorem_9(gram, kept, ys, lam):
+def theorem_9(gram, dictionaries, ys, lam):
     """(sum_t y_t^2 v_t^T A~_t^-1 v_t, sum_t (mu_t + lam) mu_t t) with v_t = P_t phi_t, A~_t = lam I
-    + P_t C_t P_t and mu_t = |(P_{t+1} - P_t) C_t (P_{t+1} - P_t)|, P_{n+1} = I; `kept`: the
-    examples in the dictionary at each t."""
+    + P_t C_t P_t and mu_t = |(P_{t+1} - P_t) C_t (P_{t+1} - P_t)|, P_{n+1} = I; `dictionaries`
+    holds the examples in the dictionary at each t."""
     values, vectors = np.linalg.eigh(gram)
     phi = vectors * np.sqrt(np.maximum(values, 0))  # gram = phi phi^T
     n = len(gram)
@@ -36,12 +36,12 @@ def theorem_9(gram, kept, ys, lam):
         basis = np.linalg.svd(phi[inside].T, full_matrices=False)[0]
         return basis @ basis.T
 
-    spans = [projection(inside) for inside in kept] + [np.eye(n)]
+    spans = [projection(inside) for inside in dictionaries] + [np.eye(n)]
     in_span = left_out = 0.0
     for t in range(1, n + 1):
-        now, change = phi[:t] @ spans[t - 1], phi[:t] @ (spans[t] - spans[t - 1])
-        solved = np.linalg.solve(lam * np.eye(n) + now.T @ now, now[-1])
-        in_span += ys[t - 1] ** 2 * (now[-1] @ solved)
+        projected, change = phi[:t] @ spans[t - 1], phi[:t] @ (spans[t] - spans[t - 1])
+        solved = np.linalg.solve(lam * np.eye(n) + projected.T @ projected, projected[-1])
+        in_span += ys[t - 1] ** 2 * (projected[-1] @ solved)
         mu = np.linalg.norm(change, 2) ** 2
         left_out += (mu + lam) * mu * t
     return in_span, left_out

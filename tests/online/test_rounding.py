@@ -22,14 +22,14 @@ def streams_of_cosines():
 def single_steps(z, ys):
     """AWV's predictions, in long double."""
     z, ys = z.astype(np.longdouble), ys.astype(np.longdouble)
-    inverse, weights, out = np.eye(z.shape[1], dtype=z.dtype) / LAM, np.zeros_like(z[0]), []
+    inverse, weights, predictions = np.eye(z.shape[1], dtype=z.dtype) / LAM, np.zeros_like(z[0]), []
     for x, y in zip(z, ys, strict=True):
         direction, g = inverse @ x, x @ weights
         pivot = 1 + x @ direction
-        out.append(g / pivot)
+        predictions.append(g / pivot)
         inverse = inverse - np.outer(direction, direction) / pivot
         weights = weights + direction * (y - g) / pivot
-    return np.array(out)
+    return np.array(predictions)
 
 
 @pytest.mark.parametrize("accelerator", [False, True])
@@ -42,10 +42,10 @@ def test_blocks_keep_digits(accelerator, monkeypatch):
     learn = jax.jit(lambda *block: ridge.learn_block(*block))
     all_of_them = np.ones(BLOCK, bool)
     for z, ys in streams_of_cosines():
-        inverse, weights, found = np.eye(12) / LAM, np.zeros(12), []
+        inverse, weights, predictions = np.eye(12) / LAM, np.zeros(12), []
         for start in range(0, len(ys), BLOCK):
             block = z[start : start + BLOCK], ys[start : start + BLOCK], all_of_them
             inverse, weights, g, h = learn(inverse, weights, *block)
-            found.append(ridge.damped(g, h, True))
-        error = np.abs(np.concatenate(found) - single_steps(z, ys)).max()
+            predictions.append(ridge.damped(g, h, True))
+        error = np.abs(np.concatenate(predictions) - single_steps(z, ys)).max()
         assert error < BLOCK**1.5 / 2 * EPS * np.square(z).sum(1).max() / LAM

@@ -52,7 +52,7 @@ GROWING = [n for n in CASES if takes(CASES[n]) == "growing blocks" and n not in 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_a_limit_of_zero_changes_nothing(name):
-    """Bit for bit: under vmap a run that has ended is computed until the last one ends."""
+    """No bit changes: under vmap a run that has ended is computed until the last one ends."""
     xs, ys = (jnp.asarray(values) for values in examples(n=48))
     advance = jax.jit(CASES[name].advance)
     state, t = CASES[name].init(xs[0], jax.random.key(1)), 0
@@ -100,6 +100,6 @@ def test_no_step_of_one_stream_copies_the_memory():
     program = jax.jit(passed).lower(xs, ys, keys).compile().as_text()
     steps, _ = program.split("\nENTRY ")
     memory = FORECASTER.init(xs[0], keys).inputs
-    kept = f"[{memory.shape[0]},{memory.shape[1]}]"
-    assert kept in steps
-    assert not [line for line in steps.splitlines() if " copy(" in line and kept in line]
+    shape = f"[{memory.shape[0]},{memory.shape[1]}]"
+    assert shape in steps
+    assert not [line for line in steps.splitlines() if " copy(" in line and shape in line]

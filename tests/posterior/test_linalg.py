@@ -153,8 +153,8 @@ def test_products_with_few_rows():
     a, b = np.random.default_rng(0).standard_normal((2, 150, 150))
     product = jax.jit(linalg.matmul_rows)
     for rows in (0, 3, 64, 149):
-        few = np.where(np.arange(150)[:, None] < rows, a, 0)
-        np.testing.assert_allclose(product(few, b, rows), few @ b, atol=1e-12)
+        padded = np.where(np.arange(150)[:, None] < rows, a, 0)
+        np.testing.assert_allclose(product(padded, b, rows), padded @ b, atol=1e-12)
 
 
 def test_only_runs_that_need_a_change_are_changed_by_one_condition():
@@ -214,8 +214,8 @@ def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
 
 
 def test_runs_in_turn(monkeypatch):
-    """Under vmap the function is called for one run after the other; numbers and arguments that
-    are not arrays stay as they are."""
+    """Under vmap the function is called for one run after the other; Python numbers and other
+    static arguments are unchanged."""
     random = np.random.default_rng(0)
     a, b = jnp.asarray(random.standard_normal((3, 4, 5))), jnp.asarray(random.standard_normal(5))
 

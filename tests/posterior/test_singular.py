@@ -117,8 +117,8 @@ def refreshed():
         counts = jnp.where(arm < 30, 1.0, 0.0)
         history = counts, counts, arm < 20
         state = sketched.start(Arms(x), bandit.kernel, LAM, 40, KEY, history)
-        nothing = Query(jnp.zeros(1, jnp.int32), jnp.zeros(1, bool))
-        return state, *bandit.tell(state, nothing, jnp.ones(1), KEY)
+        masked = Query(jnp.zeros(1, jnp.int32), jnp.zeros(1, bool))
+        return state, *bandit.tell(state, masked, jnp.ones(1), KEY)
 
     return one_round
 
@@ -155,7 +155,8 @@ def test_variances_that_rounding_decides_are_flagged(refreshed, apart, imprecise
 
 @pytest.mark.float32
 def test_a_regularization_below_rounding_is_warned_of():
-    """In float32 at lam = 1e-6, where forecasts always end in NaN, and for large features."""
+    """The warning appears in float32 at lam = 1e-6, where forecasts always end in NaN, and for
+    large features."""
     x = jnp.ones(2, jnp.float32)
     kernel = kernels.Gaussian(1.0)
     makers = (
@@ -177,7 +178,7 @@ def test_a_regularization_below_rounding_is_warned_of():
 
 
 def test_the_rounding_of_later_examples_is_warned_of():
-    """Once a stream, at the user's line; `Live` begins with zeros."""
+    """A stream warns once, at the line of the user; `Live` begins with zeros."""
     forecaster = online.KernelAWV(kernels.Linear(1e-6), 1e-3, capacity=2)
     xs, ys = np.array([[0.0, 0.0], [1.0, 1.0]]), np.ones(2)
     live = loops.Live(forecaster, 2, KEY)
@@ -187,8 +188,8 @@ def test_the_rounding_of_later_examples_is_warned_of():
         live.predict(10 * xs[1])
     assert [warning.filename for warning in warned] == [__file__]
     mixture = online.Mixture(forecaster, {"regularization": jnp.asarray([1e-3, 1e9])}, 1.0)
-    for one in (forecaster, mixture):
-        for state in (None, one.init(jnp.zeros(2), KEY)):
+    for model in (forecaster, mixture):
+        for state in (None, model.init(jnp.zeros(2), KEY)):
             with pytest.warns(UserWarning, match="too small for features") as warned:
-                loops.prequential(one, (xs, ys), KEY, state=state)
+                loops.prequential(model, (xs, ys), KEY, state=state)
             assert [warning.filename for warning in warned] == [__file__]

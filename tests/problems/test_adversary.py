@@ -31,7 +31,7 @@ def adversary(**options):
 
 
 def dense_regret(game, t, x, y, prediction, lam, comparator):
-    """After step t, with (x, y) in place of what was played there."""
+    """The regret after step t if (x, y) were played there."""
     xs, ys = np.vstack([game.x[:t], x]), np.append(game.y[:t], y)
     predictions = np.append(game.prediction[:t], prediction)
     gram = oracles.gaussian(xs, xs, 0.7)  # of a new size at every step, which would be compiled
@@ -53,9 +53,9 @@ def dense_regret(game, t, x, y, prediction, lam, comparator):
     ],
 )
 def test_the_game(name, comparator):
-    """Inside the box, labels at the ends, predictions those of the forecaster, regrets those of a
-    dense solve; and no move is 2% worse than the best of 200 random ones with any label (the search
-    climbs from its best starts, which may all lie below one local maximum)."""
+    """Points lie in the box, labels are at the ends, predictions are those of the forecaster, and
+    regrets those of a dense solve. No move is 2% worse than the best of 200 random ones with any
+    label (the search climbs from its best starts, which may all lie below one local maximum)."""
     forecaster, foe = FORECASTERS[name], adversary(comparator=comparator, regularization=0.3)
     games = adversaries.play(foe, forecaster, N, KEYS)
     game = jax.tree.map(lambda leaf: np.asarray(leaf[1]), games)
@@ -71,8 +71,8 @@ def test_the_game(name, comparator):
     for t in range(N):
         x, y = game.x[t], game.y[t]
         assert float(predict(state, x)) == pytest.approx(float(game.prediction[t]), abs=1e-10)
-        found = dense_regret(game, t, x, y, game.prediction[t], 0.3, comparator)
-        assert float(game.regret[t]) == pytest.approx(found, abs=1e-8)
+        regret = dense_regret(game, t, x, y, game.prediction[t], 0.3, comparator)
+        assert float(game.regret[t]) == pytest.approx(regret, abs=1e-8)
         if t % 4 == 3:
             others = random.uniform(foe.box.lower, foe.box.upper, (200, D))
             regrets = [
@@ -80,7 +80,7 @@ def test_the_game(name, comparator):
                 for other, guess in zip(others, np.asarray(many(state, others)), strict=True)
                 for label in (-0.8, 0.8, 0.1)
             ]
-            assert found >= 0.98 * max(regrets)
+            assert regret >= 0.98 * max(regrets)
         state, _ = update(state, x, y, KEYS[0])
 
 

@@ -41,16 +41,16 @@ def test_the_maximum_is_attained_at_the_maximiser(name):
 
 @each
 def test_nothing_is_above_the_maximum(name):
-    """Neither uniform points, nor points around the maximiser, nor what a local optimiser climbs to
-    from both."""
+    """Uniform points, points around the maximiser, and the ends of a local optimiser from both are
+    not above it."""
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
     around = np.random.default_rng(1).standard_normal((2000, problem.domain.lower.size)) * 1e-2
     lower, upper = np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)
     near = jnp.asarray(np.clip(np.asarray(problem.maximiser) + around, lower, upper))
     everywhere = points(problem, 2000)
-    found = jnp.concatenate([value(near), value(everywhere)])
-    assert found.max() <= problem.maximum + 1e-10
+    largest = jnp.concatenate([value(near), value(everywhere)])
+    assert largest.max() <= problem.maximum + 1e-10
 
     descend = jax.jit(jax.value_and_grad(lambda x: -problem.value(x)))
 
@@ -58,13 +58,13 @@ def test_nothing_is_above_the_maximum(name):
         bounds = list(
             zip(problem.domain.lower.tolist(), problem.domain.upper.tolist(), strict=True)
         )
-        found = minimize(
+        largest = minimize(
             lambda x: [np.asarray(v) for v in descend(x)],
             np.asarray(start),
             jac=True,
             bounds=bounds,
         )
-        return -found.fun
+        return -largest.fun
 
     starts = [near[0], *everywhere[jnp.argsort(-value(everywhere))[:5]]]
     tops = [climbed(start) for start in starts]

@@ -60,7 +60,7 @@ def picks(name, counts, dictionary="cold"):
     x, mean = problem()
     plain = finite.finite_arms(x, mean, 0.1)
     bandit, key = BANDITS[name], jax.random.key(1)
-    found = {}
+    arms = {}
     for devices in [0, *counts]:
         used, over = bandit, plain
         if devices:
@@ -69,8 +69,8 @@ def picks(name, counts, dictionary="cold"):
         progress = begin(used, over, key)
         if dictionary != "cold":
             progress = progress.replace(state=detach(warm(used, over.arms, mean, key, dictionary)))
-        found[devices] = np.asarray(go(used, over, key, progress).trace.arm).tolist()
-    return dict(alone=found.pop(0), over=found)
+        arms[devices] = np.asarray(go(used, over, key, progress).trace.arm).tolist()
+    return dict(alone=arms.pop(0), over=arms)
 
 
 def warm(bandit, domain, mean, key, dictionary):
@@ -88,7 +88,7 @@ def warm(bandit, domain, mean, key, dictionary):
 def draws(devices):
     """Whether each device draws its part of the numbers of jax.random, by key type and dtype."""
     rows, shard = -(-ARMS // devices), Shard("arms", ARMS)
-    found = {}
+    equal = {}
     for impl in ("threefry2x32", "rbg"):
         for dtype in (jnp.float32, jnp.float64):
             key = jax.random.key(3, impl=impl)
@@ -104,8 +104,8 @@ def draws(devices):
             uniform, normal = (np.asarray(a)[..., :ARMS] for a in part(key))
             same = (uniform == np.asarray(jax.random.uniform(key, (ARMS,), dtype))).all()
             same &= (normal == np.asarray(jax.random.normal(key, (3, ARMS), dtype))).all()
-            found[f"{impl} {np.dtype(dtype).name}"] = bool(same)
-    return found
+            equal[f"{impl} {np.dtype(dtype).name}"] = bool(same)
+    return equal
 
 
 def messages(program):
@@ -113,11 +113,11 @@ def messages(program):
     return sorted(re.findall(COLLECTIVE, program.as_text()))
 
 
-def bytes_of(found):
+def bytes_of(messages_of_program):
     """Bytes that a device receives in these messages."""
     return sum(
         (int(bits) // 8 if bits else 1) * int(np.prod([int(n) for n in shape.split(",") if n]))
-        for result, _ in found
+        for result, _ in messages_of_program
         for bits, shape in re.findall(r"(?:[fsu]|pred)(\d*)\[([\d,]*)\]", result)
     )
 
@@ -144,8 +144,7 @@ def one_round(arms, devices):
     program = jax.jit(step).lower(bandit, state, key).compile()
     memory = program.memory_analysis()
     return dict(
-        bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes,
-        messages=messages(program),
+        bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes, messages=messages(program)
     )
 
 
@@ -186,7 +185,7 @@ def apart(count, devices):
     return dict(messages=messages(program), first=8, capacity=grown)
 
 
-def moved(before, now):
+def moved(before, after):
     """The error for a checkpoint of a run over another number of devices, or None."""
     x, mean = problem()
     key, bandit = jax.random.key(1), BANDITS["bbkb"]
@@ -200,7 +199,7 @@ def moved(before, now):
         path = f"{folder}/one.run"
         run(before, 1)
         try:
-            run(now, 1)
+            run(after, 1)
         except ValueError as error:
             return str(error)
     return None

@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
 
 
 def outputs(processes, **options):
@@ -27,9 +27,7 @@ def outputs(processes, **options):
     script = "tests/scale/two_processes.py"
     count = f" --xla_force_host_platform_device_count={options.setdefault('devices', 1)}"
     environment = os.environ | dict(
-        JAX_ENABLE_X64="1",
-        PYTHONPATH=str(ROOT),
-        XLA_FLAGS=os.environ.get("XLA_FLAGS", "") + count,
+        JAX_ENABLE_X64="1", PYTHONPATH=str(ROOT), XLA_FLAGS=os.environ.get("XLA_FLAGS", "") + count
     )
     running = [
         subprocess.Popen(
@@ -62,7 +60,7 @@ def alone():
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_two_processes_make_the_picks_of_one(alone, devices):
-    """From nothing and after a warm start, with one device each and with two."""
+    """They do with one device each and with two, without data and after a warm start."""
     two = outputs(2, devices=devices)
     assert [json.loads(lines[-1]) for lines in two] == [alone] * 2
     assert len(set(alone["picks"])) > 4 and 4 not in alone["warm"] and 8 not in alone["warm"]
@@ -76,7 +74,7 @@ def test_two_processes_make_the_picks_of_one(alone, devices):
 
 @pytest.mark.slow
 def test_a_run_resumes_after_a_lost_process(alone, tmp_path):
-    """From the file of process 0, which alone writes; both have all of it."""
+    """Both processes resume from the file, which process 0 writes."""
     options = dict(checkpoint=str(tmp_path / "both.run"), devices=2)
     outputs(2, lost=6, **options)
     files = sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock"))

@@ -15,10 +15,10 @@ def test_steps_beyond_a_peak_lose_nothing():
         return -jnp.sqrt(jnp.abs(u - 0.4).sum(1))
 
     starts = jnp.array([[0.4, 0.401], [0.399, 0.4], [0.4005, 0.4005]])
-    found = jax.jit(lambda u: search.ascend_cube(peak, u, 4))(starts)
-    assert (found.values >= peak(starts)).all() and (found.values == peak(found.best)).all()
+    ends = jax.jit(lambda u: search.ascend_cube(peak, u, 4))(starts)
+    assert (ends.values >= peak(starts)).all() and (ends.values == peak(ends.best)).all()
     # the first step is far longer than the distance to the peak
-    assert float(jnp.abs(found.best - starts).max()) < 1e-2
+    assert float(jnp.abs(ends.best - starts).max()) < 1e-2
 
 
 def test_ascent_stays_in_the_cube_and_never_ends_below_its_starts():
@@ -28,12 +28,12 @@ def test_ascent_stays_in_the_cube_and_never_ends_below_its_starts():
         return near + 1.5 * jnp.exp(-20 * jnp.square(u - 1.02).sum(1))
 
     starts = jnp.asarray(np.random.default_rng(0).uniform(size=(30, 2)))
-    found = jax.jit(lambda u: search.ascend_cube(bumps, u, 60))(starts)
-    assert (found.best >= 0).all() and (found.best <= 1).all()
-    assert (found.values >= bumps(starts)).all()
-    np.testing.assert_allclose(found.values, bumps(found.best), rtol=1e-12)
+    ends = jax.jit(lambda u: search.ascend_cube(bumps, u, 60))(starts)
+    assert (ends.best >= 0).all() and (ends.best <= 1).all()
+    assert (ends.values >= bumps(starts)).all()
+    np.testing.assert_allclose(ends.values, bumps(ends.best), rtol=1e-12)
     corner = float(bumps(jnp.ones((1, 2)))[0])
-    assert float(found.values.max()) == pytest.approx(corner, rel=1e-6)
+    assert float(ends.values.max()) == pytest.approx(corner, rel=1e-6)
 
 
 def test_scores_that_are_not_finite_are_never_the_largest():
@@ -52,8 +52,8 @@ def test_scores_that_are_not_finite_are_never_the_largest():
         return jnp.clip(pairs[0], 0, 1), pairs[1]
 
     starts = jnp.zeros((2, 1)), jnp.zeros((2, 1))
-    found = search.ascend(score_of_pairs, starts, optax.sgd(0.05), project, 40)
-    assert (found.values > 0.4).all() and (found.values <= 0.5).all()
+    ends = search.ascend(score_of_pairs, starts, optax.sgd(0.05), project, 40)
+    assert (ends.values > 0.4).all() and (ends.values <= 0.5).all()
 
 
 def test_candidates_around_the_best_point_find_a_spike_and_uniform_ones_do_not():

@@ -32,7 +32,7 @@ def runs(name):
     "name", ["bbkb_global", pytest.param("bbkb_global_local", marks=pytest.mark.slow)]
 )
 def test_runs_are_the_same(name, request):
-    """With working sets so small that every batch needs several."""
+    """Working sets are so small that every batch needs several."""
     wanted = runs(name)
     request.getfixturevalue("accelerator")
     request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "SIZE", 2)
@@ -94,20 +94,20 @@ def test_rewards_are_added_together(accelerator, monkeypatch):
     y = np.array([1.0, 2.0, np.nan, 4.0, 8.0, 16.0, 32.0, 64.0, 5.0, 5.0])
     query = Query(index=jnp.asarray(index, jnp.int32), mask=jnp.asarray(mask))
     variance = jnp.arange(1.0, 6.0)
-    told = history.absorb(jnp.ones(5), jnp.zeros(5), variance, query, jnp.asarray(y))
+    counts_and_sums = history.absorb(jnp.ones(5), jnp.zeros(5), variance, query, jnp.asarray(y))
     used = mask & np.isfinite(y)
     counts = 1 + np.bincount(index[used], minlength=5)
-    np.testing.assert_array_equal(told.pull_counts, counts)
-    np.testing.assert_array_equal(told.reward_sums, [8, 34, 64, 21, 0])
-    np.testing.assert_allclose(told.information, np.log1p(variance)[index[used]].sum())
+    np.testing.assert_array_equal(counts_and_sums.pull_counts, counts)
+    np.testing.assert_array_equal(counts_and_sums.reward_sums, [8, 34, 64, 21, 0])
+    np.testing.assert_allclose(counts_and_sums.information, np.log1p(variance)[index[used]].sum())
     tripled = np.log1p(3 * variance)[index[used]].sum()
-    np.testing.assert_allclose(told.information_sketched, tripled)
-    assert int(told.observed) == 7 and not bool(told.infinite)
+    np.testing.assert_allclose(counts_and_sums.information_sketched, tripled)
+    assert int(counts_and_sums.observed) == 7 and not bool(counts_and_sums.infinite)
 
 
 @pytest.mark.parametrize("cut", [None, 7])
 def test_segments_side_by_side(cut, monkeypatch):
-    """With missing labels, a shorter last segment, and from a state."""
+    """Labels are missing, the last segment is shorter, and the stream starts from a state."""
     xs, ys = examples(50)
     ys[[3, 20, 33]] = np.nan
     key = jax.random.key(0)

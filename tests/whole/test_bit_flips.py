@@ -46,8 +46,8 @@ def drive(path):
 
 
 def run(path):
-    found = loops.run(FIXED, PROBLEM, KEY, 8, checkpoint=path)
-    return found.trace, found.state
+    result = loops.run(FIXED, PROBLEM, KEY, 8, checkpoint=path)
+    return result.trace, result.state
 
 
 def box(path):
@@ -81,8 +81,8 @@ def tables(path):
         runs = [tidy.Run(CONFIG, seed, arrays(seed)) for seed in range(3)]
         tidy.write(folder, runs, "tiny", "a title")
         store.write_json(folder / tidy.PROVENANCE, dict(seeds=3, numbers=[0.25, 1e-7], held=CONFIG))
-    found = tidy.load(folder)
-    return *map(_plain, (found.curves, found.summary)), json.dumps(found.provenance)
+    loaded = tidy.load(folder)
+    return *map(_plain, (loaded.curves, loaded.summary)), json.dumps(loaded.provenance)
 
 
 def _plain(table):
@@ -93,8 +93,8 @@ def _plain(table):
 def single_run(path):
     if not path.exists():
         store.write_npz(path, arrays(0) | dict(commit=np.asarray("one")))
-    found = store.read_saved(path)
-    return [(name, str(value.dtype), value.tolist()) for name, value in found.items()]
+    arrays_read = store.read_saved(path)
+    return [(name, str(value.dtype), value.tolist()) for name, value in arrays_read.items()]
 
 
 def claimed(path):
@@ -136,11 +136,11 @@ def same(one, other):
 def outcome(read, path, truth):
     """What reading the file leads to: "refused", "harmless", "silent", or a raw exception."""
     try:
-        found = read(path)
+        values = read(path)
     except Exception as error:
         plain = type(error) is ValueError and path.name in str(error)
         return "refused" if plain else f"{type(error).__name__}: {error}"
-    return "harmless" if same(found, truth) else "silent"
+    return "harmless" if same(values, truth) else "silent"
 
 
 def made(kind, folder):
@@ -156,21 +156,23 @@ def flips(kind, folder, choose):
     """[(place, bit, outcome)] of single bits of a file of that kind; choose(content) gives the bits
     by their numbers in the file."""
     path, whole, truth = made(kind, folder)
-    found = []
+    outcomes = []
     for place, bit in (divmod(int(at), 8) for at in choose(whole)):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
-        found.append((place, bit, outcome(KINDS[kind][1], path, truth)))
+        outcomes.append((place, bit, outcome(KINDS[kind][1], path, truth)))
     path.write_bytes(whole)
     assert same(KINDS[kind][1](path), truth)
-    return found
+    return outcomes
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("count", [15, pytest.param(150, marks=pytest.mark.slow)])
 def test_a_flipped_bit_is_refused_or_harmless(kind, count, tmp_path):
     random = np.random.default_rng(zlib.crc32(kind.encode()))
-    found = flips(kind, tmp_path, lambda whole: random.choice(8 * len(whole), count, replace=False))
-    assert [flip for flip in found if flip[2] not in ("refused", "harmless")] == []
+    outcomes = flips(
+        kind, tmp_path, lambda whole: random.choice(8 * len(whole), count, replace=False)
+    )
+    assert [flip for flip in outcomes if flip[2] not in ("refused", "harmless")] == []
 
 
 @pytest.mark.parametrize("kind", ["stream", "drive", "arms", "box"])

@@ -11,9 +11,9 @@ def test_mutations_find_their_texts():
     should fail exist."""
     stale = []
     for mutation in tomllib.loads((ROOT / "tests" / "mutations.toml").read_text())["mutation"]:
-        found = (ROOT / mutation["file"]).read_text().count(mutation["old"])
-        if found != 1 or mutation["new"] == mutation["old"]:
-            stale.append(f"{mutation['file']} holds {found} times: {mutation['old']}")
+        count = (ROOT / mutation["file"]).read_text().count(mutation["old"])
+        if count != 1 or mutation["new"] == mutation["old"]:
+            stale.append(f"{mutation['file']} holds {count} times: {mutation['old']}")
         for test in mutation["tests"].split():
             path, _, name = test.partition("::")
             if f"def {name.partition('[')[0]}" not in (ROOT / path).read_text():

@@ -55,16 +55,16 @@ def test_the_wheel_contains_the_library_alone(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         [about] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        found = email.message_from_bytes(archive.read(about))
-    kept = {
+        about_wheel = email.message_from_bytes(archive.read(about))
+    sources = {
         path for path in (ROOT / "jsketch").rglob("*") if path.suffix in (".py", ".md", ".typed")
     }
-    assert names == {str(path.relative_to(ROOT)) for path in kept}
+    assert names == {str(path.relative_to(ROOT)) for path in sources}
     assert {"jsketch/py.typed", "jsketch/THEORY.md", "jsketch/suggest/__init__.py"} <= names
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {need for need in found.get_all("Requires-Dist") if "extra ==" not in need}
+    needed = {need for need in about_wheel.get_all("Requires-Dist") if "extra ==" not in need}
     assert needed == set(project["dependencies"])
-    assert found["Requires-Python"] == project["requires-python"]
+    assert about_wheel["Requires-Python"] == project["requires-python"]
 
 
 def test_the_library_is_imported_without_the_extras(wheel, tmp_path):

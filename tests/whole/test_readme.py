@@ -44,7 +44,7 @@ def test_the_code_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_the_commands_suggest_two_batches(tmp_path, monkeypatch):
-    """On a copy of the example: the pending batch is not suggested again."""
+    """The pending batch of a copy of the example is not suggested again."""
     for file in EXAMPLE.glob("*.csv"):
         shutil.copy(file, tmp_path)
     monkeypatch.chdir(tmp_path)

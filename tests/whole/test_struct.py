@@ -46,9 +46,9 @@ def pytrees():
 
 def test_no_two_classes_have_the_same_structure():
     """jit would share one compiled program between classes of equal structure."""
-    found = pytrees()
-    assert len(found) > 100
-    structures = [(type(value), jax.tree.structure(value)) for value in found]
+    instances = pytrees()
+    assert len(instances) > 100
+    structures = [(type(value), jax.tree.structure(value)) for value in instances]
     for (one, first), (other, second) in combinations(structures, 2):
         assert first != second, f"{one} equals {other}"
     assert jax.tree.structure(Thompson()) != jax.tree.structure(ExpectedImprovement())

@@ -322,42 +322,37 @@ def cells(folder, **changes):
 FLAT = np.array([[1.0, 3.0], [2.0, 3.0]])
 
 
+def flat(features, target):
+    return datasets.preprocess(Dataset("flat", features, target, ""))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda _: datasets.load("iris"), "no data set called 'iris'; choose one of: abalone, cad"),
         (lambda _: classifiers.load("iris"), "no tuning data set 'iris'; choose one of: breast_c"),
+        (lambda _: flat(FLAT, np.array([0.0, 1.0])), r"Columns \[1\] of 'flat' are constant"),
+        (lambda _: flat(FLAT[:, :1], np.ones(2)), "target of 'flat' is constant"),
+        (lambda f: streams.load("higgs", f), "no stream called 'higgs'; choose one of"),
+        (lambda f: streams.load_stream("casp", data_dir=f, limit=0), "at least 1; 0"),
         (
-            lambda _: datasets.preprocess(Dataset("flat", FLAT, np.array([0.0, 1.0]), "")),
-            r"Columns \[1\] of 'flat' are constant",
-        ),
-        (
-            lambda _: datasets.preprocess(Dataset("flat", FLAT[:, :1], np.ones(2), "")),
-            "target of 'flat' is constant",
-        ),
-        (lambda folder: streams.load("higgs", folder), "no stream called 'higgs'; choose one of"),
-        (lambda folder: streams.load_stream("casp", data_dir=folder, limit=0), "at least 1; 0"),
-        (
-            lambda folder: streams.scale(streams.load("casp", folder), "none"),
+            lambda f: streams.scale(streams.load("casp", f), "none"),
             "no scaling 'none'; choose one of: authors, paper",
         ),
         (
-            lambda folder: part1(folder, bz2.compress(b"-1 2:1.6\n")),
+            lambda f: part1(f, bz2.compress(b"-1 2:1.6\n")),
             r"part1.bz2 in .* is not the published file",
         ),
         (
-            lambda folder: part1(folder, bz2.compress(LIGHT[1])[:-5]),  # an interrupted copy
+            lambda f: part1(f, bz2.compress(LIGHT[1])[:-5]),  # an interrupted copy
             r"part1.bz2 in .* is not the published file",
         ),
-        (lambda folder: architectures.load("other", folder), "no space called 'other'"),
-        (lambda folder: cells(folder, test_accuracy=np.full((6, 3), np.nan)), "test_accuracy"),
-        (
-            lambda folder: cells(folder, test_accuracy=np.full((6, 3), 93.0)),
-            r"values in \[0, 1\]",
-        ),
-        (lambda folder: cells(folder, training_seconds=np.full((6, 3), -1.0)), "training_seconds"),
-        (lambda folder: cells(folder, test_accuracy=np.full((6, 2), 0.9)), r"\[n, 3\]"),
-        (lambda folder: cells(folder, module_hash=np.arange(6)), "lacks 6 of the 6"),
+        (lambda f: architectures.load("other", f), "no space called 'other'"),
+        (lambda f: cells(f, test_accuracy=np.full((6, 3), np.nan)), "test_accuracy"),
+        (lambda f: cells(f, test_accuracy=np.full((6, 3), 93.0)), r"values in \[0, 1\]"),
+        (lambda f: cells(f, training_seconds=np.full((6, 3), -1.0)), "training_seconds"),
+        (lambda f: cells(f, test_accuracy=np.full((6, 2), 0.9)), r"\[n, 3\]"),
+        (lambda f: cells(f, module_hash=np.arange(6)), "lacks 6 of the 6"),
     ],
 )
 def test_refusals(folder, call, message):

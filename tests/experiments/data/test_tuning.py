@@ -228,12 +228,12 @@ def test_the_experiment(tmp_path, monkeypatch, stand_in, capsys):
         assert not np.array_equal(rows[0]["x"][tuning_runs.N :], rows[1]["x"][tuning_runs.N :])
         values = np.stack([np.nan_to_num(row["accuracy"]) for row in rows])
         assert part["f_star"][r] == values.max()
-        for name, own in zip(runs, values, strict=True):
+        for name, accuracies in zip(runs, values, strict=True):
             row = part["algorithms"][name]
             assert row["cumulative_regret"]["values"][r] == pytest.approx(
-                (values.max() - own).sum()
+                (values.max() - accuracies).sum()
             )
-            assert row["best_accuracy"]["values"][r] == own.max()
+            assert row["best_accuracy"]["values"][r] == accuracies.max()
     assert not np.array_equal(runs["uniform"][0]["x"], runs["uniform"][1]["x"])
     assert max(row["met_the_best"] for row in part["algorithms"].values()) >= 1
     failed = sum(np.isnan(row["accuracy"]).sum() for rows in runs.values() for row in rows)
@@ -320,7 +320,7 @@ def test_failures_count_as_no_accuracy():
         (["--data", "iris"], "invalid choice: 'iris'"),
     ],
 )
-def test_options_that_are_refused(tmp_path, monkeypatch, capsys, words, said):
+def test_options_that_are_refused(tmp_path, monkeypatch, capsys, words, message):
     with pytest.raises(SystemExit):
         command(monkeypatch, tmp_path, *words)
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
