@@ -312,7 +312,7 @@ def test_failures_count_as_no_accuracy():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--repetitions", "0"], "--repetitions: must be at least 1; 0 was given"),
         (["--jobs", "0"], "--jobs: must be at least 1"),
