@@ -17,7 +17,7 @@ an observation updates it. The names of this package:
     posterior           ridge and Gaussian process posteriors
     problems            objectives with their domain
     loops               all loops and their results
-    struct              dataclasses that jit accepts, for kernels and algorithms of your own
+    struct              dataclasses that jit accepts, for new kernels and algorithms
 
 Four packages are imported by name:
 
@@ -26,7 +26,7 @@ Four packages are imported by name:
     jsketch.scale     arms beyond one device or one memory
     jsketch.suggest   the next batch of experiments from a table
 
-`jsketch.types` has the protocols that algorithms, kernels and problems of your own implement, and
+`jsketch.types` has the protocols that new algorithms, kernels and problems implement, and
 the base class of forecasters. Other modules are internal.
 
 Dimension legend, used in every shape comment of the package:

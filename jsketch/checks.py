@@ -106,27 +106,28 @@ def larger(before: int, **values: int) -> None:
             raise ValueError(f"{name} can only grow: it is {before}, and {value} was given.")
 
 
-def room(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
-    """The memory of the device holds so many numbers, which the named sizes need, and 32 bits count
-    each size. Only a size that is far too large is noticed: the temporary arrays of a program are
-    not counted."""
+def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
+    """The memory of the device holds this many numbers, which the named sizes need, and each size
+    is a 32-bit integer. Temporary arrays of a program are not counted, so that only a size that is
+    far too large raises an error."""
     needed, found = int(numbers) * jnp.dtype(dtype).itemsize, devices.memory()
     if found is not None and needed > found:
         names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])
         raise ValueError(
-            f"{names} need about {needed / 1e9:,.1f} GB, and there are {found / 1e9:,.1f} GB: take"
-            " less."
+            f"{names} need about {needed / 1e9:,.1f} GB, and the device has {found / 1e9:,.1f} GB:"
+            " choose smaller values."
         )
     for name, size in sizes.items():
         if size > MOST:
             raise ValueError(f"{name} can be at most {MOST:,}; {size:,} was given.")
 
 
-def horizon(value: Any) -> None:
+def horizon(value: Any) -> int:
     """A number of evaluations, which 32 bits count."""
     capacity(horizon=value)
     if value > MOST:
         raise ValueError(f"horizon can be at most {MOST:,} evaluations; {value:,} was given.")
+    return int(value)
 
 
 def truth(**values: Any) -> None:
@@ -161,7 +162,7 @@ def real(name: str, value: Any) -> Any:
         array: Any = value
         if not isinstance(value, jax.Array):
             array = jnp.asarray(value) if is_traced(value) else np.asarray(value)
-        # Python's own numbers may be in an array of objects
+        # an array of objects may hold Python numbers
         array = array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be real numbers: {error}.") from error

@@ -1,8 +1,9 @@
 """Shared types and protocols: domains, queries, infos, algorithms and problems.
 
-The protocols are structural: no class has to inherit from them. A forecaster inherits `Forecaster`,
-which has the defaults of its optional methods. An algorithm over arms is a frozen pytree of
-hyperparameters (numbers are leaves, capacities and choices are static) with three pure methods:
+The protocols are structural: no class has to inherit from them. An algorithm over arms inherits
+`Algorithm` and a forecaster inherits `Forecaster`, which have the defaults of optional methods. An
+algorithm over arms is a frozen pytree of hyperparameters (numbers are leaves, capacities and
+choices are static) with three pure methods:
 
     init(domain, key, *, horizon=None, data=None)  -> state
     ask(state, key, limit=None)                    -> Query   asking twice gives the same query
@@ -26,7 +27,7 @@ repeated arms.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -130,7 +131,7 @@ class Kernel(Protocol):
 
 class State(Protocol):
     """The state of an algorithm over arms: a dataclass with the arms. A state with a `capacity`
-    belongs to an algorithm that is `Growing`."""
+    belongs to an algorithm that defines `grow`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -142,7 +143,7 @@ SomeState = TypeVar("SomeState", bound=State)
 
 
 class Bandit(Protocol[SomeState]):
-    """The protocol of algorithms over arms; each has its own type of state."""
+    """The protocol of algorithms over arms. The type of the state depends on the algorithm."""
 
     def init(
         self,
@@ -159,12 +160,25 @@ class Bandit(Protocol[SomeState]):
         self, state: SomeState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SomeState, Info]: ...
 
+    def grow(self, state: SomeState, capacity: int) -> SomeState: ...
 
-class Growing(Protocol[SomeState]):
-    """An algorithm whose state has a capacity for inducing points, or for distinct arms."""
 
-    def grow(self, state: SomeState, capacity: int) -> SomeState:
-        """The same state with a larger capacity."""
+class Algorithm:
+    """The base class of algorithms over arms, with the defaults of their optional abilities."""
+
+    def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array] | None:
+        """(mean [A], variance [A], width []) of the confidence bounds mean +- width sqrt(variance)
+        of all arms; None for an algorithm without them."""
+        return None
+
+    def remaining(self, state: Any) -> Array | None:
+        """The number of evaluations that the algorithm can still make, [] int32; None where it may
+        evaluate arms again."""
+        return None
+
+    def grow(self, state: Any, capacity: int) -> Any:
+        """The same state with a larger capacity for inducing points, or for distinct arms."""
+        raise NotImplementedError
 
 
 class ArmProblem(Protocol):
@@ -192,11 +206,6 @@ def detach(state: SomeState) -> SomeState:
 def attach(state: SomeState, domain: Arms) -> SomeState:
     """The state with this domain."""
     return replace(state, domain=domain)
-
-
-def enlarged(bandit: Bandit[SomeState], state: SomeState, capacity: int) -> SomeState:
-    """The state of a bandit that is `Growing`, at a larger capacity."""
-    return cast(Growing[SomeState], bandit).grow(state, capacity)
 
 
 @struct.dataclass
@@ -246,7 +255,9 @@ class BoxOptimizer(Protocol):
     finite is a failed evaluation: it is counted, and is neither observed nor the best.
     """
 
-    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> Any: ...
+    def init(
+        self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
+    ) -> Any: ...
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> PointQuery: ...
 

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits import history
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -29,7 +29,7 @@ class MeansState:
 
 
 @struct.dataclass
-class ModelFreeEpsGreedy:
+class ModelFreeEpsGreedy(Algorithm):
     """A uniform arm with probability min(1, factor/sqrt(t)), else the best mean so far."""
 
     factor: ArrayLike = 2.0

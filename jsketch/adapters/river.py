@@ -19,7 +19,7 @@ except ImportError as error:
 class RiverRegressor(base.Regressor):
     """A stream of dicts of numbers, for pipelines, wrappers and `progressive_val_score`.
 
-    forecaster  a forecaster of `jsketch.online`, or one of your own
+    forecaster  a forecaster (`jsketch.types.Forecaster`)
     seed        int, the seed of its random numbers
 
     The first example that is learned determines the names of the features, and all others must have
@@ -31,7 +31,7 @@ class RiverRegressor(base.Regressor):
     def __init__(self, forecaster: Any, seed: int = 0):
         self.forecaster = forecaster
         self.seed = seed
-        # the names of the features, known after the first example
+        # the names of the features; None before the first example
         self.names: list[Any] | None = None
         self.live: Live | None = None
 

@@ -30,7 +30,7 @@ except ImportError as error:
 class SklearnRegressor(RegressorMixin, BaseEstimator):
     """A stream of rows, for `Pipeline`, `cross_val_score` and `GridSearchCV`.
 
-    forecaster  a forecaster of `jsketch.online`, or one of your own
+    forecaster  a forecaster (`jsketch.types.Forecaster`)
     seed        int, the seed of its random numbers
 
     The numbers of the forecaster and of its parts are parameters: `forecaster__regularization`,

@@ -62,7 +62,7 @@ class BBKB(SketchedBandit):
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
         checks.truth(strict=self.strict, lazy=self.lazy)
         state = super().init(domain, key, data=data)
-        checks.room(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
+        checks.memory(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
         if self.initial is None:
             return state
         checks.arm_numbers(state.domain, initial=self.initial)

@@ -21,7 +21,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import counts
 from jsketch.bandits.core.sketched import unless
 from jsketch.linalg import put
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, is_traced
+from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -35,7 +35,7 @@ class EvolutionState:
 
 
 @struct.dataclass
-class RegularizedEvolution:
+class RegularizedEvolution(Algorithm):
     """The best of a random tournament mutates into a random neighbour, which replaces the oldest;
     O(sample) a step."""
 
@@ -63,7 +63,7 @@ class RegularizedEvolution:
             )
         _check_table(self.neighbours, domain)
         dtype = domain.features.dtype
-        checks.room(2 * self.population, dtype, population=self.population)
+        checks.memory(2 * self.population, dtype, population=self.population)
         empty = jnp.zeros(self.population, jnp.int32)
         return EvolutionState(
             domain, empty, jnp.zeros(self.population, dtype), jnp.zeros((), jnp.int32)

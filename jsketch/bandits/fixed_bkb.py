@@ -68,7 +68,7 @@ class FixedBKB(SketchedBandit):
         state = super().init(domain, key, data=data)
         slots = self.batch + self.max_pending
         floats = 2 * slots * (slots + 2 * self.capacity)
-        checks.room(floats, state.mean.dtype, batch=self.batch, max_pending=self.max_pending)
+        checks.memory(floats, state.mean.dtype, batch=self.batch, max_pending=self.max_pending)
         tried = state.pull_counts > 0
         if data is not None and data.failed is not None:
             checks.arm_numbers(state.domain, failed=data.failed)

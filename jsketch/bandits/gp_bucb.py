@@ -60,13 +60,13 @@ class GPBUCB(ExactBandit):
         checks.choice(RULES, rule=self.rule)
         state = super().init(domain, key, data=data)
         rows, dtype = self.capacity + self.new_arms, state.count.dtype
-        checks.room(
+        checks.memory(
             rows * (state.domain.count + 2 * rows),
             dtype,
             capacity=self.capacity,
             new_arms=self.new_arms,
         )
-        checks.room(self.max_batch, dtype, max_batch=self.max_batch)
+        checks.memory(self.max_batch, dtype, max_batch=self.max_batch)
         return state
 
     def confidence_width(self, state: ExactState) -> Array:

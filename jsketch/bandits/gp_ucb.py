@@ -18,7 +18,7 @@ from jsketch.bandits.core import exact_state
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, Kernel, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Evaluations, Info, Kernel, PRNGKey, Query
 
 
 @struct.dataclass
@@ -27,7 +27,7 @@ class GPUCB(ExactBandit):
 
 
 @struct.dataclass
-class EpsGreedy:
+class EpsGreedy(Algorithm):
     """A uniform arm with probability epsilon, else the arm with the largest exact posterior mean.
 
     BBKB's experiments name EpsGreedy without a definition; this one is ours (THEORY 6.2).

@@ -50,7 +50,7 @@ class MiniGP(ExactBandit):
         checks.capacity(max_batch=self.max_batch)
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
         state = super().init(domain, key, data=data)
-        checks.room(2 * self.max_batch, state.count.dtype, max_batch=self.max_batch)
+        checks.memory(2 * self.max_batch, state.count.dtype, max_batch=self.max_batch)
         return state
 
     def confidence_width(self, state: ExactState) -> Array:

@@ -109,7 +109,7 @@ class TS(ExactBandit):
             )
         prior = super().init(domain, key, data=data)
         floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
-        checks.room(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
+        checks.memory(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
         arms, variance = prior.domain.features, prior.prior_variance
         first = prior.domain.count * jnp.finfo(arms.dtype).eps * _scale(variance)
         _, shift = _jitted_cholesky(in_dtype(self.kernel, arms.dtype).gram(arms, arms), first)
@@ -187,7 +187,7 @@ class SketchedTS(SketchedBandit):
         state = super().init(domain, key)
         count = state.domain.count
         table = 2 * self.batch * count
-        checks.room(table, state.mean.dtype, batch=self.batch, arms=count)
+        checks.memory(table, state.mean.dtype, batch=self.batch, arms=count)
         return state
 
     def confidence_width(self, state: SketchState) -> Array:

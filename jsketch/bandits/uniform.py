@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -24,7 +24,7 @@ class UniformState:
 
 
 @struct.dataclass
-class Uniform:
+class Uniform(Algorithm):
     """Batches of `batch` arms drawn uniformly with replacement."""
 
     batch: int = struct.field(pytree_node=False, default=1)  # B
@@ -41,7 +41,7 @@ class Uniform:
         checks.no_evaluations(self, data)
         checks.capacity(batch=self.batch)
         domain = checks.arms(domain)
-        checks.room(2 * self.batch, domain.features.dtype, batch=self.batch)
+        checks.memory(2 * self.batch, domain.features.dtype, batch=self.batch)
         return UniformState(domain=domain, count=jnp.zeros((), jnp.int32))
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

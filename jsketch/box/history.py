@@ -88,7 +88,7 @@ def empty(box: Box, capacity: int, numbers: int = 0) -> History:
     history and `numbers` further floats, the largest arrays of the optimiser, exceed the memory."""
     checks.capacity(horizon=capacity)
     numbers += int(capacity) * (box.lower.shape[0] + 2)
-    checks.room(numbers, box.lower.dtype, horizon=capacity)
+    checks.memory(numbers, box.lower.dtype, horizon=capacity)
     x = jnp.zeros((capacity, box.lower.shape[0]), box.lower.dtype)
     return History(x, x[:, 0], jnp.zeros(capacity, bool), jnp.zeros((), jnp.int32))
 

@@ -8,7 +8,7 @@ import jax
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import struct
+from jsketch import checks, struct
 from jsketch.box import history
 from jsketch.box.history import History
 from jsketch.precision import one_dtype
@@ -29,10 +29,13 @@ class UniformBox:
 
     initial: int = struct.field(pytree_node=False, default=1)
 
-    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> UniformState:
+    def init(
+        self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
+    ) -> UniformState:
         """The state before any evaluation. Raises ValueError for a wrong box, initial < 1 and
         horizon < 1."""
-        box = history.checked_box(box)
+        checks.no_evaluations(self, data)
+        box, horizon = history.checked_box(domain), checks.horizon(horizon)
         return UniformState(
             box, history.initial_points(box, key, self.initial), history.empty(box, horizon)
         )

@@ -1,6 +1,6 @@
 """Methods after the four papers, built on the core. Their interfaces may change in any release.
 
-contextual      every round has its own candidates
+contextual      the candidates change from round to round
 clients         several clients share a function
 unknown         the lengthscale or the norm of the function is unknown
 few_batches     few and long batches

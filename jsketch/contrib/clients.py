@@ -1,4 +1,4 @@
-"""Several clients that play the same function, each on its own candidates, simulated in one
+"""Several clients that play the same function on different candidates, simulated in one
 program.
 
 `SharedEmbedding` exchanges what the clients observe; `IndependentClients` exchanges nothing. A
@@ -120,7 +120,7 @@ class IndependentClients:
 
 @struct.dataclass
 class ClientEvidence:
-    """The evidence for the width of each client from its own observations, all [N]."""
+    """The evidence for the width of each client from its observations, all [N]."""
 
     count: Array  # observations
     # sum_s log(1 + variance(x_s)), each with the variance of the last exchange before s
@@ -208,7 +208,7 @@ class SharedEmbedding(widths.Optimistic):
         capacity, slots = self.capacity, self.clients * self.max_history
         dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
         floats = slots * (dimension + 5) + (self.clients + 3) * capacity**2
-        checks.room(floats, dtype, max_history=self.max_history, capacity=capacity)
+        checks.memory(floats, dtype, max_history=self.max_history, capacity=capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         kernel, regularization = in_dtype((self.kernel, self.regularization), dtype)
         history = Arms(jnp.zeros((slots, dimension), dtype))
@@ -230,7 +230,7 @@ class SharedEmbedding(widths.Optimistic):
         return self._after_exchange(state, sketch)
 
     def _after_exchange(self, state: EmbeddingState, sketch: SketchState) -> EmbeddingState:
-        """Every client has the posterior of the exchange, and no observations of its own."""
+        """Every client has the posterior of the exchange, and no later observations."""
         n, eye = self.clients, jnp.eye(sketch.capacity, dtype=state.variance_sum.dtype)
         evidence = {
             f.name: jnp.broadcast_to(getattr(sketch.evidence, f.name), (n,))

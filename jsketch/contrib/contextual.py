@@ -1,4 +1,4 @@
-"""Bandits with contexts: every round has its own candidates, points (context, action).
+"""Bandits with contexts: in each round the candidates are new points (context, action).
 
 `KUCB` is kernel UCB with the exact posterior, `EKUCB` has a dictionary that only grows, and `CBBKB`
 resamples its dictionary as BKB and BBKB do.
@@ -145,7 +145,7 @@ class KUCB(ContextualUCB):
 
         mean(x) = l^T v,   variance(x) = (k(x,x) - |l|^2) / lam     (THEORY 2.1),
 
-    and the point's own row of L is (l^T, sqrt(k(x,x) - |l|^2 + lam)). These are the residual and
+    and the row of L of the point is (l^T, sqrt(k(x,x) - |l|^2 + lam)). These are the residual and
     the row of a KORS dictionary at mu = lam that every point joins with probability one
     (`sketch.kors`), which stores them.
     """
@@ -156,7 +156,7 @@ class KUCB(ContextualUCB):
         """The state before the first round. Raises ValueError on static mistakes."""
         x = self._zero_point(dimension, key, dtype)
         floats = self.max_history * (self.max_history + dimension)
-        checks.room(floats, x.dtype, max_history=self.max_history)
+        checks.memory(floats, x.dtype, max_history=self.max_history)
         checks.kernel_on(self.kernel, x[None])
         zero = jnp.zeros((), x.dtype)
         return KUCBState(

@@ -22,7 +22,7 @@ from jsketch.bandits.core.sketched import unless
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 
 def lengths(horizon: int) -> list[int]:
@@ -46,7 +46,7 @@ class ExplorationState(ExactState):
 
 @struct.dataclass
 @one_dtype
-class BatchedExploration(widths.Optimistic):
+class BatchedExploration(widths.Optimistic, Algorithm):
     """Pure exploration (BPE): every pick has the largest posterior variance among the active arms.
     O(A u) a pick, for u <= A distinct arms of the longest batch."""
 
@@ -71,9 +71,9 @@ class BatchedExploration(widths.Optimistic):
         checks.capacity(horizon=self.horizon)
         start = exact_state.start(self, domain, key, data)
         dtype, arms = start.count.dtype, start.domain.count
-        checks.room(4 * self.horizon, dtype, horizon=self.horizon)
+        checks.memory(4 * self.horizon, dtype, horizon=self.horizon)
         slots = self._longest_batch(start.domain)
-        checks.room(slots * (arms + 2 * slots), dtype, arms=arms, horizon=self.horizon)
+        checks.memory(slots * (arms + 2 * slots), dtype, arms=arms, horizon=self.horizon)
         zero = jnp.zeros((), jnp.int32)
         return ExplorationState(**vars(start), active=jnp.ones(arms, bool), batches=zero)
 
@@ -91,6 +91,9 @@ class BatchedExploration(widths.Optimistic):
         log = jnp.log(2 * state.domain.count * i * (i + 1) / self.delta)
         bias = jnp.sqrt(self.regularization) * self.norm_bound
         return jnp.hypot(bias, self.noise_std * jnp.sqrt(2 * log))
+
+    def confidence_bounds(self, state: ExplorationState) -> tuple[Array, Array, Array]:
+        return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
 
     def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
         planned = jnp.asarray(lengths(self.horizon), jnp.int32)

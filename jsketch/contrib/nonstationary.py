@@ -125,7 +125,7 @@ class WindowBKB(BKB):
             )
         start = super().init(domain, key)
         dtype = start.mean.dtype
-        checks.room(2 * self.window, dtype, window=self.window)
+        checks.memory(2 * self.window, dtype, window=self.window)
         window = Window(
             arms=jnp.full(self.window, start.domain.count, jnp.int32),
             rewards=jnp.zeros(self.window, dtype),

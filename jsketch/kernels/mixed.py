@@ -39,7 +39,7 @@ class Columns(NamedTuple):
 
 
 def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]:
-    """The columns as a tuple. Raises ValueError unless they are of known kinds and `width` in
+    """The columns as a tuple. Raises ValueError unless their kinds are valid and `width` in
     all."""
     columns = tuple(Columns(*group) for group in columns)
     for group in columns:

@@ -125,7 +125,7 @@ def check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:
     if isinstance(lengthscale, list | tuple):
         raise ValueError(
             f"lengthscale must be a number or an array, such as np.array({lengthscale}): in a list"
-            " every number is a leaf of its own."
+            " each number is a separate leaf of the pytree."
         )
     checks.all_positive(lengthscale=lengthscale)
     check_shape(lengthscale, x)

@@ -1,6 +1,6 @@
 """Loops: an algorithm meets a problem over arms or over a box, a forecaster meets a stream.
 
-    rollout      the pure run at a fixed capacity: one compiled loop over rounds, for your own jit
+    rollout      the pure run at a fixed capacity: one compiled loop over rounds, for use inside jit
                  and vmap
     run          rollout on the host, for one key or several: vmapped on an accelerator, on threads
                  on a CPU; capacities grow by themselves

@@ -25,7 +25,7 @@ from jax.sharding import PartitionSpec as P
 from jsketch.devices import automatic
 from jsketch.loops.rollouts import Progress, rollout, start
 from jsketch.loops.saving import RunFile
-from jsketch.types import ArmProblem, Bandit, PRNGKey, detach, enlarged
+from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
 
 # small capacities grow faster, because each compiles a program; above LARGE_CAPACITY a score
 # refresh at a needlessly large capacity costs more than a compilation
@@ -179,7 +179,7 @@ def advance(
 
     def grow(state: Any, capacity: int) -> Any:
         def one(bandit: Bandit[Any], state: Any) -> Any:
-            return enlarged(bandit, state, capacity)
+            return bandit.grow(state, capacity)
 
         return (jax.vmap(one, in_axes=(_axis(over), 0)) if vmapped else one)(bandit, state)
 

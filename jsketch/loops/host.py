@@ -21,7 +21,7 @@ from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import Roots, split_roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
 from jsketch.loops.saving import HOST_RUN, RunFile, locked, run_file, version
-from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey, attach, detach, enlarged
+from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey, attach, detach
 from jsketch.warn import warn
 
 
@@ -34,7 +34,7 @@ class Driven:
     y: np.ndarray = struct.field(pytree_node=False)  # [t], NaN for a failed evaluation
     # evaluations at the end that the algorithm has not observed, because an error came between
     n_unobserved: int = struct.field(pytree_node=False, default=0)
-    # the algorithm asked for no evaluation before the horizon
+    # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)
     stopped: bool = struct.field(pytree_node=False, default=False)  # by the rule `stop`
     imprecise: bool = struct.field(pytree_node=False, default=False)  # `Info.imprecise` of a round
@@ -80,7 +80,7 @@ def drive(
                 where it returns True the run ends, with `stopped` set. Or a number above 0, in
                 units of the rewards: the run ends once `gap` is below it
 
-    Warns, with `exhausted` set, where the algorithm asks for no evaluation before the horizon; and
+    Warns, with `exhausted` set, where the algorithm returns an empty query before the horizon; and
     of variances that rounding decided and models that are not finite.
 
     Raises ValueError for a wrong number of rewards, for an infinite reward of an arm, for a state
@@ -121,8 +121,8 @@ def drive(
         driven = _rounds(over, roots, horizon, driven, file, ends)
     if driven.exhausted:
         warn(
-            f"the run ended after {driven.t} of {horizon} evaluations: the algorithm asks for no"
-            " more. No arm is left that it would evaluate, or it was started for fewer.",
+            f"the run ended after {driven.t} of {horizon} evaluations: the algorithm returned an"
+            " empty query. No arm is left that it would evaluate, or its horizon is smaller.",
         )
     if driven.imprecise:
         warn_of_imprecision()
@@ -137,7 +137,7 @@ def _rounds(
     file: RunFile | None,
     ends: Callable[[Driven], bool],
 ) -> Driven:
-    """The rounds from `driven` to the horizon, or until the algorithm asks for no evaluation, or
+    """The rounds from `driven` to the horizon, or until the algorithm returns an empty query, or
     until ends(driven)."""
     saved = driven.t if file is not None and file.path.exists() else 0  # evaluations in the file
     warned = False
@@ -155,7 +155,7 @@ def _rounds(
             if not np.array_equal(points[: driven.n_unobserved], driven.x[observed:]):
                 raise ValueError(
                     f"state is of another run: its last {driven.n_unobserved} evaluations are not"
-                    " those that the algorithm asks for."
+                    " those of the algorithm's query."
                 )
             if len(points) == 0:
                 driven = replace(driven, exhausted=True)
@@ -260,7 +260,7 @@ class _OverArms(NamedTuple):
             if not bool(info.overflow):
                 break
             capacity = larger_capacity(state.capacity, state.domain.count)
-            state = enlarged(self.algorithm, state, capacity)
+            state = self.algorithm.grow(state, capacity)
         if bool(info.nonfinite):
             raise FloatingPointError(
                 "the posterior is not finite: try float64, smaller rewards or a larger"
@@ -376,7 +376,7 @@ def _loaded(file: RunFile, over: _OverArms | _OverBox, start: Driven, given: boo
     header, saved = found
     state = start.state
     if header["capacity"] > getattr(state, "capacity", 0):
-        state = enlarged(over.algorithm, state, header["capacity"])
+        state = over.algorithm.grow(state, header["capacity"])
     form = _form(replace(start, state=state))
     fields = file.restored(form, saved)
     restored = processes.placed(fields.pop("state"), form["state"])
@@ -395,27 +395,19 @@ def gap(bandit: Any, state: Any) -> float:
     (`*_code`), and with algorithms that forget (at single rounds only, THEORY 6.5), it is a
     heuristic. Raises ValueError for an algorithm without bounds of every arm.
     """
-    bounds = _with_bounds(state)
-    if bounds is None or not hasattr(bandit, "confidence_width"):
+    bounds = bandit.confidence_bounds(state)
+    if bounds is None:
         raise ValueError(
             f"{type(bandit).__name__} has no confidence bounds of all arms: give `stop` a function"
             " of the run instead of a number."
         )
-    return float(_gap(bounds.mean, bounds.variance, bandit.confidence_width(state)))
+    return float(_gap(*bounds))
 
 
 @jax.jit
 def _gap(mean: Array, variance: Array, width: Array) -> Array:
     reach = width * jnp.sqrt(variance)
     return jnp.max(mean + reach) - jnp.max(mean - reach)
-
-
-def _with_bounds(state: Any) -> Any:
-    """The part of a state with the mean [A] and the variance [A] of all arms; None without one."""
-    for part in (state, getattr(state, "sketch", None), getattr(state, "posterior", None)):
-        if hasattr(part, "mean") and hasattr(part, "variance"):
-            return part
-    return None
 
 
 def _rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:

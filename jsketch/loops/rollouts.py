@@ -67,7 +67,7 @@ class Progress:
     overflow: Array
     truncated: Array  # [] bool, some batch was ended by its capacity
     nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
-    # [] bool, the algorithm asked for no evaluation, because no arm is left that it would evaluate
+    # [] bool, the algorithm returned an empty query: no arm is left that it would evaluate
     exhausted: Array
     # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
     imprecise: Array
@@ -81,7 +81,7 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     """The run before its first evaluation."""
     state = replace(bandit.init(problem.arms, split_roots(key).init, horizon=horizon), domain=None)
     dtype = problem.mean_reward.dtype
-    checks.room(TRACE * horizon, jnp.int32, horizon=horizon)
+    checks.memory(TRACE * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
@@ -221,7 +221,7 @@ class BoxRun:
     best: Array  # [T], largest observed so far, -inf before the first
     info: Any  # of the round that the evaluation belongs to, each field [T, ...]
     state: Any
-    # [] int32, evaluations made; fewer than T where the optimiser asked for no point
+    # [] int32, evaluations made; fewer than T where the optimiser returned an empty query
     t: Array
 
 

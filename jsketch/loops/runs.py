@@ -31,7 +31,6 @@ from jsketch.types import (
     PRNGKey,
     attach,
     detach,
-    enlarged,
     is_traced,
 )
 from jsketch.warn import warn
@@ -95,7 +94,7 @@ def run(
 
     Raises ValueError on static mistakes, and for a file of another run or version or one that
     another process is writing; FloatingPointError when a reward over arms is infinite or the
-    posterior not finite; RuntimeError when the algorithm asks for no evaluation before the horizon.
+    posterior not finite; RuntimeError when the algorithm returns an empty query before the horizon.
     Warns of batches that were ended by their capacity, and of numbers that rounding decided.
     """
     checks.horizon(horizon)
@@ -178,14 +177,13 @@ def _check_start(
     bandit: Any, problem: ArmProblem, horizon: int, states: Sequence[Any] | None
 ) -> None:
     """Raises ValueError for static mistakes, which `init` finds outside of jit, and for a horizon
-    beyond the evaluations that an algorithm can still make, by its method `remaining(state)` if it
-    has one (None: any number)."""
+    beyond the evaluations that an algorithm can still make, its `remaining(state)`."""
     initial = bandit.init(problem.arms, jax.random.key(0), horizon=horizon)
     for state in states or []:
         checks.state(bandit, problem.arms, state)
     for state in states or [initial]:
         sketched.check_whole(state)
-        left = bandit.remaining(state) if hasattr(bandit, "remaining") else None
+        left = bandit.remaining(state)
         if left is not None and int(left) < horizon:
             raise ValueError(
                 f"horizon is {horizon}, but {type(bandit).__name__} evaluates no arm twice"
@@ -270,7 +268,7 @@ def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
     states = [detach(state) for state in states]
     capacity = max(capacity_of(state, False) for state in states)
     if capacity:
-        states = [enlarged(bandit, state, capacity) for state in states]
+        states = [bandit.grow(state, capacity) for state in states]
     return _stack(*states)
 
 
@@ -289,7 +287,7 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
     if bool(np.any(progress.exhausted)):
         raise RuntimeError(
             f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the"
-            " algorithm asks for no more. Use a smaller horizon."
+            " algorithm returned an empty query. Use a smaller horizon."
         )
     if bool(np.any(progress.nonfinite)):
         raise FloatingPointError(
@@ -353,7 +351,7 @@ def _over_box(
     if int(jnp.min(result.t)) < horizon:
         raise RuntimeError(
             f"the run stopped after {int(jnp.min(result.t))} of {horizon} evaluations: the"
-            " optimiser asked for no point."
+            " optimiser returned an empty query."
         )
     warn_of_nonfinite(result.info)
     return result

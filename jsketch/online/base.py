@@ -117,5 +117,5 @@ def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacitie
     checks.capacity(**capacities)
     x = checks.example(x)
     checks.kernel_on(kernel, x[None])
-    checks.room(size(len(x)), x.dtype, **capacities)
+    checks.memory(size(len(x)), x.dtype, **capacities)
     return x

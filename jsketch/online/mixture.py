@@ -244,7 +244,7 @@ class Mixture(Forecaster):
             return (jax.nn.softmax(log_weights, axis=0) * predictions).sum(0)
         bound = jnp.asarray(self.bound, predictions.dtype)
         rate = self._rate(bound)
-        # the pooled losses of the experts for the labels -B and B; y^ balances its own losses
+        # the pooled losses of the experts for the labels -B and B; y^ balances its losses
         # against them
         low = logsumexp(log_weights - rate * jnp.square(predictions + bound), axis=0)
         high = logsumexp(log_weights - rate * jnp.square(predictions - bound), axis=0)

@@ -56,8 +56,8 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     capacity  int, inducing points M at first
     memory    int, examples N at first
     remember  False (`ForgettingNystromAWV`): observed inputs are not kept. The memory is O(M^2),
-              whatever the length of the stream, and an example stays projected on the span of its
-              own time. The paper has no such algorithm, and its theorems do not hold
+              whatever the length of the stream, and an example stays projected on the span at
+              its arrival. The paper has no such algorithm, and its theorems do not hold
     """
 
     sampling: Sampling = struct.field(default_factory=Sampling)

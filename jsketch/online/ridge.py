@@ -82,7 +82,7 @@ class PKAWV(Forecaster):
         x = checks.example(x)
         size = jax.eval_shape(self.features.features, x[None]).shape[1]
         rounding.check_features(self.features, x, self.regularization)
-        checks.room(size**2, x.dtype, features=size)
+        checks.memory(size**2, x.dtype, features=size)
         inverse = jnp.eye(size, dtype=x.dtype) / self.regularization
         return RidgeState(inverse, jnp.zeros(size, x.dtype), jnp.zeros((), jnp.int32))
 
@@ -243,7 +243,7 @@ def learn_block(
     gram = diagonal + matmul(z, directions)
     columns = eliminated(jnp.concatenate([gram, errors[None], directions]), learn)
     lower, innovations, solved = columns[:size], columns[size], columns[size + 1 :]
-    # a label does not enter its own prediction, not even by rounding
+    # the prediction of an example does not depend on its label, not even by rounding
     g = start + matmul(jnp.tril(lower, -1), innovations)
     inverse = inverse - matmul(solved, solved.T)
     weights = weights + matmul(solved, innovations)

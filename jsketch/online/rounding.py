@@ -38,7 +38,7 @@ def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
     single = dtype == jnp.float32
     limit = LARGEST_ERROR_FLOAT32 if single else LARGEST_ERROR
     least = float(jnp.finfo(dtype).eps) * largest / limit
-    # numbers that overflow the dtype raise an error of their own later
+    # numbers that overflow the dtype raise another error later
     if least <= smallest or not np.isfinite(largest):
         return False
     warn(

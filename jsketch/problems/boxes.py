@@ -1,7 +1,7 @@
 """Test functions on boxes, to be maximised, with their exact maxima and optional Gaussian noise.
 
 A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, `problem.value(x)` the
-value without noise; `problem.domain`, `problem.maximum` and `problem.maximiser` are known. `on_box`
+value without noise; `problem.domain`, `problem.maximum` and `problem.maximiser` are given. `on_box`
 makes a problem of another function. The first three functions are those of GO-UCB's Figure 2
 (THEORY 8.4), the others those of the optimisation literature with the opposite sign.
 """

@@ -144,5 +144,5 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
             " the features of an arm are next to each other."
         )
     count, inputs = table.shape
-    checks.room(0, jnp.float32, arms=count)
+    checks.memory(0, jnp.float32, arms=count)
     return ArmFile(name, count, inputs, table.dtype.name, int(table.offset), min(chunk, count))

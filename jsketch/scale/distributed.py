@@ -96,7 +96,7 @@ def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     to each other in the mesh."""
     parts = check_mesh(mesh, axis)
     checks.capacity(arms=arms)
-    checks.room(0, np.float32, arms=arms)
+    checks.memory(0, np.float32, arms=arms)
     rows = rows_on_each(arms, parts, axis)
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
     local = sharding.addressable_devices_indices_map((rows * parts, 1)).values()
@@ -129,7 +129,9 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
         raise error
     if not of_all[:, 3].all():
         bad = np.flatnonzero(of_all[:, 3] == 0).tolist()
-        raise ValueError(f"the rows of processes {bad} are not their own, or are not finite.")
+        raise ValueError(
+            f"the rows of processes {bad} are not those of `own_rows`, or are not finite."
+        )
     if (of_all != of_all[0]).any():
         raise ValueError(
             "processes disagree on the number of arms, of features or on the dtype:"
@@ -141,8 +143,8 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(size * parts)
-        own = np.asarray(table[begin - wanted.start : end - wanted.start], dtype)
-        return np.concatenate([own, np.repeat(padding, end - begin - len(own), 0)])
+        rows = np.asarray(table[begin - wanted.start : end - wanted.start], dtype)
+        return np.concatenate([rows, np.repeat(padding, end - begin - len(rows), 0)])
 
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
     shape = (size * parts, table.shape[1])

@@ -33,7 +33,17 @@ from jsketch.bandits.core import sketched
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.thompson import SketchedTS
 from jsketch.scale.shards import Shard
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import (
+    Algorithm,
+    Arms,
+    Evaluations,
+    Info,
+    PRNGKey,
+    Query,
+    attach,
+    detach,
+    is_traced,
+)
 
 AXIS = "arms"
 ALGORITHMS = (BBKB, BKB, FixedBKB, SketchedTS)
@@ -83,7 +93,7 @@ def check_mesh(mesh: Any, axis: str) -> int:
 
 
 @struct.dataclass
-class Sharded:
+class Sharded(Algorithm):
     """BBKB, BKB, FixedBKB or SketchedTS over arms of `place` on the same mesh."""
 
     bandit: Any

@@ -370,7 +370,7 @@ def _check_not_traced(*given: Any) -> None:
     if is_traced(given):
         raise ValueError(
             "Streamed reads its file while it chooses, so that its methods cannot be compiled: call"
-            " ask and tell in a loop of your own, not under jit, and not by run or drive."
+            " ask and tell in a Python loop, not under jit, and not by run or drive."
         )
 
 

@@ -2,7 +2,7 @@
 starts with.
 
 BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning.
-NeurIPS 2018. It goes from a regularization that makes every score tiny down to the one asked for,
+NeurIPS 2018. It goes from a regularization that makes every score tiny down to the given one,
 each level estimating the scores with the dictionary of the level before, so that no n x n matrix is
 formed. Exact scores cost O(n^3) and serve small histories.
 
@@ -137,7 +137,7 @@ def bless(
 ) -> Weighted:
     """A weighted dictionary whose scores are accurate to a factor 3 with high probability.
 
-    kernel          of `jsketch.kernels`, or an own one
+    kernel          a kernel, of `jsketch.kernels` or another one
     points          [n, d], evaluated points
     counts          [n] whole numbers above 0, evaluations of each
     regularization  lam > 0 of the scores
@@ -183,7 +183,7 @@ def _level(
     """One level: candidates by the cheap bound k/(k + lam) on the score, then a second draw by the
     estimated scores."""
     bound = np.minimum(1, qbar * diag / (diag + lam))
-    # an empty draw says nothing about the scores: draw again
+    # an empty draw carries no information about the scores: draw again
     for _ in range(DRAWS):
         candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)
         if len(candidates) == 0:
@@ -195,6 +195,5 @@ def _level(
         kept = random.uniform(size=len(candidates)) * bound[candidates] < probability
         if kept.any():
             return Weighted(candidates[kept], probability[kept])
-    # so many empty draws say it: at this level the other scores are nearly zero, or nothing but
-    # rounding
+    # after so many empty draws the other scores of this level are nearly zero, or rounding errors
     return dictionary

@@ -48,14 +48,14 @@ def join(
     basis: Array,
     slot: Array,
     z: Array,
-    own: Array,
+    diag: Array,
     kernel: Any,
     points: Array,
     carried: Any,
     turned: Callable[[Any, Rotation], Any],
     joins: ArrayLike = True,
 ) -> Joined:
-    """The coordinates with a point as number `slot`, for its z [M] so far and own = k(x,x) [], if
+    """The coordinates with a point as number `slot`, for its z [M] before and diag = k(x,x) [], if
     it `joins` [].
 
     points [M,d] holds the new one too, and may hold anything behind it. `carried` is what was
@@ -68,11 +68,11 @@ def join(
     joins = jnp.asarray(joins)
     eps = float(jnp.finfo(z.dtype).eps)
     least = max(LEAST_RESIDUAL, LEAST_EPS * eps)
-    residual = own - jnp.square(z).sum()
+    residual = diag - jnp.square(z).sum()
     dual = lazy_cond(joins, lambda _: matmul(z, basis), jnp.zeros_like(z))
-    error = eps * (1 + jnp.square(dual).sum()) * own
-    new = residual > least * own
-    certain = jnp.where(new, error < math.sqrt(eps) * residual, error < least * own)
+    error = eps * (1 + jnp.square(dual).sum()) * diag
+    new = residual > least * diag
+    certain = jnp.where(new, error < math.sqrt(eps) * residual, error < least * diag)
 
     adds = joins & certain & new
     row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(new, residual, 1))
@@ -111,10 +111,10 @@ def join_first(
 ) -> tuple[Joined, Array]:
     """(`join` of x [d], the first of a block, if it `joins` []; z [B,M] of the block after that),
     for k = k_I [B,M] of the block, I the dictionary with x in it if it joined."""
-    # the basis does not know the column of a point that has just joined: it is zero there
+    # the column of a point that has just joined is still zero in the basis
     z = matmul(k, basis.T)
-    own = kernel.diag(x[None])[0]
-    joined = join(basis, slot, z[0], own, kernel, points, carried, turned, joins)
+    diag = kernel.diag(x[None])[0]
+    joined = join(basis, slot, z[0], diag, kernel, points, carried, turned, joins)
     z = z + matmul(k, joined.dual)[:, None] * joined.direction[None, :]
     return joined, lazy_cond(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
 

@@ -1,8 +1,9 @@
-"""Cosine and sine of the same float64 phases at once, ten times as fast as those of XLA on a CPU.
+"""The cosine and the sine of float64 phases, computed together: on a CPU ten times as fast as by
+XLA.
 
-They take most of the time of random Fourier features. XLA calls a scalar routine for each (measured
-on 2 cores: 1.7 s for 90 million pairs); one reduction to [-pi/4, pi/4] and two Taylor polynomials
-vectorize (0.18 s).
+Random Fourier features spend most of their time on them. XLA calls a scalar routine for each number
+(1.7 s for 90 million pairs on 2 cores). Here phases are reduced to [-pi/4, pi/4], and two Taylor
+polynomials are evaluated there, which the compiler vectorizes (0.18 s).
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ import jax.numpy as jnp
 from jax import Array
 
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
-# pi/2 in three parts; the first two have few enough bits for exact products with a quotient of 20
-# bits
+# pi/2 as a sum of three numbers. The first two are so short that their products with an integer of
+# 20 bits are exact
 HIGH = Fraction(round(HALF_PI * 2**32), 2**32)
 MIDDLE = Fraction(round((HALF_PI - HIGH) * 2**64), 2**64)
 PARTS = (float(HIGH), float(MIDDLE), float(HALF_PI - HIGH - MIDDLE))
-TERMS = 9  # Taylor terms: the next one is below 1e-17 on [-pi/4, pi/4]
+TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 
 def cos_sin(phase: Array) -> tuple[Array, Array]:
-    """(cos, sin) of any phases, to 2e-16 below a million and to the rounding error of the phase
-    above."""
+    """(cos, sin) of phases of any shape. The error is at most 2e-16 for phases up to a million, and
+    that of rounding the phase for larger ones."""
     if phase.dtype != jnp.float64:
         return jnp.cos(phase), jnp.sin(phase)
     quotient = jnp.round(phase / (math.pi / 2))
     rest = phase
     for part in PARTS:
         rest = rest - quotient * part
-    # a phase of 1e18 has no digits left, but the polynomials stay bounded
+    # the rounding error of a huge phase exceeds the interval: keep the polynomials bounded
     rest = jnp.clip(rest, -0.8, 0.8)
     square = rest * rest
     cos, sin = _taylor(square, 0), rest * _taylor(square, 1)

@@ -143,7 +143,7 @@ def test_growing_and_extending_change_no_number():
     state = bandit.init(2, KEY)
     for x in X[:8]:
         state = PULL(bandit, state, jnp.asarray(x))
-    with pytest.raises(ValueError, match="no room for another pick"):
+    with pytest.raises(ValueError, match="the batch or the history is full"):
         bandit.pull(state, jnp.asarray(X[8]))
     state, _ = TELL(bandit, state, jnp.asarray(f(X[:8])), KEY)
     larger = bandit.extend(bandit.grow(state, 48), 20)

@@ -1,5 +1,5 @@
 """Runs that end before their horizon: by a rule, because no arm is left, because a warm start did
-not fit, because an algorithm asks for no evaluation."""
+not fit, because an algorithm returns an empty query."""
 
 import warnings
 
@@ -65,12 +65,12 @@ def test_drive_ends_and_failures_are_not_repeated():
         return np.where(arms % 2 == 0, np.nan, np.sin(arms))
 
     with pytest.warns(
-        UserWarning, match="ended after 12 of 20 evaluations: the algorithm asks for no"
+        UserWarning, match="ended after 12 of 20 evaluations: the algorithm returned an empty"
     ):
         driven = loops.drive(FIXED, objective, PROBLEM.arms, KEY, 20)
     assert [len(batch) for batch in batches] == [5, 5, 2] and driven.exhausted and driven.t == 12
     assert sorted(driven.x.tolist()) == list(range(12)) and np.isnan(driven.y).sum() == 6
-    with pytest.warns(UserWarning, match="asks for no more"):  # nothing is evaluated again
+    with pytest.warns(UserWarning, match="returned an empty query"):  # nothing is evaluated again
         assert loops.drive(FIXED, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
     # after a batch of failures only, the first arm is not the first of the next batch
     all_failed = TELL(
@@ -134,7 +134,7 @@ class Ending(Uniform):
 @pytest.mark.parametrize("strategy", ["threads", "vmap"])
 def test_an_algorithm_that_asks_for_nothing_ends_its_run(strategy):
     with pytest.raises(
-        RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm asks for no more"
+        RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm returned an empty"
     ):
         loops.run(Ending(), PROBLEM, KEY[None], 9, strategy=strategy)
 
@@ -231,13 +231,13 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
     assert bool(info.overflow)
     chex.assert_trees_all_equal(short, after)
     with pytest.raises(
-        ValueError, match="asked for 10 inducing points and had room for 4: call `init` again"
+        ValueError, match="have 10 inducing points, and the capacity is 4: call `init` again"
     ):
         bandit.grow(after, 8)
-    with pytest.raises(ValueError, match="asked for 10 inducing points"):
+    with pytest.raises(ValueError, match="have 10 inducing points"):
         loops.run(bandit, PROBLEM, KEY, 5, states=[short])
     driven = loops.Driven(short, np.zeros(0, int), np.zeros(0))
-    with pytest.raises(ValueError, match="asked for 10 inducing points"):
+    with pytest.raises(ValueError, match="have 10 inducing points"):
         loops.drive(bandit, pytest.fail, PROBLEM.arms, KEY, 5, state=driven)
     if name == "bkb":
         before = start(bandit, PROBLEM, KEY, 5).replace(state=short.replace(domain=None))

@@ -66,7 +66,7 @@ def test_two_processes_make_the_picks_of_one(alone, devices):
     assert len(set(alone["picks"])) > 4 and 4 not in alone["warm"] and 8 not in alone["warm"]
     # process 1 gave wrong rows, another dtype, objects, and integers: both raise, and neither waits
     assert any("this process has the arms 16 to 30" in line for line in two[1])
-    assert sum("the rows of processes [1] are not their own" in line for line in two[0]) == 2
+    assert sum("the rows of processes [1] are not those of" in line for line in two[0]) == 2
     assert all(any("processes disagree" in line for line in lines) for lines in two)
     assert any("their dtype is object" in line for line in two[1])
     assert all(any("their dtype is int64" in line for line in lines) for lines in two)

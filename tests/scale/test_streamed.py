@@ -269,7 +269,7 @@ def test_mistakes_are_refused(tmp_path):
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query names arm 40"),
         (
             lambda: jax.jit(lambda state: over_file.ask(state, KEY))(state),
-            "call ask and tell in a loop of your own",
+            "call ask and tell in a Python loop",
         ),
         (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
         (lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS), "default kind"),

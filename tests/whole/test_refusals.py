@@ -250,7 +250,7 @@ CALLS = {
         (lambda: tell(Query(np.zeros(1), ONE.mask), [1.0]), "its dtype float64"),
         (lambda: tell(Query(np.zeros(2, int), ONE.mask), [1.0, 2.0]), "a bool for each of its 2"),
         (lambda: tell(Query(np.zeros(1, int), np.ones(1)), [1.0]), "a bool for each of its 1"),
-        (lambda: traced_width(widths.soful_paper), "'shrunk', which this algorithm does not know"),
+        (lambda: traced_width(widths.soful_paper), "'shrunk', which this algorithm does not have"),
         (lambda: traced_width(widths.Formula(lambda e, c: "wide")), "width must be one real"),
         (lambda: traced_width(widths.Formula(lambda e, c: e.count * X[0])), "one real number"),
         (lambda: BKB(KERNEL).grow(begin(BKB(KERNEL)), 8), "can only grow: it is 64, and 8 was"),

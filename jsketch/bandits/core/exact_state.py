@@ -17,8 +17,7 @@ from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, Kernel, PRNGKey, Query
-from jsketch.types import State as StateProtocol
+from jsketch.types import Algorithm, Arms, Evaluations, Info, Kernel, PRNGKey, Query
 
 
 @struct.dataclass
@@ -38,16 +37,7 @@ class ExactState:
         return self.posterior.basis.shape[0]
 
 
-class HasExact(StateProtocol, Protocol):
-    """A state with the fields of `ExactState`."""
-
-    first_arm: Array
-    posterior: Exact
-    count: Array
-    prior_variance: Array
-
-
-State = TypeVar("State", bound=HasExact)
+State = TypeVar("State", bound=ExactState)
 
 
 class OnExact(Protocol):
@@ -59,7 +49,7 @@ class OnExact(Protocol):
 
 
 @struct.dataclass
-class ExactBandit(widths.Optimistic):
+class ExactBandit(widths.Optimistic, Algorithm):
     """The fields and methods of all algorithms on the exact posterior. Subclasses may override
     `ask`."""
 
@@ -82,6 +72,9 @@ class ExactBandit(widths.Optimistic):
         """beta_t, []."""
         return widths.confidence_width(self, evidence(state))
 
+    def confidence_bounds(self, state: ExactState) -> tuple[Array, Array, Array]:
+        return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
+
     def scores(self, state: ExactState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
         posterior = state.posterior
@@ -92,7 +85,7 @@ class ExactBandit(widths.Optimistic):
         return checks.single(jnp.where(state.count == 0, state.first_arm, best))
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
-        return observe(self, state, query, y, self.confidence_width(state), key)  # type: ignore[arg-type]
+        return observe(self, state, query, y, self.confidence_width(state), key)
 
     def grow(self, state: State, capacity: int) -> State:
         """The same state with capacity for `capacity` distinct arms."""
@@ -111,7 +104,7 @@ def start(
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
     table, arms = bandit.capacity * (domain.count + 2 * bandit.capacity), domain.features
-    checks.room(table, arms.dtype, capacity=bandit.capacity, arms=domain.count)
+    checks.memory(table, arms.dtype, capacity=bandit.capacity, arms=domain.count)
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
     return ExactState(
         domain=domain,
@@ -170,6 +163,6 @@ def describe(
     )
 
 
-def evidence(state: HasExact) -> Evidence:
+def evidence(state: ExactState) -> Evidence:
     """The evidence that widths read."""
     return widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)

@@ -60,7 +60,7 @@ def uncertainty_sampling(
     domain = checks.arms(domain)
     checks.positive(regularization=regularization, max_variance=max_variance)
     checks.capacity(most=most)
-    checks.room(most, jnp.int32, most=most)
+    checks.memory(most, jnp.int32, most=most)
     checks.model(domain, kernel, regularization)
     arms = domain.features
     kernel, regularization, max_variance = in_dtype(

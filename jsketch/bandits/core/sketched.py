@@ -40,7 +40,17 @@ from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, Kernel, PRNGKey, Query, SomeState, is_traced
+from jsketch.types import (
+    Algorithm,
+    Arms,
+    Evaluations,
+    Info,
+    Kernel,
+    PRNGKey,
+    Query,
+    SomeState,
+    is_traced,
+)
 from jsketch.warn import warn
 
 # entries of one chunk of features in a sweep over all arms: large enough for matrix products, small
@@ -113,7 +123,7 @@ class Sketching(Protocol):
 
 
 @struct.dataclass
-class SketchedBandit(widths.Optimistic):
+class SketchedBandit(widths.Optimistic, Algorithm):
     """The fields and methods of all algorithms on a sketched posterior. Subclasses add `ask`."""
 
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
@@ -149,7 +159,7 @@ class SketchedBandit(widths.Optimistic):
         checks.model(domain, self.kernel, self.regularization, self.capacity)
         count, inputs = domain.features.shape
         floats = 3 * self.capacity**2 + self.capacity * inputs + count * (inputs + 8)
-        checks.room(floats, domain.features.dtype, capacity=self.capacity, arms=count)
+        checks.memory(floats, domain.features.dtype, capacity=self.capacity, arms=count)
         history = None if data is None else checked_history(self, domain, key, data)
         state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
         return replace(state, given=given_by_user(data))
@@ -157,6 +167,9 @@ class SketchedBandit(widths.Optimistic):
     def confidence_width(self, state: SketchState) -> Array:
         """Number of posterior standard deviations in a confidence bound, []."""
         return widths.confidence_width(self, state.evidence)
+
+    def confidence_bounds(self, state: SketchState) -> tuple[Array, Array, Array]:
+        return state.mean, state.variance, self.confidence_width(state)
 
     def scores(self, state: SketchState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
@@ -616,8 +629,8 @@ def check_bandit(bandit: Sketching) -> None:
     ):
         if function is exact.function:
             warn(
-                f"the width `{name}` is proved for an exact posterior, and says nothing of what a"
-                f" dictionary leaves out: `widths.{instead}` holds for any dictionary."
+                f"the width `{name}` is proved for an exact posterior only, and ignores what a"
+                f" dictionary does not represent: `widths.{instead}` holds for any dictionary."
             )
     checks.capacity(capacity=bandit.capacity)
 
@@ -635,8 +648,9 @@ def check_whole(state: Any) -> None:
     capacity = sketch.dictionary.mask.shape[-1]
     needed = capacity + int(sketch.missing.max())
     raise ValueError(
-        f"a warm start asked for {needed} inducing points and had room for {capacity}: call `init`"
-        f" again with a capacity of at least {needed}. Growing the state would not bring them back."
+        f"the observations have {needed} inducing points, and the capacity is {capacity}: call"
+        f" `init` again with a capacity of at least {needed}. Growing the state does not restore"
+        " them."
     )
 
 

@@ -113,8 +113,8 @@ class Formula:
             fields = ", ".join(type(error.obj).__dataclass_fields__)
             name = getattr(self.function, "__name__", self.function)
             raise ValueError(
-                f"the width {name} reads {error.name!r}, which this algorithm does not know: it"
-                f" knows {fields}. Give it another width."
+                f"the width {name} reads {error.name!r}, which this algorithm does not have: its"
+                f" evidence has {fields}. Choose another width."
             ) from error
         checks.one_number(width=width)
         return width

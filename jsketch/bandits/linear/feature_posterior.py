@@ -16,7 +16,7 @@ from jsketch.bandits.core.widths import ucb
 from jsketch.posterior import features as posteriors
 from jsketch.posterior.features import FeaturePosterior
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -53,7 +53,7 @@ def start(bandit: Scaled, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     )
 
 
-class FeatureBandit:
+class FeatureBandit(Algorithm):
     """The methods of the algorithms on fixed features. Subclasses add the fields, `init` and
     `ask`."""
 
@@ -63,6 +63,10 @@ class FeatureBandit:
         evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
         width = widths.confidence_width(self, evidence)
         return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.count.dtype)
+
+    def confidence_bounds(self, state: FeatureState) -> tuple[Array, Array, Array]:
+        width = self.confidence_width(state)  # type: ignore[misc]
+        return state.posterior.mean, state.posterior.variance, width
 
     def scores(self, state: FeatureState) -> Array:
         """Upper confidence bounds of all arms, [A]."""

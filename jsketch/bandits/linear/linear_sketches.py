@@ -24,7 +24,7 @@ from jsketch.linalg import matmul
 from jsketch.sketch import projection
 from jsketch.sketch.projection import FrequentDirections
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 FORMS = ("ucb", "ts")
 
@@ -43,7 +43,7 @@ class SOFULState:
 
 
 @struct.dataclass
-class LinearBandit:
+class LinearBandit(Algorithm):
     """The fields that SOFUL and CBRAP share."""
 
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
@@ -91,7 +91,7 @@ class SOFUL(LinearBandit):
         checks.choice(FORMS, form=self.form)
         domain = self._check(domain, key, data)
         arms = domain.features
-        checks.room(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
+        checks.memory(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
         state = SOFULState(
             domain=domain,
             first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
@@ -195,7 +195,7 @@ class CBRAP(FeatureBandit, LinearBandit):
         domain = self._check(domain, key, data)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
-        checks.room(
+        checks.memory(
             self.size * (domain.count + arms.shape[1] + self.size), arms.dtype, size=self.size
         )
         drawn = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)

@@ -43,7 +43,7 @@ def whole(box: Box, cells: int) -> Partition:
         raise ValueError(
             f"cells must be at least 3: a split makes three of one; {cells} was given."
         )
-    checks.room(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)
+    checks.memory(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)
     rows = jnp.ones((cells, 1), box.lower.dtype)
     return Partition(
         centre=rows * (box.lower + box.upper)[None, :] / 2,

@@ -75,7 +75,7 @@ class PointBBKB(SketchedBandit):
         sketched.check_bandit(self)
         dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
         floats = self.max_history * (dimension + 5) + 3 * self.capacity**2
-        checks.room(floats, dtype, max_history=self.max_history, capacity=self.capacity)
+        checks.memory(floats, dtype, max_history=self.max_history, capacity=self.capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
         slots = Arms(jnp.zeros((self.max_history, dimension), dtype))
         sketch = sketched.start(slots, self.kernel, self.regularization, self.capacity, key, None)
@@ -145,9 +145,9 @@ class PointBBKB(SketchedBandit):
         checks.candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
             raise ValueError(
-                f"no room for another pick: tell the batch (max_batch = {self.max_batch}), or"
-                " `extend` the history"
-                f" (max_history = {state.sketch.domain.count})."
+                "the batch or the history is full: tell the batch (max_batch ="
+                f" {self.max_batch}), or `extend` the history (max_history ="
+                f" {state.sketch.domain.count})."
             )
         return self.pulled(state, x)
 

@@ -141,14 +141,16 @@ class GOUCB:
     steps: int = struct.field(pytree_node=False, default=60)
     from_best: bool = struct.field(pytree_node=False, default=True)
 
-    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> GOState:
+    def init(
+        self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
+    ) -> GOState:
         """The state before any evaluation; `horizon` counts both phases. Raises ValueError for
         wrong settings, and for a horizon beyond the memory."""
-        box = history.checked_box(box)
+        checks.no_evaluations(self, data)
+        box, horizon = history.checked_box(domain), checks.horizon(horizon)
         model = flatten(self.model, box.lower)
         self._check()
-        checks.capacity(horizon=horizon)
-        past = history.empty(box, horizon, int(horizon) * model.size)
+        past = history.empty(box, horizon, horizon * model.size)
         w = jnp.zeros(model.size, box.lower.dtype)
         return GOState(
             box=box,

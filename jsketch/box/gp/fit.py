@@ -1,7 +1,7 @@
 """Hyperparameters of a GP: their bounds, their priors, and their maximum a posteriori or maximum
 likelihood estimate by L-BFGS in bounded log space, from several starts.
 
-TuRBO has a fit of its own (`jsketch.box.turbo`), Adam from one fixed start as in its authors' code:
+TuRBO has another fit (`jsketch.box.turbo`), Adam from one fixed start as in its authors' code:
 with this one its points would be others.
 """
 

@@ -89,15 +89,18 @@ class GPBandit:
     starts: int = struct.field(pytree_node=False, default=8)
     steps: int = struct.field(pytree_node=False, default=60)
 
-    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> GPState:
+    def init(
+        self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
+    ) -> GPState:
         """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
         beyond the memory."""
+        checks.no_evaluations(self, data)
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
         checks.truth(sample_around_best=self.sample_around_best)
         checks.a_kernel(self.kernel)
         checks.nonnegative(margin=self.margin, width=self.width)
         checks.capacity(fit_steps=self.fit_steps, starts=self.starts, steps=self.steps)
-        checks.capacity(candidates=self.candidates, initial=self.initial, horizon=horizon)
+        checks.capacity(candidates=self.candidates, initial=self.initial)
         checks.count(restarts=self.restarts)
         if self.candidates < 2 * self.starts:
             raise ValueError(
@@ -113,9 +116,9 @@ class GPBandit:
             )
         if isinstance(self.prior, Prior):
             self.prior.check()
-        box = history.checked_box(box)
+        box, horizon = history.checked_box(domain), checks.horizon(horizon)
         # the covariance, its factor and one product
-        past = history.empty(box, horizon, 3 * int(horizon) ** 2)
+        past = history.empty(box, horizon, 3 * horizon**2)
         first = default(self.bounds, box.lower.size, box.lower.dtype)
         return GPState(box, history.initial_points(box, key, self.initial), past, first)
 

@@ -140,8 +140,10 @@ def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -
     """Counters and lengths after a round. `evaluated` [R] is the number of evaluations for each
     region, `found` [R] their best value, and `best` [R] the region's best value before the round
     (-inf without any). Points of a design are neither success nor failure."""
-    known = jnp.where(jnp.isfinite(best), best, 0)
-    success = found > jnp.where(jnp.isfinite(best), known + IMPROVEMENT * jnp.abs(known), -jnp.inf)
+    best_or_zero = jnp.where(jnp.isfinite(best), best, 0)
+    success = found > jnp.where(
+        jnp.isfinite(best), best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero), -jnp.inf
+    )
     counts = (evaluated > 0) & (regions.design == 0)
     count, d = regions.points.shape[0], regions.points.shape[2]
     successes = jnp.where(counts, jnp.where(success, regions.successes + 1, 0), regions.successes)

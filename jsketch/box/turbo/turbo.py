@@ -67,7 +67,7 @@ class Turbo:
     The default is the published TuRBO-1, with results level with those of the authors' code
     (results/go_ucb_2023/turbo). Differences from that code (THEORY 8.5), which minimises: The
     initial points are uniform, not a Latin hypercube, because all optimisers here share them.
-    Several regions share the initial points; in that code each has its own. A candidate with no
+    Several regions share the initial points; in that code each has others. A candidate with no
     perturbed input gets one at random; in that code never the last. More than 2000 candidates are
     drawn there with a Lanczos factor of rank 100. Failures are counted in evaluations, because
     regions share batches: max(4, d) of them, which for one region with batches of b are the
@@ -84,16 +84,19 @@ class Turbo:
     frequencies: int = struct.field(pytree_node=False, default=512)
     fit_steps: int = struct.field(pytree_node=False, default=50)
 
-    def init(self, box: Box, key: PRNGKey, *, horizon: int) -> TurboState:
+    def init(
+        self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
+    ) -> TurboState:
         """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
         beyond the memory."""
+        checks.no_evaluations(self, data)
         checks.capacity(regions=self.regions, batch=self.batch, fit_steps=self.fit_steps)
-        checks.capacity(frequencies=self.frequencies, initial=self.initial, horizon=horizon)
+        checks.capacity(frequencies=self.frequencies, initial=self.initial)
         checks.capacity(candidates=self.batch if self.candidates is None else self.candidates)
         checks.a_kernel(self.kernel)
         checks.positive(least_length=self.least_length)
         self.bounds.check()
-        box = history.checked_box(box)
+        box, horizon = history.checked_box(domain), checks.horizon(horizon)
         if self.initial < self.regions:
             raise ValueError(
                 f"each of the {self.regions} regions needs one of the initial points; initial is"
@@ -104,7 +107,7 @@ class Turbo:
                 f"candidates must be at least the batch, {self.batch}; {self.candidates} was given."
             )
         # the covariance of a region, its factor and one product
-        past = history.empty(box, horizon, 3 * int(horizon) ** 2)
+        past = history.empty(box, horizon, 3 * horizon**2)
         initial = history.initial_points(box, key, self.initial)
         # the first points of the regions are the initial points
         unused = jnp.zeros(

@@ -17,6 +17,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
+from jsketch.contrib.clients import IndependentClients, SharedEmbedding
 from jsketch.contrib.problems.play import Played
 from jsketch.types import PRNGKey
 
@@ -114,12 +115,12 @@ class ContextualArms:
 
 @struct.dataclass
 class ClientArms:
-    """One problem with contexts for N clients: in every round each client has its own context."""
+    """One problem with contexts for N clients: each client has another context in every round."""
 
     problem: ContextualArms
 
     def checked(self, bandit: Any, key: PRNGKey) -> ClientArms:
-        if not hasattr(bandit, "clients"):
+        if not isinstance(bandit, IndependentClients | SharedEmbedding):
             raise ValueError(
                 "ClientArms needs a SharedEmbedding or IndependentClients;"
                 f" {type(bandit).__name__} is a bandit of one client:"

@@ -46,7 +46,7 @@ def begin(problem: Any, bandit: Any, key: PRNGKey) -> tuple[Any, PRNGKey]:
 def advance(
     problem: Any, bandit: Any, round_key: PRNGKey, state: Any, t: Array
 ) -> tuple[Any, Played]:
-    """Round t [] of the run whose rounds have `round_key`, for your own scan."""
+    """Round t [] of the run whose rounds have `round_key` of a user's scan."""
     return problem.advance(bandit, state, jax.random.fold_in(round_key, t), t)
 
 

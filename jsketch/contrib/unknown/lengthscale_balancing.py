@@ -39,7 +39,17 @@ from jsketch.bandits.gp_ucb import GPUCB
 from jsketch.contrib.unknown.norm import log_likelihood_bound, norm_lower_bound
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, attach, detach, is_traced
+from jsketch.types import (
+    Algorithm,
+    Arms,
+    Evaluations,
+    Info,
+    PRNGKey,
+    Query,
+    attach,
+    detach,
+    is_traced,
+)
 
 BASES = (GPUCB, BKB, BBKB)
 KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthscale
@@ -71,7 +81,7 @@ class BalancingState:
 
 @struct.dataclass
 @one_dtype
-class LengthscaleBalancing:
+class LengthscaleBalancing(Algorithm):
     """GPUCB, BKB or BBKB over G lengthscales in one program; a `tell` costs G times that of the
     base at the largest dictionary.
 
@@ -121,7 +131,7 @@ class LengthscaleBalancing:
             raise ValueError(
                 f"base must be a GPUCB, BKB or BBKB; {type(self.base).__name__} was given."
             )
-        if getattr(self.base, "initial", None) is not None:
+        if isinstance(self.base, BBKB) and self.base.initial is not None:
             raise ValueError(
                 "base has an initial design, which no candidate chose. Leave `initial` out."
             )
@@ -209,7 +219,8 @@ class LengthscaleBalancing:
     ) -> BalancingState:
         """The state with the rewards added to the sums of the candidate that chose them."""
         observed = counts.usable(query, y)
-        posterior = getattr(state.learners, "posterior", state.learners)
+        exact = isinstance(self.base, GPUCB)
+        posterior = state.learners.posterior if exact else state.learners
         variance = posterior.variance[chosen][query.index]
         is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == chosen
 

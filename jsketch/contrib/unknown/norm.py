@@ -1,8 +1,8 @@
 """A lower bound on the RKHS norm of f from data, and BKB and BBKB that double their norm bound.
 
 BKB (Calandriello et al., COLT 2019, Section 4) recommends to guess and double an unknown norm
-bound F; the definition is our own. At `init` with earlier evaluations, and after every round, F is
-doubled until it is not below `norm_lower_bound`, which never exceeds |f| with probability 1 -
+bound F, and does not define how. Here F is doubled, at `init` with earlier evaluations and after
+every round, until it is not below `norm_lower_bound`, which never exceeds |f| with probability 1 -
 delta. A valid bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9).
 The event is that of the width `certified_mixture` at the same delta; with `certified` the failure
 probabilities add up. No regret bound follows: data may agree with a small norm for ever, because
@@ -24,7 +24,7 @@ from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import cholesky_inverse, matmul
 from jsketch.precision import one_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
 # rho / lam at which the lower bound is computed: each is valid, and the largest value is taken
@@ -95,7 +95,7 @@ class NormDoublingState(SketchState):
 
 @struct.dataclass
 @one_dtype
-class NormDoubling:
+class NormDoubling(Algorithm):
     """BKB or BBKB, whose `norm_bound` is the first guess F_0 > 0."""
 
     base: Any  # BKB or BBKB
@@ -132,6 +132,9 @@ class NormDoubling:
     def confidence_width(self, state: NormDoublingState) -> Array:
         """The width of the base at F_t, []."""
         return self._at(state.norm_bound).confidence_width(state)
+
+    def confidence_bounds(self, state: NormDoublingState) -> tuple[Array, Array, Array]:
+        return state.mean, state.variance, self.confidence_width(state)
 
     def ask(self, state: NormDoublingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return self._at(state.norm_bound).ask(state, key, limit)
