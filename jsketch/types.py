@@ -151,7 +151,7 @@ class Bandit(Protocol[SomeState]):
         key: PRNGKey,
         *,
         horizon: int | None = None,
-        data: Evaluations | None = None,
+        data: Any = None,  # `Evaluations`, where the algorithm can start from them
     ) -> SomeState: ...
 
     def ask(self, state: SomeState, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...

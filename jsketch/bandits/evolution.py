@@ -21,7 +21,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import counts
 from jsketch.bandits.core.sketched import unless
 from jsketch.linalg import put
-from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query, is_traced
+from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -44,12 +44,7 @@ class RegularizedEvolution(Algorithm):
     sample: int = struct.field(pytree_node=False, default=10)  # tournament size
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> EvolutionState:
         """An empty population. Raises ValueError on static mistakes and for a table of neighbours
         that does not fit the arms."""

@@ -22,7 +22,7 @@ from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query
 
 RULES = ("product", "sum")
 
@@ -47,12 +47,7 @@ class GPBUCB(ExactBandit):
     new_arms: int = struct.field(pytree_node=False, default=64)
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.at_least_one(ratio=self.ratio)

@@ -18,7 +18,7 @@ from jsketch.bandits.core import exact_state
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
-from jsketch.types import Algorithm, Arms, Evaluations, Info, Kernel, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Info, Kernel, PRNGKey, Query
 
 
 @struct.dataclass
@@ -39,12 +39,7 @@ class EpsGreedy(Algorithm):
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.fraction(epsilon=self.epsilon)

@@ -21,7 +21,7 @@ from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.widths import ucb
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query
 
 ACQUISITIONS = ("ucb", "ei")
 
@@ -38,12 +38,7 @@ class MiniGP(ExactBandit):
     max_batch: int = struct.field(pytree_node=False, default=10_000)
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.at_least_one(ratio=self.ratio)

@@ -89,12 +89,7 @@ class TS(ExactBandit):
     batch: int = struct.field(pytree_node=False, default=30)  # B
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ThompsonState:
         """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms
         than EXACT_ARMS, and for a kernel that is not positive semi-definite on the arms."""

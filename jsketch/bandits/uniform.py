@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
-from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -30,12 +30,7 @@ class Uniform(Algorithm):
     batch: int = struct.field(pytree_node=False, default=1)  # B
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> UniformState:
         """Raises ValueError on static mistakes."""
         checks.no_evaluations(self, data)

@@ -22,7 +22,7 @@ from jsketch.bandits.core.sketched import unless
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
-from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
 def lengths(horizon: int) -> list[int]:
@@ -56,12 +56,7 @@ class BatchedExploration(widths.Optimistic, Algorithm):
     capacity: int = struct.field(pytree_node=False, default=128)
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExplorationState:
         """The state before the first batch: all arms are active. Raises ValueError on static
         mistakes."""

@@ -57,12 +57,7 @@ class ExactBandit(widths.Optimistic, Algorithm):
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
         """The prior. Raises ValueError on static mistakes."""
         checks.confidence(self)

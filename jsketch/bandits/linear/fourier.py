@@ -55,12 +55,7 @@ class FourierUCB(FeatureBandit, widths.Optimistic):
     width: widths.Width = widths.gp_ucb_code
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""
         return _start(self, domain, key, data)
@@ -85,12 +80,7 @@ class FourierTS(FeatureBandit, widths.Optimistic):
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""
         return _start(self, domain, key, data)

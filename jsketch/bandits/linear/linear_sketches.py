@@ -80,12 +80,7 @@ class SOFUL(LinearBandit):
     form: str = struct.field(pytree_node=False, default="ucb")  # or "ts"
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> SOFULState:
         """The state before the first round. Raises ValueError on static mistakes."""
         checks.choice(FORMS, form=self.form)
@@ -184,12 +179,7 @@ class CBRAP(FeatureBandit, LinearBandit):
     """
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
         """The state before the first round. Raises ValueError on static mistakes."""
         domain = self._check(domain, key, data)

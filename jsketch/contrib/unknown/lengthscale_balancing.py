@@ -42,7 +42,6 @@ from jsketch.precision import one_dtype
 from jsketch.types import (
     Algorithm,
     Arms,
-    Evaluations,
     Info,
     PRNGKey,
     Query,
@@ -103,12 +102,7 @@ class LengthscaleBalancing(Algorithm):
     norm_test: bool = struct.field(pytree_node=False, default=False)
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> BalancingState:
         """The state before the first round. Raises ValueError on static mistakes."""
         checks.no_evaluations(self, data)
