@@ -55,7 +55,7 @@ def put(array: Array, index: Array, value: Array) -> Array:
 
 def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
     """`put` if needed [], else the array: a choice between two entries and not between two arrays,
-    which under vmap are copied. The index may be out of range when nothing is put."""
+    which under vmap are copied. Where needed is false, the index may be out of range."""
     return put(
         array, index, jnp.where(needed, value, lax.dynamic_index_in_dim(array, index, 0, False))
     )
@@ -285,8 +285,8 @@ class Rows:
     on_host: Any = staticmethod(operator.getitem)
 
     def local(self, index: Array, rows: int) -> Array:
-        """The rows of arms `index` [n], int32; R for an arm of another device, where a scatter
-        writes nothing."""
+        """The rows of arms `index` [n], int32; R for an arm of another device, which a scatter
+        ignores."""
         return index
 
     def mask(self, values: Array, fill: float) -> Array:

@@ -23,7 +23,7 @@ from jsketch.types import Algorithm, Arms, Info, Kernel, PRNGKey, Query
 
 @struct.dataclass
 class GPUCB(ExactBandit):
-    """Exact GP-UCB over finite arms; repeated arms enlarge nothing."""
+    """Exact GP-UCB over finite arms; repeated pulls of an arm do not enlarge the state."""
 
 
 @struct.dataclass

@@ -81,7 +81,7 @@ class TS(ExactBandit):
     """Thompson sampling from the exact GP posterior, joint over the arms.
 
     A sample is pathwise: a draw from the prior over the arms (one root of their Gram matrix a
-    batch, O(A^3), nothing of it kept), in which the coordinates along the pulled arms are replaced
+    batch, O(A^3), which is not stored), in which the coordinates along the pulled arms are replaced
     by draws from their posterior. For more than EXACT_ARMS arms use SketchedTS.
     """
 

@@ -1,7 +1,7 @@
 """Several clients that play the same function on different candidates, simulated in one
 program.
 
-`SharedEmbedding` exchanges what the clients observe; `IndependentClients` exchanges nothing. A
+`SharedEmbedding` exchanges the observations of the clients; `IndependentClients` has no exchange. A
 bandit for N clients has three methods:
 
 init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
@@ -76,7 +76,7 @@ class IndependentState:
 
 @struct.dataclass
 class IndependentClients:
-    """N clients with one bandit of `contrib.contextual` each, which exchange nothing: the baseline
+    """N clients with one bandit of `contrib.contextual` each and no exchange: the baseline
     for sharing."""
 
     bandit: Any  # ContextualUCB

@@ -1,4 +1,4 @@
-"""Loops: an algorithm meets a problem over arms or over a box, a forecaster meets a stream.
+"""Loops: runs of an algorithm on a problem over arms or a box, and of a forecaster over a stream.
 
     rollout      the pure run at a fixed capacity: one compiled loop over rounds, for use inside jit
                  and vmap

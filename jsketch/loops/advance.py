@@ -40,7 +40,7 @@ COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
     COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False
 
-SAVES = 20  # a run is written to its file at least so many times
+SAVES = 20  # the least number of times that a run is written to its file
 
 Over = Literal["run", "seeds", "grid"]
 

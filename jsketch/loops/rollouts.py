@@ -1,7 +1,7 @@
-"""Pure runs, for use inside jit and vmap: an algorithm meets a problem over arms or over a box.
+"""Pure runs of an algorithm on a problem over arms or over a box, for use inside jit and vmap.
 
 Keys are folded in by the number of the evaluation from independent roots of the algorithm and of
-the problem: all algorithms meet the same noise under the same key.
+the problem: all algorithms get the same noise under the same key.
 """
 
 from __future__ import annotations

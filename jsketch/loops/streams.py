@@ -1,4 +1,4 @@
-"""A forecaster meets a stream: every prediction is made before its label is observed.
+"""Runs of a forecaster over a stream: every prediction is made before its label is observed.
 
     stream       the pure pass, for use inside jit and vmap; in blocks where the forecaster has them
     prequential  the pass on the host over arrays or chunks, with capacities that grow by themselves

@@ -97,10 +97,10 @@ def renewal_rows(
     each restores the regularization lam of one feature, in turn; `like` [B,r]."""
     size = like.shape[1]
     count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
-    # the share that is left since the last renewal, r examples ago, or since the start
+    # the remaining share since the last renewal, r examples ago, or since the start
     left = power(discount, jnp.minimum(count, size), like)
     lam = jnp.asarray(regularization, like.dtype)
-    # before the first label nothing is missing, and a root of zero has no derivative
+    # before the first label the missing share is zero, whose root has no derivative
     missing = jnp.sqrt(jnp.where(learn, lam * (1 - left), 1))
     chosen = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)[None, :]
     return jnp.where(learn[:, None] & chosen, missing[:, None], 0)

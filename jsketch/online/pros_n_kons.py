@@ -83,7 +83,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
             self.kernel,
             kors.filled(dictionary.points, dictionary.used, x),
             None,
-            lambda nothing, rotation: nothing,
+            lambda carried, rotation: carried,
             received.joins,
         )
         prior = jnp.eye(z.shape[1], dtype=z.dtype) / jnp.asarray(self.regularization, z.dtype)

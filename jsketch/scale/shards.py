@@ -2,8 +2,8 @@
 
 An algorithm runs under `jax.shard_map` (`scale.sharded`), the same program on every device, with
 the device's rows of every array [A]. Where it reads or writes across arms it calls the operations
-of its arms (`linalg.Rows`, or `Shard` here). A device holds as many rows as any other, R; the last
-rows may be padding, which `mask` keeps from being chosen.
+of its arms (`linalg.Rows`, or `Shard` here). Every device holds R rows. The last rows may be
+padding, which `mask` excludes from the choice.
 
 Every result except the rows themselves is the same on all devices, to the last bit, so that loops
 that read it end together. Messages hold a few numbers for each device, or the rows of the arms that
@@ -109,7 +109,7 @@ class Shard(Rows):
         rows = running.shape[0]
         rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
         place = jnp.searchsorted(running, rank).astype(jnp.int32)
-        # the device of the entry and those after it have counted so many: the entry is at the first
+        # the count reaches the rank on the device of the entry and on all later ones
         found = jnp.where(place < rows, place + self._first(rows), NOWHERE)
         valid = rank <= self.total(running)
         return jnp.where(valid, lax.pmin(found, self.axis), 0), valid

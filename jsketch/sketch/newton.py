@@ -4,9 +4,9 @@ k(x,x) in its span.
 A point that joins usually adds one coordinate and changes none of those before, as a Newton basis
 does. Its pivot, the residual k(x,x) - |z(x)|^2, carries an error of eps (1 + |K_II^-1 k_I(x)|^2)
 k(x,x): on a random walk the second factor reaches 1e10, and features of the arrival order are then
-wrong in the second digit. Such a point has the basis made anew with diagonal pivoting, which takes
-a better set of points for the same span. Both bases are orthonormal, so that what was learned in
-the old one is only turned.
+wrong in the second digit. For such a point the basis is computed again with diagonal pivoting,
+which selects a better set of points with the same span. Both bases are orthonormal, so that a
+posterior in the old one is only rotated.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from jax.typing import ArrayLike
 
 from jsketch.linalg import cond_per_run, inverse_root, lazy_cond, matmul, matmul_rows, put, put_if
 
-# of k(x,x); below it a point that joins is in the span of the others, and rounding would pass for a
-# coordinate
+# a share of k(x,x). A point with a smaller residual counts as in the span of the others, because the
+# residual is a rounding error
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512  # the second in units of the machine's, which float32 needs
 
 
@@ -41,7 +41,7 @@ class Joined(NamedTuple):
     direction: Array
     dual: Array  # [M], basis^T direction: the new coordinate of x is dual . k_I(x)
     carried: Any  # what was learned in the old coordinates, in the new ones
-    rebuilt: Array  # [] bool, whether the basis was made anew
+    rebuilt: Array  # [] bool, whether the basis was computed again
 
 
 def join(
@@ -52,18 +52,18 @@ def join(
     kernel: Any,
     points: Array,
     carried: Any,
-    turned: Callable[[Any, Rotation], Any],
+    rotated: Callable[[Any, Rotation], Any],
     joins: ArrayLike = True,
 ) -> Joined:
-    """The coordinates with a point as number `slot`, for its z [M] before and diag = k(x,x) [], if
-    it `joins` [].
+    """The coordinates after a point has joined in position `slot`, if it `joins` []; z [M] are its
+    coordinates before, and diag [] is k(x,x).
 
-    points [M,d] holds the new one too, and may hold anything behind it. `carried` is what was
-    learned in the old coordinates, and turned(carried, turn) the same in new ones; it closes over
+    points [M,d] contains the new point; the rows after it are ignored. `carried` is what was
+    learned in the old coordinates, and rotated(carried, turn) the same in new ones; it closes over
     no array (`cond_per_run`). A point in the span of the others gets a row of zeros.
 
-    Only the rare case writes more than a row, and under vmap it is paid for only by the runs that
-    meet it.
+    Only a basis that is computed again changes more than a row, and under vmap only the runs in
+    which this happens take the time.
     """
     joins = jnp.asarray(joins)
     eps = float(jnp.finfo(z.dtype).eps)
@@ -92,7 +92,7 @@ def join(
         turn = Rotation(_nearest_isometry(rows, rank), rank)
         direction = _outside(turn.rows, matmul(again, table[slot]))
         return Joined(
-            again, direction, matmul(direction, again), turned(old.carried, turn), old.rebuilt
+            again, direction, matmul(direction, again), rotated(old.carried, turn), old.rebuilt
         )
 
     return cond_per_run(bordered.rebuilt, rebuilt, bordered, (kernel, points, slot))
@@ -106,7 +106,7 @@ def join_first(
     kernel: Any,
     points: Array,
     carried: Any,
-    turned: Callable[[Any, Rotation], Any],
+    rotated: Callable[[Any, Rotation], Any],
     joins: Array,
 ) -> tuple[Joined, Array]:
     """(`join` of x [d], the first of a block, if it `joins` []; z [B,M] of the block after that),
@@ -114,7 +114,7 @@ def join_first(
     # the column of a point that has just joined is still zero in the basis
     z = matmul(k, basis.T)
     diag = kernel.diag(x[None])[0]
-    joined = join(basis, slot, z[0], diag, kernel, points, carried, turned, joins)
+    joined = join(basis, slot, z[0], diag, kernel, points, carried, rotated, joins)
     z = z + matmul(k, joined.dual)[:, None] * joined.direction[None, :]
     return joined, lazy_cond(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
 
@@ -130,15 +130,14 @@ def _pivoted(gram: Array, last: Array) -> tuple[Array, Array]:
 
 
 def _nearest_isometry(turn: Array, rank: Array) -> Array:
-    """One step of Newton and Schulz towards the nearest partial isometry. No singular value is
-    above 1 after it: what is curvature along a direction is never more than what was learned, and
-    precisions stay positive."""
+    """One step of Newton and Schulz towards the nearest partial isometry. After it no singular
+    value exceeds 1: curvatures do not increase, and precisions stay positive."""
     return 1.5 * turn - 0.5 * matmul_rows(matmul_rows(turn, turn.T, rank), turn, rank)
 
 
 def _outside(turn: Array, z: Array) -> Array:
-    """The unit vector [M] along the part of z [M] that the old coordinates lack; zero when they
-    lack nothing."""
+    """The unit vector [M] along the part of z [M] outside the span of the old coordinates; zero
+    where there is no such part."""
 
     def unit(v: Array) -> Array:
         v = v - matmul(turn, matmul(v, turn))

@@ -74,7 +74,7 @@ def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKe
     another one, uniform, as it would otherwise be evaluated in every later round. `key` is that of
     `tell`.
 
-    Only the last failure is stored, so another arm that fails is replaced in its turn.
+    Only the last failure is stored: another arm that fails is replaced in the same way.
     """
     # a step of 1 to A - 1 leads to another arm; the key itself is used for other draws
     step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
