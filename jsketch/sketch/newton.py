@@ -21,8 +21,8 @@ from jax.typing import ArrayLike
 
 from jsketch.linalg import cond_per_run, inverse_root, lazy_cond, matmul, matmul_rows, put, put_if
 
-# a share of k(x,x). A point with a smaller residual counts as in the span of the others, because the
-# residual is a rounding error
+# a share of k(x,x). A smaller residual counts as a rounding error: the point is in the span of the
+# others
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512  # the second in units of the machine's, which float32 needs
 
 
