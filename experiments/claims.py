@@ -56,15 +56,6 @@ class Table(NamedTuple):
     caption: str
 
 
-class Setting(NamedTuple):
-    """A setting that a paper does not specify."""
-
-    name: str
-    paper: str  # the text of the paper
-    chosen: str
-    evidence: str
-
-
 class Figure(NamedTuple):
     """A picture in the folder of an experiment."""
 

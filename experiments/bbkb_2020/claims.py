@@ -25,7 +25,6 @@ from experiments.claims import (
     number,
 )
 from experiments.figures.styles import label
-from experiments.results import tidy
 from experiments.results.summaries import growth
 from experiments.runs import evidence
 
@@ -187,19 +186,9 @@ def faster_than_evolution(source: Source) -> Finding:
     return Finding(f"Seconds a run: {list_numbers(seconds, seconds.values(), 2)}.", holds, note)
 
 
-def with_training(source: Source) -> Finding:
-    """The seconds with training, if the architectures of a batch are trained in parallel, each for
-    the mean training time."""
-    table = tidy.load(source.folder).summary
-    if "training_seconds" not in table:
-        raise Missing("the table of architectures at hand records no training times")
-    training = float(table["training_seconds"].iloc[0])
-    total = {
-        name: seconds + training * mean(source, "algorithms", name, "batches")
-        for name, seconds in _seconds(source, [*RULES, "evolution"]).items()
-    }
-    ordered = total["bbkb_global_local"] < total["bbkb_global"] < total["evolution"]
-    return Finding(f"Seconds with training: {list_numbers(total, total.values(), 0)}.", ordered)
+def no_training_times(source: Source) -> Finding:
+    """Raises Missing, because a decision needs training times, which the tables lack."""
+    raise Missing("the table of architectures at hand records no training times")
 
 
 def _of_search(source: Source, field: str, digits: int) -> tuple[list[tuple[str, ...]], str]:
@@ -314,7 +303,7 @@ _TRAINING = Claim(
     "Figure 3",
     "With training time the local rule is fastest, and both rules beat sequential evolution.",
     "The total seconds are in that order.",
-    with_training,
+    no_training_times,
 )
 _FASTER = Claim(
     "Figure 3",
@@ -333,7 +322,6 @@ _CURVES = {
     "time": "Run time without evaluations against evaluations on log axes",
     "batch_size": "Batch size against evaluations on log axes",
     "dictionary": "Dictionary size against evaluations",
-    "time_with_training": "Run time with training against evaluations on log axes",
 }
 
 
@@ -422,7 +410,6 @@ def _bandwidths(
 
 def _search(name: str, title: str, on: str, note: str, claims: tuple[Claim, ...]) -> Experiment:
     files = ["regret_ratio", "simple_regret", "batch_size", "time"]
-    files += ["time_with_training"] if claims else []
     tables = (_PUBLISHED,) if claims else ()
     return Experiment(f"bbkb_2020/{name}", title, note, _figures(on, *files), claims, tables)
 

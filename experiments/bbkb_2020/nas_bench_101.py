@@ -128,9 +128,6 @@ def run(
     runs = bandit_runs.run_algorithm(name, bandit, problem, config, options.out, seeds, states)
     if config["initial"]:
         include_initial(runs, problem, config)
-    if space.training_seconds is not None:
-        for row in runs:
-            row["training_seconds"] = space.training_seconds.mean()
     return runs
 
 
@@ -141,21 +138,12 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """The figures of bandit runs, simple_regret.png, and time_with_training.png where training
-    times were recorded."""
+    """Draws the figures of bandit runs, and simple_regret.png."""
     poster = against_published.read_curves(folder)
     bandit_runs.draw(folder, poster)
-    curves, summary, _ = tidy.load(folder)
+    curves = tidy.load(folder).curves
     title, regrets = curves.attrs["title"], tidy.lines(curves, "simple_regret")
     plots.simple_regret(folder / "simple_regret.png", regrets, title, poster.get("simple_regret"))
-    if "training_seconds" in summary:
-        seconds, rounds = tidy.lines(curves, "seconds"), tidy.lines(curves, "rounds")
-        training = float(summary["training_seconds"].iloc[0])
-        # the architectures of a batch are trained in parallel, each for the mean training time
-        times = {
-            name: (t, values + rounds[name][1] * training) for name, (t, values) in seconds.items()
-        }
-        plots.run_time(folder / "time_with_training.png", times, title, 1)
 
 
 def parse() -> argparse.Namespace:

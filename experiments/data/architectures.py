@@ -1,16 +1,12 @@
-"""Architecture search spaces with recorded accuracies, and substitutes for missing records.
+"""Architecture search spaces with recorded accuracies.
 
-BBKB's experiment uses the 12,416 NAS-Bench-101 cells with 4 inner nodes, each 3x3 convolution or
-max-pooling. The accuracies of the three trainings of each are in a file of 499 MB, which is rarely
-available. The choices, of which every summary names one:
-    nasbench101        the cells with these accuracies, from `nasbench101_results.npz` in the data
-                       folder
+BBKB's experiment uses the 12,416 NAS-Bench-101 cells with 4 inner nodes, each of which is a 3x3
+convolution or max-pooling. These spaces are available:
     nasbench101_means  the cells with their recorded mean accuracies, and noise of NOISE_STD
-    nasbench101_whole  the same of all 423,624 cells of NAS-Bench-101
+    nasbench101_whole  all 423,624 cells of NAS-Bench-101, with the same noise
     macro              NAS-Bench-Macro, a substitute: 6,561 other architectures, 3 trainings each
 """
 
-import hashlib
 import io
 import json
 from pathlib import Path
@@ -20,15 +16,11 @@ import numpy as np
 import pooch
 
 from experiments.data.datasets import find_folder, verified
-from experiments.results import store
 from jsketch import problems
 from jsketch.bandits import evolution
 
 CANDIDATES = "nasbench101_v6_conv3x3_maxpool3x3_candidates.npz"
 CANDIDATES_SHA256 = "5e895841790b1fb4f173a2575f2a1e0b37815d6bd171fc4cfe21a5f4e5d63f49"
-# module_hash [n] S32, test_accuracy [n, 3] in [0, 1], training_seconds [n, 3]
-RESULTS = "nasbench101_results.npz"
-RECORDED = ("module_hash", "test_accuracy", "training_seconds")
 MACRO = "nas-bench-macro_cifar10.json"
 MACRO_SHA256 = "686dee8363cc21cca8c1f321ad5749454f2d9b9ca5972682e137e539bc522297"
 MACRO_URL = "https://raw.githubusercontent.com/xiusu/NAS-Bench-Macro/master/data/nas-bench-macro_cifar10.json"
@@ -42,7 +34,6 @@ IMAGES = 9_984  # test images
 # 0.0037, is our guess of the variation between trainings: the mean distance of one of them from the
 # mean of two others is then 0.0045
 NOISE_STD = 0.0046
-CHOICES = ("nasbench101", "nasbench101_means", "nasbench101_whole", "macro")
 
 
 class Space(NamedTuple):
@@ -53,7 +44,6 @@ class Space(NamedTuple):
     evaluations: np.ndarray  # [A, R]; R = 1 for means
     # [A, K] int32, the cells one change apart, padded with -1; None for spaces that are too large
     neighbours: np.ndarray | None
-    training_seconds: np.ndarray | None  # [A], means; None when no time was recorded
     source: str
     noise_std: float | None = None  # around `evaluations`, if they are means
     span: float = 1.0  # the difference of accuracy between rewards 0 and 1
@@ -68,25 +58,13 @@ def problem(space: Space) -> Any:
 
 
 def load(choice: str, data_dir: str | Path | None = None) -> Space:
-    """The space of that name; "auto" is the first of nasbench101, nasbench101_means and macro whose
-    file is available. Raises ValueError (unknown name, wrong checksum) or OSError (a missing file
-    that cannot be downloaded)."""
+    """The space with a name of CHOICES, or "auto": nasbench101_means if its file is available, else
+    macro. Raises ValueError (wrong checksum) or OSError (a missing file that cannot be
+    downloaded)."""
     folder = find_folder(data_dir)
     if choice == "auto":
-        tables = {"nasbench101": RESULTS, "nasbench101_means": MEANS}
-        there = (name for name, file in tables.items() if (folder / file).exists())
-        choice = next(there, "macro")
-    if choice not in CHOICES:
-        raise ValueError(
-            f"There is no space called '{choice}'; choose one of: auto, {', '.join(CHOICES)}."
-        )
-    makers = {
-        "nasbench101": _recorded_cells,
-        "nasbench101_means": _mean_cells,
-        "nasbench101_whole": _whole_space,
-        "macro": _macro,
-    }
-    return makers[choice](folder)
+        choice = "nasbench101_means" if (folder / MEANS).exists() else "macro"
+    return CHOICES[choice](folder)
 
 
 def _read(path: Path, sha256: str, remedy: str) -> bytes:
@@ -114,14 +92,8 @@ def _macro(folder: Path) -> Space:
         f"REAL accuracies of NAS-Bench-Macro ({MACRO}), a stand-in: not the NAS-Bench-101 cells of"
         " the paper"
     )
-    return Space(
-        "NAS-Bench-Macro",
-        onehot,
-        scale(evaluations),
-        evolution.one_change_apart(codes),
-        None,
-        source,
-    )
+    neighbours = evolution.one_change_apart(codes)
+    return Space("NAS-Bench-Macro", onehot, scale(evaluations), neighbours, source)
 
 
 def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -159,7 +131,7 @@ def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: str) 
         f" with GENERATED Gaussian noise, standard deviation {NOISE_STD:g} of accuracy"
     )
     means = scale(accuracy[:, None])
-    return Space(name, features, means, None, None, source, NOISE_STD / span, span)
+    return Space(name, features, means, None, source, NOISE_STD / span, span)
 
 
 def _mean_cells(folder: Path) -> Space:
@@ -183,38 +155,4 @@ def _whole_space(folder: Path) -> Space:
     return _of_means("the whole of NAS-Bench-101", np.concatenate(halves, 1), accuracy, WHOLE)
 
 
-def _recorded_cells(folder: Path) -> Space:
-    features, codes, hashes = _cells(folder)
-    path = folder / RESULTS
-    if not path.exists():
-        raise FileNotFoundError(
-            f"{RESULTS} is not in {folder}. Extract it from nasbench_only108.tfrecord"
-            " (github.com/google-research/nasbench): arrays module_hash [n] (S32), test_accuracy"
-            " [n, 3] and training_seconds [n, 3] after 108 epochs."
-        )
-    table = store.read_npz(path)
-    absent = [name for name in RECORDED if name not in table]
-    if absent:
-        raise ValueError(f"{RESULTS} has no array {absent[0]}; it needs {', '.join(RECORDED)}.")
-    place = {name: row for row, name in enumerate(table["module_hash"].tolist())}
-    missing = [name for name in hashes.tolist() if name not in place]
-    if missing:
-        raise ValueError(
-            f"{RESULTS} lacks {len(missing)} of the {len(hashes)} candidates, e.g. {missing[0]!r}."
-        )
-    rows = [place[name] for name in hashes.tolist()]
-    accuracy, seconds = table["test_accuracy"][rows], table["training_seconds"][rows]
-    for name, values, most in (
-        ("test_accuracy", accuracy, 1),
-        ("training_seconds", seconds, np.inf),
-    ):
-        if values.shape != (len(rows), 3) or not ((values >= 0) & (values <= most)).all():
-            raise ValueError(f"{name} in {RESULTS} must be [n, 3] with values in [0, {most}].")
-    # the user makes this file, so that it has no published checksum
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    source = (
-        f"NAS-Bench-101 accuracies as found in {RESULTS} (origin NOT VERIFIED; sha256 {digest})"
-    )
-    return Space(
-        "NAS-Bench-101", features, scale(accuracy), _neighbours(codes), seconds.mean(1), source
-    )
+CHOICES = {"nasbench101_means": _mean_cells, "nasbench101_whole": _whole_space, "macro": _macro}

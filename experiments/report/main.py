@@ -19,11 +19,12 @@ from experiments.bkb_2019 import claims as bkb_2019
 from experiments.contrib import claims as beyond
 from experiments.go_ucb_2023 import claims as go_ucb_2023
 from experiments.pkawv_2019 import claims as pkawv_2019
-from experiments.report.unspecified_settings import UNSPECIFIED_SETTINGS
 from experiments.results import environment, files
 
 TEMPLATE = "report/report.html.jinja"
 TITLE = "Do the papers hold?"
+# paper, setting, text of the paper, our choice, evidence
+UNSPECIFIED_SETTINGS = Path(__file__).parent / "unspecified_settings.csv"
 PAPERS = (bkb_2019.PAPER, bbkb_2020.PAPER, go_ucb_2023.PAPER, pkawv_2019.PAPER, beyond.PAPER)
 VERDICTS = (claims.CONFIRMED, claims.DIFFERS, claims.UNDECIDED, claims.UNREADABLE)
 
@@ -126,6 +127,7 @@ def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
     counts = {name: verdict_counts(parts) for name, parts in sections.items()}
     total = sum(counts.values(), Counter[str]())
     commit = environment.commit()
+    head, *settings = _rows(UNSPECIFIED_SETTINGS)
     pages.write(
         out / "index.html",
         TEMPLATE,
@@ -135,7 +137,10 @@ def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
         verdicts=[word for word in VERDICTS if word != claims.UNREADABLE or total[word]],
         papers=[(paper, sections[paper.name], counts[paper.name]) for paper in PAPERS],
         total=total,
-        unspecified=UNSPECIFIED_SETTINGS,
+        settings_head=head[1:],
+        settings={
+            paper.name: [row[1:] for row in settings if row[0] == paper.name] for paper in PAPERS
+        },
     )
     return sections
 

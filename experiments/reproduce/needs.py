@@ -28,7 +28,6 @@ FILES: dict[str, tuple[File, ...]] = {
     **{name: _of(*sources) for name, (_, sources) in streams.SVMLIGHT.items()},
     "casp": _of(streams.CASP),
     "susy": (File(streams.SUSY_SAMPLE),),
-    "nasbench101": (CELLS, File(architectures.RESULTS)),
     "nasbench101_means": MEANS,
     "nasbench101_whole": (File(architectures.WHOLE),),
     "macro": (File(architectures.MACRO, architectures.MACRO_URL),),

@@ -92,7 +92,7 @@ class Prior:
     `lengthscale` is the density for one input; with d inputs, it is the density of each lengthscale
     divided by sqrt(d). The noise has no prior by default: of 40 runs of GP-EI on Hartmann's
     function, which has no noise, 4 end more than 0.5 below the maximum with `NOISE`, 1 without it,
-    and 5 without any prior (experiments/runs/tail.py).
+    and 5 without any prior.
     """
 
     lengthscale: Any = LENGTHSCALE

@@ -259,34 +259,12 @@ def test_real_streams(real_data, name, rows, inputs, centre):
 # architectures
 
 
-def write_cells(folder, **changes):
-    """Writes a table of recorded accuracies of the six cells, in another order."""
-    random = np.random.default_rng(0)
-    table = dict(
-        module_hash=HASHES[::-1],
-        test_accuracy=random.uniform(0.8, 0.9, (6, 3)),
-        training_seconds=random.uniform(500, 900, (6, 3)),
-    )
-    table |= changes
-    np.savez(folder / architectures.RESULTS, **table)
-    return table
-
-
 def test_the_real_substitute_is_named_as_one(real_data):
     space = architectures.load("macro", real_data)
     assert space.features.shape == (6561, 24) and space.evaluations.shape == (6561, 3)
     assert space.neighbours.shape == (6561, 16) and "stand-in" in space.source
     means = space.evaluations.mean(1)
     np.testing.assert_allclose([means.min(), means.max()], [0, 1], atol=1e-12)
-
-
-def test_a_table_of_the_user_is_joined_by_hash_and_marked_as_not_verified(folder):
-    table = write_cells(folder)
-    space = architectures.load("auto", folder)
-    expected = architectures.scale(table["test_accuracy"][::-1])
-    np.testing.assert_allclose(space.evaluations, expected)
-    np.testing.assert_allclose(space.training_seconds, table["training_seconds"][::-1].mean(1))
-    assert "NOT VERIFIED" in space.source and "REAL" not in space.source
 
 
 def test_recorded_means_have_noise_around_them(folder, monkeypatch):
@@ -312,11 +290,6 @@ def test_recorded_means_have_noise_around_them(folder, monkeypatch):
 def part1(folder, content):
     (folder / "part1.bz2").write_bytes(content)
     return streams.load("ijcnn1", folder)
-
-
-def cells(folder, **changes):
-    write_cells(folder, **changes)
-    return architectures.load("nasbench101", folder)
 
 
 FLAT = np.array([[1.0, 3.0], [2.0, 3.0]])
@@ -347,19 +320,8 @@ def flat(features, target):
             lambda f: part1(f, bz2.compress(LIGHT[1])[:-5]),  # an interrupted copy
             r"part1.bz2 in .* is not the published file",
         ),
-        (lambda f: architectures.load("other", f), "no space called 'other'"),
-        (lambda f: cells(f, test_accuracy=np.full((6, 3), np.nan)), "test_accuracy"),
-        (lambda f: cells(f, test_accuracy=np.full((6, 3), 93.0)), r"values in \[0, 1\]"),
-        (lambda f: cells(f, training_seconds=np.full((6, 3), -1.0)), "training_seconds"),
-        (lambda f: cells(f, test_accuracy=np.full((6, 2), 0.9)), r"\[n, 3\]"),
-        (lambda f: cells(f, module_hash=np.arange(6)), "lacks 6 of the 6"),
     ],
 )
 def test_refusals(folder, call, message):
     with pytest.raises(ValueError, match=message):
         call(folder)
-
-
-def test_a_missing_table_has_no_substitute(folder):
-    with pytest.raises(FileNotFoundError, match="Extract it"):
-        architectures.load("nasbench101", folder)
