@@ -256,8 +256,8 @@ def test_wrong_settings():
     for optimizer in (GP, TURBO, GOUCB(initial=INITIAL)):
         with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
             optimizer.init(BOX, KEY, horizon=0)
-        with pytest.raises(ValueError, match=r"horizon = 100,000,000,000 need about .* GB"):
-            optimizer.init(BOX, KEY, horizon=np.int64(10**11))  # the square is no int64
+        with pytest.raises(ValueError, match=r"horizon can be at most 2,147,483,647 evaluations"):
+            optimizer.init(BOX, KEY, horizon=np.int64(10**11))
         assert optimizer.init(BOX, KEY, horizon=2000).history.capacity == 2000
 
 

@@ -5,6 +5,7 @@ import errno
 import io
 import os
 import re
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
         files.check_new(tmp_path / "file", False)
     files.check_folder(tmp_path / "a" / "b")
     assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []
-    monkeypatch.setattr(files.tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
     for check in (files.check_folder, lambda folder: files.check(folder / "a.json")):
         with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
             check(tmp_path)

@@ -150,7 +150,9 @@ def test_figures_that_fail_leave_the_old_ones(tmp_path, monkeypatch):
 
 
 def test_the_library_imports_neither_pandas_nor_matplotlib():
-    for file in (environment.ROOT / "jsketch").rglob("*.py"):
+    """Except in its command for tables, which needs an extra."""
+    library = environment.ROOT / "jsketch"
+    for file in set(library.rglob("*.py")) - set((library / "suggest/tables").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

@@ -412,8 +412,11 @@ def test_refusals_of_libraries(tmp_path, edit, kinds, words):
             r"row 3, column 'id': there is no candidate with this id; it is 'c99' \(2 such cells",
         ),
         (
-            {"id": ["c1", "c2", "c3", "c4"], "value": ["<5", "45.3", "n.d.", "1,500"]},
-            r"'<5' \(row 2\), 'n.d.' \(row 4\), '1,500' \(row 5\); write a number such as 45.3",
+            {
+                "id": ["c1", "c2", "c3", "c4"],
+                "value": ["<5", "45.3", "n.d.", "1,5"],
+            },  # 1.5 is clear
+            r"'<5' \(row 2\), 'n.d.' \(row 4\); write a number such as 45.3",
         ),
     ],
 )

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import Arms, kernels
-from jsketch.bandits import BBKB
+from jsketch.bandits import BBKB, Evaluations
 
 ARMS, PULLED, REGULARIZATION = 20_011, 6, 0.01
 LENGTHSCALE = np.array([0.7, 1.0, 1.3])
@@ -36,9 +36,7 @@ def test_the_posterior_of_every_arm():
     state = bandit.init(
         Arms(jnp.asarray(FEATURES)),
         jax.random.key(0),
-        pull_counts=jnp.asarray(pulls),
-        reward_sums=jnp.asarray(sums),
-        dictionary=np.arange(PULLED),
+        data=Evaluations(jnp.asarray(pulls), jnp.asarray(sums), np.arange(PULLED)),
     )
     mean, variance = exact()
     np.testing.assert_allclose(state.mean, mean, atol=1e-8)
