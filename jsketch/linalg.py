@@ -26,6 +26,9 @@ UPPER_FROM = 96  # M from which the zeros of a triangular matrix are worth skipp
 # column blocks of a product with a triangular matrix: 2/3 of the flops of a full one, as fast as
 # six of them (7/12)
 UPPER_BLOCKS = 3
+# entries of one chunk of features in a sweep over all arms: large enough for matrix products, small
+# enough for the cache of a CPU
+SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 ROWS = 64  # rows of one block of `matmul_rows`
 BLOCK = 32  # columns that are factored one by one; the rest is products
 # An accelerator factorizes without pivots while all eigenvalues exceed MARGIN times the rank cut.
@@ -199,6 +202,25 @@ def chunked(size: int, target: int) -> tuple[int, int]:
     `target` rows."""
     count = -(-size // target)
     return count, -(-size // count)
+
+
+def sweep_rows(columns: int) -> int:
+    """Rows of one chunk of a sweep over all arms, for tables with so many columns."""
+    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
+    return max(entries // columns, 1)
+
+
+def map_rows(function: Callable[[Array], Pytree], x: Array, target: int) -> Pytree:
+    """function(x) for x [n,d], computed in chunks of at most `target` rows. Its arrays [n, ...] are
+    those of all rows; of a number [] there is one for each chunk."""
+    number = x.shape[0]
+    count, rows = chunked(number, target)
+    padded = jnp.pad(x, ((0, count * rows - number), (0, 0)), mode="edge")
+
+    def whole(leaf: Array) -> Array:
+        return leaf if leaf.ndim == 1 else leaf.reshape(-1, *leaf.shape[2:])[:number]
+
+    return jax.tree.map(whole, lax.map(function, padded.reshape(count, rows, -1)))
 
 
 def pad_identity(matrix: Array, size: int) -> Array:

@@ -13,14 +13,14 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.linalg import WHOLE, Rows, chunked, matmul, shifted_cholesky
+from jsketch.linalg import WHOLE, Rows, map_rows, matmul, shifted_cholesky
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, is_traced
@@ -197,15 +197,11 @@ class SketchedTS(SketchedBandit):
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         normal = _slot_normals(feature_key, state.capacity, self.batch, arms.dtype)
         weights = matmul(state.nystrom.root, matmul(state.whiten, normal.T))
-        count, size = chunked(arms.shape[0], max(SAMPLE_ENTRIES // state.capacity, 1))
-        padded = jnp.pad(arms, ((0, count * size - arms.shape[0]), (0, 0)), mode="edge")
 
         def chunk(x: Array) -> Array:
             return matmul(kernel.gram(x, state.nystrom.points), weights)
 
-        embedded = lax.map(chunk, padded.reshape(count, size, -1)).reshape(-1, self.batch)[
-            : arms.shape[0]
-        ]
+        embedded = map_rows(chunk, arms, max(SAMPLE_ENTRIES // state.capacity, 1))
         residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)
         residual_sd = jnp.sqrt(residual / lam)
         noise = rows.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices, linalg
+from jsketch import checks, linalg
 from jsketch.bandits.batches import fixed_set
-from jsketch.bandits.core import sketched
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.linalg import chunked, matmul, matmul_upper, squares_upper
+from jsketch.linalg import matmul, matmul_upper, squares_upper
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype
 from jsketch.sketch import nystrom as nystroms
@@ -79,17 +78,6 @@ def factors(
     return in_dtype(found, dtype)
 
 
-def _in_blocks(function: Any, x: Array, size: int) -> Any:
-    """function(x [n, d]) with arrays [n], in blocks that fit a cache."""
-    entries = (
-        sketched.SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else sketched.SWEEP_ENTRIES
-    )
-    count, rows = chunked(x.shape[0], max(entries // size, 1))
-    padded = jnp.pad(x, ((0, count * rows - x.shape[0]), (0, 0)), mode="edge")
-    found = lax.map(function, padded.reshape(count, rows, -1))
-    return jax.tree.map(lambda a: a.reshape(-1)[: x.shape[0]], found)
-
-
 def posterior(
     factors: Factors, kernel: Kernel, regularization: ArrayLike, x: Array
 ) -> tuple[Array, Array, Array, Array]:
@@ -109,7 +97,7 @@ def posterior(
             eps * (factors.variance_error + factors.slope_error * slope) / regularization,
         )
 
-    return _in_blocks(block, x, factors.explained.shape[0])
+    return linalg.map_rows(block, x, linalg.sweep_rows(factors.explained.shape[0]))
 
 
 def _top(
@@ -170,6 +158,6 @@ def top_after_picks(
         return fixed_set.variances(sketch, kernel, regularization, pulls, x, before)
 
     mean, variance, _, _ = posterior(factors, kernel, regularization, x)
-    left = _in_blocks(block, x, factors.explained.shape[0])
+    left = linalg.map_rows(block, x, linalg.sweep_rows(factors.explained.shape[0]))
     score = mean + width * jnp.sqrt(left)
     return _top(x, mean, variance, score, excluded, arms, count)

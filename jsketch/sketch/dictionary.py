@@ -7,13 +7,20 @@ for the M slots, so that a larger capacity gives the same dictionary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import WHOLE, Rows
 from jsketch.types import PRNGKey
+
+Sums = TypeVar("Sums")
+
+OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
 
 
 @struct.dataclass
@@ -46,6 +53,38 @@ def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = W
     return values.at[position].set(new, mode="drop")
 
 
+def history_of(
+    index: Array, valid: Array, pull_counts: Array, reward_sums: Array, rows: Rows
+) -> tuple[Array, Array]:
+    """(pull counts [n], reward sums [n]) of the arms `index` [n], 0 where valid [n] is false."""
+    pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
+    return pulls, jnp.where(valid, rows.take(reward_sums, index), 0)
+
+
+def sum_outside(
+    dictionary: Dictionary,
+    pull_counts: Array,
+    reward_sums: Array,
+    add: Callable[[Sums, Array, Array, Array], Sums],
+    start: Sums,
+    arms: int,
+    rows: Rows = WHOLE,
+) -> Sums:
+    """A sum over the pulled arms that are not in the dictionary, of `arms` in all, in chunks.
+
+    add(sum, index [n], pull counts [n], reward sums [n]) adds a chunk of arms to a sum, `start` at
+    first; pull counts and reward sums of padding are 0.
+    """
+    running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
+    size = min(OUTSIDE_ROWS, arms)
+
+    def chunk(i: Array, before: Sums) -> Sums:
+        index, valid = rows.compact(running, i * size, size)
+        return add(before, index, *history_of(index, valid, pull_counts, reward_sums, rows))
+
+    return lax.fori_loop(0, -(-rows.total(running) // size), chunk, start)
+
+
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
     """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1: one draw for each arm as in the
     authors' code, with at least the probability of the paper).
@@ -70,10 +109,23 @@ def resample(
 
     `uniform` [A] are random numbers to use in place of draws with the key.
     """
+    drawn, _ = _draw(key, pull_counts, variance, qbar, rows, uniform)
+    return of_arms(drawn, capacity, rows)
+
+
+def _draw(
+    key: PRNGKey,
+    pull_counts: Array,
+    variance: Array,
+    qbar: ArrayLike,
+    rows: Rows,
+    uniform: Array | None,
+) -> tuple[Array, Array]:
+    """(the arms of a fresh draw [A] bool, their probabilities [A])."""
     if uniform is None:
         uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
-    keep = uniform < inclusion_probability(pull_counts, variance, qbar)
-    return of_arms(keep, capacity, rows)
+    probability = inclusion_probability(pull_counts, variance, qbar)
+    return uniform < probability, probability
 
 
 def extend_or_resample(
@@ -94,14 +146,12 @@ def extend_or_resample(
     A dictionary to which every newly pulled arm is added stays as accurate as it was at its last
     draw (THEORY 3.6). A growth below 0 draws every time, as in the papers.
     """
-    if uniform is None:
-        uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
-    probability = inclusion_probability(pull_counts, variance, qbar)
+    drawn, probability = _draw(key, pull_counts, variance, qbar, rows, uniform)
     extended = put(dictionary, added, True, rows)
     size = rows.sum(extended.sum(dtype=variance.dtype))
     limit = (1 + growth) * rows.sum(probability.sum())
     extends = (jnp.asarray(growth) >= 0) & (size <= limit)
-    keep = jnp.where(extends, extended, uniform < probability)
+    keep = jnp.where(extends, extended, drawn)
     return *of_arms(keep, len(dictionary.index), rows), extends
 
 

@@ -173,20 +173,14 @@ def _choose(
     certified = np.ones(len(features), bool)
     certified[constraints.excluded], certified[data.arms[~data.observed]] = False, False
     certified[data.arms[data.observed]] = True
-    observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
-    inducing = padded_rows(
-        inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
-    )
-    standardized = data.standardized(model.centre, model.scale, model.fitted)
-    numbers = (zero_padded(array, len(observed[0])) for array in standardized)
+    arrays = arrays_of(kernel, data, model, taken, certified, key)
     if not data.observed.any() and len(data.pending) == 0:
         acquisition = LargestVariance()
     width: Any = acquisition.width if isinstance(acquisition, UCB) else WIDTH
     width = float(width) or WIDTH
-    arrays = (*observed, *numbers, *pending, *inducing, taken, certified)
     chosen = choice.choose_batch(
         kernel,
-        choice.Arrays(features, *map(jnp.asarray, arrays)),
+        arrays,
         limits,
         model.ratio,
         width,
@@ -202,13 +196,28 @@ def _choose(
         std = model.scale * np.sqrt(np.asarray(chosen.variance, float)[used])
         gap = model.scale * np.asarray(chosen.gap, float)
     check_finite(model, means=mean, standard_deviations=std, bounds=gap)
-    size = int(inducing[1].sum()) or int(data.observed.sum())
+    size = int(arrays.included.sum()) or int(data.observed.sum())
     certificate, chance = None, None
     if model.fitted:
         certificate = Certificate(float(gap), int(chosen.best), int(chosen.rival), width)
     if limits.success is not None:
         chance = np.asarray(limits.success[chosen.rows], float)[used]
     return Suggestion(rows[used], mean, std, model, size, certificate, chance)
+
+
+def arrays_of(
+    kernel: Mixed, data: Data, model: Model, taken: np.ndarray, certified: np.ndarray, key: PRNGKey
+) -> choice.Arrays:
+    """The evaluations in padded slots, and the candidates that may not be picked, `taken` [A] bool,
+    and that the certificate covers, `certified` [A] bool."""
+    observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
+    inducing = padded_rows(
+        inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
+    )
+    standardized = data.standardized(model.centre, model.scale, model.fitted)
+    numbers = (zero_padded(array, len(observed[0])) for array in standardized)
+    arrays = (*observed, *numbers, *pending, *inducing, taken, certified)
+    return choice.Arrays(data.library.features, *map(jnp.asarray, arrays))
 
 
 def _compiled_limits(

@@ -11,8 +11,8 @@ from jax import Array
 
 from jsketch import checks
 from jsketch.suggest import choice, posterior
-from jsketch.suggest.batch import LARGEST_DICTIONARY, inducing_points
-from jsketch.suggest.data import Data, check_data, kernel_of, padded_rows, zero_padded
+from jsketch.suggest.batch import arrays_of
+from jsketch.suggest.data import check_data, kernel_of
 from jsketch.suggest.model import Model, check_finite
 from jsketch.types import PRNGKey
 
@@ -38,8 +38,11 @@ def predict(
     errors are those of `suggest`."""
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
-    free = np.ones(len(data.library.features), bool)
-    kernel, arrays = arrays_of(data, model, free, key)
+    kernel, free = (
+        kernel_of(data.library, model.lengthscale),
+        np.ones(len(data.library.features), bool),
+    )
+    arrays = arrays_of(kernel, data, model, ~free, free, key)
     mean, variance = _predict(kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype))
     mean = model.centre + model.scale * np.asarray(mean, float)
     std = model.scale * np.sqrt(np.asarray(variance, float))
@@ -51,24 +54,3 @@ def predict(
 def _predict(kernel: Any, arrays: choice.Arrays, ratio: Array) -> tuple[Array, Array]:
     fitted, _ = choice.condition(kernel, arrays, ratio, False)
     return posterior.predict(fitted, arrays.features)
-
-
-def arrays_of(
-    data: Data, model: Model, free: np.ndarray, key: PRNGKey
-) -> tuple[Any, choice.Arrays]:
-    """(the kernel, the padded evaluations without pending ones); `free` [A] marks the candidates
-    that may be picked."""
-    kernel = kernel_of(data.library, model.lengthscale)
-    observed = padded_rows(data.arms[data.observed], 1)
-    numbers = data.standardized(model.centre, model.scale, model.fitted)
-    inducing = padded_rows(
-        inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
-    )
-    none = np.zeros(0, int)
-    arrays = choice.Arrays(
-        data.library.features,
-        *map(jnp.asarray, observed),
-        *(jnp.asarray(zero_padded(array, len(observed[0]))) for array in numbers),
-        *map(jnp.asarray, (none, none.astype(bool), *inducing, ~free, free)),
-    )
-    return kernel, arrays

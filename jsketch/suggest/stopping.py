@@ -18,9 +18,9 @@ from jax import Array, lax
 from jsketch import checks
 from jsketch.linalg import matmul
 from jsketch.suggest import choice, posterior
-from jsketch.suggest.data import check_data, zero_padded
+from jsketch.suggest.batch import arrays_of
+from jsketch.suggest.data import check_data, kernel_of, zero_padded
 from jsketch.suggest.model import Model, leave_one_out
-from jsketch.suggest.prediction import arrays_of
 from jsketch.types import PRNGKey
 
 SHORTLIST = 1023  # unevaluated candidates of the largest upper bounds, whose values are drawn
@@ -67,7 +67,8 @@ def possible_gain(
     features = data.library.features
     free = np.ones(len(features), bool)
     free[data.arms], free[np.asarray(exclude, int)] = False, False
-    kernel, arrays = arrays_of(data, model, free, key)
+    kernel = kernel_of(data.library, model.lengthscale)
+    arrays = arrays_of(kernel, data, model, ~free, free, key)
     left_out = leave_one_out(data.library, data.arms, data.values, model, errors=errors, key=key)
     error = (left_out.observed - left_out.mean) / left_out.std
     inflation = max(1.0, float(np.sqrt(np.mean(np.square(error)))))

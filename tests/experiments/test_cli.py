@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments import cli
-from jsketch.suggest.tables import command_line
+from jsketch import command_line
 from jsketch.suggest.tables import main as suggest
 
 SOURCES = list((Path(__file__).parents[2] / "experiments").rglob("*.py"))

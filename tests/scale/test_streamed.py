@@ -92,6 +92,7 @@ CASES = {
         3,
         dict(warm=True, pend=True, screen=True),
     ),
+    "extended": (FixedBKB(**COMMON, batch=8, resparsify=9.0, incremental=True), 6, {}),
     "no_repeat": (FixedBKB(**COMMON, batch=8, repeat=False), 6, {}),
     "all_kept": (FixedBKB(**COMMON, batch=8), 3, dict(keep=64, offer=64)),
 }
@@ -99,7 +100,11 @@ CASES = {
 
 @pytest.mark.filterwarnings("ignore:.*repeat the features")
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == "screened" else pytest.mark.slow) for n in CASES]
+    "name",
+    [
+        pytest.param(n, marks=[] if n in ("screened", "extended") else pytest.mark.slow)
+        for n in CASES
+    ],
 )
 def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
     bandit, rounds, options = CASES[name]
@@ -117,6 +122,8 @@ def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
     for field in ("pull_counts", "reward_sums", "mean", "variance"):
         found = np.asarray(getattr(other.sketch, field))[: len(tracked)]
         np.testing.assert_allclose(found, np.asarray(getattr(state, field))[tracked], atol=1e-9)
+    # the sweep over the file reads W as a triangular matrix
+    assert (np.tril(np.asarray(other.sketch.whiten), -1) == 0).all()
 
 
 def test_random_numbers_of_some_arms():

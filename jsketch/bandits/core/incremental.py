@@ -16,8 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import devices
-from jsketch.linalg import chunked, matmul
+from jsketch.linalg import map_rows, matmul, sweep_rows
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import Nystrom
@@ -26,13 +25,10 @@ from jsketch.types import Kernel
 if TYPE_CHECKING:
     from jsketch.bandits.core.sketched import SketchState
 
-# entries of one chunk of kernel values in a pass over all arms
-ENTRIES, ENTRIES_ACCELERATOR = 640_000, 16_000_000
 # A point whose residual is a smaller part of the prior variance amplifies rounding errors by its
 # inverse: the round is then refreshed from scratch.
 LEAST_RESIDUAL = 1e-4
 BLOCK = 8  # pulled arms of one pass over all arms
-OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
 
 State = TypeVar("State", bound="SketchState")
 
@@ -146,9 +142,6 @@ def add(
     gained = matmul(inverse_root, appended)
     explained = matmul(inverse_root, matmul(whiten, half.T))
     reads = jnp.concatenate([dual[:, None], columns, gained, explained], axis=1)
-    entries = ENTRIES_ACCELERATOR if devices.on_accelerator() else ENTRIES
-    count, size = chunked(arms.shape[0], max(entries // state.capacity, 1))
-    padded = jnp.pad(arms, ((0, count * size - arms.shape[0]), (0, 0)), mode="edge")
 
     def chunk(y: Array) -> tuple[Array, Array]:
         read = matmul(kernel.gram(y, points), reads)
@@ -158,17 +151,16 @@ def add(
         )
         return read[:, 0], embedded - residual / lam - lost
 
-    mean, difference = lax.map(chunk, padded.reshape(count, size, -1))
-    number = arms.shape[0]
-    variance = jnp.maximum(state.variance + difference.reshape(-1)[:number], 0)
+    mean, difference = map_rows(chunk, arms, sweep_rows(state.capacity))
+    variance = jnp.maximum(state.variance + difference, 0)
     # the variances of the pulled arms are small, and computed without a difference
     exact = jnp.square(u - matmul(u, change)).sum(1)
-    inside = added | same.any(1)
-    row = jnp.where(inside & pulled.valid, rows.local(pulled.arm, number), number)
-    variance = variance.at[row].set(exact, mode="drop")
-    place_of_row = jnp.where(pulled.valid, rows.local(pulled.arm, number), number)
-    pull_counts = state.pull_counts.at[place_of_row].add(pulled.pulls, mode="drop")
-    reward_sums = state.reward_sums.at[place_of_row].add(pulled.rewards, mode="drop")
+    number = arms.shape[0]
+    row = jnp.where(pulled.valid, rows.local(pulled.arm, number), number)
+    inside = jnp.where(added | same.any(1), row, number)
+    variance = variance.at[inside].set(exact, mode="drop")
+    pull_counts = state.pull_counts.at[row].add(pulled.pulls, mode="drop")
+    reward_sums = state.reward_sums.at[row].add(pulled.rewards, mode="drop")
     evidence = replace(
         state.evidence,
         logdet=logdet,
@@ -184,7 +176,7 @@ def add(
         nystrom=Nystrom(points=points, root=inverse_root),
         whiten=new_whiten,
         weights=weights,
-        mean=mean.reshape(-1)[:number],
+        mean=mean,
         variance=variance,
         evidence=evidence,
     )
@@ -203,28 +195,23 @@ def _outside(state: SketchState, kernel: Kernel, points: Array, columns: Array) 
     """The moments of the features k_S(x) @ columns [M,b], of the pulled arms outside the old
     dictionary; none while all pulled arms are in it."""
     domain, rows = state.domain, state.domain.rows
-    outside = dictionaries.put(state.dictionary, state.pull_counts > 0, False, rows)
-    running = rows.running_count(outside)
-    size = min(OUTSIDE_ROWS, domain.count)
 
-    def more(chunk: Array, before: _Moments) -> _Moments:
-        index, valid = rows.compact(running, chunk * size, size)
+    def add_arms(before: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
         k = kernel.gram(rows.take(domain.features, index), points)
         zeta = matmul(k, columns)
-        pulls = jnp.where(valid, rows.take(state.pull_counts, index), 0)
-        sums = jnp.where(valid, rows.take(state.reward_sums, index), 0)
         weighted = pulls[:, None] * zeta
         return _Moments(
             before.gram + matmul(k.T, weighted),
             before.own + matmul(zeta.T, weighted),
-            before.rewards + matmul(sums, zeta),
+            before.rewards + matmul(rewards, zeta),
         )
 
     dtype, width = columns.dtype, columns.shape[1]
     start = _Moments(
         jnp.zeros_like(columns), jnp.zeros((width, width), dtype), jnp.zeros(width, dtype)
     )
-    return lax.fori_loop(0, -(-rows.total(running) // size), more, start)
+    history = state.pull_counts, state.reward_sums
+    return dictionaries.sum_outside(state.dictionary, *history, add_arms, start, domain.count, rows)
 
 
 def _chosen(place: Array, index: Array) -> Array:

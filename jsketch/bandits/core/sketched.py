@@ -16,22 +16,24 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices, struct
+from jsketch import checks, struct
 from jsketch.bandits.core import counts, incremental, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.linalg import (
+    SWEEP_ENTRIES,
     WHOLE,
     Rows,
-    chunked,
     cond_per_run,
+    map_rows,
     matmul,
     matmul_upper,
     sequential_vmap,
     squares_upper,
+    sweep_rows,
 )
 from jsketch.posterior import ridge
 from jsketch.posterior.ridge import Ridge
@@ -53,14 +55,10 @@ from jsketch.types import (
 )
 from jsketch.warn import warn
 
-# entries of one chunk of features in a sweep over all arms: large enough for matrix products, small
-# enough for the cache of a CPU
-SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 EVERY_BATCH = None  # the value of `resparsify` in the papers
 # A posterior is updated, and not computed from scratch, at most MOST_UPDATES times, for at most
 # MOST_UPDATED arms a batch, and while rounding changes variances by less than STEADY of the prior.
 MOST_UPDATES, MOST_UPDATED, STEADY = 50, 64, 1e-11
-PULLED_ROWS = 128  # pulled arms outside the dictionary in one chunk of the Gram matrix
 # Folded into the key of `init` to sample a dictionary. The first arm is drawn with the key itself,
 # and no draw of JAX folds in such a number (it uses 0, 1, ...).
 DICTIONARY_FOLD = 0xD1C7
@@ -212,13 +210,9 @@ def predict_arms(
     G = R F, where z = k_S R and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`). Residual
     and e would be two products.
     """
-    size = features.root.shape[0]
     explained = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
     dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
     reads = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
-    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
-    count, rows = chunked(arms.shape[0], max(entries // size, 1))
-    padded = jnp.pad(arms, ((0, count * rows - arms.shape[0]), (0, 0)), mode="edge")
 
     def chunk(x: Array) -> tuple[Array, Array, Array]:
         k = kernel.gram(x, features.points)
@@ -226,9 +220,8 @@ def predict_arms(
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
         return read[:, 0], variance, nystrom.sensitivity(read[:, 1:])
 
-    mean, variance, sensitivity = lax.map(chunk, padded.reshape(count, rows, -1))
-    number = arms.shape[0]
-    return mean.reshape(-1)[:number], variance.reshape(-1)[:number], sensitivity.max()
+    mean, variance, sensitivity = map_rows(chunk, arms, sweep_rows(len(features.root)))
+    return mean, variance, sensitivity.max()
 
 
 class Moments(NamedTuple):
@@ -243,20 +236,15 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
     """The moments of the history: of the arms of the dictionary, whose features are z [M,M] and
     whose residuals are zero, and of the other pulled arms, in chunks."""
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
-    outside = dictionaries.put(dictionary, state.pull_counts > 0, False, rows)
-    running = rows.running_count(outside)
-    size = min(PULLED_ROWS, domain.count)
+    history = state.pull_counts, state.reward_sums
 
-    def weighted(index: Array, valid: Array, z: Array) -> tuple[Array, Array, Array]:
-        pulls = jnp.where(valid, rows.take(state.pull_counts, index), 0)
-        rewards = jnp.where(valid, rows.take(state.reward_sums, index), 0)
-        return matmul(z.T, z * pulls[:, None]), matmul(rewards, z), pulls
+    def weighted(pulls: Array, rewards: Array, z: Array) -> tuple[Array, Array]:
+        return matmul(z.T, z * pulls[:, None]), matmul(rewards, z)
 
-    def add(chunk: Array, before: Moments) -> Moments:
-        index, valid = rows.compact(running, chunk * size, size)
+    def add(before: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
         arms = rows.take(domain.features, index)
         z = nystrom.features(features, kernel, arms)
-        gram, moment, pulls = weighted(index, valid, z)
+        gram, moment = weighted(pulls, rewards, z)
         residual = nystrom.residual(kernel.diag(arms), z)
         return Moments(
             gram=before.gram + gram,
@@ -264,9 +252,10 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
             residual_sum=before.residual_sum + matmul(pulls, residual),
         )
 
-    gram, moment, _ = weighted(dictionary.index, dictionary.mask, z)
+    taken = dictionaries.history_of(dictionary.index, dictionary.mask, *history, rows)
+    gram, moment = weighted(*taken, z)
     start = Moments(gram, moment, jnp.zeros((), domain.features.dtype))
-    return lax.fori_loop(0, -(-rows.total(running) // size), add, start)
+    return dictionaries.sum_outside(dictionary, *history, add, start, domain.count, rows)
 
 
 def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
@@ -315,12 +304,10 @@ def apply_feedback(
     bandit: Sketching,
     uniform: Array | None = None,
     added: Array | None = None,
-    from_scratch: bool = False,
 ) -> tuple[State, Info]:
     """Extends or resparsifies the dictionary with the variances at the start of the batch, then
     refreshes: (state, info). `uniform` and `added`, by default the arms pulled in the batch, are
-    those of `dictionary.extend_or_resample`; from_scratch: no updates of low rank, which leave W
-    without zeros.
+    those of `dictionary.extend_or_resample`.
 
     Where the new dictionary exceeds the capacity, or that of the warm start did, the round is not
     applied: the state is returned unchanged, and info.overflow is true.
@@ -360,7 +347,7 @@ def apply_feedback(
         given=jnp.zeros((), bool),
     )
     model = bandit.kernel, bandit.regularization
-    if growth is None or from_scratch or not bandit.incremental:
+    if growth is None or not bandit.incremental:
         new = refresh_with(begun, feedback, dictionary, *model)
     else:
         new = refresh_where_needed(begun, feedback, dictionary, extends & ~overflow, model)
@@ -608,13 +595,11 @@ def residuals(
 ) -> Array:
     """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for the dictionary's. It costs as much as the
     sweep of a refresh; a batch computes the residuals that it needs from the variances."""
-    count, size = chunked(arms.shape[0], max(SWEEP_ENTRIES // len(dictionary.index), 1))
-    padded = jnp.pad(arms, ((0, count * size - arms.shape[0]), (0, 0)), mode="edge")
 
     def chunk(x: Array) -> Array:
         return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
 
-    residual = lax.map(chunk, padded.reshape(count, size, -1)).reshape(-1)[: arms.shape[0]]
+    residual = map_rows(chunk, arms, max(SWEEP_ENTRIES // len(dictionary.index), 1))
     return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
 
 

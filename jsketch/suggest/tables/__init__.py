@@ -2,7 +2,6 @@
 
 It needs the packages of the extra: `pip install "jsketch[tables]"`.
 
-    command_line     types of options, the setup of JAX, errors without a traceback
     cells            reads and writes tables
     molecules        fingerprints of molecules
     candidates       candidates and evaluations from tables

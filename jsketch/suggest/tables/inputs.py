@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
+from jsketch import command_line
 from jsketch.suggest import Library, library
 from jsketch.suggest.tables import candidates as tables
-from jsketch.suggest.tables import cells, command_line
+from jsketch.suggest.tables import cells
 
 SUSPICIOUS = 0.98  # correlation of ranks of a column with the values that gives a warning
 FEW_VALUES = 6  # with fewer values such a correlation arises by chance
@@ -155,7 +156,7 @@ def goal(options: argparse.Namespace, values: np.ndarray) -> np.ndarray:
 
 
 def goal_bounds(options: argparse.Namespace) -> tuple[float, float] | None:
-    """The smallest and the largest possible value of `goal`; None where nothing is known."""
+    """The smallest and the largest possible value of `goal`; None without bounds or a target."""
     if options.target is not None:
         ends = [np.inf] if options.bounds is None else options.bounds
         return -max(abs(end - options.target) for end in ends), 0.0
