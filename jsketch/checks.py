@@ -25,27 +25,33 @@ INDEFINITE = 1e-4  # a negative eigenvalue beyond this share of the largest one 
 LARGEST_ROUNDING = 1e-3
 
 
-# Numbers
+# Numbers and choices
 
 
-def _numbers(
+def _rule(
     words: str,
     least: float = -np.inf,
     most: float = np.inf,
     included: tuple[float, ...] = (),
+    *,
     arrays: bool = False,
+    integers: bool = False,
 ) -> Callable[..., None]:
-    """A check that every named value is one number, or every entry of an array, strictly between
-    `least` and `most`, or one of the `included` bounds."""
+    """A check that every named value is one number strictly between `least` and `most`, or one of
+    the `included` bounds. With `arrays` every entry of an array is; with `integers` the value is
+    static, an integer of Python or NumPy."""
 
     def check(**values: Any) -> None:
         for name, value in values.items():
             shape = np.shape(value)
-            if not arrays and shape != ():
+            if not arrays and not integers and shape != ():
                 raise ValueError(
                     f"{name} must be one number; an array of shape {shape} was given. For several,"
                     " use jax.vmap."
                 )
+            integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if integers and not integer:
+                raise ValueError(f"{name} {words}; {value!r} was given.")
             if is_traced(value):
                 continue
             x = np.asarray(value)
@@ -58,14 +64,74 @@ def _numbers(
     return check
 
 
-finite = _numbers("must be a finite number")
-positive = _numbers("must be a finite number above 0", 0)
-nonnegative = _numbers("must be a finite number, at least 0", 0, included=(0,))
-all_positive = _numbers("must be a finite number above 0", 0, arrays=True)
-all_nonnegative = _numbers("must be a finite number, at least 0", 0, included=(0,), arrays=True)
-at_least_one = _numbers("must be at least 1", 1, included=(1,))
-fraction = _numbers("must lie between 0 and 1", 0, 1, included=(0, 1))
-probability = _numbers("is a probability and must lie strictly between 0 and 1", 0, 1)
+finite = _rule("must be a finite number")
+positive = _rule("must be a finite number above 0", 0)
+nonnegative = _rule("must be a finite number, at least 0", 0, included=(0,))
+all_positive = _rule("must be a finite number above 0", 0, arrays=True)
+all_nonnegative = _rule("must be a finite number, at least 0", 0, included=(0,), arrays=True)
+at_least_one = _rule("must be at least 1", 1, included=(1,))
+fraction = _rule("must lie between 0 and 1", 0, 1, included=(0, 1))
+probability = _rule("is a probability and must lie strictly between 0 and 1", 0, 1)
+capacity = _rule("must be an integer of at least 1", 0, integers=True)
+count = _rule("must be an integer, at least 0", -1, integers=True)
+
+
+def choice(choices: tuple[Any, ...], **values: Any) -> None:
+    """Every named value is one of the choices, texts or truth values."""
+    for name, value in values.items():
+        if not isinstance(value, str | bool | np.bool_) or value not in choices:
+            words = "True or False" if choices == BOOLEANS else f"one of {choices}"
+            raise ValueError(f"{name} must be {words}; {value!r} was given.")
+
+
+BOOLEANS = (True, False)
+truth = partial(choice, BOOLEANS)
+
+# the ranges of the fields of algorithms; a name has one meaning in all of them
+RANGES: dict[str, Callable[..., None]] = {
+    name: check
+    for check, names in (
+        (
+            positive,
+            "regularization qbar scale bound step_size oversampling learning_rate rate reach",
+        ),
+        (positive, "least_length damping range_bound convexity factor mu beta"),
+        (nonnegative, "noise_std norm_bound margin eps threshold safety"),
+        (fraction, "epsilon minimum_probability"),
+        (probability, "delta"),
+        (at_least_one, "ratio"),
+        (capacity, "capacity batch max_batch new_arms size population sample count nodes max_wait"),
+        (capacity, "max_history clients window horizon keep offer regions candidates starts steps"),
+        (capacity, "fit_steps frequencies tried refined"),
+        (count, "max_pending"),
+    )
+    for name in names.split()
+}
+
+
+def settings(algorithm: Any) -> None:
+    """The fields of an algorithm, or of another dataclass of settings, are in their ranges: those
+    of RANGES, the texts in its attribute `choices`, and True or False where the default is one.
+    The width of an algorithm that assumes a norm bound is a width."""
+    choices = getattr(algorithm, "choices", {})
+    for field in getattr(algorithm, "__dataclass_fields__", {}).values():
+        name, value = field.name, getattr(algorithm, field.name)
+        if name in choices:
+            choice(choices[name], **{name: value})
+        elif isinstance(field.default, bool):
+            truth(**{name: value})
+        elif name in RANGES and not (value is None and "None" in str(field.type)):
+            RANGES[name](**{name: value})
+    if not (hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width")):
+        return
+    width = algorithm.width
+    if not callable(width) or jax.tree_util.all_leaves([width]):
+        raise ValueError(
+            "width must be a width, such as widths.bbkb_paper, or widths.Formula(function) of a"
+            f" function of (evidence, confidence); {width!r} was given."
+        )
+    if hasattr(width, "check"):
+        width.check()
 
 
 def is_real(dtype: Any) -> bool:
@@ -80,22 +146,6 @@ def one_number(**values: Any) -> None:
         dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
         if not is_real(dtype) or np.shape(value) != ():
             raise ValueError(f"{name} must be one real number, shape (); it is {value!r}.")
-
-
-def _integers(words: str, least: int) -> Callable[..., None]:
-    """A check that every named static value is an integer of Python or NumPy, at least `least`."""
-
-    def check(**values: Any) -> None:
-        for name, value in values.items():
-            integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not integer or value < least:
-                raise ValueError(f"{name} must be an integer{words} {least}; {value!r} was given.")
-
-    return check
-
-
-capacity = _integers(" of at least", 1)
-count = _integers(", at least", 0)
 
 
 def larger(before: int, **values: int) -> None:
@@ -128,20 +178,6 @@ def horizon(value: Any) -> int:
     if value > MOST:
         raise ValueError(f"horizon can be at most {MOST:,} evaluations; {value:,} was given.")
     return int(value)
-
-
-def truth(**values: Any) -> None:
-    """Every named value is True or False."""
-    for name, value in values.items():
-        if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"{name} must be True or False; {value!r} was given.")
-
-
-def choice(choices: tuple[str, ...], **values: Any) -> None:
-    """Every named value is one of the choices."""
-    for name, value in values.items():
-        if not isinstance(value, str) or value not in choices:
-            raise ValueError(f"{name} must be one of {choices}; {value!r} was given.")
 
 
 def floating(**values: Any) -> Any:
@@ -393,7 +429,13 @@ def on_arms(domain: Arms, query: Query) -> Query:
             f"a query's mask must be a bool for each of its {index.size} slots; its shape is"
             f" {mask.shape}, its dtype {mask.dtype}."
         )
-    present(domain, Query(index, mask))
+    if not is_traced(index, mask):
+        used = np.asarray(index)[np.asarray(mask)]
+        outside = used[(used < 0) | (used >= domain.count)]
+        if outside.size:
+            raise ValueError(
+                f"the query names arm {outside[0]}; the arms are 0 to {domain.count - 1}."
+            )
     return Query(or_none(domain, index), mask, query.truncated)
 
 
@@ -417,11 +459,6 @@ def limited(limit: ArrayLike | None) -> Array:
     return jnp.asarray(limit, jnp.int32)
 
 
-def truncated(query: Query) -> Array:
-    """[] bool: whether the capacity ended the batch."""
-    return jnp.zeros((), bool) if query.truncated is None else jnp.asarray(query.truncated)
-
-
 def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
     """The rewards in that dtype. Raises ValueError unless there is one real number for each
     slot."""
@@ -436,16 +473,6 @@ def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
 def single(arm: Array) -> Query:
     """The query of one arm []."""
     return Query(index=arm[None], mask=jnp.ones(1, bool))
-
-
-def present(domain: Arms, query: Query) -> None:
-    """Raises ValueError where a slot in use has an arm that does not exist, unless it is traced."""
-    if is_traced(query.index, query.mask):
-        return
-    index, mask = np.asarray(query.index), np.asarray(query.mask)
-    outside = index[mask & ((index < 0) | (index >= domain.count))]
-    if outside.size:
-        raise ValueError(f"the query names arm {outside[0]}; the arms are 0 to {domain.count - 1}.")
 
 
 def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
@@ -502,21 +529,6 @@ def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -
 
 
 # Algorithms and problems
-
-
-def confidence(bandit: Any) -> None:
-    """The assumptions that all optimistic algorithms share."""
-    positive(regularization=bandit.regularization)
-    nonnegative(noise_std=bandit.noise_std, norm_bound=bandit.norm_bound)
-    probability(delta=bandit.delta)
-    width = bandit.width
-    if not callable(width) or jax.tree_util.all_leaves([width]):
-        raise ValueError(
-            "width must be a width, such as widths.bbkb_paper, or widths.Formula(function) of a"
-            f" function of (evidence, confidence); {width!r} was given."
-        )
-    if hasattr(width, "check"):
-        width.check()
 
 
 def bandit(algorithm: Any) -> None:
@@ -585,20 +597,15 @@ def features_of(maker: Any, method: str, wanted: str) -> None:
 # Kernels
 
 
-def a_kernel(kernel: Any) -> None:
-    """An object with the methods of a kernel."""
+def a_kernel(kernel: Any, x: Any = None) -> None:
+    """An object with the methods of a kernel, whose methods `check` and `check_inputs`, if it has
+    them, accept its numbers and the inputs x [n,d]; None: without inputs."""
     if isinstance(kernel, type) or not (hasattr(kernel, "gram") and hasattr(kernel, "diag")):
         raise ValueError(
             "kernel must be a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0);"
             f" {kernel!r} was given."
         )
-
-
-def kernel_on(kernel: Any, x: Any) -> None:
-    """A kernel whose methods `check` and `check_inputs`, if it has them, accept its numbers and the
-    inputs x [n,d]."""
-    a_kernel(kernel)
-    if is_traced(kernel, x):
+    if x is None or is_traced(kernel, x):
         return
     if hasattr(kernel, "check"):
         kernel.check(x)
@@ -618,19 +625,23 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
     of a kernel that is not positive semi-definite, of a regularization for which float32 is too
     coarse (THEORY 9.1), and of arms so many lengthscales apart that kernel values between them and
     so many `others` are rounded by more than LARGEST_ROUNDING."""
-    a_kernel(kernel)
-    if is_traced(domain, kernel):
-        return
     # with repetitions where there are fewer arms, so that one shape is compiled
     some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
     # inside a jit of the user even constants are traced, unless evaluated now
     with jax.ensure_compile_time_eval():
-        kernel_on(kernel, domain.features)
+        a_kernel(kernel, domain.features)
+        if is_traced(domain, kernel):
+            return
+        sample = domain.features[some]
+        # without `others` the program is the same for any number of arms
+        x = domain.features if others else sample
         try:
-            sample = domain.features[some]
-            # without `others` the program is the same for any number of arms
-            x = domain.features if others else sample
-            gram, rounding = _evaluated(kernel, sample, x, others)
+            try:
+                # operation by operation it would compile for a third of a second
+                probe = jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
+            except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
+                probe = _probe(kernel, sample, x, others)
+            gram, rounding = probe
             gram = np.asarray(gram, float)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -688,17 +699,5 @@ def roundings(kernel: Any, points: Array, others: int) -> ArrayLike:
 
 
 def _probe(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
+    """(the Gram matrix of a sample of points, `roundings` of the points x [n,d])."""
     return kernel.gram(sample, sample), roundings(kernel, x, others)
-
-
-def _evaluated(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
-    """(the Gram matrix of a sample of points, `roundings` of the points x [n,d]), in one program
-    where jit accepts the kernel: operation by operation it would compile for a third of a
-    second."""
-    for leaf in jax.tree.leaves(kernel):
-        if not isinstance(leaf, Array | np.ndarray | np.generic | float | int):
-            return _probe(kernel, sample, x, others)
-    try:
-        return jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
-    except jax.errors.JAXTypeError:
-        return _probe(kernel, sample, x, others)  # a kernel made of NumPy operations

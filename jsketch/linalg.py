@@ -315,11 +315,6 @@ class Rows:
         """The values [..., R], with `fill` in rows that hold no arm."""
         return values
 
-    def entries(self, values: Array, index: Array) -> Callable[[Array], Array]:
-        """i -> values[index[i]], for values [R] and arms `index` [n]: for a loop, in which every
-        call of `take` would be a message between devices."""
-        return lambda i: values[index[i]]
-
     def argmax(self, values: Array) -> Array:
         """The arm with the largest of values [..., R], the first of several, [...] int32."""
         return jnp.argmax(values, -1).astype(jnp.int32)

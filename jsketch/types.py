@@ -98,6 +98,11 @@ class Query:
         """Number of evaluations, []."""
         return self.mask.sum()
 
+    @property
+    def was_truncated(self) -> Array:
+        """`truncated`, false where no rule ends a batch, []."""
+        return jnp.asarray(False if self.truncated is None else self.truncated)
+
 
 @struct.dataclass
 class Info:

@@ -7,7 +7,7 @@ with adaptive batching and resparsification. ICML 2020, Algorithm 1.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -19,9 +19,6 @@ from jsketch.bandits.core import sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
-
-RULES = ("global", "global_local")
-STATISTICS = ("full", "guaranteed")
 
 
 @struct.dataclass
@@ -45,6 +42,10 @@ class BBKB(SketchedBandit):
     lazy: bool = struct.field(pytree_node=False, default=True)
     # B; a batch that fills it is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        "rule": ("global", "global_local"),
+        "local_statistic": ("full", "guaranteed"),
+    }
 
     def init(
         self,
@@ -54,13 +55,6 @@ class BBKB(SketchedBandit):
         horizon: int | None = None,
         data: Evaluations | None = None,
     ) -> SketchState:
-        """As `SketchedBandit.init`; also raises ValueError for ratio < 1, an unknown rule or
-        max_batch < 1."""
-        checks.at_least_one(ratio=self.ratio)
-        checks.capacity(max_batch=self.max_batch)
-        checks.choice(RULES, rule=self.rule)
-        checks.choice(STATISTICS, local_statistic=self.local_statistic)
-        checks.truth(strict=self.strict, lazy=self.lazy)
         state = super().init(domain, key, data=data)
         checks.memory(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
         if self.initial is None:
@@ -106,4 +100,4 @@ class BBKB(SketchedBandit):
             new = sketched.unless(
                 begins, sketched.with_upper_information(new, self.regularization), new
             )
-        return new, replace(info, truncated=checks.truncated(query))
+        return new, info

@@ -50,7 +50,7 @@ class RegularizedEvolution(Algorithm):
         that does not fit the arms."""
         checks.no_evaluations(self, data)
         domain = checks.arms(domain)
-        checks.capacity(population=self.population, sample=self.sample)
+        checks.settings(self)
         if self.sample > self.population:
             raise ValueError(
                 f"sample must be at most the population; {self.sample} of {self.population} was"

@@ -60,11 +60,6 @@ class FixedBKB(SketchedBandit):
         horizon: int | None = None,
         data: Evaluations | None = None,
     ) -> FixedBatchState:
-        """As `SketchedBandit.init`."""
-        checks.at_least_one(ratio=self.ratio)
-        checks.capacity(batch=self.batch)
-        checks.count(max_pending=self.max_pending)
-        checks.truth(repeat=self.repeat)
         state = super().init(domain, key, data=data)
         slots = self.batch + self.max_pending
         floats = 2 * slots * (slots + 2 * self.capacity)

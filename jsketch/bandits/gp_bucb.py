@@ -8,8 +8,7 @@ its batches are at least as long (THEORY 5.6).
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -22,9 +21,7 @@ from jsketch.linalg import put
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
-
-RULES = ("product", "sum")
+from jsketch.types import Arms, PRNGKey, Query
 
 
 class _Batch(NamedTuple):
@@ -45,14 +42,11 @@ class GPBUCB(ExactBandit):
     max_batch: int = struct.field(pytree_node=False, default=10_000)
     # D new directions in a batch; likewise flagged
     new_arms: int = struct.field(pytree_node=False, default=64)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("product", "sum")}
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
-        """The prior. Raises ValueError on static mistakes."""
-        checks.at_least_one(ratio=self.ratio)
-        checks.capacity(max_batch=self.max_batch, new_arms=self.new_arms)
-        checks.choice(RULES, rule=self.rule)
         state = super().init(domain, key, data=data)
         rows, dtype = self.capacity + self.new_arms, state.count.dtype
         checks.memory(
@@ -101,9 +95,3 @@ class GPBUCB(ExactBandit):
         no_row = ~batch.fits & (batch.size < limit)
         truncated = (full | no_row) & (batch.bound <= ratio)
         return Query(index=batch.arms, mask=mask, truncated=truncated)
-
-    def tell(  # type: ignore[override]
-        self, state: ExactState, query: Query, y: Array, key: PRNGKey
-    ) -> tuple[ExactState, Info]:
-        new, info = super().tell(state, query, y, key)
-        return new, replace(info, truncated=checks.truncated(query))

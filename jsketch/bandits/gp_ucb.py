@@ -41,8 +41,6 @@ class EpsGreedy(Algorithm):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
-        """The prior. Raises ValueError on static mistakes."""
-        checks.fraction(epsilon=self.epsilon)
         return exact_state.start(self, domain, key, data)
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

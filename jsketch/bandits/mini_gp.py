@@ -9,6 +9,7 @@ Switches, and with them the distinct arms of the posterior, are few.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -23,8 +24,6 @@ from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Info, PRNGKey, Query
 
-ACQUISITIONS = ("ucb", "ei")
-
 
 @struct.dataclass
 class MiniGP(ExactBandit):
@@ -36,14 +35,11 @@ class MiniGP(ExactBandit):
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     # B; a full batch is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": ("ucb", "ei")}
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
-        """The prior. Raises ValueError on static mistakes."""
-        checks.at_least_one(ratio=self.ratio)
-        checks.capacity(max_batch=self.max_batch)
-        checks.choice(ACQUISITIONS, acquisition=self.acquisition)
         state = super().init(domain, key, data=data)
         checks.memory(2 * self.max_batch, state.count.dtype, max_batch=self.max_batch)
         return state
@@ -115,4 +111,4 @@ class MiniGP(ExactBandit):
             query, y, posterior, count, overflow, self.confidence_width(state)
         )
         new = counts.counted(state, count, query.mask.any() & ~overflow, key)
-        return replace(new, posterior=posterior), replace(info, truncated=checks.truncated(query))
+        return replace(new, posterior=posterior), info

@@ -93,8 +93,7 @@ class TS(ExactBandit):
     ) -> ThompsonState:
         """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms
         than EXACT_ARMS, and for a kernel that is not positive semi-definite on the arms."""
-        checks.positive(scale=self.scale)
-        checks.capacity(batch=self.batch)
+        checks.settings(self)
         domain = checks.arms(domain)
         if domain.count > EXACT_ARMS:
             raise ValueError(
@@ -175,9 +174,6 @@ class SketchedTS(SketchedBandit):
         horizon: int | None = None,
         data: Evaluations | None = None,
     ) -> SketchState:
-        """The state before the first round. Raises ValueError on static mistakes."""
-        checks.positive(scale=self.scale)
-        checks.capacity(batch=self.batch)
         checks.no_evaluations(self, data)
         state = super().init(domain, key)
         count = state.domain.count

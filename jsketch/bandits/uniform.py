@@ -32,9 +32,8 @@ class Uniform(Algorithm):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> UniformState:
-        """Raises ValueError on static mistakes."""
         checks.no_evaluations(self, data)
-        checks.capacity(batch=self.batch)
+        checks.settings(self)
         domain = checks.arms(domain)
         checks.memory(2 * self.batch, domain.features.dtype, batch=self.batch)
         return UniformState(domain=domain, count=jnp.zeros((), jnp.int32))

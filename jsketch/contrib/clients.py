@@ -84,7 +84,7 @@ class IndependentClients:
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
         """The state before the first round. Raises ValueError on static mistakes."""
-        checks.capacity(clients=self.clients)
+        checks.settings(self)
         keys = jax.random.split(key, self.clients)
         each = jax.vmap(lambda key: self.bandit.init(dimension, key, dtype))(keys)
         return IndependentState(each)
@@ -194,16 +194,7 @@ class SharedEmbedding(widths.Optimistic):
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
         """The state before the first round, for points with `dimension` inputs. Raises ValueError
         on static mistakes."""
-        checks.confidence(self)
-        checks.positive(qbar=self.qbar)
-        checks.nonnegative(threshold=self.threshold)
-        checks.capacity(
-            dimension=dimension,
-            clients=self.clients,
-            max_wait=self.max_wait,
-            max_history=self.max_history,
-        )
-        checks.truth(scale_to_capacity=self.scale_to_capacity)
+        checks.capacity(dimension=dimension)
         sketched.check_bandit(self)
         capacity, slots = self.capacity, self.clients * self.max_history
         dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
@@ -255,7 +246,7 @@ class SharedEmbedding(widths.Optimistic):
         features = state.sketch.domain.features
         x = points_of_clients(self.clients, x, axes, features.shape[1])
         x = jnp.asarray(x, features.dtype)
-        checks.kernel_on(self.kernel, x.reshape(-1, x.shape[-1]))
+        checks.a_kernel(self.kernel, x.reshape(-1, x.shape[-1]))
         return x
 
     def _features(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:

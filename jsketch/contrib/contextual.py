@@ -69,8 +69,8 @@ class ContextualUCB(widths.Optimistic):
 
     def _zero_point(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
         """A point [dimension] in the dtype of the state. Raises ValueError on static mistakes."""
-        checks.confidence(self)
-        checks.capacity(dimension=dimension, max_history=self.max_history)
+        checks.settings(self)
+        checks.capacity(dimension=dimension)
         checks.one_key(key=key)
         return jnp.zeros(dimension, checks.floating(dtype=dtype or jnp.zeros(()).dtype))
 
@@ -88,7 +88,7 @@ def check_points(kernel: Any, x: Any, inputs: int) -> None:
     """Raises ValueError for an empty or non-finite matrix of points, or one with another number of
     inputs."""
     checks.candidates(x, inputs)
-    checks.kernel_on(kernel, x)
+    checks.a_kernel(kernel, x)
 
 
 def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
@@ -157,7 +157,7 @@ class KUCB(ContextualUCB):
         x = self._zero_point(dimension, key, dtype)
         floats = self.max_history * (self.max_history + dimension)
         checks.memory(floats, x.dtype, max_history=self.max_history)
-        checks.kernel_on(self.kernel, x[None])
+        checks.a_kernel(self.kernel, x[None])
         zero = jnp.zeros((), x.dtype)
         return KUCBState(
             history=kors.empty(x, self.max_history),

@@ -60,10 +60,6 @@ class BatchedExploration(widths.Optimistic, Algorithm):
     ) -> ExplorationState:
         """The state before the first batch: all arms are active. Raises ValueError on static
         mistakes."""
-        checks.positive(regularization=self.regularization)
-        checks.nonnegative(noise_std=self.noise_std, norm_bound=self.norm_bound)
-        checks.probability(delta=self.delta)
-        checks.capacity(horizon=self.horizon)
         start = exact_state.start(self, domain, key, data)
         dtype, arms = start.count.dtype, start.domain.count
         checks.memory(4 * self.horizon, dtype, horizon=self.horizon)

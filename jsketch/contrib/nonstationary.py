@@ -115,9 +115,8 @@ class WindowBKB(BKB):
         horizon: int | None = None,
         data: Evaluations | None = None,
     ) -> WindowState:
-        """The state before the first round. Raises ValueError on static mistakes."""
         checks.no_evaluations(self, data)
-        checks.capacity(window=self.window)
+        checks.settings(self)
         if self.resparsify is not None:
             raise ValueError(
                 "WindowBKB draws its dictionary after every batch (resparsify=EVERY_BATCH): without"

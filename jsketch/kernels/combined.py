@@ -32,15 +32,24 @@ class Scaled:
         return checks.roundings(self.kernel, points, others)
 
     def check_inputs(self, x: Any) -> None:
-        checks.kernel_on(self.kernel, x)
+        checks.a_kernel(self.kernel, x)
 
 
 @struct.dataclass
-class Sum:
-    """left + right."""
+class Pair:
+    """Two kernels of the same inputs."""
 
     left: Any
     right: Any
+
+    def check_inputs(self, x: Any) -> None:
+        checks.a_kernel(self.left, x)
+        checks.a_kernel(self.right, x)
+
+
+@struct.dataclass
+class Sum(Pair):
+    """left + right."""
 
     def gram(self, x: Array, y: Array) -> Array:
         return self.left.gram(x, y) + self.right.gram(x, y)
@@ -54,17 +63,10 @@ class Sum:
             checks.roundings(self.right, points, others),
         )
 
-    def check_inputs(self, x: Any) -> None:
-        checks.kernel_on(self.left, x)
-        checks.kernel_on(self.right, x)
-
 
 @struct.dataclass
-class Product:
+class Product(Pair):
     """left * right."""
-
-    left: Any
-    right: Any
 
     def gram(self, x: Array, y: Array) -> Array:
         return self.left.gram(x, y) * self.right.gram(x, y)
@@ -76,7 +78,3 @@ class Product:
         return checks.roundings(self.left, points, others) + checks.roundings(
             self.right, points, others
         )
-
-    def check_inputs(self, x: Any) -> None:
-        checks.kernel_on(self.left, x)
-        checks.kernel_on(self.right, x)

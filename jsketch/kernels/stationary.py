@@ -150,13 +150,10 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
 
 
 @struct.dataclass
-class Gaussian:
-    """exp(-|x-y|^2 / (2 lengthscale^2)), lengthscale [] or [d]."""
+class Stationary:
+    """The methods that kernels of the distance share, with k(x,x) = 1; a subclass adds `gram`."""
 
     lengthscale: ArrayLike = 1.0
-
-    def gram(self, x: Array, y: Array) -> Array:
-        return jnp.exp(-scaled_squared_distances(x, y, self.lengthscale) / 2)
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
@@ -166,6 +163,14 @@ class Gaussian:
 
     def check(self, x: Any) -> None:
         check_lengthscale(self.lengthscale, x)
+
+
+@struct.dataclass
+class Gaussian(Stationary):
+    """exp(-|x-y|^2 / (2 lengthscale^2)), lengthscale [] or [d]."""
+
+    def gram(self, x: Array, y: Array) -> Array:
+        return jnp.exp(-scaled_squared_distances(x, y, self.lengthscale) / 2)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
@@ -199,10 +204,9 @@ def _root(squared: Array) -> Array:
 
 
 @struct.dataclass
-class Matern:
+class Matern(Stationary):
     """Matern kernel of smoothness nu = 1/2, 3/2 or 5/2 (static), lengthscale [] or [d]."""
 
-    lengthscale: ArrayLike = 1.0
     nu: float = struct.field(pytree_node=False, default=2.5)
 
     def gram(self, x: Array, y: Array) -> Array:
@@ -214,15 +218,12 @@ class Matern:
         )
         return matern(squared, self.nu)
 
-    def diag(self, x: Array) -> Array:
-        return jnp.ones(x.shape[0], x.dtype)
-
     def rounding(self, points: Array, others: int) -> ArrayLike:
         return rounding(points, others, self.lengthscale, direct=self.nu == 0.5)
 
     def check(self, x: Any) -> None:
         self._check_nu()
-        check_lengthscale(self.lengthscale, x)
+        super().check(x)
 
     def _check_nu(self) -> None:
         if self.nu not in (0.5, 1.5, 2.5):
@@ -232,10 +233,9 @@ class Matern:
 
 
 @struct.dataclass
-class RationalQuadratic:
+class RationalQuadratic(Stationary):
     """(1 + |x-y|^2 / (2 alpha lengthscale^2))^-alpha: a scale mixture of Gaussian kernels."""
 
-    lengthscale: ArrayLike = 1.0
     alpha: ArrayLike = 1.0
 
     def gram(self, x: Array, y: Array) -> Array:
@@ -243,12 +243,6 @@ class RationalQuadratic:
         alpha = jnp.asarray(self.alpha, x.dtype)
         return jnp.exp(-alpha * jnp.log1p(squared / (2 * alpha)))
 
-    def diag(self, x: Array) -> Array:
-        return jnp.ones(x.shape[0], x.dtype)
-
-    def rounding(self, points: Array, others: int) -> ArrayLike:
-        return rounding(points, others, self.lengthscale)
-
     def check(self, x: Any) -> None:
-        check_lengthscale(self.lengthscale, x)
+        super().check(x)
         checks.positive(alpha=self.alpha)

@@ -219,8 +219,7 @@ class _OverArms(NamedTuple):
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
         query = _ask(self.algorithm, state, key, limit)
-        checks.present(state.domain, query)
-        return query
+        return checks.on_arms(state.domain, query)
 
     def points(self, query: Any) -> Array:
         return query.index

@@ -33,7 +33,7 @@ class KernelForecaster(Forecaster):
 
     def _checked(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
         """`checked_example` after a check of the regularization and before one of rounding."""
-        checks.positive(regularization=self.regularization)
+        checks.settings(self)
         x = checked_example(self.kernel, x, size, **capacities)
         self.check_rounding(x)
         return x
@@ -116,6 +116,6 @@ def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacitie
     it, and where a state of size(d) numbers with these capacities does not fit the memory."""
     checks.capacity(**capacities)
     x = checks.example(x)
-    checks.kernel_on(kernel, x[None])
+    checks.a_kernel(kernel, x[None])
     checks.memory(size(len(x)), x.dtype, **capacities)
     return x

@@ -65,7 +65,7 @@ class FOGD(Forecaster):
 
     def init(self, x: Array, key: PRNGKey) -> GradientState:
         """Draws the features; x [d] is one example. Raises ValueError on static mistakes."""
-        checks.positive(step_size=self.step_size)
+        checks.settings(self)
         x = checked_example(self.kernel, x, lambda d: self.count * (d + 2), count=self.count)
         drawn = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
         return GradientState(drawn, jnp.zeros(2 * self.count, x.dtype))
@@ -112,7 +112,7 @@ class NOGD(GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> NOGDState:
         """The state before the first example; x [d] is one example."""
-        checks.positive(step_size=self.step_size)
+        checks.settings(self)
         size = self.count
         x = checked_example(self.kernel, x, lambda d: size * (size + d), count=size)
         return NOGDState(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -88,6 +88,7 @@ class Mixture(Forecaster):
     in_turn: bool = struct.field(pytree_node=False, default=False)
 
     grows = True
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": tuple(RATES)}
 
     @property
     def takes(self) -> str:
@@ -97,10 +98,7 @@ class Mixture(Forecaster):
     def init(self, x: Array, key: PRNGKey) -> MixtureState:
         """Equal weights; x [d] is one example. Raises ValueError on static mistakes of the grid and
         of each expert."""
-        checks.choice(tuple(RATES), rule=self.rule)
-        checks.positive(bound=self.bound)
-        if self.learning_rate is not None:
-            checks.positive(learning_rate=self.learning_rate)
+        checks.settings(self)
         x, count = checks.example(x), _check_grid(self.forecaster, self.grid)
         if not is_traced(self.forecaster, self.grid):
             # vmap leaves numbers unchecked

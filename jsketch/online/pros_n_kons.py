@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import struct
 from jsketch.linalg import matmul, put
 from jsketch.online import base
 from jsketch.online.step import info_after
@@ -45,7 +45,6 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:
         """The state before the first example; x [d] is one example."""
-        checks.positive(bound=self.bound)
         size = self.capacity
         x = self._checked(x, lambda d: size * (3 * size + d), capacity=size)
         kors.check(self.sampling, x.dtype)

@@ -71,7 +71,7 @@ class PKAWV(Forecaster):
 
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         """The state before the first example; x [d] is one example."""
-        checks.positive(regularization=self.regularization)
+        checks.settings(self)
         if self.discount is not None or self.renew:
             discounting.check(self.discount, self.renew)
         checks.features_of(

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import struct
 from jsketch.linalg import matmul, pad_identity, put, put_if
 from jsketch.online.base import KernelForecaster
 from jsketch.online.step import info_after
@@ -61,8 +61,6 @@ class SketchedKONS(KernelForecaster):
 
     def init(self, x: Array, key: PRNGKey) -> SketchedState:
         """The state before the first example; x [d] is one example."""
-        checks.positive(bound=self.bound, oversampling=self.oversampling)
-        checks.fraction(minimum_probability=self.minimum_probability)
         size = self.capacity
         x = self._checked(x, lambda d: 2 * size * (size + d), capacity=size)
         zeros = jnp.zeros(size, x.dtype)

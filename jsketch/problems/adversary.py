@@ -15,7 +15,7 @@ starts.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +28,6 @@ from jsketch.linalg import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
 from jsketch.search import CANDIDATES, STARTS, STEPS, forward_slope, maximise_over_box
 from jsketch.types import Box, PRNGKey
-
-COMPARATORS = ("ridge", "regularized")
 
 
 @struct.dataclass
@@ -54,10 +52,10 @@ class Adversary:
     regularization: ArrayLike = 1.0  # lam of the comparator
     comparator: str = struct.field(pytree_node=False, default="ridge")
     tried: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs per step
-    refined: int = struct.field(
-        pytree_node=False, default=STARTS
-    )  # the best of them, starts of the ascent
+    # the best of them, the starts of the ascent
+    refined: int = struct.field(pytree_node=False, default=STARTS)
     steps: int = struct.field(pytree_node=False, default=STEPS)  # of the ascent
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"comparator": ("ridge", "regularized")}
 
 
 @struct.dataclass
@@ -151,11 +149,8 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     """
     checks.a_kernel(adversary.kernel)
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
-    checks.positive(bound=adversary.bound, regularization=adversary.regularization)
-    checks.choice(COMPARATORS, comparator=adversary.comparator)
-    checks.capacity(
-        rounds=rounds, tried=adversary.tried, refined=adversary.refined, steps=adversary.steps
-    )
+    checks.settings(adversary)
+    checks.capacity(rounds=rounds)
     if adversary.refined > adversary.tried:
         raise ValueError(
             f"refined must be at most tried; refined = {adversary.refined} and tried ="

@@ -12,7 +12,6 @@ are read, but never an array [A].
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,10 +65,6 @@ class Shard(Rows):
         here = lax.expand_dims(place < rows, range(place.ndim, found.ndim))
         # all terms but one are zero: the sum is exact
         return lax.psum(jnp.where(here, found, 0), self.axis)
-
-    def entries(self, values: Array, index: Array) -> Callable[[Array], Array]:
-        table = self.take(values, index)
-        return lambda i: table[i]
 
     def add(self, values: Array, index: Array, amount: Array) -> Array:
         place = self.local(index, values.shape[0])

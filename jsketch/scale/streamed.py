@@ -133,7 +133,6 @@ class Streamed:
         some = np.unique(np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int64))
         sample = Arms(jnp.asarray(domain.rows(some), dtype))
         checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
-        sketched.check_bandit(bandit)
         data = FileEvaluations() if data is None else data
         failed, dictionary = data.failed, data.dictionary
         named = [
@@ -348,9 +347,7 @@ class Streamed:
                 f"Streamed takes a file, open_arms(path); {type(domain).__name__} was given. Arms"
                 " in memory need no Streamed."
             )
-        checks.capacity(keep=self.keep, offer=self.offer)
-        checks.truth(screen=self.screen)
-        checks.nonnegative(safety=self.safety)
+        checks.settings(self)
         if self.offer > self.keep:
             raise ValueError(f"keep is {self.keep}, less than offer = {self.offer}: raise keep.")
         if self.screen and domain.stored != "float32":

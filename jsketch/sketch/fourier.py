@@ -70,7 +70,7 @@ class RandomFourier:
 
         Raises ValueError for other kernels and for a count below 1.
         """
-        checks.capacity(count=self.count)
+        checks.settings(self)
         normal_key, scale_key = jax.random.split(key)
         normal = jax.random.normal(normal_key, (self.count, inputs), dtype)
         if isinstance(kernel, Matern):
@@ -108,7 +108,7 @@ class QuadratureFourier:
                 f"quadrature Fourier features are for Gaussian kernels; {type(kernel).__name__} was"
                 " given."
             )
-        checks.capacity(nodes=self.nodes)
+        checks.settings(self)
         if self.nodes**inputs > LARGEST_GRID:
             raise ValueError(
                 f"{self.nodes} nodes for each of {inputs} inputs make a grid of"

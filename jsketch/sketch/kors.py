@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,6 @@ from jsketch.linalg import lazy_cond, matmul, pad_identity, put, put_if
 from jsketch.types import is_traced
 from jsketch.warn import warn
 
-WEIGHTS = ("theory", "code")
 LEAST_MU_EPS = 1000  # the least mu, in rounding errors of k(x,x)
 
 
@@ -55,14 +54,13 @@ class Sampling:
     beta: ArrayLike = 1.0  # oversampling; `theory_beta` for the guarantee
     eps: ArrayLike = 0.5  # accuracy of the scores
     weights: str = struct.field(pytree_node=False, default="theory")  # or "code"
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"weights": ("theory", "code")}
 
 
 def check(sampling: Sampling, dtype: DTypeLike) -> None:
     """Raises ValueError for a setting of KORS out of its range; warns where rounding errors decide
     residuals."""
-    checks.positive(mu=sampling.mu, beta=sampling.beta)
-    checks.nonnegative(eps=sampling.eps)
-    checks.choice(WEIGHTS, weights=sampling.weights)
+    checks.settings(sampling)
     if is_traced(sampling.mu):
         return
     smallest, least = np.min(sampling.mu), LEAST_MU_EPS * float(jnp.finfo(dtype).eps)

@@ -618,11 +618,6 @@ def model_of(w, output):
         (dict(acquisition="ei"), "acquisition must be one of"),
         (dict(starts=10, candidates=5), "starts are chosen from 5 candidates"),
         (dict(schedule=balls.OFUL(delta=1.0)), "delta is a probability"),
-        (dict(schedule=balls.CustomSchedule(lambda t: jnp.ones(3))), "must return one number beta"),
-        (
-            dict(schedule=balls.CustomSchedule(lambda t: -1.0)),
-            "function must return a finite beta_t .* for t = 1 it returned -1.0",
-        ),
         (dict(schedule=balls.Theory(convexity=0.0)), "convexity must be a finite number above 0"),
         (dict(schedule=balls.Printed(0.0)), "range_bound must be a finite number above 0"),
         (dict(oracle=models.Gradient(rule="lbfgs")), "rule must be one of"),

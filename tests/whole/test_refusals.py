@@ -176,7 +176,6 @@ SETTINGS = [
     (BKB(kernels.Gaussian([1.0, 2.0])), "lengthscale must be a number or an array"),
     (GPUCB(kernels.Gaussian(jnp.ones(3))), "one lengthscale a feature"),
     (FourierUCB(KERNEL, features=Taylor(2, 2)), "features must be RandomFourier or"),
-    (BKB(KERNEL, width=widths.Formula(lambda e: 1.0)), r"function of \(evidence, confidence\)"),
     (BKB(KERNEL, width=widths.Bayesian(-1.0)), "deviations must be a finite number, at least 0"),
     # sizes beyond the memory
     (BKB(KERNEL, capacity=LARGE), "capacity = 1,000,000,000 and arms = 40 need about"),
@@ -251,6 +250,7 @@ CALLS = {
         (lambda: tell(Query(np.zeros(2, int), ONE.mask), [1.0, 2.0]), "a bool for each of its 2"),
         (lambda: tell(Query(np.zeros(1, int), np.ones(1)), [1.0]), "a bool for each of its 1"),
         (lambda: traced_width(widths.soful_paper), "'shrunk', which this algorithm does not have"),
+        (lambda: widths.Formula(lambda e: 1.0), r"function of \(evidence, confidence\)"),
         (lambda: traced_width(widths.Formula(lambda e, c: "wide")), "width must be one real"),
         (lambda: traced_width(widths.Formula(lambda e, c: e.count * X[0])), "one real number"),
         (lambda: BKB(KERNEL).grow(begin(BKB(KERNEL)), 8), "can only grow: it is 64, and 8 was"),

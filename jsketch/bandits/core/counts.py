@@ -130,7 +130,7 @@ def round_info(
         dictionary_size=jnp.asarray(size, jnp.int32),
         width=width,
         overflow=false if overflow is None else overflow,
-        truncated=false,
+        truncated=query.was_truncated,
         nonfinite=(query.mask & jnp.isinf(y)).any() | ~jnp.asarray(finite) | ~jnp.isfinite(width),
         imprecise=false,
     )
@@ -158,7 +158,7 @@ def absorb(
 
     def add(i: Array, carry: _Sums) -> _Sums:
         counts, sums, information, sketched = carry
-        arm, sigma2 = query.index[i], variance_of(i)
+        arm, sigma2 = query.index[i], variances[i]
         counts = rows.add(counts, arm, weight[i])
         sums = rows.add(sums, arm, reward[i])
         information = information + weight[i] * jnp.log1p(sigma2)
@@ -167,7 +167,8 @@ def absorb(
     if devices.on_accelerator():
         sums = _added_in_chunks(start, variance, query, weight, reward, rows)
     else:
-        variance_of = rows.entries(variance, query.index)
+        # before the loop, in which it would be a message between devices for each slot
+        variances = rows.take(variance, query.index)
         sums = lax.fori_loop(0, last_slot(query), add, start)
     infinite = jnp.any(query.mask & jnp.isinf(y))
     return Feedback(*sums, observed.sum(dtype=jnp.int32), infinite)

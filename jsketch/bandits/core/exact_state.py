@@ -59,8 +59,6 @@ class ExactBandit(widths.Optimistic, Algorithm):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExactState:
-        """The prior. Raises ValueError on static mistakes."""
-        checks.confidence(self)
         return start(self, domain, key, data)
 
     def confidence_width(self, state: ExactState) -> Array:
@@ -94,8 +92,7 @@ def start(
     static mistakes."""
     checks.no_evaluations(bandit, data)
     checks.one_key(key=key)
-    checks.positive(regularization=bandit.regularization)
-    checks.capacity(capacity=bandit.capacity)
+    checks.settings(bandit)
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
     table, arms = bandit.capacity * (domain.count + 2 * bandit.capacity), domain.features

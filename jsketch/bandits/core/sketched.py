@@ -149,9 +149,6 @@ class SketchedBandit(widths.Optimistic, Algorithm):
         data  earlier evaluations; sampling their dictionary ("bless" or "leverage") needs concrete
               arrays
         """
-        checks.confidence(self)
-        checks.positive(qbar=self.qbar)
-        checks.truth(incremental=self.incremental)
         check_bandit(self)
         domain = checks.arms(domain)
         checks.model(domain, self.kernel, self.regularization, self.capacity)
@@ -238,23 +235,19 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
     history = state.pull_counts, state.reward_sums
 
-    def weighted(pulls: Array, rewards: Array, z: Array) -> tuple[Array, Array]:
-        return matmul(z.T, z * pulls[:, None]), matmul(rewards, z)
-
     def add(before: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
         arms = rows.take(domain.features, index)
         z = nystrom.features(features, kernel, arms)
-        gram, moment = weighted(pulls, rewards, z)
         residual = nystrom.residual(kernel.diag(arms), z)
         return Moments(
-            gram=before.gram + gram,
-            moment=before.moment + moment,
+            gram=before.gram + matmul(z.T, z * pulls[:, None]),
+            moment=before.moment + matmul(rewards, z),
             residual_sum=before.residual_sum + matmul(pulls, residual),
         )
 
-    taken = dictionaries.history_of(dictionary.index, dictionary.mask, *history, rows)
-    gram, moment = weighted(*taken, z)
-    start = Moments(gram, moment, jnp.zeros((), domain.features.dtype))
+    pulls, rewards = dictionaries.history_of(dictionary.index, dictionary.mask, *history, rows)
+    zero = jnp.zeros((), domain.features.dtype)
+    start = Moments(matmul(z.T, z * pulls[:, None]), matmul(rewards, z), zero)
     return dictionaries.sum_outside(dictionary, *history, add, start, domain.count, rows)
 
 
@@ -361,7 +354,7 @@ def apply_feedback(
         dictionary_size=dictionary.size,
         width=width,
         overflow=overflow,
-        truncated=jnp.zeros((), bool),
+        truncated=query.was_truncated,
         nonfinite=feedback.infinite | ~finite,
         imprecise=imprecise,
     )
@@ -604,9 +597,10 @@ def residuals(
 
 
 def check_bandit(bandit: Sketching) -> None:
-    """Raises ValueError unless the capacity is an integer of at least 1. Warns of a width that is
-    proved for an exact posterior alone (THEORY 4.1, 4.7): on a sketched posterior it holds while
-    all pulled arms are in the dictionary and C is 1."""
+    """Raises ValueError for settings out of their ranges. Warns of a width that is proved for an
+    exact posterior alone (THEORY 4.1, 4.7): on a sketched posterior it holds while all pulled arms
+    are in the dictionary and C is 1."""
+    checks.settings(bandit)
     function = getattr(bandit.width, "function", None)
     for exact, name, instead in (
         (widths.mixture, "mixture", "certified_mixture"),
@@ -617,7 +611,6 @@ def check_bandit(bandit: Sketching) -> None:
                 f"the width `{name}` is proved for an exact posterior only, and ignores what a"
                 f" dictionary does not represent: `widths.{instead}` holds for any dictionary."
             )
-    checks.capacity(capacity=bandit.capacity)
 
 
 def check_whole(state: Any) -> None:

@@ -98,7 +98,7 @@ class Formula:
 
     function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raises ValueError unless the function takes two arguments."""
         checks.function_of("width", self.function, "evidence, confidence")
 

@@ -29,8 +29,7 @@ def _start(
     bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey, data: Evaluations | None
 ) -> FeatureState:
     checks.no_evaluations(bandit, data)
-    checks.confidence(bandit)
-    checks.positive(scale=bandit.scale)
+    checks.settings(bandit)
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
     checks.features_of(
@@ -57,7 +56,6 @@ class FourierUCB(FeatureBandit, widths.Optimistic):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        """The state before the first round. Raises ValueError on static mistakes."""
         return _start(self, domain, key, data)
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -82,7 +80,6 @@ class FourierTS(FeatureBandit, widths.Optimistic):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        """The state before the first round. Raises ValueError on static mistakes."""
         return _start(self, domain, key, data)
 
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:

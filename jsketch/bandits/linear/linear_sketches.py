@@ -9,6 +9,7 @@ kernel chooses the size itself (BKB, Sec. 5).
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +26,6 @@ from jsketch.sketch import projection
 from jsketch.sketch.projection import FrequentDirections
 from jsketch.struct import in_dtype
 from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
-
-FORMS = ("ucb", "ts")
 
 
 @struct.dataclass
@@ -56,9 +55,7 @@ class LinearBandit(Algorithm):
 
     def _check(self, domain: Arms, key: PRNGKey, data: Evaluations | None) -> Arms:
         checks.no_evaluations(self, data)
-        checks.confidence(self)
-        checks.positive(scale=self.scale)
-        checks.capacity(size=self.size)
+        checks.settings(self)
         checks.one_key(key=key)
         domain = checks.arms(domain)
         checks.model(domain, kernels.Linear(), self.regularization)
@@ -78,12 +75,11 @@ class SOFUL(LinearBandit):
     """
 
     form: str = struct.field(pytree_node=False, default="ucb")  # or "ts"
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"form": ("ucb", "ts")}
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> SOFULState:
-        """The state before the first round. Raises ValueError on static mistakes."""
-        checks.choice(FORMS, form=self.form)
         domain = self._check(domain, key, data)
         arms = domain.features
         checks.memory(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
@@ -181,7 +177,6 @@ class CBRAP(FeatureBandit, LinearBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        """The state before the first round. Raises ValueError on static mistakes."""
         domain = self._check(domain, key, data)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features

@@ -68,10 +68,7 @@ class PointBBKB(SketchedBandit):
     ) -> PointState:
         """The state before the first pick, for points with `dimension` inputs. Raises ValueError on
         static mistakes."""
-        checks.confidence(self)
-        checks.positive(qbar=self.qbar)
-        checks.at_least_one(ratio=self.ratio)
-        checks.capacity(dimension=dimension, max_batch=self.max_batch, max_history=self.max_history)
+        checks.capacity(dimension=dimension)
         sketched.check_bandit(self)
         dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
         floats = self.max_history * (dimension + 5) + 3 * self.capacity**2
@@ -117,7 +114,7 @@ class PointBBKB(SketchedBandit):
         than the history's.
         """
         checks.candidates(candidates, state.sketch.domain.features.shape[1])
-        checks.kernel_on(self.kernel, candidates)
+        checks.a_kernel(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
         return jnp.where(
             state.used == 0, uniform, jnp.argmax(self.scores(state, candidates)).astype(jnp.int32)

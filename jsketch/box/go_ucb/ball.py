@@ -22,10 +22,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import struct
 from jsketch.box.go_ucb.model import Flat
 from jsketch.linalg import cholesky_inverse, matmul, triangular_inverse
-from jsketch.types import is_traced
 
 
 @struct.dataclass
@@ -112,10 +111,6 @@ class OFUL:
     noise_std: ArrayLike = 0.01  # sigma, in units of y
     delta: ArrayLike = 0.1
 
-    def check(self) -> None:
-        checks.nonnegative(norm_bound=self.norm_bound, noise_std=self.noise_std)
-        checks.probability(delta=self.delta)
-
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
         noise = jnp.asarray(self.noise_std, dtype) / step.scale
@@ -129,9 +124,6 @@ class Printed:
     ball is so large that it constrains nothing (THEORY 8.2)."""
 
     range_bound: ArrayLike = 1.0  # F
-
-    def check(self) -> None:
-        checks.positive(range_bound=self.range_bound)
 
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
@@ -148,10 +140,6 @@ class Theory:
     noise_std: ArrayLike = 0.01  # sigma, in units of y
     factor: ArrayLike = 1.0  # c: constants, and logarithms of T and 1/delta
 
-    def check(self) -> None:
-        checks.positive(convexity=self.convexity, factor=self.factor)
-        checks.nonnegative(noise_std=self.noise_std)
-
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
         noise = jnp.square(jnp.asarray(self.noise_std, dtype) / step.scale)
@@ -167,19 +155,6 @@ class CustomSchedule:
     """beta_t = function(t), for a traceable function of the integer t."""
 
     function: Callable[[Array], ArrayLike] = struct.field(pytree_node=False)
-
-    def check(self) -> None:
-        value = jnp.asarray(self.function(jnp.ones((), jnp.int32)))
-        if value.shape != ():
-            raise ValueError(
-                "the schedule's function must return one number beta_t for a step t; its shape is"
-                f" {value.shape}."
-            )
-        if not is_traced(value) and not 0 <= float(value) < math.inf:
-            raise ValueError(
-                "the schedule's function must return a finite beta_t of at least 0; for t = 1 it"
-                f" returned {value}."
-            )
 
     def __call__(self, step: Step) -> Array:
         return jnp.asarray(self.function(step.t)).astype(step.logdet.dtype)

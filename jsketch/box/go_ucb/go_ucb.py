@@ -9,7 +9,7 @@ gradient ascent over x and u, |u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -140,6 +140,7 @@ class GOUCB:
     starts: int = struct.field(pytree_node=False, default=16)
     steps: int = struct.field(pytree_node=False, default=60)
     from_best: bool = struct.field(pytree_node=False, default=True)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": tuple(FORMS)}
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
@@ -390,20 +391,14 @@ class GOUCB:
         return balls.printed_regularization(max(state.history.capacity - self.initial, 1))
 
     def _check(self) -> None:
-        checks.capacity(
-            initial=self.initial, candidates=self.candidates, starts=self.starts, steps=self.steps
-        )
-        checks.choice(("ball", "plain", "first_order"), acquisition=self.acquisition)
-        checks.positive(rate=self.rate, reach=self.reach)
-        if self.regularization is not None:
-            checks.positive(regularization=self.regularization)
+        for part in (self, self.schedule, self.oracle):
+            checks.settings(part)
+        checks.capacity(restarts=self.oracle.restarts)
         if self.starts > self.candidates + 1:
             raise ValueError(
                 f"starts are chosen from {self.candidates} candidates and the best observed point;"
                 f" {self.starts} were given."
             )
-        self.schedule.check()
-        self.oracle.check()
 
 
 def finite_or_previous(new: Array, previous: Array) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ steps at rate 0.05):
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from jax import Array, lax
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike, DTypeLike
 
-from jsketch import checks, struct
+from jsketch import struct
 from jsketch.linalg import matmul
 from jsketch.types import PRNGKey
 
@@ -163,10 +163,6 @@ class LevenbergMarquardt:
     steps: int = struct.field(pytree_node=False, default=30)
     restarts: int = struct.field(pytree_node=False, default=4)
 
-    def check(self) -> None:
-        checks.positive(damping=self.damping)
-        checks.capacity(steps=self.steps, restarts=self.restarts)
-
     def refine(self, model: Flat, w: Array, x: Array, y: Array, mask: Array) -> Fit:
         """A fit that starts from parameters w [d_w]."""
         identity = jnp.eye(x.shape[0], dtype=x.dtype)
@@ -200,11 +196,7 @@ class Gradient:
     rule: str = struct.field(pytree_node=False, default="adam")
     steps: int = struct.field(pytree_node=False, default=2000)
     restarts: int = struct.field(pytree_node=False, default=4)
-
-    def check(self) -> None:
-        checks.positive(rate=self.rate)
-        checks.choice(("adam", "sgd"), rule=self.rule)
-        checks.capacity(steps=self.steps, restarts=self.restarts)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("adam", "sgd")}
 
     def refine(self, model: Flat, w: Array, x: Array, y: Array, mask: Array) -> Fit:
         """A fit that starts from parameters w [d_w]."""

@@ -9,7 +9,7 @@ setting. ICML 2010 (UCB).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jax import Array
@@ -26,8 +26,6 @@ from jsketch.kernels import Matern
 from jsketch.precision import one_dtype
 from jsketch.search import Score, maximise_over_cube
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
-
-ACQUISITIONS = ("log_ei", "pi", "ucb")
 
 
 @struct.dataclass
@@ -88,6 +86,7 @@ class GPBandit:
     sample_around_best: bool = struct.field(pytree_node=False, default=True)
     starts: int = struct.field(pytree_node=False, default=8)
     steps: int = struct.field(pytree_node=False, default=60)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": ("log_ei", "pi", "ucb")}
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
@@ -95,12 +94,9 @@ class GPBandit:
         """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
         beyond the memory."""
         checks.no_evaluations(self, data)
-        checks.choice(ACQUISITIONS, acquisition=self.acquisition)
-        checks.truth(sample_around_best=self.sample_around_best)
+        checks.settings(self)
         checks.a_kernel(self.kernel)
-        checks.nonnegative(margin=self.margin, width=self.width)
-        checks.capacity(fit_steps=self.fit_steps, starts=self.starts, steps=self.steps)
-        checks.capacity(candidates=self.candidates, initial=self.initial)
+        checks.nonnegative(width=self.width)
         checks.count(restarts=self.restarts)
         if self.candidates < 2 * self.starts:
             raise ValueError(

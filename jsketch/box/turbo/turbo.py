@@ -90,11 +90,8 @@ class Turbo:
         """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
         beyond the memory."""
         checks.no_evaluations(self, data)
-        checks.capacity(regions=self.regions, batch=self.batch, fit_steps=self.fit_steps)
-        checks.capacity(frequencies=self.frequencies, initial=self.initial)
-        checks.capacity(candidates=self.batch if self.candidates is None else self.candidates)
+        checks.settings(self)
         checks.a_kernel(self.kernel)
-        checks.positive(least_length=self.least_length)
         self.bounds.check()
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         if self.initial < self.regions:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,6 @@ from jsketch.types import (
 
 BASES = (GPUCB, BKB, BBKB)
 KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthscale
-RULES = ("order", "realised", "evidence")
 
 
 def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, inputs: int) -> Array:
@@ -100,6 +99,7 @@ class LengthscaleBalancing(Algorithm):
     rule: str = struct.field(pytree_node=False, default="order")
     # also rules out candidates whose norm bound the data contradict (THEORY 6.9)
     norm_test: bool = struct.field(pytree_node=False, default=False)
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("order", "realised", "evidence")}
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
@@ -134,13 +134,11 @@ class LengthscaleBalancing(Algorithm):
                 "base.kernel must be a Gaussian, Matern or RationalQuadratic kernel;"
                 f" {type(self.base.kernel).__name__} was given."
             )
-        checks.choice(RULES, rule=self.rule)
-        checks.truth(norm_test=self.norm_test)
+        checks.settings(self)
         if isinstance(self.base, GPUCB) and (self.norm_test or self.rule == "evidence"):
             raise ValueError(
                 'norm_test and rule="evidence" need a sketch: take BKB or BBKB as the base.'
             )
-        checks.probability(delta=self.delta)
         _check_candidates(self.lengthscales, self.norm_bounds)
 
     def _candidates(self, domain: Arms) -> tuple[Array, Array]:
