@@ -83,6 +83,9 @@ class Evaluations:
     failed: Any = None
 
 
+Data = Evaluations | None  # the argument `data` of an algorithm that can start from evaluations
+
+
 @struct.dataclass
 class Query:
     """The arms to evaluate next, in order; slots whose mask is False are padding."""
@@ -151,12 +154,7 @@ class Bandit(Protocol[SomeState]):
     """The protocol of algorithms over arms. The type of the state depends on the algorithm."""
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Any = None,  # `Evaluations`, where the algorithm can start from them
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Any = None
     ) -> SomeState: ...
 
     def ask(self, state: SomeState, key: PRNGKey, limit: ArrayLike | None = None) -> Query: ...
@@ -236,35 +234,23 @@ class BoxInfo:
     best: Array  # [] largest value so far, -inf before the first
 
 
-class PointQuery(Protocol):
-    """The query of a box optimiser: `BoxQuery`, or a class with more fields."""
-
-    @property
-    def x(self) -> Array: ...
-
-    @property
-    def mask(self) -> Array: ...
-
-    @property
-    def size(self) -> Array: ...
-
-
 class BoxOptimizer(Protocol):
     """The protocol of maximisation over a box.
 
     `horizon` (static) is the number N of evaluations, the capacity of the state and the length of
     the schedules; `limit` is the number of evaluations that can be made now (None: N less those
-    made). The first query holds all the `initial` uniform random points, the same for all
-    optimisers under the same key (`jsketch.box.history`). A query is not empty before N evaluations
-    and is cut there and at the limit. Asking twice gives the same query. A value in `y` that is not
-    finite is a failed evaluation: it is counted, and is neither observed nor the best.
+    made). `init` raises ValueError for wrong settings, and for a horizon beyond the memory. The
+    first query holds all the `initial` uniform random points, the same for all optimisers under the
+    same key (`jsketch.box.history`). A query is not empty before N evaluations and is cut there and
+    at the limit. Asking twice gives the same query. A value in `y` that is not finite is a failed
+    evaluation: it is counted, and is neither observed nor the best.
     """
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> Any: ...
 
-    def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> PointQuery: ...
+    def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery: ...
 
     def tell(self, state: Any, query: Any, y: Array, key: PRNGKey) -> tuple[Any, Any]: ...
 

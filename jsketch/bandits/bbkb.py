@@ -18,7 +18,7 @@ from jsketch.bandits.batches import adaptive_batch
 from jsketch.bandits.core import sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Arms, Data, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -48,12 +48,7 @@ class BBKB(SketchedBandit):
     }
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
         state = super().init(domain, key, data=data)
         checks.memory(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)

@@ -73,8 +73,7 @@ class RegularizedEvolution(Algorithm):
         uniform = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
         child = mutations[jnp.argmax(jnp.where(mutations >= 0, uniform, -1))]
         first = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
-        arm = jnp.where(state.count < self.population, first, child)
-        return Query(index=arm[None], mask=jnp.ones(1, bool))
+        return checks.single(jnp.where(state.count < self.population, first, child))
 
     def tell(
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
@@ -99,32 +98,22 @@ class RegularizedEvolution(Algorithm):
 
 
 def _check_table(neighbours: Any, domain: Arms) -> None:
-    if jnp.ndim(neighbours) != 2 or jnp.shape(neighbours)[0] != domain.count:
+    """Raises ValueError for numbers that are no arms, and for arms without a neighbour."""
+    table: Any = neighbours if is_traced(neighbours) else np.asarray(neighbours)
+    if table.ndim != 2 or len(table) != domain.count or not jnp.issubdtype(table.dtype, np.integer):
         raise ValueError(
-            f"neighbours must be a table [A, K] with a row for each of the {domain.count} arms; its"
-            " shape is"
-            f" {jnp.shape(neighbours)}."
-        )
-    if not jnp.issubdtype(jnp.asarray(neighbours).dtype, jnp.integer):
-        raise ValueError(
-            f"neighbours must be arm numbers (integers); dtype {jnp.asarray(neighbours).dtype} was"
-            " given."
+            "neighbours must be a table [A, K] of arm numbers (integers) with a row for each of the"
+            f" {domain.count} arms; its shape is {table.shape}, its dtype {table.dtype}."
         )
     if is_traced(neighbours):
         return
-    table = np.asarray(neighbours)
-    outside = np.argwhere((table < -1) | (table >= domain.count))
-    if len(outside):
-        row, column = outside[0]
+    for row, column in np.argwhere((table < -1) | (table >= domain.count)):
         raise ValueError(
             f"neighbours[{row}, {column}] is {table[row, column]}; the arms are 0 to"
             f" {domain.count - 1} and -1 is padding."
         )
-    isolated = np.flatnonzero((table < 0).all(1))
-    if len(isolated):
-        raise ValueError(
-            f"arm {isolated[0]} has no neighbour to mutate into ({len(isolated)} such arms)."
-        )
+    for arm in np.flatnonzero((table < 0).all(1)):
+        raise ValueError(f"arm {arm} has no neighbour to mutate into.")
 
 
 def one_change_apart(codes: Any) -> np.ndarray:
@@ -139,12 +128,12 @@ def one_change_apart(codes: Any) -> np.ndarray:
         raise ValueError(f"codes must be a matrix [A, L]; their shape is {table.shape}.")
     if len(np.unique(table, axis=0)) != len(table):
         raise ValueError("codes must differ from arm to arm; some are repeated.")
-    found: list[list[int]] = [[] for _ in table]
+    neighbours: list[list[int]] = [[] for _ in table]
     for position in range(table.shape[1]):
         _, group = np.unique(np.delete(table, position, axis=1), axis=0, return_inverse=True)
         order = np.argsort(group.ravel(), kind="stable")
         for block in np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1):
             for arm in block:
-                found[arm].extend(int(other) for other in block if other != arm)
-    most = max(1, max(map(len, found)))
-    return np.array([row + [-1] * (most - len(row)) for row in found], dtype=np.int32)
+                neighbours[arm].extend(int(other) for other in block if other != arm)
+    most = max(1, max(map(len, neighbours)))
+    return np.array([row + [-1] * (most - len(row)) for row in neighbours], dtype=np.int32)

@@ -22,7 +22,7 @@ from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.bandits.core.widths import ucb
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -53,12 +53,7 @@ class FixedBKB(SketchedBandit):
     repeat: bool = struct.field(pytree_node=False, default=True)
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> FixedBatchState:
         state = super().init(domain, key, data=data)
         slots = self.batch + self.max_pending

@@ -57,5 +57,4 @@ class EpsGreedy(Algorithm):
         return exact_state.observe(self, state, query, y, jnp.zeros_like(state.count), key)
 
     def grow(self, state: ExactState, capacity: int) -> ExactState:
-        """The same state with capacity for `capacity` distinct arms."""
         return replace(state, posterior=exact.grow(state.posterior, capacity))

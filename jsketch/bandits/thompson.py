@@ -23,7 +23,7 @@ from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.linalg import WHOLE, Rows, map_rows, matmul, shifted_cholesky
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
 SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
@@ -167,12 +167,7 @@ class SketchedTS(SketchedBandit):
     batch: int = struct.field(pytree_node=False, default=30)  # B
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
         checks.no_evaluations(self, data)
         state = super().init(domain, key)

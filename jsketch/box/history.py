@@ -20,7 +20,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import aligned
-from jsketch.types import Arms, Box, BoxInfo, BoxQuery, PointQuery, PRNGKey, is_traced
+from jsketch.types import Arms, Box, BoxInfo, BoxQuery, PRNGKey, is_traced
 
 
 @struct.dataclass
@@ -101,7 +101,7 @@ def write(old: Array, new: Array, start: Array, size: Array) -> Array:
     return jnp.where(fresh, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
 
 
-def checked_values(query: PointQuery, y: Any) -> Array:
+def checked_values(query: BoxQuery, y: Any) -> Array:
     """The values y of a query as floating point numbers [B]. Raises ValueError unless there is one
     for each slot."""
     y = jnp.asarray(checks.real("y", y))
@@ -113,7 +113,7 @@ def checked_values(query: PointQuery, y: Any) -> Array:
     return y.astype(query.x.dtype)
 
 
-def add(history: History, query: PointQuery, y: Any) -> History:
+def add(history: History, query: BoxQuery, y: Any) -> History:
     """The history with the values y [B] of a query; a value that is not finite is a failed
     evaluation.
 

@@ -32,8 +32,6 @@ class UniformBox:
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> UniformState:
-        """The state before any evaluation. Raises ValueError for a wrong box, initial < 1 and
-        horizon < 1."""
         checks.no_evaluations(self, data)
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         return UniformState(

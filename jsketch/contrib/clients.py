@@ -83,7 +83,6 @@ class IndependentClients:
     clients: int = struct.field(pytree_node=False, default=8)  # N
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
-        """The state before the first round. Raises ValueError on static mistakes."""
         checks.settings(self)
         keys = jax.random.split(key, self.clients)
         each = jax.vmap(lambda key: self.bandit.init(dimension, key, dtype))(keys)

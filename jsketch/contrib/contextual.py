@@ -153,7 +153,6 @@ class KUCB(ContextualUCB):
     width: widths.Width = widths.gp_ucb_code
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> KUCBState:
-        """The state before the first round. Raises ValueError on static mistakes."""
         x = self._zero_point(dimension, key, dtype)
         floats = self.max_history * (self.max_history + dimension)
         checks.memory(floats, x.dtype, max_history=self.max_history)
@@ -373,7 +372,6 @@ class CBBKB(ContextualUCB):
         return PointBBKB(**vars(self))
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> CBBKBState:
-        """The state before the first round. Raises ValueError on static mistakes."""
         points = self._over_points().init(dimension, key, dtype)
         weights = points.sketch.weights
         return CBBKBState(points, jnp.full(self.max_batch, jnp.nan, weights.dtype), weights)

@@ -20,7 +20,7 @@ from jsketch import checks, struct
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Arms, Data, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -42,12 +42,7 @@ class DiscountedBKB(BKB):
     whole_counts: ClassVar[bool] = False
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
         """As `BKB.init`. Pull counts may be sums of weights, such as discount^age, with rewards
         weighted in the same way; dictionary="bless" requires whole counts."""
@@ -108,12 +103,7 @@ class WindowBKB(BKB):
     window: int = struct.field(pytree_node=False, default=100)  # W observations
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> WindowState:
         checks.no_evaluations(self, data)
         checks.settings(self)

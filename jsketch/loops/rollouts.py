@@ -18,7 +18,7 @@ from jsketch import checks, devices, struct
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import aligned, put
 from jsketch.problems.boxes import OnBox
-from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, PointQuery, PRNGKey, Query
+from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
 
 TRACE = 7  # columns
 # evaluations that a CPU samples and records at a time: few batches are larger, and one takes as
@@ -236,7 +236,7 @@ def _over_box(
     )
     value = getattr(objective, "value", None)
 
-    def evaluate(query: PointQuery, t: Array) -> tuple[Array, Array]:
+    def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:
         """(y [B], value [B]); a loop over the slots in use, not over all B."""
 
         def one(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -247,7 +247,7 @@ def _over_box(
         empty = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
         return lax.fori_loop(0, query.size, one, (empty, empty))
 
-    def one_round(state: Any, t: Array) -> tuple[Any, PointQuery, Array, Array, Any]:
+    def one_round(state: Any, t: Array) -> tuple[Any, BoxQuery, Array, Array, Any]:
         query = optimizer.ask(state, jax.random.fold_in(roots.ask, t), limit=horizon - t)
         y, noiseless = evaluate(query, t)
         state, info = optimizer.tell(state, query, y, jax.random.fold_in(roots.tell, t))

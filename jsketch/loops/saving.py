@@ -8,7 +8,6 @@ then a line of JSON, the header; then the arrays of the state as flax serializes
 from __future__ import annotations
 
 import errno
-import glob
 import hashlib
 import importlib.metadata
 import json
@@ -16,9 +15,9 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import filelock
 from flax import serialization
@@ -145,10 +144,9 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
     """Replaces the file at `path` with one of this content, and makes the folders that are missing.
 
     The content goes to a part file beside the file, which then takes its name: an interrupted write
-    leaves the old file, and of several writers at the same time the last one wins. The next write
-    of the file removes the part files of killed processes. A symbolic link stays: the file that
-    it names is replaced. Devices and pipes (/dev/stdout) are written to directly. Raises OSError
-    that names `path`.
+    leaves the old file, and of several writers at the same time the last one wins. A symbolic link
+    stays: the file that it names is replaced. Devices and pipes (/dev/stdout) are written to
+    directly. Raises OSError that names `path`.
     """
     path = Path(path)
     try:
@@ -195,39 +193,15 @@ def held(lock: Path, what: object, advice: str) -> Iterator[None]:
 def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # the whole of a long name and the endings would exceed the longest name that disks allow
-    beginning = f".{path.name[:40]}."
-    for part in path.parent.glob(f"{glob.escape(beginning)}*.part"):
-        _remove_abandoned(part)
-    part, file = _new_part(path.parent, beginning)
+    part = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.part"
     try:
-        with file:
+        with part.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            if path.exists():
-                shutil.copymode(path, part)
-            # renamed before it is closed, because closing ends its lock
-            part.replace(path)
+        if path.exists():
+            shutil.copymode(path, part)
+        part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-
-
-def _new_part(folder: Path, beginning: str) -> tuple[Path, BinaryIO]:
-    """A new part file, open and locked for as long as it is open."""
-    while True:
-        part = folder / f"{beginning}{secrets.token_hex(8)}.part"
-        file = part.open("xb")
-        with suppress(OSError):  # a disk that has no locks
-            filelock.lock_descriptor(file.fileno())
-        if part.exists():
-            return part, file
-        # another writer has removed it as abandoned, before it was locked
-        file.close()
-
-
-def _remove_abandoned(part: Path) -> None:
-    """Removes a part file unless a process that is alive holds its lock."""
-    with suppress(OSError), part.open("r+b") as file:
-        if filelock.lock_descriptor(file.fileno(), blocking=False):
-            part.unlink()

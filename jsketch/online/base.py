@@ -50,8 +50,6 @@ class GrowingBlocks(Forecaster):
         return self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)[1][0]
 
     def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, ForecastInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
-        does not change."""
         state, _, info = self.step(state, x, y, key)
         return state, info
 

@@ -71,7 +71,6 @@ class FOGD(Forecaster):
         return GradientState(drawn, jnp.zeros(2 * self.count, x.dtype))
 
     def predict(self, state: GradientState, x: Array) -> Array:
-        """y^ [] for x [d]."""
         return matmul(fourier.features(state.features, x[None])[0], state.weights)
 
     def update(
@@ -111,7 +110,6 @@ class NOGD(GrowingBlocks):
     count: int = struct.field(pytree_node=False, default=100)  # B points
 
     def init(self, x: Array, key: PRNGKey) -> NOGDState:
-        """The state before the first example; x [d] is one example."""
         checks.settings(self)
         size = self.count
         x = checked_example(self.kernel, x, lambda d: size * (size + d), count=size)

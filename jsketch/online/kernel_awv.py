@@ -53,7 +53,6 @@ class KernelAWV(KernelForecaster):
     grows = True
 
     def init(self, x: Array, key: PRNGKey) -> KernelState:
-        """The state before the first example; x [d] is one example."""
         discounting.check(self.discount)
         size = self.capacity
         x = self._checked(x, lambda d: size * (size + d), capacity=size)
@@ -65,7 +64,6 @@ class KernelAWV(KernelForecaster):
         )
 
     def predict(self, state: KernelState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is observed."""
         row, pivot = self._row(state, x)
         ridge = matmul(row, state.solved)
         # 1 + h = (lam + k(x,x) - |row|^2) / lam
@@ -74,8 +72,6 @@ class KernelAWV(KernelForecaster):
     def update(
         self, state: KernelState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[KernelState, ForecastInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
-        does not change."""
         row, squared_pivot = self._row(state, x)
         labelled = jnp.isfinite(y)
         overflow = labelled & (state.used >= state.points.shape[0])

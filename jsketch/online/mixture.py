@@ -115,7 +115,6 @@ class Mixture(Forecaster):
         return any([expert.check_rounding(x) for expert in experts])
 
     def predict(self, state: MixtureState, x: Array) -> Array:
-        """y^ [] for x [d]."""
         predictions = self._each(lambda expert, state: expert.predict(state, x), state)
         no_label = jnp.full(1, jnp.nan, x.dtype)
         return self._weigh(state.log_weights, predictions[:, None], no_label)[1][0]
@@ -123,15 +122,12 @@ class Mixture(Forecaster):
     def update(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, MixtureInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
-        does not change."""
         state, _, info = self.step(state, x, y, key)
         return state, info
 
     def step(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """`predict` and `update` in one: (state, y^, info)."""
         each = self._each(lambda expert, state: expert.step(state, x, y, key), state)
         experts, predictions, infos = each
         state, prediction, info = self._after(state, experts, predictions[:, None], y[None], infos)

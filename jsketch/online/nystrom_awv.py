@@ -69,7 +69,6 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     grows = True
 
     def init(self, x: Array, key: PRNGKey) -> NystromState:
-        """The state before the first example; x [d] is one example."""
         size, memory = self.capacity, self.memory
         x = self._checked(
             x,

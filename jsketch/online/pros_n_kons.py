@@ -44,7 +44,6 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     grows = True
 
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:
-        """The state before the first example; x [d] is one example."""
         size = self.capacity
         x = self._checked(x, lambda d: size * (3 * size + d), capacity=size)
         kors.check(self.sampling, x.dtype)

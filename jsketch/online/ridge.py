@@ -70,7 +70,6 @@ class PKAWV(Forecaster):
     learns = True
 
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
-        """The state before the first example; x [d] is one example."""
         checks.settings(self)
         if self.discount is not None or self.renew:
             discounting.check(self.discount, self.renew)
@@ -90,7 +89,6 @@ class PKAWV(Forecaster):
         return rounding.check_features(self.features, x, self.regularization)
 
     def predict(self, state: RidgeState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is observed."""
         z = self.features.features(x[None])[0]
         leverage = matmul(z, matmul(state.inverse, z))
         if self.discount is not None:
@@ -100,7 +98,6 @@ class PKAWV(Forecaster):
     def update(
         self, state: RidgeState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[RidgeState, ForecastInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned."""
         z = self.features.features(x[None])[0]
         learn = jnp.isfinite(y)
         inverse = state.inverse

@@ -60,7 +60,6 @@ class SketchedKONS(KernelForecaster):
     grows = True
 
     def init(self, x: Array, key: PRNGKey) -> SketchedState:
-        """The state before the first example; x [d] is one example."""
         size = self.capacity
         x = self._checked(x, lambda d: 2 * size * (size + d), capacity=size)
         zeros = jnp.zeros(size, x.dtype)
@@ -75,21 +74,17 @@ class SketchedKONS(KernelForecaster):
         )
 
     def predict(self, state: SketchedState, x: Array) -> Array:
-        """y^ [] for x [d], before its label is observed."""
         return self._clipped(self._output(state, x)[0])
 
     def update(
         self, state: SketchedState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[SketchedState, ForecastInfo]:
-        """Learns y [] at x [d]; a label that is not finite is not learned. On overflow the state
-        does not change."""
         state, _, info = self.step(state, x, y, key)
         return state, info
 
     def step(
         self, state: SketchedState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[SketchedState, Array, ForecastInfo]:
-        """`predict` and `update` in one: (state, y^, info)."""
         output, cross, prior_variance = self._output(state, x)
         prediction = self._clipped(output)
         sampling = Sampling(self.regularization, self.oversampling, 0.0)

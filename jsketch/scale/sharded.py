@@ -36,6 +36,7 @@ from jsketch.scale.shards import Shard
 from jsketch.types import (
     Algorithm,
     Arms,
+    Data,
     Evaluations,
     Info,
     PRNGKey,
@@ -101,12 +102,7 @@ class Sharded(Algorithm):
     axis: str = struct.field(pytree_node=False, default=AXIS)
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> Any:
         """As `init` of the algorithm, with the evaluations of all arms, the same on every process.
         Raises ValueError for another algorithm, for arms that are not on this mesh, and for
@@ -180,7 +176,6 @@ class Sharded(Algorithm):
         return self._map(body, specs, P())(state.domain, detach(state))
 
     def grow(self, state: Any, capacity: int) -> Any:
-        """The same state with the capacity for `capacity` inducing points."""
         return self.bandit.grow(state, capacity)
 
     def _spread(self, domain: Arms, values: Array) -> Array:

@@ -343,24 +343,6 @@ def test_one_writer_in_a_process(tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["run", "run.lock"]
 
 
-WRITER = """
-import os, signal, sys
-from jsketch.loops import saving
-os.fsync = lambda file: os.kill(os.getpid(), signal.SIGKILL)
-saving.write(sys.argv[1], bytes(1000))
-"""
-
-
-def test_the_part_file_of_a_killed_writer_is_removed(tmp_path):
-    path = tmp_path / "run"
-    saving.write(path, b"old")
-    killed = subprocess.run([sys.executable, "-c", WRITER, str(path)], cwd=ROOT)
-    assert killed.returncode == -signal.SIGKILL
-    assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 2
-    saving.write(path, b"new")
-    assert path.read_bytes() == b"new" and names(tmp_path) == ["run"]
-
-
 HOLDER = """
 import sys
 from pathlib import Path

@@ -39,7 +39,7 @@ from jsketch.posterior import ridge
 from jsketch.struct import in_dtype
 from jsketch.types import Kernel
 
-SIZE = 16  # k: of 10,000 picks on Abalone, 200 are of an arm that is new to its batch
+SIZE = 16  # k
 PICKS = 256  # the most picks of one set
 STRIDE = 4  # picks between two host synchronisations of an accelerator's loop
 # tolerance, in units of the last place of a score, for leaving a set: the scores of two sets come
@@ -64,7 +64,7 @@ class Batching(Protocol):
 
 
 class LastSet(NamedTuple):
-    """The pulls of the last working set, which `Batch.precision` does not contain yet."""
+    """The pulls of the last working set, which `Batch.precision` does not include yet."""
 
     directions: Array  # [k, M], rows P u
     covariance: Array  # [k, k], C before the pulls
@@ -213,7 +213,7 @@ def extend_by_set(
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     chosen = jnp.where(slots < picks.picked, index[picks.position], 0)
-    # never more than before: scores that round up from set to set would keep the sets from ending
+    # scores that round up from set to set would keep the sets from ending
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
@@ -268,9 +268,8 @@ def pick_from_set(
     repeat: bool = True,
 ) -> Picks:
     """The picks of a set with this covariance [k,k], at most `limit` [] <= `most` of them, while
-    the largest score is at least `outside` [] and the global bound at most the ratio. repeat:
-    whether an arm may be picked again. A stored score that is infinite makes its arm the first
-    pick."""
+    the largest score is at least `outside` [] and the global bound is at most the ratio. With
+    repeat=False no arm is picked twice. An arm whose stored score is infinite is the first pick."""
     slots = jnp.arange(covariance.shape[0], dtype=jnp.int32)
 
     def stride(picks: Picks) -> Picks:

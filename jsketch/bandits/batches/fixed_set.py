@@ -65,21 +65,18 @@ def no_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
     return Pulls(jnp.broadcast_to(first, (slots, features.shape[1])), square, square, inverse)
 
 
-def _half(
-    pulls: Pulls, kernel: Kernel, regularization: ArrayLike, points: Array, z: Array, u: Array
-) -> Array:
-    """L^-1 c of points [k,d], [k,R]."""
-    covariance = _covariance(kernel, regularization, (points, z, u), pulls[:3])
-    return matmul(covariance, pulls.inverse.T)
+Embedded = tuple[Array, ...]  # (points [k,d], z [k,M], u [k,M])
+
+
+def _half(pulls: Pulls, kernel: Kernel, regularization: ArrayLike, some: Embedded) -> Array:
+    """L^-1 c of k points, [k,R]."""
+    return matmul(_covariance(kernel, regularization, some, pulls[:3]), pulls.inverse.T)
 
 
 def _covariance(
-    kernel: Kernel,
-    regularization: ArrayLike,
-    some: tuple[Array, Array, Array],
-    others: tuple[Array, ...],
+    kernel: Kernel, regularization: ArrayLike, some: Embedded, others: Embedded
 ) -> Array:
-    """k~ of points [k,d] and others [n,d], [k,n], given as (points, z, u)."""
+    """k~ of k points and n others, [k,n]."""
     residual = kernel.gram(some[0], others[0]) - matmul(some[1], others[1].T)
     return residual / regularization + matmul(some[2], others[2].T)
 
@@ -98,14 +95,13 @@ def given_pulls(
     variance: Array,
 ) -> Given:
     """k arms [k,d] given the pulls; their variances before the pulls are `variance` [k]."""
-    z, u = embed(sketch, kernel, points)
-    half = _half(pulls, kernel, regularization, points, z, u)
-    some = points, z, u
+    some = points, *embed(sketch, kernel, points)
+    half = _half(pulls, kernel, regularization, some)
     covariance = _covariance(kernel, regularization, some, some) - matmul(half, half.T)
     # the variances of the sweep are exact for arms of the dictionary (THEORY 9.1)
     diagonal = _remaining(variance, half)
     same = jnp.eye(len(points), dtype=bool)
-    return Given(points, z, u, half, jnp.where(same, diagonal[:, None], covariance))
+    return Given(*some, half, jnp.where(same, diagonal[:, None], covariance))
 
 
 def variances(
@@ -117,8 +113,8 @@ def variances(
     variance: Array,
 ) -> Array:
     """The variances [n] of arms [n,d] after the pulls, from those before them [n]."""
-    z, u = embed(sketch, kernel, points)
-    return _remaining(variance, _half(pulls, kernel, regularization, points, z, u))
+    some = points, *embed(sketch, kernel, points)
+    return _remaining(variance, _half(pulls, kernel, regularization, some))
 
 
 def _append(pulls: Pulls, slot: Array, some: Given, noise: Array, valid: Array) -> Pulls:
@@ -175,7 +171,7 @@ def extend(
 ) -> Batch:
     """The batch with the picks of one working set, perhaps none: then the scores of the set are
     current, and the next set is another. It ends at `limit` picks. The first `begin` [] pulls are
-    those of pending evaluations; repeat: whether an arm may be picked again; `beyond` [] bounds the
+    those of pending evaluations. With repeat=False no arm is picked twice. `beyond` [] bounds the
     scores of arms that are not in the domain."""
     rows = domain.rows
     index, outside = rows.largest(batch.scores, min(SIZE, domain.count))
@@ -200,8 +196,8 @@ def extend(
     valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.picked
     at = picks.position
     chosen = Given(points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at])
-    # never more than before: scores that round up from set to set would keep the sets from ending.
-    # A NaN stays one, except where the arm is ruled out
+    # scores that round up from set to set would keep the sets from ending. A NaN remains one, unless
+    # the arm is ruled out
     scores = jnp.minimum(stored, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.ruled_out, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])

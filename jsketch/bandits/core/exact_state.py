@@ -81,7 +81,6 @@ class ExactBandit(widths.Optimistic, Algorithm):
         return observe(self, state, query, y, self.confidence_width(state), key)
 
     def grow(self, state: State, capacity: int) -> State:
-        """The same state with capacity for `capacity` distinct arms."""
         return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 

@@ -45,6 +45,7 @@ from jsketch.struct import in_dtype
 from jsketch.types import (
     Algorithm,
     Arms,
+    Data,
     Evaluations,
     Info,
     Kernel,
@@ -137,12 +138,7 @@ class SketchedBandit(widths.Optimistic, Algorithm):
     whole_counts: ClassVar[bool] = True
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
         """The state before the first round. Raises ValueError on static mistakes.
 
@@ -178,7 +174,6 @@ class SketchedBandit(widths.Optimistic, Algorithm):
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
     def grow(self, state: State, capacity: int) -> State:
-        """The same state with capacity for `capacity` inducing points."""
         return grow(state, capacity)
 
 

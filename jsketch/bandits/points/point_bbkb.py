@@ -176,13 +176,13 @@ class PointBBKB(SketchedBandit):
         return jax.tree.map(partial(jnp.where, self.full(state)), state, picked)
 
     def ends(self, state: PointState) -> Array:
-        """True when the batch has to be observed before another pick, [] (BBKB Lemma 1, or its
+        """Whether the batch has to be observed before another pick, [] (BBKB Lemma 1, or its
         capacity B)."""
         ratio = in_dtype(self.ratio, state.bound.dtype)
         return (state.bound > ratio) | (state.batch_size >= self.max_batch)
 
     def full(self, state: PointState) -> Array:
-        """True when a pick has no slot, [] bool."""
+        """Whether no slot is left for a pick, [] bool."""
         return (state.batch_size >= self.max_batch) | (state.used >= state.sketch.domain.count)
 
     def tell(  # type: ignore[override]
@@ -201,13 +201,8 @@ class PointBBKB(SketchedBandit):
         sketch, info = sketched.apply_feedback(
             old, feedback, query, self.confidence_width(state), key, self, added=added
         )
-        after = PointState(
-            sketch,
-            state.used,
-            state.used,
-            jnp.eye(state.capacity, dtype=y.dtype),
-            jnp.ones_like(state.bound),
-        )
+        identity, one = jnp.eye(state.capacity, dtype=y.dtype), jnp.ones_like(state.bound)
+        after = PointState(sketch, state.used, state.used, identity, one)
         new = jax.tree.map(partial(jnp.where, info.overflow), state, after)
         full = state.batch_size >= self.max_batch
         within = state.bound <= in_dtype(self.ratio, y.dtype)

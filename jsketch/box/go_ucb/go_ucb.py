@@ -165,7 +165,6 @@ class GOUCB:
         )
 
     def ask(self, state: GOState, key: PRNGKey, limit: ArrayLike | None = None) -> GOQuery:
-        """The initial points, then the optimistic one."""
         nan = jnp.full((), jnp.nan, state.w0.dtype)
         x, proposal = lax.cond(
             state.history.count == 0,

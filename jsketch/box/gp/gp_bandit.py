@@ -91,8 +91,6 @@ class GPBandit:
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> GPState:
-        """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
-        beyond the memory."""
         checks.no_evaluations(self, data)
         checks.settings(self)
         checks.a_kernel(self.kernel)
@@ -119,7 +117,6 @@ class GPBandit:
         return GPState(box, history.initial_points(box, key, self.initial), past, first)
 
     def ask(self, state: GPState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
-        """The initial points, then the maximum of the acquisition function."""
 
         def propose() -> Array:
             best = history.to_unit(state.box, history.best(state.history)[0])

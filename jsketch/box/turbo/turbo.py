@@ -87,8 +87,6 @@ class Turbo:
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> TurboState:
-        """The state before any evaluation. Raises ValueError for wrong settings, and for a horizon
-        beyond the memory."""
         checks.no_evaluations(self, data)
         checks.settings(self)
         checks.a_kernel(self.kernel)

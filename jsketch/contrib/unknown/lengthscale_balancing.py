@@ -104,7 +104,6 @@ class LengthscaleBalancing(Algorithm):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> BalancingState:
-        """The state before the first round. Raises ValueError on static mistakes."""
         checks.no_evaluations(self, data)
         self._check()
         lengthscales, norm_bounds = self._candidates(checks.arms(domain))

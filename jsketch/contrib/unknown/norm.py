@@ -24,7 +24,7 @@ from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core.sketched import SketchState
 from jsketch.linalg import cholesky_inverse, matmul
 from jsketch.precision import one_dtype
-from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
 # rho / lam at which the lower bound is computed: each is valid, and the largest value is taken
@@ -108,12 +108,7 @@ class NormDoubling(Algorithm):
         return norm_lower_bound(state, base.regularization, base.noise_std, base.delta)
 
     def init(
-        self,
-        domain: Arms,
-        key: PRNGKey,
-        *,
-        horizon: int | None = None,
-        data: Evaluations | None = None,
+        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> NormDoublingState:
         """As `init` of the base with the earlier evaluations; the bound is doubled where they
         contradict it. Raises ValueError on static mistakes."""
