@@ -160,12 +160,12 @@ def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
     """The memory of the device holds this many numbers, which the named sizes need, and each size
     is a 32-bit integer. Temporary arrays of a program are not counted, so that only a size that is
     far too large raises an error."""
-    needed, found = int(numbers) * jnp.dtype(dtype).itemsize, devices.memory()
-    if found is not None and needed > found:
+    needed, available = int(numbers) * jnp.dtype(dtype).itemsize, devices.memory()
+    if available is not None and needed > available:
         names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])
         raise ValueError(
-            f"{names} need about {needed / 1e9:,.1f} GB, and the device has {found / 1e9:,.1f} GB:"
-            " choose smaller values."
+            f"{names} need about {needed / 1e9:,.1f} GB, and the device has"
+            f" {available / 1e9:,.1f} GB: choose smaller values."
         )
     for name, size in sizes.items():
         if size > MOST:
@@ -230,8 +230,8 @@ keys = partial(_keys, 1, "keys [S], one a run, such as jax.random.split(key, 10)
 def function_of(name: str, function: Any, arguments: str) -> None:
     """The function takes the arguments that `arguments` lists."""
     if not callable(function):
-        found = f"a {type(function).__name__} was given"
-        raise ValueError(f"{name} must be a function of ({arguments}); {found}.")
+        cause = f"a {type(function).__name__} was given"
+        raise ValueError(f"{name} must be a function of ({arguments}); {cause}.")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -239,8 +239,8 @@ def function_of(name: str, function: Any, arguments: str) -> None:
     try:
         signature.bind(*[None] * (arguments.count(",") + 1))
     except TypeError as error:
-        found = f"its arguments are {signature}"
-        raise ValueError(f"{name} must be a function of ({arguments}); {found}.") from error
+        cause = f"its arguments are {signature}"
+        raise ValueError(f"{name} must be a function of ({arguments}); {cause}.") from error
 
 
 def objective(function: Any, *arguments: Any) -> None:
@@ -253,8 +253,8 @@ def objective(function: Any, *arguments: Any) -> None:
         function_of(name, method, names)
         y = jax.eval_shape(method, *arguments[: len(names.split(","))])
         if getattr(y, "shape", None) != () or not is_real(y.dtype):
-            found = f"an array of shape {y.shape}, dtype {y.dtype}" if hasattr(y, "dtype") else y
-            raise ValueError(f"{name} must return one number, shape (); {found} was returned.")
+            result = f"an array of shape {y.shape}, dtype {y.dtype}" if hasattr(y, "dtype") else y
+            raise ValueError(f"{name} must return one number, shape (); {result} was returned.")
 
 
 # Domains and data
@@ -268,8 +268,8 @@ def arms(domain: Any) -> Arms:
             " jsketch.box, such as GOUCB, or a problem with arms."
         )
     if not isinstance(domain, Arms):
-        found = f"a {type(domain).__name__} was given"
-        raise ValueError(f"arms are given as Arms(features), one candidate a row; {found}.")
+        cause = f"a {type(domain).__name__} was given"
+        raise ValueError(f"arms are given as Arms(features), one candidate a row; {cause}.")
     if domain.shard is not None and not is_traced(domain.features):
         raise ValueError(
             "these arms lie over several devices: wrap the algorithm, as in Sharded(bandit, mesh)."
@@ -298,8 +298,8 @@ def rows_of_arms(features: Any) -> Any:
     numbers = np.asarray(features)
     if not np.isfinite(numbers).all():
         row, column = np.argwhere(~np.isfinite(numbers))[0]
-        found = f"arm {row}, feature {column} is {numbers[row, column]}"
-        raise ValueError(f"arms must be finite; {found}. Remove or impute such arms.")
+        cause = f"arm {row}, feature {column} is {numbers[row, column]}"
+        raise ValueError(f"arms must be finite; {cause}. Remove or impute such arms.")
     if len(numbers) < 2:
         return features
     constant = np.flatnonzero(np.ptp(numbers, axis=0) == 0)
@@ -340,8 +340,8 @@ def example(x: Any) -> Array:
 def candidates(x: Any, dimension: int) -> None:
     """A finite, non-empty matrix [A, dimension]."""
     if jnp.ndim(x) != 2 or np.shape(x)[0] == 0 or np.shape(x)[1] != dimension:
-        found = f"the shape is {np.shape(x)}"
-        raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {found}.")
+        cause = f"the shape is {np.shape(x)}"
+        raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {cause}.")
     if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
         raise ValueError("candidates must be finite.")
 
@@ -350,8 +350,8 @@ def box(domain: Box, dimension: int) -> None:
     """A finite box of this dimension with lower < upper."""
     for name, value in (("lower", domain.lower), ("upper", domain.upper)):
         if np.shape(value) != (dimension,):
-            found = f"its shape is {np.shape(value)}"
-            raise ValueError(f"the box's {name} must have shape ({dimension},); {found}.")
+            cause = f"its shape is {np.shape(value)}"
+            raise ValueError(f"the box's {name} must have shape ({dimension},); {cause}.")
     if not is_traced(domain):
         low, high = (np.asarray(real("the box", end)) for end in (domain.lower, domain.upper))
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
@@ -365,8 +365,8 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
             continue
         numbers = np.asarray(value)
         if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
-            found = f"its shape is {numbers.shape}, its dtype {numbers.dtype}"
-            raise ValueError(f"{name} must be a vector of arm numbers; {found}.")
+            cause = f"its shape is {numbers.shape}, its dtype {numbers.dtype}"
+            raise ValueError(f"{name} must be a vector of arm numbers; {cause}.")
         for arm in numbers[(numbers < 0) | (numbers >= domain.count)]:
             raise ValueError(f"{name} names arm {arm}; the arms are 0 to {domain.count - 1}.")
 
@@ -376,8 +376,8 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Arr
     None: the dtype of the examples."""
     xs, ys = real("examples", xs), real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
-        found = f"the shapes are {xs.shape} and {ys.shape}"
-        raise ValueError(f"a stream is a matrix [n, d] of examples and n labels; {found}.")
+        cause = f"the shapes are {xs.shape} and {ys.shape}"
+        raise ValueError(f"a stream is a matrix [n, d] of examples and n labels; {cause}.")
     if 0 in xs.shape:
         raise ValueError(f"the stream is empty: its examples have shape {xs.shape}.")
     if dtype is None:
@@ -562,19 +562,19 @@ def _pytree(name: str, value: Any) -> None:
         )
 
 
-def state(bandit: Any, domain: Arms, found: Any) -> None:
+def state(bandit: Any, domain: Arms, given: Any) -> None:
     """A state of this algorithm on these arms."""
-    wanted = jax.eval_shape(bandit.init, domain, jax.random.key(0))
-    if type(found) is not type(wanted):
+    expected = jax.eval_shape(bandit.init, domain, jax.random.key(0))
+    if type(given) is not type(expected):
         raise ValueError(
-            f"state is of another algorithm: it holds a {type(found).__name__}, and a"
-            f" {type(bandit).__name__} has a {type(wanted).__name__}."
+            f"state is of another algorithm: it holds a {type(given).__name__}, and a"
+            f" {type(bandit).__name__} has a {type(expected).__name__}."
         )
-    if found.domain is None:
+    if given.domain is None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
-    if not _equal(found.domain.features, domain.features):
+    if not _equal(given.domain.features, domain.features):
         raise ValueError(
-            f"state is of other arms: it has {found.domain.count} of them, and {domain.count} were"
+            f"state is of other arms: it has {given.domain.count} of them, and {domain.count} were"
             " given, or their features differ."
         )
 

@@ -124,10 +124,10 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
         return function(*args)
 
     def on_arrays(*arrays: Array) -> Pytree:
-        given = list(leaves)
+        arguments = list(leaves)
         for i, array in zip(positions, arrays, strict=True):
-            given[i] = array
-        return function(*jax.tree.unflatten(tree, given))
+            arguments[i] = array
+        return function(*jax.tree.unflatten(tree, arguments))
 
     one_run = jax.custom_batching.custom_vmap(on_arrays)
 
@@ -551,8 +551,8 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     # a factorization that failed is NaN, and the comparison false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
     rows = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
-    found = InverseRoot(order, root, rows.set(jnp.where(both, factor.lower, 0), mode="drop"))
-    return lazy_cond(~well_conditioned, lambda _: _pivoted_root(gram, mask, cut), found)
+    unpivoted = InverseRoot(order, root, rows.set(jnp.where(both, factor.lower, 0), mode="drop"))
+    return lazy_cond(~well_conditioned, lambda _: _pivoted_root(gram, mask, cut), unpivoted)
 
 
 def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:

@@ -107,8 +107,7 @@ class FixedBKB(SketchedBandit):
         running = rows.running_count(state.pending > 0)
         index, valid = rows.compact(running, 0, min(self.max_pending, domain.count))
         times = jnp.where(valid, rows.take(state.pending, index), 0)
-        kernel, regularization = in_dtype((self.kernel, self.regularization), times.dtype)
-        return fixed_set.conditioned(domain, state, kernel, regularization, pulls, index, times)
+        return fixed_set.conditioned(in_dtype(self, times.dtype), state, pulls, index, times)
 
     def start_batch(self, state: FixedBatchState) -> tuple[fixed_set.Batch, Array]:
         """(a batch without picks, the number [] of distinct pending arms): the start of `ask`."""
@@ -130,38 +129,16 @@ class FixedBKB(SketchedBandit):
         )
         return batch, jnp.minimum(pending, self.max_pending)
 
-    def extend_batch(
-        self,
-        state: SketchState,
-        batch: fixed_set.Batch,
-        begin: Array,
-        limit: Array,
-        beyond: Array | None = None,
-    ) -> fixed_set.Batch:
-        """The batch with the picks of one working set, as `fixed_set.extend`."""
-        kernel, regularization = in_dtype((self.kernel, self.regularization), state.mean.dtype)
-        return fixed_set.extend(
-            state.domain,
-            state,
-            kernel,
-            regularization,
-            self.confidence_width(state),
-            batch,
-            begin,
-            limit,
-            self.repeat,
-            beyond,
-        )
-
     def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         limit = jnp.clip(checks.limited(limit), 1, self.batch)
-        left = self.remaining(state)
-        if left is not None:
-            limit = jnp.minimum(limit, left)
+        remaining = self.remaining(state)
+        if remaining is not None:
+            limit = jnp.minimum(limit, remaining)
         start, begin = self.start_batch(state)
+        bandit = in_dtype(self, state.mean.dtype)
         batch = lax.while_loop(
             lambda b: b.size < limit,
-            lambda b: self.extend_batch(state, b, begin, limit),
+            lambda b: fixed_set.extend(bandit, state, b, begin, limit),
             start,
         )
         slots = jnp.arange(self.batch, dtype=jnp.int32)
@@ -176,9 +153,9 @@ class FixedBKB(SketchedBandit):
         new, info = super().tell(state, query, y, key)
         rows = state.domain.rows
         place = rows.local(query.index, len(state.pending))
-        less = -query.mask.astype(state.pending.dtype)
-        left = state.pending.at[place].add(less, mode="drop")
-        pending = jnp.where(info.overflow, state.pending, jnp.maximum(left, 0))
+        decrement = -query.mask.astype(state.pending.dtype)
+        pending_after = state.pending.at[place].add(decrement, mode="drop")
+        pending = jnp.where(info.overflow, state.pending, jnp.maximum(pending_after, 0))
         too_many = rows.sum((state.pending > 0).sum()) > self.max_pending
         # padding is masked: it sets nothing
         tried = state.tried.at[place].max(query.mask & ~info.overflow, mode="drop")

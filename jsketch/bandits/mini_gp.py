@@ -71,10 +71,10 @@ class MiniGP(ExactBandit):
         arm = jnp.where(state.count == 0, state.first_arm, best)
         variance = self._resolved_variance(state, arm)
         ratio = in_dtype(self.ratio, variance.dtype)
-        wanted = (jnp.square(ratio) - 1) / jnp.where(variance > 0, variance, 1)
-        times = jnp.where(variance > 0, jnp.clip(wanted, 1, self.max_batch), 1).astype(jnp.int32)
+        repeats = (jnp.square(ratio) - 1) / jnp.where(variance > 0, variance, 1)
+        times = jnp.where(variance > 0, jnp.clip(repeats, 1, self.max_batch), 1).astype(jnp.int32)
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
-        cut = (variance > 0) & (jnp.floor(wanted) > self.max_batch) & (limited > self.max_batch)
+        cut = (variance > 0) & (jnp.floor(repeats) > self.max_batch) & (limited > self.max_batch)
         return Query(
             index=jnp.full(self.max_batch, arm),
             mask=slots < jnp.minimum(times, limit),

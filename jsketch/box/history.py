@@ -244,7 +244,7 @@ def standard_scaling(box: Box, past: History) -> Scaling:
     """Sides of the box to [-1,1], observed values to mean 0 and deviation 1 (only centred while all
     are equal). The objectives of the GO-UCB paper range from [1, 26] to [-2500, 783]; one step size
     for all of them needs one scale."""
-    found = moments(past.y, past.ok)
-    deviation = jnp.where(found.deviation > 0, found.unit * found.deviation, 1)
-    mean = found.unit * found.mean
+    observed = moments(past.y, past.ok)
+    deviation = jnp.where(observed.deviation > 0, observed.unit * observed.deviation, 1)
+    mean = observed.unit * observed.mean
     return Scaling((box.lower + box.upper) / 2, (box.upper - box.lower) / 2, mean, deviation)

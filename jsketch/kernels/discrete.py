@@ -56,9 +56,9 @@ def _ratio(common: Array, total: Array) -> Array:
 
 def _check_entries(x: Any, wrong: Callable[[np.ndarray], np.ndarray], wanted: str) -> None:
     numbers = np.asarray(x)
-    found = np.argwhere(wrong(numbers))
-    if len(found):
-        row, column = found[0]
+    positions = np.argwhere(wrong(numbers))
+    if len(positions):
+        row, column = positions[0]
         raise ValueError(
             f"this kernel compares {wanted}; input [{row}, {column}] is {numbers[row, column]}."
         )

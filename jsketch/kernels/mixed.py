@@ -115,12 +115,12 @@ class Mixed:
 
     def _slices(self, kind: str) -> list[tuple[int, int, int]]:
         """(first column, end, its first lengthscale) of every group of a kind."""
-        found, start, at = [], 0, 0
+        groups, start, at = [], 0, 0
         for group in self.columns:
             if group.kind == kind:
-                found.append((start, start + group.width, at))
+                groups.append((start, start + group.width, at))
             start, at = start + group.width, at + group.lengthscales
-        return found
+        return groups
 
     def _plain(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(columns, the lengthscale of each, its unit) of numbers and categories; two ones in

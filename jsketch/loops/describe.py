@@ -33,9 +33,9 @@ Parts = list[tuple[str, Any]]  # (name, value)
 def describe(value: Any) -> dict[str, Any]:
     """Every class, static choice and number within a value by its dotted name: {"kernel":
     "Gaussian", "kernel.lengthscale": 0.5, ...}."""
-    found: dict[str, Any] = {}
-    _add(value, "", found, ())
-    return found
+    description: dict[str, Any] = {}
+    _add(value, "", description, ())
+    return description
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -98,8 +98,8 @@ def _fields(value: Any) -> Parts:
     else:
         names = sorted(getattr(value, "__dict__", {}))
     cached = functools.cached_property
-    kept = [n for n in names if not isinstance(getattr(type(value), n, None), cached)]
-    parts = [(name, getattr(value, name)) for name in kept if hasattr(value, name)]
+    names = [n for n in names if not isinstance(getattr(type(value), n, None), cached)]
+    parts = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
     if not parts:
         node = jax.tree_util.default_registry.flatten_one_level(value)
         if node is not None:

@@ -364,15 +364,15 @@ def _save(file: RunFile, driven: Driven) -> None:
 
 def _loaded(file: RunFile, over: _OverArms | _OverBox, start: Driven, given: bool) -> Driven:
     """The run in the file, or `start` where there is no file; `given`: the caller gave a state."""
-    found = file.load()
-    if found is None:
+    content = file.load()
+    if content is None:
         return start
     if given:
         raise ValueError(
             f"{file.path} holds a run already, and a state was given too: leave `state` out to"
             " resume from the file, or name another file."
         )
-    header, saved = found
+    header, saved = content
     state = start.state
     if header["capacity"] > getattr(state, "capacity", 0):
         state = over.algorithm.grow(state, header["capacity"])

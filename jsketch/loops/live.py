@@ -147,10 +147,10 @@ class Live:
         """The stream of a file, to resume. Raises ValueError for a file that is damaged or of
         another forecaster, and names the differences; FileNotFoundError without a file."""
         file = _file(path, forecaster)
-        found = file.load()
-        if found is None:
+        content = file.load()
+        if content is None:
             raise FileNotFoundError(f"{path} does not exist.")
-        header, state = found
+        header, state = content
         key = jax.random.wrap_key_data(
             jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"]
         )
@@ -269,12 +269,12 @@ def _warned_of(forecaster: Any, x: Array) -> bool:
 
 
 def _floating(dtype: DTypeLike) -> np.dtype:
-    wanted = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
-    if not jnp.issubdtype(wanted, jnp.floating):
+    floating = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
+    if not jnp.issubdtype(floating, jnp.floating):
         raise ValueError(f"dtype must be a floating point type; {dtype!r} was given.")
-    if jax.dtypes.canonicalize_dtype(wanted) != wanted:
+    if jax.dtypes.canonicalize_dtype(floating) != floating:
         raise ValueError(
-            f'a stream of {wanted.name} numbers needs jax.config.update("jax_enable_x64", True)'
+            f'a stream of {floating.name} numbers needs jax.config.update("jax_enable_x64", True)'
             " before anything else."
         )
-    return wanted
+    return floating

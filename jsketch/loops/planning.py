@@ -83,7 +83,7 @@ def plan(
     on_cpu = jax.default_backend() == "cpu"
     vmapped = strategy == "vmap" or (strategy is None and not on_cpu)
     workers = min(seeds, workers or os.cpu_count() or 1)
-    together = seeds if vmapped else workers
+    at_a_time = seeds if vmapped else workers
 
     key = jax.random.key(0)
     began = time.perf_counter()
@@ -93,7 +93,7 @@ def plan(
     capacity = advance.capacity_of(progress.state, False)
     until = jnp.asarray(0)
     compiled = advance.segment.lower(bandit, problem, key, progress, until, **program).compile()
-    needed = _bytes(compiled, progress, seeds, together)
+    needed = _bytes(compiled, progress, seeds, at_a_time)
     compiling = time.perf_counter() - began
     if memory is not None and needed > memory:
         runs = f"{seeds} runs" if seeds > 1 else "a run"
@@ -123,11 +123,11 @@ def plan(
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break
-    one = spent + rate * (horizon - done)
+    seconds_of_one = spent + rate * (horizon - done)
     if vmapped:
-        seconds = one * seeds * (VMAPPED_ON_CPU if on_cpu and seeds > 1 else 1.0)
+        seconds = seconds_of_one * seeds * (VMAPPED_ON_CPU if on_cpu and seeds > 1 else 1.0)
     else:
-        seconds = one * seeds / max(1.0, SHARE_OF_A_CORE * workers)
+        seconds = seconds_of_one * seeds / max(1.0, SHARE_OF_A_CORE * workers)
     return Plan(
         algorithm=type(bandit).__name__,
         arms=problem.arms.count,
@@ -141,14 +141,14 @@ def plan(
     )
 
 
-def _bytes(compiled: Any, progress: Any, seeds: int, together: int) -> int:
-    """The memory of `seeds` runs, `together` at a time; when they are over, their states and traces
-    are stacked."""
+def _bytes(compiled: Any, progress: Any, seeds: int, at_a_time: int) -> int:
+    """The memory of `seeds` runs, of which `at_a_time` run together; at the end their states and
+    traces are stacked."""
     used = compiled.memory_analysis()
-    kept = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
-    given = used.argument_size_in_bytes - kept
+    state_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
+    argument_bytes = used.argument_size_in_bytes - state_bytes
     working = used.temp_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
-    return int(given + together * working + seeds * kept * (2 if seeds > 1 else 1))
+    return int(argument_bytes + at_a_time * working + seeds * state_bytes * (2 if seeds > 1 else 1))
 
 
 def _duration(seconds: float) -> str:

@@ -70,12 +70,12 @@ def writes(shared: bool) -> bool:
 
 def content(path: Path, shared: bool) -> bytes | None:
     """The content of a file, None where there is none; in a shared run, what process 0 reads."""
-    found = path.read_bytes() if writes(shared) and path.exists() else None
+    bytes_read = path.read_bytes() if writes(shared) and path.exists() else None
     if not shared:
-        return found
-    size = divmod(len(found or b""), 1 << BITS)
-    exists, high, low = _from_first(np.array([found is not None, *size], np.int32)).tolist()
-    sent = np.zeros((high << BITS) + low, np.uint8) if found is None else found
+        return bytes_read
+    size = divmod(len(bytes_read or b""), 1 << BITS)
+    exists, high, low = _from_first(np.array([bytes_read is not None, *size], np.int32)).tolist()
+    sent = np.zeros((high << BITS) + low, np.uint8) if bytes_read is None else bytes_read
     return _from_first(np.frombuffer(sent, np.uint8)).tobytes() if exists else None
 
 

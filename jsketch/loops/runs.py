@@ -109,17 +109,18 @@ def run(
             " was given."
         )
     if isinstance(getattr(problem, "domain", None), Box):
-        given = dict(on_progress=on_progress, states=states, checkpoint=checkpoint, mesh=mesh)
-        if any(value is not None for value in given.values()):
-            raise ValueError(f"{', '.join(given)} are for runs over arms; this one is over a box.")
+        over_arms = dict(on_progress=on_progress, states=states, checkpoint=checkpoint, mesh=mesh)
+        if any(value is not None for value in over_arms.values()):
+            names = ", ".join(over_arms)
+            raise ValueError(f"{names} are for runs over arms; this one is over a box.")
         key = keys[0] if one_key else keys
         return _over_box(algorithm, problem, key, horizon, strategy, workers)
     seeds = keys.shape[0]
     checks.bandit(algorithm)
     checks.problem(problem)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
-        found = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
-        raise ValueError(f"states is a list of {seeds}, one state a key; {found} was given.")
+        number = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
+        raise ValueError(f"states is a list of {seeds}, one state a key; {number} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     if mesh is not None:
@@ -183,12 +184,12 @@ def _check_start(
         checks.state(bandit, problem.arms, state)
     for state in states or [initial]:
         sketched.check_whole(state)
-        left = bandit.remaining(state)
-        if left is not None and int(left) < horizon:
+        remaining = bandit.remaining(state)
+        if remaining is not None and int(remaining) < horizon:
             raise ValueError(
                 f"horizon is {horizon}, but {type(bandit).__name__} evaluates no arm twice"
-                f" (repeat=False), and {int(left)} are left: ask for a horizon of at most"
-                f" {int(left)}, or let arms be repeated."
+                f" (repeat=False), and {int(remaining)} are left: ask for a horizon of at most"
+                f" {int(remaining)}, or let arms be repeated."
             )
 
 
@@ -344,8 +345,8 @@ def _over_box(
         # the first run compiles the program
         first = one(key[0])
         with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-            rest = list(pool.map(one, key[1:]))
-        result = jax.tree.map(lambda *leaves: jnp.stack(leaves), first, *rest)
+            others = list(pool.map(one, key[1:]))
+        result = jax.tree.map(lambda *leaves: jnp.stack(leaves), first, *others)
     if is_traced(result.t):
         return result
     if int(jnp.min(result.t)) < horizon:
@@ -360,10 +361,10 @@ def _over_box(
 def warn_of_nonfinite(info: Any) -> bool:
     """Whether the info of one or several rounds over a box reports numbers that are not finite; if
     so, it warns."""
-    found = bool(np.any(getattr(info, "nonfinite", False)))
-    if found:
+    nonfinite = bool(np.any(getattr(info, "nonfinite", False)))
+    if nonfinite:
         warn(
             "values, gradients or parameters of the model were not finite: the optimiser left them"
             " out and continued, and its choices may be poor (`GOInfo` names what was left out).",
         )
-    return found
+    return nonfinite

@@ -89,13 +89,13 @@ def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes
     line, _, rest = content.partition(b"\n")
     try:
         first = json.loads(line)
-        found = first["format"], first["version"]
+        kind_and_version = first["format"], first["version"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{path} is not a saved {kind}. {ADVICE}") from error
-    if found != (kind, VERSION):
+    if kind_and_version != (kind, VERSION):
         raise ValueError(
-            f"{path} is a {found[0]}, version {found[1]}, and not a {kind}, version {VERSION}."
-            f" {ADVICE}"
+            f"{path} is a {kind_and_version[0]}, version {kind_and_version[1]}, and not a {kind},"
+            f" version {VERSION}. {ADVICE}"
         )
     if hashlib.sha256(rest).hexdigest() != first.get("sha256"):
         raise ValueError(f"{path} is damaged: its hash is another. {ADVICE}")

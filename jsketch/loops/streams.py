@@ -231,12 +231,12 @@ def prequential(
     forecaster. Raises FloatingPointError for an infinite label, and where a prediction or the state
     is no longer finite.
     """
-    one = partial(_predicted, forecaster, key, block=block, segments=segments)
+    predict = partial(_predicted, forecaster, key, block=block, segments=segments)
     if not isinstance(examples, tuple):
-        return _over_chunks(one, _pairs(examples), state, first, on_progress)
+        return _over_chunks(predict, _pairs(examples), state, first, on_progress)
     if len(examples) != 2:
         raise ValueError(f"examples are a pair (xs, ys); a tuple of {len(examples)} was given.")
-    result = one(*examples, state, first)
+    result = predict(*examples, state, first)
     if on_progress is not None:
         on_progress(first + len(result[0].loss))
     return result
@@ -252,13 +252,13 @@ def _pairs(examples: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _over_chunks(
-    one: Callable[..., tuple[Forecasts, Any]],
+    predict: Callable[..., tuple[Forecasts, Any]],
     chunks: Iterable[tuple[Any, Any]],
     state: Any,
     first: int,
     on_progress: Callable[[int], None] | None,
 ) -> Iterator[tuple[Forecasts, Any]]:
-    """Yields one(xs, ys, state, first) of every chunk."""
+    """Yields predict(xs, ys, state, first) of every chunk."""
     begin, inputs = first, None
     for xs, ys in chunks:
         shape = np.shape(xs)
@@ -268,7 +268,7 @@ def _over_chunks(
                 f"the first chunk has examples of shape {inputs}; the one after {first - begin}"
                 f" examples has {shape[1:]}."
             )
-        forecasts, state = one(xs, ys, state, first)
+        forecasts, state = predict(xs, ys, state, first)
         first += len(forecasts.loss)
         if on_progress is not None:
             on_progress(first)
@@ -330,12 +330,12 @@ def _predicted(
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
     """Raises ValueError for a state with other fields than those that the forecaster starts with
     for x [d]."""
-    wanted = jax.eval_shape(_start, forecaster, x, key)
+    expected = jax.eval_shape(_start, forecaster, x, key)
     # texts, because the structures of two classes of flax.struct may be equal (`jsketch.struct`)
-    if str(jax.tree.structure(state)) != str(jax.tree.structure(wanted)):
+    if str(jax.tree.structure(state)) != str(jax.tree.structure(expected)):
         raise ValueError(
             f"state is of another forecaster: {type(forecaster).__name__} resumes from a"
-            f" {type(wanted).__name__}, such as this loop returned; {type(state).__name__} was"
+            f" {type(expected).__name__}, such as this loop returned; {type(state).__name__} was"
             " given."
         )
 

@@ -98,10 +98,10 @@ def renewal_rows(
     size = like.shape[1]
     count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
     # the remaining share since the last renewal, r examples ago, or since the start
-    left = power(discount, jnp.minimum(count, size), like)
+    remaining = power(discount, jnp.minimum(count, size), like)
     lam = jnp.asarray(regularization, like.dtype)
     # before the first label the missing share is zero, whose root has no derivative
-    missing = jnp.sqrt(jnp.where(learn, lam * (1 - left), 1))
+    missing = jnp.sqrt(jnp.where(learn, lam * (1 - remaining), 1))
     chosen = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)[None, :]
     return jnp.where(learn[:, None] & chosen, missing[:, None], 0)
 
@@ -117,8 +117,8 @@ def renewed_regularization(
     def age(learned: Array) -> Array:
         return jnp.where(learned > feature, (learned - 1 - feature) % size, learned)
 
-    left = power(discount, age(before) + after - before, like)
-    gained = power(discount, age(after), like) - left
+    remaining = power(discount, age(before) + after - before, like)
+    gained = power(discount, age(after), like) - remaining
     return jnp.asarray(regularization, like.dtype) * gained
 
 
@@ -139,9 +139,9 @@ def in_short_blocks(
 
     def step(i: Array, before: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
         state, g, h = before
-        here = rows // width == i
-        state, new_g, new_h = learn_rows(state, learn & here)
-        return state, jnp.where(here, new_g, g), jnp.where(here, new_h, h)
+        in_block = rows // width == i
+        state, new_g, new_h = learn_rows(state, learn & in_block)
+        return state, jnp.where(in_block, new_g, g), jnp.where(in_block, new_h, h)
 
     # outside of the loop, which changes the last bits, as one block is the usual case
     first = learn_rows(state, learn & (rows < width))

@@ -164,16 +164,16 @@ class PKAWV(Forecaster):
         zeros = (jnp.zeros((size, size), x.dtype), jnp.zeros(size, x.dtype))
         (gram, moment), _ = lax.scan(add, zeros, (xs, ys.reshape(chunks, CHUNK), roots))
         learned = state.labelled + jnp.isfinite(y).sum(dtype=jnp.int32)
-        kept = jnp.eye(size, dtype=x.dtype)
+        identity = jnp.eye(size, dtype=x.dtype)
         if self.discount is not None:
-            kept = kept * discounting.power(self.discount, learned - state.labelled, x)
+            identity = identity * discounting.power(self.discount, learned - state.labelled, x)
         if self.renew:
             added = discounting.renewed_regularization(
                 self.regularization, self.discount, state.labelled, learned, state.weights
             )
             gram, moment = gram + jnp.diag(added), moment - added * state.weights
         root = jnp.linalg.cholesky(state.inverse)
-        inner = kept + matmul(root.T, matmul(gram, root))
+        inner = identity + matmul(root.T, matmul(gram, root))
         half = lax.linalg.triangular_solve(
             jnp.linalg.cholesky(inner), root.T, left_side=True, lower=True
         )
@@ -189,14 +189,14 @@ class PKAWV(Forecaster):
         if self.discount is None:
             inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, learn)
             return RidgeState(inverse, weights, labelled), g, h
-        roots, kept = discounting.block_discounts(self.discount, learn, z)
+        roots, discount = discounting.block_discounts(self.discount, learn, z)
         if self.renew:
             z = _interleaved(z, self._renewal_rows(state, z, learn))
             y = _interleaved(y, jnp.zeros_like(y))
             learn, roots = jnp.repeat(learn, 2), jnp.repeat(roots, 2)
         inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, learn, roots)
-        every = 2 if self.renew else 1
-        return RidgeState(inverse / kept, weights, labelled), g[::every], h[::every]
+        stride = 2 if self.renew else 1
+        return RidgeState(inverse / discount, weights, labelled), g[::stride], h[::stride]
 
     def _renewal_rows(self, state: RidgeState, z: Array, learn: Array) -> Array:
         return discounting.renewal_rows(
@@ -262,7 +262,7 @@ def eliminated(columns: Array, active: Array) -> Array:
         return _eliminated_by_cholesky(columns, active)
     parts, size = [], len(active)
     for start in range(0, size, PANEL):
-        left, eliminates = size - start, active[start : start + PANEL]
+        remaining, eliminates = size - start, active[start : start + PANEL]
         count = len(eliminates)
         lower, inverse = _panel(columns[:count, :count], eliminates)
         below = columns[count:, :count]
@@ -270,7 +270,7 @@ def eliminated(columns: Array, active: Array) -> Array:
         solved = solved + matmul(below - matmul(solved, lower.T), inverse.T)
         solved = jnp.where(eliminates[None, :], solved, 0)
         parts.append(jnp.pad(jnp.concatenate([lower, solved]), ((start, 0), (0, 0))))
-        columns = columns[count:, count:] - matmul(solved, solved[: left - count].T)
+        columns = columns[count:, count:] - matmul(solved, solved[: remaining - count].T)
     return jnp.concatenate(parts, axis=1)
 
 

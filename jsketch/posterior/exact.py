@@ -121,7 +121,7 @@ def observe(
     pulled = same.any()
     overflow = observed & ~pulled & (exact.used >= size)
     observed = observed & ~overflow
-    is_new, again = observed & ~pulled, observed & pulled
+    is_new, repeated = observed & ~pulled, observed & pulled
 
     slot = jnp.where(pulled, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
@@ -130,18 +130,18 @@ def observe(
     # k(x,x) - explained it has an error of eps k(x,x), in float32 all of it after a thousand pulls
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(pulled, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
-    left = matmul(exact.inner, whitened)
+    direction = matmul(exact.inner, whitened)
     column = jnp.where(pulled, 0, kernel.gram(arms, arms[arm][None])[:, 0])
-    covariance = column + matmul(left, exact.basis)
+    covariance = column + matmul(direction, exact.basis)
     variance_arm = jnp.maximum(covariance[arm], 0)
     pivot = lam / repeats + variance_arm
     gain = jnp.where(observed, 1 / pivot, 0)
 
-    # a new arm is a new row; an arm pulled again changes `inner`, in the direction `left`
+    # a new arm is a new row; a repeated arm changes `inner` along `direction`
     root = jnp.sqrt(pivot)
     row = jnp.where(is_new, covariance / root, exact.basis[slot])
-    inverse_row = put(matmul(left, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
-    rest = jnp.where(again, left, 0)
+    inverse_row = put(matmul(direction, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
+    rest = jnp.where(repeated, direction, 0)
     variance = jnp.maximum(exact.variance - jnp.square(covariance) * (gain / lam), 0)
     after = jnp.where(observed, variance_arm * gain / repeats, exact.variance[arm])
     return Exact(

@@ -129,7 +129,7 @@ class Sharded(Algorithm):
         # operation by operation a refresh would compile for long
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
-            state = replace(state, given=sketched.given_by_user(data))
+            state = replace(state, chosen_by_user=sketched.has_chosen_dictionary(data))
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -154,7 +154,7 @@ class Streamed:
         sketch = replace(
             sketch,
             evidence=replace(sketch.evidence, prior_variance=prior),
-            given=sketched.given_by_user(data),
+            chosen_by_user=sketched.has_chosen_dictionary(data),
         )
         tried = np.asarray(sketch.pull_counts) > 0
         if failed is not None:
@@ -624,6 +624,6 @@ def _extend_batch(
     least = jnp.where(jnp.isneginf(beyond), beyond, beyond - slack * jnp.abs(beyond))
     return lax.while_loop(
         lambda batch: (batch.size < limit) & ~(jnp.max(batch.scores) < least),
-        lambda batch: bandit.extend_batch(sketch, batch, begin, limit, least),
+        lambda batch: fixed_set.extend(bandit, sketch, batch, begin, limit, least),
         batch,
     )

@@ -154,8 +154,7 @@ def top_after_picks(
     def block(x: Array) -> Array:
         k = kernel.gram(x, factors.points)
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factors.explained), 0)
-        before = variance / regularization
-        return fixed_set.variances(sketch, kernel, regularization, pulls, x, before)
+        return fixed_set.variances(bandit, sketch, pulls, x, variance / regularization)
 
     mean, variance, _, _ = posterior(factors, kernel, regularization, x)
     left = linalg.map_rows(block, x, linalg.sweep_rows(factors.explained.shape[0]))

@@ -225,7 +225,7 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
         states = jax.jit(jax.vmap(begin, out_axes=0))(counts)
     short, whole = (jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(2))
     sketch, fits = (getattr(state, "sketch", state) for state in (short, whole))
-    assert int(sketch.missing) == 6 and int(fits.missing) == 0
+    assert int(sketch.n_truncated) == 6 and int(fits.n_truncated) == 0
     query = ASK(bandit, short, KEY)
     after, info = TELL(bandit, short, query, jnp.where(query.mask, 0.5, jnp.nan))
     assert bool(info.overflow)

@@ -287,10 +287,10 @@ def pick_from_set(
             gain = jnp.where(going, 1 / (1 + jnp.maximum(row[best], 0)), 0)
             slot = jnp.minimum(picks.picked, most - 1)
             # where no other arm is left, an arm is in the set twice
-            again = members.arm == members.arm[best]
+            repeated = members.arm == members.arm[best]
             picks = Picks(
                 covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
-                ruled_out=picks.ruled_out if repeat else picks.ruled_out | (again & going),
+                ruled_out=picks.ruled_out if repeat else picks.ruled_out | (repeated & going),
                 pulls=picks.pulls + jnp.where((slots == best) & going, 1, 0).astype(row.dtype),
                 position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
                 picked=picks.picked + going.astype(jnp.int32),

@@ -3,22 +3,22 @@
 Every pick is hallucinated: it lowers variances by the full sketched covariance k~ (BBKB eq. 2) and
 leaves means. Scores only fall, so the best arm is in the working set while its score is not below
 the largest stored score outside (THEORY 5.7, 5.8). The covariance of the set given the pulls before
-it, C [k,k], follows pick by pick; the pulls themselves are extended by a block for each set.
+it, C [k,k], follows pick by pick; the pulls themselves are extended by a block for each set. The
+argument `bandit` of all functions is a `FixedBKB` with numbers in the dtype of the arms.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.typing import ArrayLike
 
 from jsketch.bandits.batches import adaptive_batch
 from jsketch.bandits.batches.adaptive_batch import Members
 from jsketch.bandits.core.sketched import SketchState, embed
 from jsketch.linalg import cholesky_inverse, matmul
-from jsketch.types import Arms, Kernel
+from jsketch.types import Arms
 
 SIZE = 64  # k
 PICKS = 32  # the most picks of one set
@@ -68,17 +68,15 @@ def no_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
 Embedded = tuple[Array, ...]  # (points [k,d], z [k,M], u [k,M])
 
 
-def _half(pulls: Pulls, kernel: Kernel, regularization: ArrayLike, some: Embedded) -> Array:
+def _half(bandit: Any, pulls: Pulls, some: Embedded) -> Array:
     """L^-1 c of k points, [k,R]."""
-    return matmul(_covariance(kernel, regularization, some, pulls[:3]), pulls.inverse.T)
+    return matmul(_covariance(bandit, some, pulls[:3]), pulls.inverse.T)
 
 
-def _covariance(
-    kernel: Kernel, regularization: ArrayLike, some: Embedded, others: Embedded
-) -> Array:
+def _covariance(bandit: Any, some: Embedded, others: Embedded) -> Array:
     """k~ of k points and n others, [k,n]."""
-    residual = kernel.gram(some[0], others[0]) - matmul(some[1], others[1].T)
-    return residual / regularization + matmul(some[2], others[2].T)
+    residual = bandit.kernel.gram(some[0], others[0]) - matmul(some[1], others[1].T)
+    return residual / bandit.regularization + matmul(some[2], others[2].T)
 
 
 def _remaining(variance: Array, half: Array) -> Array:
@@ -87,17 +85,12 @@ def _remaining(variance: Array, half: Array) -> Array:
 
 
 def given_pulls(
-    sketch: SketchState,
-    kernel: Kernel,
-    regularization: ArrayLike,
-    pulls: Pulls,
-    points: Array,
-    variance: Array,
+    bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
 ) -> Given:
     """k arms [k,d] given the pulls; their variances before the pulls are `variance` [k]."""
-    some = points, *embed(sketch, kernel, points)
-    half = _half(pulls, kernel, regularization, some)
-    covariance = _covariance(kernel, regularization, some, some) - matmul(half, half.T)
+    some = points, *embed(state, bandit.kernel, points)
+    half = _half(bandit, pulls, some)
+    covariance = _covariance(bandit, some, some) - matmul(half, half.T)
     # the variances of the sweep are exact for arms of the dictionary (THEORY 9.1)
     diagonal = _remaining(variance, half)
     same = jnp.eye(len(points), dtype=bool)
@@ -105,16 +98,11 @@ def given_pulls(
 
 
 def variances(
-    sketch: SketchState,
-    kernel: Kernel,
-    regularization: ArrayLike,
-    pulls: Pulls,
-    points: Array,
-    variance: Array,
+    bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
 ) -> Array:
     """The variances [n] of arms [n,d] after the pulls, from those before them [n]."""
-    some = points, *embed(sketch, kernel, points)
-    return _remaining(variance, _half(pulls, kernel, regularization, some))
+    some = points, *embed(state, bandit.kernel, points)
+    return _remaining(variance, _half(bandit, pulls, some))
 
 
 def _append(pulls: Pulls, slot: Array, some: Given, noise: Array, valid: Array) -> Pulls:
@@ -139,47 +127,35 @@ def _append(pulls: Pulls, slot: Array, some: Given, noise: Array, valid: Array) 
     )
 
 
-def conditioned(
-    domain: Arms,
-    sketch: SketchState,
-    kernel: Kernel,
-    regularization: ArrayLike,
-    pulls: Pulls,
-    arms: Array,
-    counts: Array,
-) -> Pulls:
+def conditioned(bandit: Any, state: SketchState, pulls: Pulls, arms: Array, counts: Array) -> Pulls:
     """The free `pulls` filled with counts [p] >= 1 of different arms [p]; slots with a count of 0
     stay free and come last."""
-    points = domain.rows.take(domain.features, arms)
-    variance = domain.rows.take(sketch.variance, arms)
-    some = given_pulls(sketch, kernel, regularization, pulls, points, variance)
+    rows = state.domain.rows
+    points, variance = rows.take(state.domain.features, arms), rows.take(state.variance, arms)
+    some = given_pulls(bandit, state, pulls, points, variance)
     noise = 1 / jnp.maximum(counts, 1)
     return _append(pulls, jnp.zeros((), jnp.int32), some, noise, counts > 0)
 
 
 def extend(
-    domain: Arms,
-    sketch: SketchState,
-    kernel: Kernel,
-    regularization: ArrayLike,
-    width: Array,
+    bandit: Any,
+    state: SketchState,
     batch: Batch,
     begin: Array,
     limit: Array,
-    repeat: bool,
     beyond: Array | None = None,
 ) -> Batch:
     """The batch with the picks of one working set, perhaps none: then the scores of the set are
     current, and the next set is another. It ends at `limit` picks. The first `begin` [] pulls are
-    those of pending evaluations. With repeat=False no arm is picked twice. `beyond` [] bounds the
-    scores of arms that are not in the domain."""
-    rows = domain.rows
-    index, outside = rows.largest(batch.scores, min(SIZE, domain.count))
+    those of pending evaluations. `beyond` [] bounds the scores of arms that are not in the
+    domain."""
+    rows, width = state.domain.rows, bandit.confidence_width(state)
+    index, outside = rows.largest(batch.scores, min(SIZE, state.domain.count))
     if beyond is not None:
         outside = jnp.maximum(outside, beyond)
-    points, mean = rows.take(domain.features, index), rows.take(sketch.mean, index)
-    variance, stored = rows.take(sketch.variance, index), rows.take(batch.scores, index)
-    some = given_pulls(sketch, kernel, regularization, batch.pulls, points, variance)
+    points, mean = rows.take(state.domain.features, index), rows.take(state.mean, index)
+    variance, stored = rows.take(state.variance, index), rows.take(batch.scores, index)
+    some = given_pulls(bandit, state, batch.pulls, points, variance)
     zeros = jnp.zeros_like(variance)
     members = Members(index, mean, variance=zeros, residual=zeros, stored=stored)
     picks = adaptive_batch.pick_from_set(
@@ -191,13 +167,13 @@ def extend(
         ratio=jnp.inf,
         limit=jnp.minimum(limit - batch.size, PICKS),
         most=PICKS,
-        repeat=repeat,
+        repeat=bandit.repeat,
     )
     valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.picked
     at = picks.position
     chosen = Given(points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at])
-    # scores that round up from set to set would keep the sets from ending. A NaN remains one, unless
-    # the arm is ruled out
+    # scores that round up from set to set would keep the sets from ending. NaN remains NaN, except
+    # for an arm that is ruled out
     scores = jnp.minimum(stored, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.ruled_out, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])

@@ -76,12 +76,11 @@ def uncertainty_sampling(
             break
         rows = posterior.basis.shape[0]
         posterior = exact.grow(posterior, min(2 * rows, domain.count))
-    left = float(posterior.variance.max())
-    if left > max_variance:
+    largest = float(posterior.variance.max())
+    if largest > max_variance:
         raise ValueError(
-            f"after {most} evaluations a variance of {left:.3g} is left, more than max_variance ="
-            f" {max_variance:g}:"
-            " raise `most` or max_variance."
+            f"after {most} evaluations the largest variance is {largest:.3g}, above max_variance ="
+            f" {max_variance:g}: raise `most` or max_variance."
         )
     return np.asarray(picks)[: int(size)]
 

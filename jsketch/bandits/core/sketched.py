@@ -84,12 +84,12 @@ class SketchState:
     evidence: Evidence
     # [] int32, warm-start points beyond the capacity; where there are any, `tell` overflows. Above
     # 0 only under jit and vmap: elsewhere `init` raises
-    missing: Array
+    n_truncated: Array
     rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
     updates: Array  # [] int32, updates of low rank since the last refresh from scratch
     # [] bool, the inducing arms are of the user's choice, and perhaps not accurate: the next
     # dictionary is a fresh draw
-    given: Array
+    chosen_by_user: Array
 
     @property
     def capacity(self) -> int:
@@ -153,7 +153,7 @@ class SketchedBandit(widths.Optimistic, Algorithm):
         checks.memory(floats, domain.features.dtype, capacity=self.capacity, arms=count)
         history = None if data is None else checked_history(self, domain, key, data)
         state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
-        return replace(state, given=given_by_user(data))
+        return replace(state, chosen_by_user=has_chosen_dictionary(data))
 
     def confidence_width(self, state: SketchState) -> Array:
         """Number of posterior standard deviations in a confidence bound, []."""
@@ -253,8 +253,8 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
     index, mask = state.dictionary.index, state.dictionary.mask
     features, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
-    found = moments(state, kernel, features, z)
-    posterior = ridge.fit(found.gram, found.moment, regularization)
+    sums = moments(state, kernel, features, z)
+    posterior = ridge.fit(sums.gram, sums.moment, regularization)
     mean, variance, sensitivity = sequential_vmap(
         predict_arms, kernel, features, posterior, arms, regularization
     )
@@ -267,7 +267,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         count=rows.sum(state.pull_counts.sum()),
         variance_sum=rows.sum(matmul(state.pull_counts, variance)),
         logdet=posterior.logdet,
-        residual_sum=found.residual_sum,
+        residual_sum=sums.residual_sum,
     )
     # of about 1 unless the table of the sweep is large and the points are far apart
     eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, features.points, state.domain.count)
@@ -317,28 +317,28 @@ def apply_feedback(
             feedback.pull_counts,
             state.variance,
             qbar,
-            jnp.where(state.given, -1, growth),
+            jnp.where(state.chosen_by_user, -1, growth),
             rows,
             uniform,
         )
-    overflow = overflow | (state.missing > 0)
+    overflow = overflow | (state.n_truncated > 0)
     evidence = replace(
         state.evidence,
         information=state.evidence.information + feedback.information,
         information_sketched=state.evidence.information_sketched + feedback.information_sketched,
     )
     failed = query.mask.any() & (rows.sum(feedback.pull_counts.sum()) == 0)
-    begun = replace(
+    before_refresh = replace(
         state,
         first_arm=counts.resample_initial_arm(state.first_arm, failed, state.domain.count, key),
         evidence=evidence,
-        given=jnp.zeros((), bool),
+        chosen_by_user=jnp.zeros((), bool),
     )
     model = bandit.kernel, bandit.regularization
     if growth is None or not bandit.incremental:
-        new = refresh_with(begun, feedback, dictionary, *model)
+        new = refresh_with(before_refresh, feedback, dictionary, *model)
     else:
-        new = refresh_where_needed(begun, feedback, dictionary, extends & ~overflow, model)
+        new = refresh_where_needed(before_refresh, feedback, dictionary, extends & ~overflow, model)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     finite = rows.all(finite)
     new = unless(overflow, state, new)
@@ -441,10 +441,10 @@ def _prior(
         mean=zeros,
         variance=diag / regularization,
         evidence=widths.of_exact(zero, zero, rows.max(jnp.max(diag))),
-        missing=jnp.zeros((), jnp.int32),
+        n_truncated=jnp.zeros((), jnp.int32),
         rounding=zero,
         updates=jnp.zeros((), jnp.int32),
-        given=jnp.zeros((), bool),
+        chosen_by_user=jnp.zeros((), bool),
     )
 
 
@@ -481,12 +481,12 @@ def start(
         pull_counts=pull_counts,
         reward_sums=reward_sums,
         dictionary=dictionary,
-        missing=rows.sum(keep.sum(dtype=jnp.int32)) - dictionary.size,
+        n_truncated=rows.sum(keep.sum(dtype=jnp.int32)) - dictionary.size,
     )
     return with_upper_information(refresh(warm, kernel, regularization), regularization)
 
 
-def given_by_user(data: Any) -> Array:
+def has_chosen_dictionary(data: Any) -> Array:
     """Whether the evaluations `data` of `init` name inducing arms of the user's choice, [] bool."""
     dictionary = getattr(data, "dictionary", None)
     return jnp.asarray(not (dictionary is None or isinstance(dictionary, str)))
@@ -614,12 +614,12 @@ def check_whole(state: Any) -> None:
     sketch = getattr(state, "sketch", state)
     if (
         not isinstance(sketch, SketchState)
-        or is_traced(sketch.missing)
-        or not bool((sketch.missing > 0).any())
+        or is_traced(sketch.n_truncated)
+        or not bool((sketch.n_truncated > 0).any())
     ):
         return
     capacity = sketch.dictionary.mask.shape[-1]
-    needed = capacity + int(sketch.missing.max())
+    needed = capacity + int(sketch.n_truncated.max())
     raise ValueError(
         f"the observations have {needed} inducing points, and the capacity is {capacity}: call"
         f" `init` again with a capacity of at least {needed}. Growing the state does not restore"

@@ -90,7 +90,7 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
         third = half - step
         children = jnp.stack([centre, centre - step, centre + step])
         places = jnp.stack([top, cells.used, cells.used + 1])
-        found = read(children, jnp.broadcast_to(third, children.shape))
+        scores = read(children, jnp.broadcast_to(third, children.shape))
         cells = replace(cells, used=cells.used + 2)
         values = [index, spread, change]
         for i in range(3):
@@ -99,7 +99,7 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
                 centre=put(cells.centre, places[i], children[i]),
                 half=put(cells.half, places[i], third),
             )
-            values = [put(old, places[i], new[i]) for old, new in zip(values, found, strict=True)]
+            values = [put(old, places[i], new[i]) for old, new in zip(values, scores, strict=True)]
         return cells, values[0], values[1], values[2]
 
     def due(carry: tuple[Partition, Array, Array, Array]) -> Array:

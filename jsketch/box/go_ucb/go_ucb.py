@@ -234,12 +234,12 @@ class GOUCB:
         top = self._starts(scores, usable)
         directions = self._directions(gradients[top], direction_key)
         starts = candidates[top], jax.vmap(form.start)(directions)
-        found = ascend(score, starts, self._rule(candidates.dtype), project, self.steps, slope)
-        winner = jnp.argmax(found.values)
-        z, p = jax.tree.map(lambda leaf: leaf[winner], found.best)
+        ascent = ascend(score, starts, self._rule(candidates.dtype), project, self.steps, slope)
+        winner = jnp.argmax(ascent.values)
+        z, p = jax.tree.map(lambda leaf: leaf[winner], ascent.best)
         distance = ball.sigma.squared_norm(form.displacement(z, p))
-        fallback = ~jnp.isfinite(found.values[winner])
-        acquisition = jnp.stack([found.values[winner], score(starts).max()])
+        fallback = ~jnp.isfinite(ascent.values[winner])
+        acquisition = jnp.stack([ascent.values[winner], score(starts).max()])
         numbers = jnp.append(distance, state.scaling.rewards(acquisition))
         # the first candidate after the best observed point is a uniform one
         x = state.scaling.points(jnp.where(fallback, candidates[1], z))
@@ -300,8 +300,8 @@ class GOUCB:
             return rate * (1 + jnp.cos(jnp.pi * count.astype(dtype) / self.steps)) / 2
 
         def constant_then_decay(count: Array) -> Array:
-            left = (self.steps - count.astype(dtype)) / (self.steps * BALL_DECAY)
-            return BALL_RATE * jnp.minimum(left, 1)
+            remaining = (self.steps - count.astype(dtype)) / (self.steps * BALL_DECAY)
+            return BALL_RATE * jnp.minimum(remaining, 1)
 
         # Adam scales every coordinate separately, which suits a box. On the surface of a ball it
         # would not converge to where the gradient is normal to the surface.

@@ -136,12 +136,12 @@ def candidates(
     return jnp.where(perturbed, points, best)
 
 
-def after_round(regions: Regions, best: Array, found: Array, evaluated: Array) -> Regions:
+def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array) -> Regions:
     """Counters and lengths after a round. `evaluated` [R] is the number of evaluations for each
-    region, `found` [R] their best value, and `best` [R] the region's best value before the round
+    region, `new_best` [R] their best value, and `best` [R] the region's best value before the round
     (-inf without any). Points of a design are neither success nor failure."""
     best_or_zero = jnp.where(jnp.isfinite(best), best, 0)
-    success = found > jnp.where(
+    success = new_best > jnp.where(
         jnp.isfinite(best), best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero), -jnp.inf
     )
     counts = (evaluated > 0) & (regions.design == 0)

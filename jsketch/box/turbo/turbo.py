@@ -147,11 +147,11 @@ class Turbo:
         numbered = jnp.arange(self.regions, dtype=jnp.int32)
 
         of_region = query.mask[None, :] & (query.region[None, :] == numbered[:, None])
-        found = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
+        new_best = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
         observed = state.history.ok[None, :] & self._members(state)
         best = jnp.max(jnp.where(observed, state.history.y, -jnp.inf), 1)
         regions = trust_regions.after_round(
-            state.regions, best, found, of_region.sum(1, dtype=jnp.int32)
+            state.regions, best, new_best, of_region.sum(1, dtype=jnp.int32)
         )
         count, d = state.regions.points.shape[1:]
         designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))

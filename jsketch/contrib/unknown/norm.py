@@ -119,7 +119,7 @@ class NormDoubling(Algorithm):
         norm_bound = jnp.asarray(self.base.norm_bound, start.mean.dtype)
         if data is not None:
             # `tell` flags a warm start that exceeds the capacity
-            fits = start.missing == 0
+            fits = start.n_truncated == 0
             doubled = double_until(norm_bound, self._lower_bound(start))
             norm_bound = jnp.where(fits, doubled, norm_bound)
         return NormDoublingState(**vars(start), norm_bound=norm_bound)
