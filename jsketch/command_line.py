@@ -14,7 +14,7 @@ from pathlib import Path
 
 import jax
 
-from jsketch.loops.saving import about
+from jsketch.loops.saving import error_at
 
 INTERRUPTED = 130  # the exit status that shells report after Ctrl-C
 TRACEBACK = "JSKETCH_TRACEBACK"
@@ -115,4 +115,4 @@ def probe(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(PROBE)
     except OSError as error:
-        raise about(folder, error) from error
+        raise error_at(folder, error) from error

@@ -32,8 +32,8 @@ SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 ROWS = 64  # rows of one block of `matmul_rows`
 BLOCK = 32  # columns that are factored one by one; the rest is products
 # An accelerator factorizes without pivots while all eigenvalues exceed MARGIN times the rank cut.
-# The pivots alone do not show this: 20 sorted points of a line have all pivots above 100 cuts, an
-# eigenvalue below one cut, and a posterior that is off by a percent.
+# Large pivots are not enough: 20 sorted points of a line have all pivots above 100 cuts and an
+# eigenvalue below one.
 MARGIN = 100.0
 
 
@@ -51,14 +51,14 @@ def aligned(vector: ArrayLike, x: Array) -> Array:
 
 
 def put(array: Array, index: Array, value: Array) -> Array:
-    """array with array[index] = value for one index in range; `.at[].set` is a scatter, slow to
-    compile and to run."""
+    """The array with array[index] = value, for one index in range; `.at[].set` is a scatter, slow
+    to compile and to run."""
     return lax.dynamic_update_index_in_dim(array, jnp.asarray(value, array.dtype), index, 0)
 
 
 def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
-    """`put` if needed [], else the array: a choice between two entries and not between two arrays,
-    which under vmap are copied. Where needed is false, the index may be out of range."""
+    """`put` if needed [], else the array, by a choice between two entries: under vmap a choice
+    between two arrays copies them. Where needed is false, the index may be out of range."""
     return put(
         array, index, jnp.where(needed, value, lax.dynamic_index_in_dim(array, index, 0, False))
     )
@@ -77,8 +77,8 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
 def any_over_vmap(flag: Array) -> Array:
     """flag []; under vmap, whether the flag of any run is true, one value for all runs.
 
-    For the condition of a loop whose step changes nothing in a run that has ended: with a condition
-    for each run, vmap copies the whole carry of every run in every step.
+    It serves as the condition of a loop whose step changes nothing in a run that has ended: with
+    one condition for each run, vmap copies the carry of every run in every step.
     """
     return flag
 
@@ -91,11 +91,12 @@ def _any_over_vmap(runs: int, batched: list[bool], flag: Array) -> tuple[Array, 
 def cond_per_run(
     needed: Array, change: Callable[[Pytree, Given], Pytree], old: Pytree, given: Given
 ) -> Pytree:
-    """change(old, given) if needed [], else old, as `lazy_cond`; under vmap the runs that need the
-    change are visited one after the other, and the others cost nothing.
+    """change(old, given) if needed [], else old, as `lazy_cond`. Under vmap on a CPU the runs that
+    need the change are computed one after the other, and the others cost nothing; on an accelerator
+    all runs are computed together.
 
-    For a change that costs much more than reading its argument `given`; the function must not close
-    over arrays. On an accelerator all runs are changed together.
+    The change should cost much more than reading its argument `given`, and must not close over
+    arrays.
     """
     if devices.on_accelerator():
         return lazy_cond(needed, lambda old: change(old, given), old)
@@ -109,9 +110,9 @@ def cond_per_run(
 
 def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     """function(*args), for a function that closes over no array. Under vmap on a CPU the runs are
-    computed one after the other: chunks that fit the cache for one run do not fit it for all runs
-    together. Where an argument holds anything but arrays and numbers, which may hide an array, all
-    runs are computed together."""
+    computed one after the other, because chunks that fit the cache for one run do not fit it for
+    all. Where an argument has a leaf that is neither an array nor a number, all runs are computed
+    together."""
     leaves, tree = jax.tree.flatten(args)
     # numbers are the same for all runs, and keep their (weak) types
     positions = []
@@ -134,11 +135,13 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     @one_run.def_vmap
     def _runs(count: int, batched: list[bool], *arrays: Array) -> tuple[Pytree, Pytree]:
         def one(some: list[Array]) -> Pytree:
-            found = iter(some)
-            return one_run(*(next(found) if b else a for a, b in zip(arrays, batched, strict=True)))
+            of_run = iter(some)
+            return one_run(
+                *(next(of_run) if b else a for a, b in zip(arrays, batched, strict=True))
+            )
 
         mapped = [array for array, b in zip(arrays, batched, strict=True) if b]
-        # nothing is mapped where only the derivatives are
+        # only derivatives may be mapped
         out = lax.map(one, mapped) if mapped else on_arrays(*arrays)
         return out, jax.tree.map(lambda _: bool(mapped), out)
 
@@ -146,8 +149,8 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
 
 
 def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
-    """a [n,k] @ b [k,m] for a matrix a whose rows from number `rows` [] on are zero: computed in
-    blocks that leave out the zeros."""
+    """a [n,k] @ b [k,m] in blocks without the zeros of a, whose rows from number `rows` [] on are
+    zero."""
     if devices.on_accelerator() or a.shape[0] <= ROWS:
         return matmul(a, b)
 
@@ -161,8 +164,7 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
 
 
 def matmul_upper(a: Array, upper: Array) -> Array:
-    """a [n,M] @ upper [M,M], upper triangular: in column blocks that skip the zeros, when M is
-    large enough to pay."""
+    """a [n,M] @ upper [M,M], upper triangular, in column blocks that skip the zeros."""
     blocks = []
     for begin, end in pairwise(_block_edges(len(upper))):
         blocks.append(matmul(a[:, :end], upper[:end, begin:end]))
@@ -180,8 +182,8 @@ def squares_upper(a: Array, upper: Array) -> Array:
 
 
 def upper_outer(upper: Array) -> Array:
-    """upper @ upper^T, [M,M], for upper [M,M] upper triangular: zeros and entries that symmetry
-    determines are skipped, which leaves a third of the flops."""
+    """upper @ upper^T, [M,M], for upper [M,M] upper triangular, without the zeros and the entries
+    that symmetry determines: a third of the flops."""
     blocks = []
     for begin, end in pairwise(_block_edges(len(upper))):
         block = matmul(upper[:end, begin:], upper[begin:end, begin:].T)
@@ -250,10 +252,9 @@ def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array
 
 def largest(scores: Array, count: int) -> tuple[Array, Array]:
     """(positions [count] int32, in order, of the largest scores [A]; the largest of the other
-    scores [], -inf where there are none). Where only -inf is left, a position is repeated.
+    scores [], -inf without others). Where only scores of -inf remain, a position is repeated.
 
-    The largest score of every block is kept: sorting all scores, or `count` passes over all of
-    them, takes longer.
+    The loop updates the largest score of every block: to sort all scores takes longer.
     """
     size = scores.shape[0]
     length = math.isqrt(size - 1) + 1
@@ -337,10 +338,7 @@ class Factor(NamedTuple):
 
 def _factor_block(block: Array) -> Factor:
     """`cholesky_inverse` of a block of at most BLOCK columns: eliminating the identity along with
-    the block leaves L^-1.
-
-    One array and one expression for each column: XLA fuses it into one loop of 0.3 microseconds,
-    half of the time that several expressions take.
+    the block leaves L^-1. XLA fuses the one expression for each column into one loop.
     """
     size = block.shape[0]
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
@@ -363,9 +361,8 @@ def cholesky_inverse(matrix: Array) -> Factor:
     """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T, by
     halves.
 
-    Written in products rather than with LAPACK because (measured, XLA on a CPU) every product that
-    follows a LAPACK call in a compiled program loses a core, which costs more than the call saves.
-    An accelerator, where each column would be a kernel launch, calls its library.
+    On a CPU it consists of products, because every product that follows a LAPACK call in a compiled
+    program loses a core (measured). An accelerator calls its library.
     """
     if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
@@ -387,12 +384,8 @@ def cholesky_inverse(matrix: Array) -> Factor:
 
 
 def inverse_root_by_lapack(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times.
-
-    `cholesky_inverse` is faster but takes a second to compile for each size. LAPACK's threads wait
-    busily for one another: on a machine with other work a matrix of 64 rows took 20 ms, too long
-    for the loop of a fit (`suggest.hyperparameters`).
-    """
+    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times:
+    `cholesky_inverse` is faster but takes a second to compile for each size."""
     identity = jnp.eye(len(matrix), dtype=matrix.dtype)
     root = lax.linalg.cholesky(matrix)
     return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
@@ -527,15 +520,13 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     """The inverse root of the Gram matrix [M,M] of the points whose mask [M] is true.
 
     Cholesky with diagonal pivoting that ends at a rank cut of m eps max(diagonal). Without pivoting
-    the factor of a numerically singular matrix is useless (variances are off by a factor of 10 on
-    clustered points, tests/posterior/test_linalg.py), and a jitter of 1e-10 already costs 10% of a
-    variance, because residuals are divided by the regularization (THEORY 9.2). Rows and columns of
-    R past the rank are exactly zero, and `order` points at slot 0 there.
+    variances are off by a factor of 10 on clustered points, and a jitter of 1e-10 already costs 10%
+    of a variance, because residuals are divided by the regularization (THEORY 9.2). Rows and
+    columns of R past the rank are exactly zero, and `order` points at slot 0 there.
 
     An accelerator, where each pivot is a dozen kernel launches, uses pivots only where the smallest
-    eigenvalue, at least 1/|R|^2, may be within MARGIN of the cut. A CPU would save a tenth of a
-    round by that and lose digits: explicit inverses of unpivoted factors have errors of eps times
-    the condition number (tests/fuzz, arms 2099).
+    eigenvalue, at least 1/|R|^2, may be within MARGIN of the cut. A CPU always does: explicit
+    inverses of unpivoted factors have errors of eps times the condition number.
     """
     size, dtype = gram.shape[0], gram.dtype
     gram = jnp.where(mask[:, None] & mask[None, :], gram, 0)

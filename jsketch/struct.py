@@ -7,12 +7,10 @@
 
 This is `flax.struct.dataclass` without its options, except that two classes never have equal
 structures. `jax.tree_util.register_dataclass` (JAX 0.10), which Flax uses, compares the number of
-fields and the static values of two dataclasses but not their classes. Only their hashes differ, so
-that `jax.jit` took the program of one class for the other in one or two of a hundred sessions:
-Thompson sampling ran expected improvement, FOGD began with the state of NOGD.
+fields and the static values of two dataclasses but not their classes, so that `jax.jit` sometimes
+runs the program of another class.
 
-A subclass inherits the fields of its base and is decorated as well: without it JAX does not know
-it.
+A subclass inherits the fields of its base, and is decorated as well.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass_transform(field_specifiers=(field,))
 def dataclass(cls: Class) -> Class:
-    """The class as a frozen dataclass and a pytree. Leaves are the fields in order, except those
-    of `field(pytree_node=False)`, which are static: programs are compiled for each of their values,
-    by == and hash. Raises ValueError for a field that the constructor does not take."""
+    """The class as a frozen dataclass and a pytree. Its fields are leaves in order, except those of
+    `field(pytree_node=False)`, which are static: a program is compiled for each of their values.
+    Raises ValueError for a field that the constructor does not take."""
     dataclasses.dataclass(frozen=True)(cls)
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
@@ -56,7 +54,7 @@ def dataclass(cls: Class) -> Class:
 
 
 def _replace(self: Any, **changes: Any) -> Any:
-    """The same object with other values of these fields."""
+    """The object with other values of these fields."""
     return dataclasses.replace(self, **changes)
 
 
@@ -88,10 +86,10 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
 
     def from_state_dict(value: Any, saved: dict[str, Any]) -> Any:
         if not isinstance(saved, dict) or sorted(saved) != sorted(leaves):
-            found = ", ".join(sorted(saved)) if isinstance(saved, dict) else repr(saved)
+            names = ", ".join(sorted(saved)) if isinstance(saved, dict) else repr(saved)
             raise ValueError(
                 f"A {cls.__name__} has the fields {', '.join(leaves)}; what was saved at"
-                f" {serialization.current_path() or '.'} has {found}."
+                f" {serialization.current_path() or '.'} has {names}."
             )
         restored = {
             name: serialization.from_state_dict(getattr(value, name), saved[name], name=name)

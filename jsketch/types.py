@@ -273,9 +273,8 @@ class Forecaster:
 
     "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block,
                       exactly as one by one
-    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  as much
-                      of it as goes at once; nothing changes for a limit of zero (under vmap, a
-                      run that has ended)
+    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  the
+                      first `done` examples of a block; a limit of zero changes nothing
 
     Two other attributes declare a method each:
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jsketch.command_line import check, check_new
 from jsketch.command_line import probe as _probe
-from jsketch.loops.saving import about, write
+from jsketch.loops.saving import error_at, write
 from jsketch.loops.saving import held as _held
 
 __all__ = ["check", "check_checksum", "check_folder", "check_new", "held", "with_checksum", "write"]
@@ -49,5 +49,5 @@ def check_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise about(folder, error) from error
+        raise error_at(folder, error) from error
     _probe(folder)

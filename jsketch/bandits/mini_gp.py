@@ -107,8 +107,8 @@ class MiniGP(ExactBandit):
             state.posterior, kernel, arms, arm, average, count > 0, lam, repeats
         )
         count = jnp.where(overflow, 0, count)
-        info = exact_state.describe(
+        info = exact_state.info_of_round(
             query, y, posterior, count, overflow, self.confidence_width(state)
         )
-        new = counts.counted(state, count, query.mask.any() & ~overflow, key)
+        new = counts.count_observations(state, count, query.mask.any() & ~overflow, key)
         return replace(new, posterior=posterior), info

@@ -155,10 +155,10 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
         else:
             _replace(Path(os.path.realpath(path)), content)
     except OSError as error:
-        raise about(path, error) from error
+        raise error_at(path, error) from error
 
 
-def about(path: Path, error: OSError) -> OSError:
+def error_at(path: Path, error: OSError) -> OSError:
     """The same error, naming the file of the caller in place of the temporary one."""
     return error if error.errno is None else OSError(error.errno, error.strerror, str(path))
 

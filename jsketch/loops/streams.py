@@ -39,9 +39,9 @@ CHUNK = 65_536  # examples that `chunks` reads together
 
 @struct.dataclass
 class Forecasts:
-    """What happened, example by example; all [n]."""
+    """Predictions and losses of n examples, all [n]."""
 
-    prediction: Array  # y^_t, made before y_t was seen
+    prediction: Array  # y^_t, made before y_t is observed
     loss: Array  # (y^_t - y_t)^2, zero where there is no label
     labelled: Array  # bool, whether there is one
     dictionary_size: Array  # int32, features or points after the example
@@ -61,7 +61,7 @@ class Pass:
 
     state: Any
     forecasts: Forecasts  # valid up to t
-    t: Array  # [] int32, examples seen
+    t: Array  # [] int32, examples so far
     count: Array  # [] int32, examples of the stream
     overflow: Array  # [] bool, the next example does not fit the capacity and was not learned
     nonfinite: Array  # [] bool, an infinite label or a state that is not finite
@@ -204,7 +204,7 @@ def prequential(
     segments: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Any:
-    """(forecasts, state after the stream): every prediction is made before its label is seen.
+    """(forecasts, state after the stream): every prediction is made before its label is observed.
 
     forecaster   a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
     examples     a tuple (xs, ys): xs [n, d] numbers, the inputs in order, all finite; ys [n]

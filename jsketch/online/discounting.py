@@ -12,9 +12,9 @@ one to be learned and changes nothing, so that a stream may be cut and padded an
 Windup. The regularization decays as gamma^t lam. In a direction of the features without examples
 A^-1 grows as gamma^-t / lam, which costs the other directions their digits. `winds_up` flags this
 before predictions are lost, after about 30 / (1 - gamma) examples at lam = |z|^2 in float64.
-`PKAWV.renew`, an addition to the papers, prevents it: one feature an example gets its
-regularization back, which stays between lam gamma^r and lam. It serves up to r (1 - gamma) of about
-20; a shorter window needs fewer features.
+`PKAWV.renew`, an addition to the papers, prevents it: each example restores the regularization of
+one feature, which stays between lam gamma^r and lam. It works for r (1 - gamma) up to about 20; a
+shorter window needs fewer features.
 
 Shrinkage. The penalty of the current example divides its prediction by 1 + h, and h is large in
 every direction that is rare among the last 1 / (1 - gamma) examples: for inputs uniform on

@@ -1,5 +1,4 @@
-"""Dictionaries of observed evaluations by leverage score sampling, on the host: what a warm start
-starts with.
+"""Dictionaries of observed evaluations by leverage score sampling, on the host, for warm starts.
 
 BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning.
 NeurIPS 2018. It goes from a regularization that makes every score tiny down to the given one,
@@ -25,12 +24,13 @@ from scipy import linalg
 
 from jsketch.types import PRNGKey
 
-# at the most; a level that keeps a point on average is empty so often with probability e^-100
+# the most draws of a level; a level that keeps a point on average is empty in all of them with
+# probability e^-100
 DRAWS = 100
-# oversampling of the intermediate levels; 2 is the authors', and leaves scores off by more than a
+# oversampling of the intermediate levels; with the authors' 2, scores are off by more than a
 # factor 3
 QBAR = 10.0
-LEAST = 256  # rows that a Gram matrix is worked out for
+LEAST = 256  # the least number of rows of a compiled Gram matrix
 # factors of 10 by which rounding may exceed m eps k(x,x), as it does where points are hundreds of
 # lengthscales from their mean
 ATTEMPTS = 6
@@ -71,7 +71,7 @@ def _scaled_diag(kernel: Any, x: np.ndarray, n: np.ndarray) -> np.ndarray:
 
 
 def _eps(kernel: Any, x: np.ndarray) -> float:
-    """That of the kernel's values at points x [n,d]."""
+    """The machine epsilon of the kernel's values at points x [n,d]."""
     return float(jnp.finfo(jax.eval_shape(_diag, kernel, jnp.asarray(x[:1])).dtype).eps)
 
 
@@ -147,7 +147,7 @@ def bless(
 
     Raises ValueError for an empty history or a non-positive regularization or qbar. Where all
     scores are nearly zero (a kernel that is far below the regularization) the dictionary may be
-    empty, and stands for them well.
+    empty, and represents them well.
     """
     x, n = np.asarray(points), np.asarray(counts, float)
     if len(x) == 0 or n.shape != (len(x),) or (n <= 0).any() or (n != np.round(n)).any():

@@ -37,10 +37,10 @@ class Joined(NamedTuple):
     """A dictionary after a point has joined, or has not."""
 
     basis: Array  # [M, M]; rows of zeros add no coordinate
-    # [M], the unit vector of the coordinate that is new; zero where the span is the same
+    # [M], the unit vector of the new coordinate; zero where the span is the same
     direction: Array
     dual: Array  # [M], basis^T direction: the new coordinate of x is dual . k_I(x)
-    carried: Any  # what was learned in the old coordinates, in the new ones
+    carried: Any  # the argument `carried` in the new coordinates
     rebuilt: Array  # [] bool, whether the basis was computed again
 
 
@@ -58,12 +58,9 @@ def join(
     """The coordinates after a point has joined in position `slot`, if it `joins` []; z [M] are its
     coordinates before, and diag [] is k(x,x).
 
-    points [M,d] contains the new point; the rows after it are ignored. `carried` is what was
-    learned in the old coordinates, and rotated(carried, turn) the same in new ones; it closes over
-    no array (`cond_per_run`). A point in the span of the others gets a row of zeros.
-
-    Only a basis that is computed again changes more than a row, and under vmap only the runs in
-    which this happens take the time.
+    points [M,d] contains the new point; the rows after it are ignored. `carried` is a state in the
+    old coordinates, and rotated(carried, rotation) the same state in new ones; it closes over no
+    array (`cond_per_run`). A point in the span of the others gets a row of zeros.
     """
     joins = jnp.asarray(joins)
     eps = float(jnp.finfo(z.dtype).eps)
@@ -87,13 +84,12 @@ def join(
     def rebuilt(old: Joined, given: tuple[Any, Array, Array]) -> Joined:
         kernel, points, slot = given
         table = kernel.gram(points, points)
-        again, rank = _pivoted(table, slot)
-        rows = matmul_rows(matmul_rows(again, table, rank), old.basis.T, rank)
-        turn = Rotation(_nearest_isometry(rows, rank), rank)
-        direction = _outside(turn.rows, matmul(again, table[slot]))
-        return Joined(
-            again, direction, matmul(direction, again), rotated(old.carried, turn), old.rebuilt
-        )
+        new_basis, rank = _pivoted(table, slot)
+        rows = matmul_rows(matmul_rows(new_basis, table, rank), old.basis.T, rank)
+        rotation = Rotation(_nearest_isometry(rows, rank), rank)
+        direction = _outside(rotation.rows, matmul(new_basis, table[slot]))
+        dual, carried = matmul(direction, new_basis), rotated(old.carried, rotation)
+        return Joined(new_basis, direction, dual, carried, old.rebuilt)
 
     return cond_per_run(bordered.rebuilt, rebuilt, bordered, (kernel, points, slot))
 
@@ -129,22 +125,22 @@ def _pivoted(gram: Array, last: Array) -> tuple[Array, Array]:
     return basis, basis.any(1).sum(dtype=jnp.int32)
 
 
-def _nearest_isometry(turn: Array, rank: Array) -> Array:
+def _nearest_isometry(rows: Array, rank: Array) -> Array:
     """One step of Newton and Schulz towards the nearest partial isometry. After it no singular
     value exceeds 1: curvatures do not increase, and precisions stay positive."""
-    return 1.5 * turn - 0.5 * matmul_rows(matmul_rows(turn, turn.T, rank), turn, rank)
+    return 1.5 * rows - 0.5 * matmul_rows(matmul_rows(rows, rows.T, rank), rows, rank)
 
 
-def _outside(turn: Array, z: Array) -> Array:
+def _outside(rows: Array, z: Array) -> Array:
     """The unit vector [M] along the part of z [M] outside the span of the old coordinates; zero
     where there is no such part."""
 
     def unit(v: Array) -> Array:
-        v = v - matmul(turn, matmul(v, turn))
+        v = v - matmul(rows, matmul(v, rows))
         length = jnp.sqrt(jnp.square(v).sum())
         return v / jnp.where(length > 0, length, 1)
 
     direction = unit(unit(z))
-    # rounding passes for a direction too, but one that the old coordinates have
-    lacks = jnp.square(direction).sum() - jnp.square(matmul(direction, turn)).sum()
-    return jnp.where(lacks > 0.5, direction, 0)
+    # rounding errors alone give a direction too, within the span of the old coordinates
+    share = jnp.square(direction).sum() - jnp.square(matmul(direction, rows)).sum()
+    return jnp.where(share > 0.5, direction, 0)

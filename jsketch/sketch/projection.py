@@ -68,7 +68,7 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
         jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
         + coordinates[:, None] * coordinates[None, :]
     )
-    # every eigenvalue changes at every step, so that a rank-one update of a factor cannot serve
+    # every eigenvalue changes at every step: a rank-one update of a factor does not suffice
     values, vectors = jnp.linalg.eigh(core)
     cut = (size + 1) * eps * values[-1]
     loss = jnp.where(values[0] > cut, values[0], 0)

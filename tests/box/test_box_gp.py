@@ -336,7 +336,7 @@ UNIT = Box(jnp.zeros(2), jnp.ones(2))
         (dict(prior=Prior), "prior must be a Prior"),
         (dict(prior=Prior(noise=0.1)), "prior: noise needs a density such as LogNormal.*0.1 was"),
         (dict(prior=Prior(noise=LogNormal(0.0, 0.0))), "prior.noise.scale must be a finite number"),
-        (dict(prior=Prior(LogNormal(np.nan, 1.0))), "prior.lengthscale.location must be finite"),
+        (dict(prior=Prior(LogNormal(np.nan, 1.0))), "lengthscale.location must be a finite number"),
         (dict(bounds=fit.Bounds((0.0, 1.0))), "lengthscale needs finite 0 < low < high"),
         (dict(bounds=fit.Bounds(noise=(0.2, 0.1))), "noise needs finite"),
         (dict(bounds=fit.Bounds(outputscale=(0.1, float("inf")))), "outputscale needs finite"),

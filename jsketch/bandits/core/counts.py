@@ -81,11 +81,11 @@ def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKe
     return jnp.where(failed, (first_arm + step) % arms, first_arm)
 
 
-def counted(state: Counting, observed: Array, asked: Array, key: PRNGKey) -> Counting:
-    """The state with `observed` [] more rewards counted, and another first arm where a query had
-    slots (`asked` []) and nothing has been observed so far."""
+def count_observations(state: Counting, observed: Array, nonempty: Array, key: PRNGKey) -> Counting:
+    """The state after `observed` [] more observations, with another first arm where the query had
+    slots (`nonempty` []) and there are no observations so far."""
     count = state.count + observed.astype(state.count.dtype)
-    failed = asked & (count == 0)
+    failed = nonempty & (count == 0)
     first_arm = resample_initial_arm(state.first_arm, failed, state.domain.count, key)
     return replace(state, count=count, first_arm=first_arm)
 

@@ -134,12 +134,12 @@ def observe(
             lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior
         )
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
-    info = describe(query, y, posterior, count, overflow, width)
+    info = info_of_round(query, y, posterior, count, overflow, width)
     applied = query.mask.any() & ~overflow
-    return replace(counts.counted(state, count, applied, key), posterior=posterior), info
+    return replace(counts.count_observations(state, count, applied, key), posterior=posterior), info
 
 
-def describe(
+def info_of_round(
     query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
 ) -> Info:
     """The info of a round that an exact posterior observed."""

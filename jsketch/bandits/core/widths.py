@@ -218,22 +218,21 @@ def _bkb_code(e: Evidence, c: Confidence) -> Array:
     return _code(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum, c)
 
 
+def _bkb(log_t: Array, e: Evidence, c: Confidence) -> Array:
+    information = ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)
+    return 2 * c.noise_std * _root(information) + BIAS * _bias(c)
+
+
 def _bkb_paper(e: Evidence, c: Confidence) -> Array:
     """BKB Thm 4.1, with log(kappa^2 t) clamped at 0 where the printed formula turns negative
     (THEORY 4.2)."""
-    log_t = jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0)
-    return 2 * c.noise_std * _root(
-        ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)
-    ) + BIAS * _bias(c)
+    return _bkb(jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0), e, c)
 
 
 def _bkb_corrected(e: Evidence, c: Confidence) -> Array:
     """BKB Thm 4.1 with the factor its proof needs, 1 + log(1 + kappa^2 t/lam), for log(kappa^2 t)
     (THEORY 4.2)."""
-    log_t = 1 + jnp.log1p(e.prior_variance * e.count / c.regularization)
-    return 2 * c.noise_std * _root(
-        ALPHA * log_t * e.variance_sum + _log_inverse_delta(c)
-    ) + BIAS * _bias(c)
+    return _bkb(1 + jnp.log1p(e.prior_variance * e.count / c.regularization), e, c)
 
 
 def _bbkb_code(e: Evidence, c: Confidence) -> Array:

@@ -90,7 +90,7 @@ class FeatureBandit(Algorithm):
             width=self.confidence_width(state),  # type: ignore[misc]
             finite=jnp.isfinite(posterior.mean).all(),
         )
-        new = counts.counted(state, info.observed, query.mask.any(), key)
+        new = counts.count_observations(state, info.observed, query.mask.any(), key)
         return replace(new, posterior=posterior), info
 
 

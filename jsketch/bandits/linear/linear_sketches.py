@@ -161,7 +161,7 @@ class SOFUL(LinearBandit):
             width=self.confidence_width(state),
             finite=jnp.isfinite(moment).all(),
         )
-        new = counts.counted(state, info.observed, query.mask.any(), key)
+        new = counts.count_observations(state, info.observed, query.mask.any(), key)
         return replace(new, sketch=sketch, moment=moment), info
 
 

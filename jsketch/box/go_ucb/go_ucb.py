@@ -75,7 +75,7 @@ class GOQuery(BoxQuery):
 
 
 class NotFinite(NamedTuple):
-    """What a round excluded because it is not finite."""
+    """Parameters and rows that a round excluded because they are not finite."""
 
     diverged: Array  # [] bool, the new parameters or their loss
     rows: Array  # [] int32, rows of eqs. 3 and 5 among those that the round computed
@@ -105,9 +105,9 @@ class GOUCB:
     schedule        beta_t, a schedule of `ball` such as `OFUL`
     oracle          the least-squares fit, `LevenbergMarquardt` or `Gradient`
     regularization  lam; None is the paper's sqrt(T) log^2 T
-    reach           see below
+    reach           distance of a point from the best observed one, as a share of a side (below)
     rate            step of the ascent over x by Adam; it falls to zero along a cosine
-    model           the parametric function, see `model`
+    model           the parametric function (`box.go_ucb.model`)
     acquisition     "ball", the joint maximum over x and w by ascent in whitened coordinates;
                     "first_order", the maximum of the linearization in w; "plain", the paper's
                     gradient steps over x and w

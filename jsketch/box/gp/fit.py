@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jax import Array, lax
 from jax.typing import ArrayLike, DTypeLike
@@ -106,13 +105,8 @@ class Prior:
             density = getattr(self, name)
             if isinstance(density, LogNormal):
                 checks.positive(**{f"prior.{name}.scale": density.scale})
-                if not is_traced(density.location) and not np.isfinite(density.location):
-                    raise ValueError(
-                        f"prior.{name}.location must be finite; {density.location} was given."
-                    )
-            elif density is not None and (
-                isinstance(density, type) or not hasattr(density, "log_density")
-            ):
+                checks.finite(**{f"prior.{name}.location": density.location})
+            elif density is not None and not callable(getattr(density, "log_density", None)):
                 raise ValueError(
                     f"prior: {name} needs a density such as LogNormal(location, scale), or None;"
                     f" {density!r} was given."

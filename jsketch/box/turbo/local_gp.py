@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array, lax
-from jax.typing import ArrayLike, DTypeLike
+from jax.typing import DTypeLike
 
 from jsketch import struct
 from jsketch.box.gp import regression
@@ -62,62 +62,42 @@ class _Free(NamedTuple):
     noise: Array
 
 
-Interval = tuple[Array, Array]
-
-
-class _Limits(NamedTuple):
-    """(low, high) of each number."""
-
-    lengthscale: Interval
-    outputscale: Interval
-    noise: Interval
+# (low, high) of lengthscale, outputscale and noise
+_Limits = list[tuple[Array, Array]]
 
 
 def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
-    """(low, high) of each number. The lower bound of the noise, active in float32 only, keeps a
+    """The limits of each number. The lower bound of the noise, active in float32 only, keeps a
     covariance of `points` points positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
-
-    def ends(
-        interval: tuple[ArrayLike, ArrayLike], floors: tuple[Any, Any] = (0.0, 0.0)
-    ) -> Interval:
-        low, high = (
-            jnp.maximum(jnp.asarray(end, dtype), f) for end, f in zip(interval, floors, strict=True)
-        )
-        return low, high
-
-    return _Limits(
-        ends(bounds.lengthscale), ends(bounds.outputscale), ends(bounds.noise, (floor, 2 * floor))
-    )
+    limits = []
+    for (low, high), least in (
+        (bounds.lengthscale, 0.0),
+        (bounds.outputscale, 0.0),
+        (bounds.noise, floor),
+    ):
+        ends = jnp.asarray(low, dtype), jnp.asarray(high, dtype)
+        limits.append((jnp.maximum(ends[0], least), jnp.maximum(ends[1], 2 * least)))
+    return limits
 
 
-def _to_free(value: float, interval: Interval) -> Array:
-    low, high = interval
+def _to_free(value: float, limits: tuple[Array, Array]) -> Array:
+    low, high = limits
     share = jnp.clip((value - low) / (high - low), EDGE, 1 - EDGE)
     return jnp.log(share) - jnp.log1p(-share)
 
 
-def _from_free(free: Array, interval: Interval) -> Array:
-    low, high = interval
-    return low + (high - low) * jax.nn.sigmoid(free)
-
-
 def _model(free: _Free, limits: _Limits) -> Model:
-    numbers = Hyperparameters(
-        _from_free(free.lengthscale, limits.lengthscale),
-        _from_free(free.outputscale, limits.outputscale),
-        _from_free(free.noise, limits.noise),
-    )
-    return Model(free.mean, numbers)
+    numbers = [
+        low + (high - low) * jax.nn.sigmoid(value)
+        for value, (low, high) in zip(free[1:], limits, strict=True)
+    ]
+    return Model(free.mean, Hyperparameters(*numbers))
 
 
 def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
-    return _Free(
-        jnp.zeros((), dtype),
-        jnp.full(d, _to_free(LENGTHSCALE, limits.lengthscale)),
-        _to_free(OUTPUTSCALE, limits.outputscale),
-        _to_free(NOISE, limits.noise),
-    )
+    lengthscale, outputscale, noise = map(_to_free, (LENGTHSCALE, OUTPUTSCALE, NOISE), limits)
+    return _Free(jnp.zeros((), dtype), jnp.full(d, lengthscale), outputscale, noise)
 
 
 def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
