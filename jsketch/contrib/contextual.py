@@ -168,34 +168,34 @@ class KUCB(ContextualUCB):
         """(rows L^-1 k(x) [n,H], lam times the variance [n]) at points x [n,d]."""
         k = kors.cross(state.history, self.kernel, x)
         sampling = Sampling(mu=self.regularization)
-        _, row, rest = kors.scores(state.history, self.kernel, sampling, x, k)
-        return row, rest
+        _, row, residual = kors.scores(state.history, self.kernel, sampling, x, k)
+        return row, residual
 
     def posterior(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
-        row, rest = self._rows(state, x)
-        return matmul(row, state.innovations), rest / self.regularization
+        row, residual = self._rows(state, x)
+        return matmul(row, state.innovations), residual / self.regularization
 
     def tell(
         self, state: KUCBState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[KUCBState, Info]:
         x, y = self._checked(state, x, y)
         history, before = state.history, state.evidence
-        row, rest = (rows[0] for rows in self._rows(state, x[None]))
+        row, residual = (rows[0] for rows in self._rows(state, x[None]))
         finite = jnp.isfinite(y)
         full = finite & (history.used >= history.points.shape[0])
         observed = finite & ~full
         sampling = Sampling(mu=self.regularization)
         surprise = jnp.where(observed, y, 0) - matmul(row, state.innovations)
-        innovation = surprise / jnp.sqrt(rest + self.regularization)
+        innovation = surprise / jnp.sqrt(residual + self.regularization)
         prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
         evidence = widths.of_exact(
             before.count + observed.astype(x.dtype),
-            before.logdet + jnp.where(observed, jnp.log1p(rest / self.regularization), 0),
+            before.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
             jnp.where(observed, prior, before.prior_variance),
         )
         one = jnp.ones((), x.dtype)
         after = KUCBState(
-            history=kors.join(history, sampling, x, one, row, rest, observed),
+            history=kors.join(history, sampling, x, one, row, residual, observed),
             innovations=put_if(observed, state.innovations, history.used, innovation),
             evidence=evidence,
         )

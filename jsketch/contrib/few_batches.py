@@ -28,12 +28,12 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 def lengths(horizon: int) -> list[int]:
     """N_i = ceil(sqrt(T N_{i-1})), N_0 = 1, cut so that they add up to T: at most ceil(log2 log2 T)
     + 1 batches for T >= 3."""
-    found: list[int] = []
+    batches: list[int] = []
     previous = 1
-    while sum(found) < horizon:
+    while sum(batches) < horizon:
         previous = math.isqrt(horizon * previous - 1) + 1
-        found.append(min(previous, horizon - sum(found)))
-    return found
+        batches.append(min(previous, horizon - sum(batches)))
+    return batches
 
 
 @struct.dataclass

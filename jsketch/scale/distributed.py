@@ -120,8 +120,8 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     Raises ValueError in all processes where one has other rows, numbers that are not finite or not
     floating point, or features of another number or dtype than the others.
     """
-    wanted, parts = own_rows(arms, mesh, axis), check_mesh(mesh, axis)
-    table, error = _checked(rows, wanted)
+    own, parts = own_rows(arms, mesh, axis), check_mesh(mesh, axis)
+    table, error = _checked(rows, own)
     local = np.array([arms, table.shape[-1], table.dtype.num, error is None], np.int32)
     of_all = multihost_utils.process_allgather(local).reshape(-1, len(local))
     # raised after the exchange, for which all processes wait
@@ -139,11 +139,11 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
         )
     size = rows_on_each(arms, parts, axis)
     dtype = jax.dtypes.canonicalize_dtype(table.dtype)
-    padding = _last_arm(table, wanted.stop == arms, dtype)
+    padding = _last_arm(table, own.stop == arms, dtype)
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(size * parts)
-        rows = np.asarray(table[begin - wanted.start : end - wanted.start], dtype)
+        rows = np.asarray(table[begin - own.start : end - own.start], dtype)
         return np.concatenate([rows, np.repeat(padding, end - begin - len(rows), 0)])
 
     sharding = NamedSharding(devices.automatic(mesh), P(axis))
@@ -151,14 +151,14 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
 
 
-def _checked(rows: Any, wanted: slice) -> tuple[np.ndarray, Exception | None]:
+def _checked(rows: Any, own: slice) -> tuple[np.ndarray, Exception | None]:
     """(the rows of this process as a matrix, the error to raise if they are invalid)."""
-    size = wanted.stop - wanted.start
+    size = own.stop - own.start
     try:
         table = np.asarray(checks.table(rows))
         if table.ndim != 2 or len(table) != size or table.shape[1] == 0:
             raise ValueError(
-                f"this process has the arms {wanted.start} to {wanted.stop - 1}, a matrix"
+                f"this process has the arms {own.start} to {own.stop - 1}, a matrix"
                 f" [{size}, d]; an array of shape {table.shape} was given."
             )
         return (np.asarray(checks.rows_of_arms(table)) if size else table), None
@@ -172,5 +172,5 @@ def _last_arm(table: np.ndarray, ends: bool, dtype: Any) -> np.ndarray:
     has_it = ends and len(table) > 0
     row = np.asarray(table[-1] if has_it else np.zeros(table.shape[1]), dtype)
     rows, holders = multihost_utils.process_allgather((row, np.array(has_it)))
-    found: np.ndarray = np.asarray(rows).reshape(-1, table.shape[1])[np.argmax(np.ravel(holders))]
-    return found[None]
+    last: np.ndarray = np.asarray(rows).reshape(-1, table.shape[1])[np.argmax(np.ravel(holders))]
+    return last[None]

@@ -228,10 +228,10 @@ class Sharded(Algorithm):
             )
         if is_traced(domain):
             return
-        found = domain.features.sharding
-        if found != NamedSharding(devices.automatic(self.mesh), P(self.axis)):
-            raise ValueError(f"the arms are on another mesh than {self.mesh}: {found}.")
+        sharding = domain.features.sharding
+        if sharding != NamedSharding(devices.automatic(self.mesh), P(self.axis)):
+            raise ValueError(f"the arms are on another mesh than {self.mesh}: {sharding}.")
         if domain.features.is_fully_addressable:
-            some = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)
-            sample = Arms(jnp.asarray(np.asarray(domain.features[some])))
+            sampled = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)
+            sample = Arms(jnp.asarray(np.asarray(domain.features[sampled])))
             checks.model(sample, self.bandit.kernel, self.bandit.regularization)

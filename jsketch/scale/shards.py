@@ -48,10 +48,10 @@ class Shard(Rows):
         return jnp.where(self.numbers(values.shape[-1]) < self.arms, values, fill)
 
     def on_host(self, values: Array, index: np.ndarray) -> np.ndarray:
-        found: Any = values.sharding
+        sharding: Any = values.sharding
         taken = jax.shard_map(
             lambda rows: self.take(rows, jnp.asarray(index, jnp.int32)),
-            mesh=found.mesh,
+            mesh=sharding.mesh,
             in_specs=P(self.axis),
             out_specs=P(),
             check_vma=False,
@@ -61,10 +61,10 @@ class Shard(Rows):
     def take(self, values: Array, index: Array) -> Array:
         rows = values.shape[0]
         place = self.local(index, rows)
-        found = values[jnp.minimum(place, rows - 1)]
-        here = lax.expand_dims(place < rows, range(place.ndim, found.ndim))
+        taken = values[jnp.minimum(place, rows - 1)]
+        is_here = lax.expand_dims(place < rows, range(place.ndim, taken.ndim))
         # all terms but one are zero: the sum is exact
-        return lax.psum(jnp.where(here, found, 0), self.axis)
+        return lax.psum(jnp.where(is_here, taken, 0), self.axis)
 
     def add(self, values: Array, index: Array, amount: Array) -> Array:
         place = self.local(index, values.shape[0])
@@ -105,17 +105,17 @@ class Shard(Rows):
         rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
         place = jnp.searchsorted(running, rank).astype(jnp.int32)
         # the count reaches the rank on the device of the entry and on all later ones
-        found = jnp.where(place < rows, place + self._first(rows), NOWHERE)
+        arms = jnp.where(place < rows, place + self._first(rows), NOWHERE)
         valid = rank <= self.total(running)
-        return jnp.where(valid, lax.pmin(found, self.axis), 0), valid
+        return jnp.where(valid, lax.pmin(arms, self.axis), 0), valid
 
     def largest(self, scores: Array, count: int) -> tuple[Array, Array]:
         rows = scores.shape[0]
         index, outside = linalg.largest(scores, min(count, rows))
         arms = self.numbers(rows)[index]
         # a repeated position has a score of -inf: padding takes no arm's place
-        again = jnp.concatenate([jnp.zeros(1, bool), index[1:] == index[:-1]])
-        stored = jnp.where(again, -jnp.inf, scores[index])
+        repeated = jnp.concatenate([jnp.zeros(1, bool), index[1:] == index[:-1]])
+        stored = jnp.where(repeated, -jnp.inf, scores[index])
         scores, arms = (x.reshape(-1) for x in self.gather((stored, arms)))
         index, left = linalg.largest(scores, count)
         return arms[index], jnp.maximum(left, self.max(outside))

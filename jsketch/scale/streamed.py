@@ -217,10 +217,10 @@ class Streamed:
                     f" {self.keep}."
                 )
             # the chunk with the largest bound, with its scores after the picks
-            chunk, gone = int(np.argmax(bounds)), np.full(len(batch.arms), FREE, np.int32)
+            chunk, picked = int(np.argmax(bounds)), np.full(len(batch.arms), FREE, np.int32)
             if not bandit.repeat:
-                gone[: len(chosen)] = chosen
-            excluded, left = _excluded(np.concatenate([buffer.number, gone]), file, chunk)
+                picked[: len(chosen)] = chosen
+            excluded, left = _excluded(np.concatenate([buffer.number, picked]), file, chunk)
             x, pulls = jnp.asarray(file.read(chunk)), batch.pulls
             top = sweep.top_after_picks(
                 bandit, sketch, factors, pulls, width, x, excluded, left, self.offer
@@ -228,8 +228,8 @@ class Streamed:
             used = buffer.number != FREE
             buffer = buffer._replace(score=np.asarray(batch.scores))
             buffer = Buffer(*(column[used] for column in buffer))
-            found = _candidates(top, chunk * file.chunk)
-            buffer, rest = _split(_joined(buffer, found), self.keep)
+            new_candidates = _candidates(top, chunk * file.chunk)
+            buffer, rest = _split(_joined(buffer, new_candidates), self.keep)
             bounds[chunk] = top.outside
             bounds = _raised(bounds, rest, file.chunk)
             buffer = _filled(buffer, slots)
@@ -396,8 +396,8 @@ def _history(
     index = np.searchsorted(numbers, np.asarray(data.arms, np.int32))
     if dictionary is not None and not isinstance(dictionary, str):
         dictionary = np.searchsorted(numbers, np.asarray(dictionary, np.int32))
-    found = counts.of_evaluations(domain, index, data.rewards, dictionary)
-    history = sketched.checked_history(bandit, domain, key, found)
+    evaluations = counts.of_evaluations(domain, index, data.rewards, dictionary)
+    history = sketched.checked_history(bandit, domain, key, evaluations)
     return jax.tree.map(lambda a: jnp.pad(a, (0, slots - len(points))), history)
 
 

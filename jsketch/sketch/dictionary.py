@@ -109,23 +109,9 @@ def resample(
 
     `uniform` [A] are random numbers to use in place of draws with the key.
     """
-    drawn, _ = _draw(key, pull_counts, variance, qbar, rows, uniform)
-    return of_arms(drawn, capacity, rows)
-
-
-def _draw(
-    key: PRNGKey,
-    pull_counts: Array,
-    variance: Array,
-    qbar: ArrayLike,
-    rows: Rows,
-    uniform: Array | None,
-) -> tuple[Array, Array]:
-    """(the arms of a fresh draw [A] bool, their probabilities [A])."""
     if uniform is None:
         uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
-    probability = inclusion_probability(pull_counts, variance, qbar)
-    return uniform < probability, probability
+    return of_arms(uniform < inclusion_probability(pull_counts, variance, qbar), capacity, rows)
 
 
 def extend_or_resample(
@@ -146,12 +132,14 @@ def extend_or_resample(
     A dictionary to which every newly pulled arm is added stays as accurate as it was at its last
     draw (THEORY 3.6). A growth below 0 draws every time, as in the papers.
     """
-    drawn, probability = _draw(key, pull_counts, variance, qbar, rows, uniform)
+    if uniform is None:
+        uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
+    probability = inclusion_probability(pull_counts, variance, qbar)
     extended = put(dictionary, added, True, rows)
     size = rows.sum(extended.sum(dtype=variance.dtype))
     limit = (1 + growth) * rows.sum(probability.sum())
     extends = (jnp.asarray(growth) >= 0) & (size <= limit)
-    keep = jnp.where(extends, extended, drawn)
+    keep = jnp.where(extends, extended, uniform < probability)
     return *of_arms(keep, len(dictionary.index), rows), extends
 
 

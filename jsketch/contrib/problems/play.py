@@ -57,8 +57,8 @@ def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int |
 
         def one(state: Any, t: Array) -> tuple[Any, Played]:
             if restart is not None:
-                again = t % restart == 0
-                state = jax.tree.map(lambda new, old: jnp.where(again, new, old), start, state)
+                restarts = t % restart == 0
+                state = jax.tree.map(lambda new, old: jnp.where(restarts, new, old), start, state)
             return advance(problem, bandit, round_key, state, t)
 
         return lax.scan(one, start, jnp.arange(horizon, dtype=jnp.int32))[1]

@@ -188,7 +188,7 @@ class LengthscaleBalancing(Algorithm):
         candidate that chose, flags to all that are not ruled out; if one of them overflows, the
         round is not applied."""
         query, y = checks.feedback(state.domain, query, y)
-        chosen, left = self.chosen(state), ~state.ruled_out
+        chosen, active = self.chosen(state), ~state.ruled_out
 
         def observe(learner: Any, learner_state: Any) -> Any:
             new, info = learner.tell(learner_state, query, y, key)
@@ -197,9 +197,9 @@ class LengthscaleBalancing(Algorithm):
         learners, infos = self._map(state, observe)
         info = replace(
             jax.tree.map(lambda leaf: leaf[chosen], infos),
-            overflow=(infos.overflow & left).any(),
-            nonfinite=(infos.nonfinite & left).any(),
-            imprecise=(infos.imprecise & left).any(),
+            overflow=(infos.overflow & active).any(),
+            nonfinite=(infos.nonfinite & active).any(),
+            imprecise=(infos.imprecise & active).any(),
         )
         new = replace(self._credited(state, chosen, query, y, info.width), learners=learners)
         new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, info.observed > 0))
