@@ -1,5 +1,6 @@
-"""Checks of arguments on the host. Each raises ValueError with the cause and the cure, unless
-documented otherwise, and leaves traced values (under jit or vmap) unchecked."""
+"""Checks of arguments on the host. Each function raises ValueError, with the cause and the cure,
+unless its arguments are as its docstring states. Traced values (under jit or vmap) are not
+checked."""
 
 from __future__ import annotations
 
@@ -149,7 +150,7 @@ def one_number(**values: Any) -> None:
 
 
 def larger(before: int, **values: int) -> None:
-    """The named capacity to grow to is an integer, at least `before`."""
+    """The named new capacity is an integer of at least `before`."""
     capacity(**values)
     for name, value in values.items():
         if value < before:
@@ -173,7 +174,7 @@ def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
 
 
 def horizon(value: Any) -> int:
-    """A number of evaluations, which 32 bits count."""
+    """The value is a number of evaluations that 32 bits can count."""
     capacity(horizon=value)
     if value > MOST:
         raise ValueError(f"horizon can be at most {MOST:,} evaluations; {value:,} was given.")
@@ -244,8 +245,8 @@ def function_of(name: str, function: Any, arguments: str) -> None:
 
 
 def objective(function: Any, *arguments: Any) -> None:
-    """objective(x [d], key), given as `arguments`, is one real number, and so is its `value` of x,
-    if it has one. Both are traced, nothing is compiled."""
+    """The objective of the `arguments` x [d] and key is one real number, and so is its `value` of
+    x, if it has that method. Both are traced and not compiled."""
     methods = [("the objective", function, "x, key")]
     if getattr(function, "value", None) is not None:
         methods.append(("the objective's value", function.value, "x"))
@@ -338,7 +339,7 @@ def example(x: Any) -> Array:
 
 
 def candidates(x: Any, dimension: int) -> None:
-    """A finite, non-empty matrix [A, dimension]."""
+    """The candidates are a finite, non-empty matrix [A, dimension]."""
     if jnp.ndim(x) != 2 or np.shape(x)[0] == 0 or np.shape(x)[1] != dimension:
         cause = f"the shape is {np.shape(x)}"
         raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {cause}.")
@@ -347,7 +348,7 @@ def candidates(x: Any, dimension: int) -> None:
 
 
 def box(domain: Box, dimension: int) -> None:
-    """A finite box of this dimension with lower < upper."""
+    """The box is finite, has this dimension, and lower < upper."""
     for name, value in (("lower", domain.lower), ("upper", domain.upper)):
         if np.shape(value) != (dimension,):
             cause = f"its shape is {np.shape(value)}"
@@ -490,7 +491,7 @@ def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
 
 
 def evaluations(data: Any) -> None:
-    """The data of earlier evaluations are `Evaluations`."""
+    """Earlier evaluations are given as `Evaluations`."""
     if not isinstance(data, Evaluations):
         raise ValueError(
             "data are Evaluations, such as history.of_evaluations(arms, numbers, rewards); a"
@@ -499,7 +500,7 @@ def evaluations(data: Any) -> None:
 
 
 def no_evaluations(algorithm: Any, data: Any) -> None:
-    """An algorithm that cannot start from observed evaluations has none."""
+    """The data are None, for an algorithm that cannot start from observed evaluations."""
     if data is not None:
         raise ValueError(f"{type(algorithm).__name__} cannot start from observed evaluations.")
 
@@ -532,7 +533,7 @@ def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -
 
 
 def bandit(algorithm: Any) -> None:
-    """An algorithm over arms or a box, with the methods of the protocol, that jit accepts."""
+    """The algorithm has the methods of the protocol, and jit accepts it."""
     methods = (getattr(algorithm, name, None) for name in ("init", "ask", "tell"))
     if isinstance(algorithm, type) or not all(map(callable, methods)):
         raise ValueError(
@@ -543,7 +544,7 @@ def bandit(algorithm: Any) -> None:
 
 
 def problem(value: Any) -> None:
-    """A problem over arms, with the attributes of `jsketch.types.ArmProblem`, that jit accepts."""
+    """The problem has the attributes of `jsketch.types.ArmProblem`, and jit accepts it."""
     names = ("arms", "mean_reward", "sample")
     if isinstance(value, type) or not all(hasattr(value, name) for name in names):
         raise ValueError(
@@ -563,7 +564,7 @@ def _pytree(name: str, value: Any) -> None:
 
 
 def state(bandit: Any, domain: Arms, given: Any) -> None:
-    """A state of this algorithm on these arms."""
+    """The state is one of this algorithm on these arms."""
     expected = jax.eval_shape(bandit.init, domain, jax.random.key(0))
     if type(given) is not type(expected):
         raise ValueError(
@@ -589,7 +590,7 @@ def _equal(x: Any, y: Any) -> bool:
 
 
 def features_of(maker: Any, method: str, wanted: str) -> None:
-    """A feature map with that method."""
+    """The feature map has that method."""
     if isinstance(maker, type) or not callable(getattr(maker, method, None)):
         raise ValueError(f"features must be {wanted}; {maker!r} was given.")
 
@@ -598,8 +599,8 @@ def features_of(maker: Any, method: str, wanted: str) -> None:
 
 
 def a_kernel(kernel: Any, x: Any = None) -> None:
-    """An object with the methods of a kernel, whose methods `check` and `check_inputs`, if it has
-    them, accept its numbers and the inputs x [n,d]; None: without inputs."""
+    """The kernel has the methods of a kernel. Its methods `check` and `check_inputs`, if it has
+    them, accept the inputs x [n,d], unless x is None."""
     if isinstance(kernel, type) or not (hasattr(kernel, "gram") and hasattr(kernel, "diag")):
         raise ValueError(
             "kernel must be a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0);"
@@ -614,17 +615,17 @@ def a_kernel(kernel: Any, x: Any = None) -> None:
 
 
 def inputs_of(forecaster: Any, x: Any) -> None:
-    """Examples x [n,d] for which the kernel of the forecaster, or of a mixture's, is defined."""
+    """The kernel of the forecaster, or of the experts of a mixture, is defined for x [n,d]."""
     kernel: Any = getattr(getattr(forecaster, "forecaster", forecaster), "kernel", None)
     if hasattr(kernel, "check_inputs") and not is_traced(x):
         kernel.check_inputs(x)
 
 
 def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> None:
-    """A kernel that is defined on the arms, with a regularization that their dtype resolves. Warns
-    of a kernel that is not positive semi-definite, of a regularization for which float32 is too
-    coarse (THEORY 9.1), and of arms so many lengthscales apart that kernel values between them and
-    so many `others` are rounded by more than LARGEST_ROUNDING."""
+    """The kernel is defined on the arms, and their dtype resolves the regularization. Warns of a
+    kernel that is not positive semi-definite, of a regularization for which float32 is too coarse
+    (THEORY 9.1), and of arms so far apart that rounding changes their kernel values with `others`
+    other points by more than LARGEST_ROUNDING."""
     # with repetitions where there are fewer arms, so that one shape is compiled
     some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
     # inside a jit of the user even constants are traced, unless evaluated now
@@ -693,8 +694,8 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
 
 
 def roundings(kernel: Any, points: Array, others: int) -> ArrayLike:
-    """The error of kernel values between points [m,d] and so many others, in units of eps k(x,x),
-    [] (by the method `rounding` of the kernel, if it has one)."""
+    """The rounding error [] of kernel values between points [m,d] and `others` other points, in
+    units of eps k(x,x): that of the method `rounding` of the kernel, or 1."""
     return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
 
 

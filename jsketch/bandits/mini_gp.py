@@ -82,9 +82,9 @@ class MiniGP(ExactBandit):
         )
 
     def _resolved_variance(self, state: ExactState, arm: Array) -> Array:
-        """The variance [] of an arm, at least s / (1 + t S) / 2: half of what t observations leave
-        of the prior variance s at least, where S is the largest prior variance. Rounding may leave
-        0 or 1e-17 near a pulled arm, for which the batch would be 1 or `max_batch` evaluations."""
+        """The variance [] of an arm, at least s / (1 + t S) / 2, with s its prior variance and S
+        the largest one: t observations leave at least twice as much. Rounding may leave 0 or 1e-17
+        near a pulled arm, for which the batch would be 1 or `max_batch` evaluations."""
         arms = state.domain.features
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         prior = kernel.diag(arms) / jnp.asarray(lam, arms.dtype)

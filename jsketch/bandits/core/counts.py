@@ -19,7 +19,7 @@ Carry = TypeVar("Carry")
 
 
 class HasFirstArm(State, Protocol):
-    """A state that counts observations, and has an arm to begin with."""
+    """A state with the number of observations and the first arm to pull."""
 
     # [] int32, uniform: the first pull, redrawn when it fails
     first_arm: Array
@@ -70,9 +70,9 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None
 
 
 def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
-    """The arm to evaluate before the first observation, [] int32: where its evaluation `failed` []
-    another one, uniform, as it would otherwise be evaluated in every later round. `key` is that of
-    `tell`.
+    """The arm [] int32 to evaluate before the first observation. Where its evaluation `failed` []
+    it is another, uniform arm: otherwise every later round would evaluate the same arm. `key` is
+    that of `tell`.
 
     Only the last failure is stored: another arm that fails is replaced in the same way.
     """
@@ -120,8 +120,9 @@ def round_info(
     observed: Array | None = None,
     overflow: Array | None = None,
 ) -> Info:
-    """The info of a round of an algorithm without a sketch that is resampled: `size` inducing
-    points, directions or distinct arms; `finite` [] whether the posterior is."""
+    """The info of a round of an algorithm without a resampled sketch: `size` is its number of
+    inducing points, directions or distinct arms, and `finite` [] whether its posterior is finite.
+    """
     width = jnp.zeros((), y.dtype) if width is None else width
     false = jnp.zeros((), bool)
     return Info(

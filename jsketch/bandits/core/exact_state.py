@@ -109,8 +109,8 @@ def start(
 def observe(
     bandit: OnExact, state: State, query: Query, y: Array, width: Array, key: PRNGKey
 ) -> tuple[State, Info]:
-    """The exact posterior after the rewards y [B] of a query, of any size; on overflow nothing is
-    applied."""
+    """The exact posterior after the rewards y [B] of a query of any size; on overflow the state
+    does not change."""
     query, y = checks.feedback(state.domain, query, y)
     observed, arms = counts.usable(query, y), state.domain.features
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)

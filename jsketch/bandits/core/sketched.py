@@ -184,23 +184,14 @@ def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
     return z, matmul(z, state.whiten)
 
 
-def predict(
-    state: SketchState, kernel: Kernel, regularization: ArrayLike, x: Array
-) -> tuple[Array, Array]:
-    """(mean [n], variance [n] in leverage units) at points x [n,d] (BBKB eqs. 1 and 2)."""
-    z, u = embed(state, kernel, x)
-    residual = nystrom.residual(kernel.diag(x), z)
-    return matmul(u, state.weights), ridge.variance(u, residual, regularization)
-
-
 def predict_arms(
     kernel: Kernel, features: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """(mean [A], variance [A]) of all arms, in chunks; and `nystrom.sensitivity` over them, [].
 
-    The numbers of `predict` by one product for each chunk: lam sigma^2 = k(x,x) - |k_S(x) G|^2 with
-    G = R F, where z = k_S R and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`). Residual
-    and e would be two products.
+    The mean is u(x) . weights and the variance r/lam + e(x,x) (BBKB eqs. 1 and 2), by one product
+    for each chunk: lam sigma^2 = k(x,x) - |k_S(x) G|^2 with G = R F, where z = k_S R and lam
+    sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`). Residual and e would be two products.
     """
     explained = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
     dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))

@@ -58,8 +58,8 @@ class FeatureBandit(Algorithm):
     `ask`."""
 
     def confidence_width(self: Scaled, state: FeatureState) -> Array:
-        """The factor on the posterior's standard deviation in leverage units, []; the width takes
-        the features for the truth: residual 0."""
+        """The factor on the posterior's standard deviation in leverage units, []; the features have
+        no residual."""
         evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
         width = widths.confidence_width(self, evidence)
         return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.count.dtype)

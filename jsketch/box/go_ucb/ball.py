@@ -43,10 +43,6 @@ class Ellipsoid:
             matmul(self.inverse.T, matmul(self.inverse, matmul(self.rows, v))) / self.regularization
         )
 
-    def solve(self, v: Array) -> Array:
-        """Sigma^-1 v, [d_w]."""
-        return v / self.regularization - matmul(self.image_of_solution(v), self.rows)
-
     def inverse_root(self, u: Array) -> Array:
         """W u, [d_w]: Sigma^-1/2 u up to a rotation, so that |W u|_Sigma = |u|."""
         return (u - matmul(matmul(self.root, matmul(self.rows, u)), self.rows)) / jnp.sqrt(
