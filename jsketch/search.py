@@ -107,7 +107,6 @@ def maximise_over_box(
     score: Score,
     key: PRNGKey,
     box: Box,
-    starts: Array | None = None,
     *,
     tried: int = CANDIDATES,
     refined: int = STARTS,
@@ -117,7 +116,6 @@ def maximise_over_box(
     """(point [d], its score []) of the largest score found in the box; never outside it.
 
     score    a differentiable function of points [n,d] that returns scores [n]
-    starts   [S,d], further candidates, such as points that did well
     tried    int, random candidates
     refined  int, the number of the best candidates from which the ascent starts
     steps    int, steps of the ascent
@@ -125,8 +123,6 @@ def maximise_over_box(
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
     cube = jax.random.uniform(key, (tried, box.lower.shape[0]), box.lower.dtype)
-    if starts is not None:
-        cube = jnp.concatenate([jnp.clip((starts - lower) / sides, 0, 1), cube])
 
     def value(unit: Array) -> Array:
         return score(lower + sides * unit)

@@ -132,8 +132,6 @@ def bless(
     counts: Any,
     regularization: float,
     key: PRNGKey,
-    qbar: float = QBAR,
-    levels: int | None = None,
 ) -> Weighted:
     """A weighted dictionary whose scores are accurate to a factor 3 with high probability.
 
@@ -142,10 +140,9 @@ def bless(
     counts          [n] whole numbers above 0, evaluations of each
     regularization  lam > 0 of the scores
     key             one key, of the draws
-    qbar            oversampling > 0; the size is about qbar times the effective dimension
-    levels          int, regularizations on the way; None: one for each factor e
 
-    Raises ValueError for an empty history or a non-positive regularization or qbar. Where all
+    The size is about QBAR times the effective dimension. Raises ValueError for an empty history or
+    a non-positive regularization. Where all
     scores are nearly zero (a kernel that is far below the regularization) the dictionary may be
     empty, and represents them well.
     """
@@ -154,19 +151,17 @@ def bless(
         raise ValueError(
             "bless needs at least one point, and for each a whole number of evaluations above 0."
         )
-    if regularization <= 0 or qbar <= 0:
-        raise ValueError(
-            f"regularization and qbar must be above 0; {regularization} and {qbar} were given."
-        )
+    if regularization <= 0:
+        raise ValueError(f"regularization must be above 0; {regularization} was given.")
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     diag = _scaled_diag(kernel, x, n)
     first = max(float(diag.sum()), 2 * regularization)
     # a smaller one has the same scores
     last = max(regularization, _eps(kernel, x) * diag.min(where=diag > 0, initial=first))
-    levels = max(2, int(np.ceil(np.log(first / last)))) if levels is None else levels
+    levels = max(2, int(np.ceil(np.log(first / last))))  # one for each factor e
     dictionary = Weighted(np.zeros(0, int), np.zeros(0))
     for lam in np.geomspace(first, last, levels):
-        dictionary = _level(kernel, x, n, diag, dictionary, float(lam), qbar, random)
+        dictionary = _level(kernel, x, n, diag, dictionary, float(lam), random)
     return dictionary
 
 
@@ -177,12 +172,11 @@ def _level(
     diag: np.ndarray,
     dictionary: Weighted,
     lam: float,
-    qbar: float,
     random: np.random.Generator,
 ) -> Weighted:
     """One level: candidates by the cheap bound k/(k + lam) on the score, then a second draw by the
     estimated scores."""
-    bound = np.minimum(1, qbar * diag / (diag + lam))
+    bound = np.minimum(1, QBAR * diag / (diag + lam))
     # an empty draw carries no information about the scores: draw again
     for _ in range(DRAWS):
         candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)
@@ -191,7 +185,7 @@ def _level(
         place = np.concatenate([candidates, dictionary.rows])
         inside = Weighted(np.arange(len(candidates), len(place)), dictionary.probability)
         scores = leverage_scores(kernel, x[place], n[place], inside, lam)[: len(candidates)]
-        probability = np.minimum(qbar * scores, bound[candidates])
+        probability = np.minimum(QBAR * scores, bound[candidates])
         kept = random.uniform(size=len(candidates)) * bound[candidates] < probability
         if kept.any():
             return Weighted(candidates[kept], probability[kept])

@@ -180,15 +180,12 @@ def extend_by_set(
     batch: Batch,
     ratio: ArrayLike,
     limit: Array,
-    beyond: Array | None = None,
 ) -> Batch:
     """The batch with the picks of one working set, perhaps none: then the scores of the set are
     current, and the next set is another. It ends at `limit` picks, or when the global bound exceeds
-    the ratio. `beyond` [] bounds the scores of arms that are not in the domain."""
+    the ratio."""
     rows = state.domain.rows
     index, outside = rows.largest(batch.scores, min(SIZE, state.domain.count))
-    if beyond is not None:
-        outside = jnp.maximum(outside, beyond)
     mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
     _, u = embed(state, kernel, rows.take(state.domain.features, index))
 
