@@ -21,7 +21,7 @@ from jsketch import checks
 from jsketch.loops.describe import describe
 from jsketch.loops.saving import STREAM, RunFile
 from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
-from jsketch.online.step import preview, preview_all
+from jsketch.online.base import preview, preview_all
 from jsketch.precision import in_dtype
 from jsketch.types import ForecastInfo, PRNGKey
 

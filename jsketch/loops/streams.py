@@ -25,7 +25,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, devices, struct
 from jsketch.linalg import any_over_vmap, put
-from jsketch.online.step import takes
+from jsketch.online.base import takes
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
 from jsketch.warn import warn

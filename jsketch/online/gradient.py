@@ -19,8 +19,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import matmul, put_if, triangular_inverse
-from jsketch.online.base import GrowingBlocks, checked_example
-from jsketch.online.step import info_after
+from jsketch.online.base import GrowingBlocks, checked_example, info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import fourier, kors, newton
 from jsketch.sketch.fourier import Fourier, RandomFourier

@@ -28,7 +28,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.online import discounting
-from jsketch.online.step import takes
+from jsketch.online.base import takes
 from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey, is_traced
 

@@ -22,8 +22,8 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows
 from jsketch.online import base
+from jsketch.online.base import info_after
 from jsketch.online.ridge import damped, learn_block
-from jsketch.online.step import info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Received, Sampling

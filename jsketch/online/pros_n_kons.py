@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.linalg import matmul, put
 from jsketch.online import base
-from jsketch.online.step import info_after
+from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Received, Sampling

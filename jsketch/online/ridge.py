@@ -21,7 +21,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, devices, struct
 from jsketch.linalg import matmul
 from jsketch.online import discounting, rounding
-from jsketch.online.step import info_after
+from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 

@@ -18,8 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import matmul, pad_identity, put, put_if
-from jsketch.online.base import KernelForecaster
-from jsketch.online.step import info_after
+from jsketch.online.base import KernelForecaster, info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Kors, Sampling

@@ -14,8 +14,7 @@ from jsketch.linalg import matmul
 from jsketch.loops.rollouts import start
 from jsketch.posterior import exact, ridge
 from jsketch.sketch import fourier
-from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
-from jsketch.sketch.sincos import cos_sin
+from jsketch.sketch.fourier import QuadratureFourier, RandomFourier, cos_sin
 
 KEY = jax.random.key(0)
 HORIZON, LAM = 30, 0.05

@@ -10,8 +10,8 @@ from jax import lax
 from test_online import CASES as FORECASTERS
 
 from jsketch import kernels, loops, online, struct
+from jsketch.online.base import takes
 from jsketch.online.mixture import RATES, Mixture, over_regularizations
-from jsketch.online.step import takes
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import Forecaster, ForecastInfo

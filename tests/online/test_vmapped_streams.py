@@ -10,7 +10,7 @@ from singular_oracles import walk
 from test_online import CASES, VARIANTS, examples
 
 from jsketch import kernels, loops, online
-from jsketch.online.step import takes
+from jsketch.online.base import takes
 from jsketch.sketch.kors import Sampling
 
 M = 23

@@ -12,7 +12,7 @@ from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
 from jsketch.box.gp.fit import Bounds
 from jsketch.box.gp.gp_bandit import ACQUISITIONS
-from jsketch.online.step import takes
+from jsketch.online.base import takes
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import Evaluations
 
