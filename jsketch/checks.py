@@ -97,7 +97,7 @@ RANGES: dict[str, Callable[..., None]] = {
             "regularization qbar scale bound step_size oversampling learning_rate rate reach",
         ),
         (positive, "least_length damping range_bound convexity factor mu beta"),
-        (nonnegative, "noise_std norm_bound margin eps threshold safety"),
+        (nonnegative, "noise_std norm_bound margin eps threshold safety resparsify"),
         (fraction, "epsilon minimum_probability"),
         (probability, "delta"),
         (at_least_one, "ratio"),

@@ -27,7 +27,7 @@ repeated arms.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -178,6 +178,10 @@ class Algorithm:
         """The number of evaluations that the algorithm can still make, [] int32; None where it may
         evaluate arms again."""
         return None
+
+    def sized(self, arms: Arms, horizon: int) -> Self:
+        """The algorithm with the capacity that a run begins with."""
+        return self
 
     def grow(self, state: Any, capacity: int) -> Any:
         """The same state with a larger capacity for inducing points, or for distinct arms."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -186,9 +186,7 @@ class SharedEmbedding(widths.Optimistic):
     def resparsify(self) -> None:
         """Every exchange draws the dictionary."""
 
-    @property
-    def incremental(self) -> bool:
-        return False
+    incremental: ClassVar[bool] = False
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
         """The state before the first round, for points with `dimension` inputs. Raises ValueError

@@ -40,6 +40,7 @@ class DiscountedBKB(BKB):
     # in (0, 1]: each `tell` with an observation multiplies all earlier ones by it; 1 is BKB
     discount: ArrayLike = 0.99
     whole_counts: ClassVar[bool] = False
+    incremental: ClassVar[bool] = False  # each round changes the weight of every observation
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
@@ -48,10 +49,6 @@ class DiscountedBKB(BKB):
         weighted in the same way; dictionary="bless" requires whole counts."""
         checks.positive(discount=self.discount)
         checks.fraction(discount=self.discount)
-        if self.incremental:
-            raise ValueError(
-                "DiscountedBKB changes the weight of every observation: incremental must be False."
-            )
         return super().init(domain, key, data=data)
 
     def tell(  # type: ignore[override]

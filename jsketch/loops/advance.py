@@ -22,6 +22,7 @@ from jax import Array
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from jsketch.bandits.core.sketched import CAPACITY_MULTIPLE
 from jsketch.devices import automatic
 from jsketch.loops.rollouts import Progress, rollout, start
 from jsketch.loops.saving import RunFile
@@ -31,7 +32,6 @@ from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
 # refresh at a needlessly large capacity costs more than a compilation
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 2.25, 1.125
 LARGE_CAPACITY = 256
-CAPACITY_MULTIPLE = 16
 
 # These passes take nearly half of the compile time, and programs that consist of matrix products
 # are as fast without them (`python -m experiments.bench.bandits --only compile`). XLA stops at a

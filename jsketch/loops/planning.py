@@ -86,6 +86,7 @@ def plan(
     at_a_time = seeds if vmapped else workers
 
     key = jax.random.key(0)
+    bandit = bandit.sized(problem.arms, horizon)
     began = time.perf_counter()
     # the calls of `advance`, so that a run compiles nothing more
     progress = advance.begin(bandit, problem, key, horizon, "run")

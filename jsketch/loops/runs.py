@@ -126,6 +126,8 @@ def run(
     if mesh is not None:
         _check_mesh(mesh, strategy, problem.arms)
     _check_start(algorithm, problem, horizon, states)
+    if states is None:
+        algorithm = algorithm.sized(problem.arms, horizon)
     clock = Clock(on_progress)
     one = partial(
         advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports, mesh=mesh

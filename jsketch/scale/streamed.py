@@ -491,8 +491,9 @@ def _update(
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
     # the sweep reads W as a triangular matrix, which updates of low rank do not keep
-    bandit = replace(bandit, incremental=False)
-    return sketched.apply_feedback(sketch, feedback, query, width, key, bandit, uniform)
+    return sketched.apply_feedback(
+        sketch, feedback, query, width, key, bandit, uniform, from_scratch=True
+    )
 
 
 # candidate buffer

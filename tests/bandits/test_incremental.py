@@ -1,15 +1,17 @@
 """Updates of low rank of a sketched posterior, against a refresh from scratch."""
 
+from dataclasses import fields
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES, HORIZON, problem
 
-from jsketch import Arms, kernels, loops
+from jsketch import Arms, kernels, loops, problems, struct
 from jsketch.bandits import BBKB
 from jsketch.bandits.core import incremental, sketched
-from jsketch.contrib import DiscountedBKB, WindowBKB
+from jsketch.contrib import WindowBKB
 from jsketch.types import Evaluations
 
 ARMS, CAPACITY = 80, 64
@@ -67,25 +69,50 @@ def test_overflow_and_near_duplicates_are_reported():
     assert update([0, 6]) == (False, True)
 
 
+def without_updates(bandit):
+    """The same algorithm with every posterior from scratch."""
+    scratch = struct.dataclass(type("Scratch", (type(bandit),), {"incremental": False}))
+    return scratch(**{field.name: getattr(bandit, field.name) for field in fields(bandit)})
+
+
 @pytest.mark.parametrize("name", ["bbkb_global", "bkb"])
 def test_runs_with_updates_pick_the_same_arms(name):
     """Also for several seeds together, of which some draw afresh."""
     bandit = CASES[name].replace(resparsify=0.25)
     keys = jax.random.split(KEY, 3)
     run = jax.jit(jax.vmap(loops.rollout, (None, None, 0, None)), static_argnums=3)
-    scratch = run(bandit, problem(), keys, HORIZON)
-    updated = run(bandit.replace(incremental=True), problem(), keys, HORIZON)
+    scratch = run(without_updates(bandit), problem(), keys, HORIZON)
+    updated = run(bandit, problem(), keys, HORIZON)
     np.testing.assert_array_equal(updated.trace.arm, scratch.trace.arm)
     np.testing.assert_allclose(updated.trace.width, scratch.trace.width, 1e-7)
     assert (np.asarray(updated.state.updates) > 0).any()
     assert (np.asarray(scratch.state.updates) == 0).all()
 
 
-def test_what_forgets_is_not_extended():
-    options = dict(kernel=kernels.Gaussian(0.5))
-    for bandit in (
-        WindowBKB(**options, resparsify=0.25),
-        DiscountedBKB(**options, resparsify=0.25, incremental=True),
-    ):
-        with pytest.raises(ValueError, match="observation"):
-            bandit.init(Arms(np.eye(3)), KEY)
+@pytest.mark.parametrize(
+    "bandit, message",
+    [(WindowBKB, "observation"), (BBKB, "resparsify must be")],
+)
+def test_values_of_the_rule_are_checked(bandit, message):
+    """A window forgets observations, so that its dictionary must be drawn after every round."""
+    growth = 0.25 if bandit is WindowBKB else -0.5
+    with pytest.raises(ValueError, match=message):
+        bandit(kernel=kernels.Gaussian(0.5), resparsify=growth).init(Arms(np.eye(3)), KEY)
+
+
+def test_a_run_begins_with_the_expected_size_of_the_dictionary():
+    """With uniform pulls, and leverage scores by a dense solution."""
+    x = np.random.default_rng(0).uniform(0, 6, (60, 1))
+    horizon, regularization, kernel = 240, 0.05, kernels.Gaussian(0.4)
+    gram = np.asarray(kernel.gram(jnp.asarray(x), jnp.asarray(x)))
+    # 4 pulls of each arm
+    leverage = np.diagonal(np.linalg.solve(4 * gram + regularization * np.eye(60), 4 * gram))
+    expected = np.minimum(1, 2.0 * leverage).sum()
+    size = sketched.expected_size(Arms(jnp.asarray(x)), kernel, regularization, 2.0, horizon)
+    np.testing.assert_allclose(size, expected, 1e-9)
+    bandit = BBKB(kernel=kernel, regularization=regularization, capacity=4, resparsify=0.25)
+    capacity = bandit.sized(Arms(jnp.asarray(x)), horizon).capacity
+    assert 1.25 * expected <= capacity <= 1.25 * expected + 16
+    assert bandit.replace(resparsify=sketched.EVERY_BATCH).sized(Arms(x), horizon).capacity == 4
+    finite = problems.finite_arms(x, np.sin(x[:, 0]), 0.1)
+    assert loops.run(bandit, finite, KEY, 20).capacity == bandit.sized(finite.arms, 20).capacity

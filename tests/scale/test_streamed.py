@@ -92,7 +92,7 @@ CASES = {
         3,
         dict(warm=True, pend=True, screen=True),
     ),
-    "extended": (FixedBKB(**COMMON, batch=8, resparsify=9.0, incremental=True), 6, {}),
+    "extended": (FixedBKB(**COMMON, batch=8, resparsify=9.0), 6, {}),
     "no_repeat": (FixedBKB(**COMMON, batch=8, repeat=False), 6, {}),
     "all_kept": (FixedBKB(**COMMON, batch=8), 3, dict(keep=64, offer=64)),
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import checks, devices, struct
 from jsketch.bandits.core import counts, incremental, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
@@ -60,6 +60,8 @@ EVERY_BATCH = None  # the value of `resparsify` in the papers
 # A posterior is updated, and not computed from scratch, at most MOST_UPDATES times, for at most
 # MOST_UPDATED arms a batch, and while rounding changes variances by less than STEADY of the prior.
 MOST_UPDATES, MOST_UPDATED, STEADY = 50, 64, 1e-11
+ESTIMATE_ARMS = 512  # arms of `expected_size`
+CAPACITY_MULTIPLE = 16
 # Folded into the key of `init` to sample a dictionary. The first arm is drawn with the key itself,
 # and no draw of JAX folds in such a number (it uses 0, 1, ...).
 DICTIONARY_FOLD = 0xD1C7
@@ -117,8 +119,7 @@ class Sketching(Protocol):
     @property
     def resparsify(self) -> ArrayLike | None: ...
 
-    @property
-    def incremental(self) -> bool: ...
+    incremental: ClassVar[bool]
 
 
 @struct.dataclass
@@ -131,11 +132,10 @@ class SketchedBandit(widths.Optimistic, Algorithm):
     resparsify: ArrayLike | None = EVERY_BATCH
     width: widths.Width = widths.bkb_code
     capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
-    # with `resparsify`: updates of low rank in place of refreshes from scratch where the dictionary
-    # is extended
-    incremental: bool = struct.field(pytree_node=False, default=False)
     # whether the pull counts of earlier evaluations must be integers, and not weights
     whole_counts: ClassVar[bool] = True
+    # whether updates of low rank may replace refreshes from scratch where a dictionary is extended
+    incremental: ClassVar[bool] = True
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
@@ -172,6 +172,18 @@ class SketchedBandit(widths.Optimistic, Algorithm):
             state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.rows
         )
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
+
+    def sized(self, arms: Arms, horizon: int) -> Self:
+        """With `resparsify`, a capacity for as many points as `expected_size` estimates: growth
+        compiles another program, and free slots slow updates of low rank little."""
+        growth = self.resparsify
+        numbers = self.kernel, self.regularization, self.qbar, growth
+        if growth is None or arms.shard is not None or is_traced((arms, numbers)):
+            return self
+        size = expected_size(arms, self.kernel, self.regularization, self.qbar, horizon)
+        size = int((1 + np.asarray(growth)) * size)
+        estimate = -(-size // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
+        return replace(self, capacity=max(self.capacity, min(estimate, arms.count)))
 
     def grow(self, state: State, capacity: int) -> State:
         return grow(state, capacity)
@@ -283,10 +295,12 @@ def apply_feedback(
     bandit: Sketching,
     uniform: Array | None = None,
     added: Array | None = None,
+    from_scratch: bool = False,
 ) -> tuple[State, Info]:
     """Extends or resparsifies the dictionary with the variances at the start of the batch, then
     refreshes: (state, info). `uniform` and `added`, by default the arms pulled in the batch, are
-    those of `dictionary.extend_or_resample`.
+    those of `dictionary.extend_or_resample`. from_scratch: whether the posterior is never updated,
+    so that `whiten` stays upper triangular.
 
     Where the new dictionary exceeds the capacity, or that of the warm start did, the round is not
     applied: the state is returned unchanged, and info.overflow is true.
@@ -326,7 +340,8 @@ def apply_feedback(
         chosen_by_user=jnp.zeros((), bool),
     )
     model = bandit.kernel, bandit.regularization
-    if growth is None or not bandit.incremental:
+    # on an accelerator all runs of a vmap would compute both
+    if growth is None or from_scratch or not bandit.incremental or devices.on_accelerator():
         new = refresh_with(before_refresh, feedback, dictionary, *model)
     else:
         new = refresh_where_needed(before_refresh, feedback, dictionary, extends & ~overflow, model)
@@ -580,6 +595,24 @@ def residuals(
 
     residual = map_rows(chunk, arms, max(SWEEP_ENTRIES // len(dictionary.index), 1))
     return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
+
+
+def expected_size(
+    arms: Arms, kernel: Kernel, regularization: ArrayLike, qbar: ArrayLike, horizon: int
+) -> float:
+    """The expected size of a dictionary of the arms after `horizon` uniform pulls, sum_i min(1,
+    qbar l_i) with the exact leverage scores l, for up to ESTIMATE_ARMS random arms.
+
+    A host function, O(ESTIMATE_ARMS^3). A bandit pulls good arms more often, which need fewer
+    points; and more arms than these need more.
+    """
+    count = min(arms.count, ESTIMATE_ARMS)
+    chosen = np.random.default_rng(0).choice(arms.count, count, replace=False)
+    x = arms.features[chosen]
+    noise = np.asarray(regularization) * count / horizon * np.eye(count)
+    inverse = np.linalg.inv(np.asarray(kernel.gram(x, x), np.float64) + noise)
+    leverage = 1 - np.diagonal(noise) * np.diagonal(inverse)
+    return float(np.clip(np.asarray(qbar) * leverage, 0, 1).sum())
 
 
 def check_bandit(bandit: Sketching) -> None:
