@@ -318,6 +318,11 @@ def leave_one_out(
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
+    return leave_one_out_data(data, model, key)
+
+
+def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
+    """`leave_one_out` of checked arrays."""
     at = np.flatnonzero(data.observed)
     observed = random_rows(len(at), EXACT, key)
     at = at[observed]
