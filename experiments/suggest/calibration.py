@@ -27,6 +27,7 @@ from jsketch.suggest import Library, library, stopping, suggest
 
 CANDIDATES, SIZES, NOISE = 200, (5,) * 16, 0.1
 FUNCTIONS = ("smooth", "rough", "step", "peak")
+BOUNDS = dict.fromkeys(("arylation_one_hot", "arylation_dft"), (0.0, 100.0))
 
 
 class Problem(NamedTuple):
@@ -36,6 +37,7 @@ class Problem(NamedTuple):
     truth: np.ndarray  # [A], NaN where an evaluation fails
     values: np.ndarray  # [A], of an evaluation
     sizes: tuple[int, ...]  # of the batches
+    bounds: tuple[float, float] | None = None  # of values
 
 
 class End(NamedTuple):
@@ -77,7 +79,10 @@ def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
         return drawn
     setting = published.SETTINGS[name]
     pool = setting.load(folder)
-    return lambda seed: Problem(pool.library, pool.values, pool.readings(seed), setting.sizes)
+    bounds = BOUNDS.get(name)
+    return lambda seed: Problem(
+        pool.library, pool.values, pool.readings(seed), setting.sizes, bounds
+    )
 
 
 def campaign(problem: Problem, seed: int) -> End:
@@ -86,8 +91,10 @@ def campaign(problem: Problem, seed: int) -> End:
     for count, size in enumerate(problem.sizes[1:]):
         key, values = jax.random.fold_in(jax.random.key(seed), count), problem.values[arms]
         found = suggest(problem.library, arms, values, batch=size, key=key)
-        gain = stopping.possible_gain(problem.library, arms, values, found.model, key=key)
-        at_most = stopping.tolerance(values)
+        gain = stopping.possible_gain(
+            problem.library, arms, values, found.model, bounds=problem.bounds, key=key
+        )
+        at_most = stopping.tolerance(values, problem.bounds)
         if gain is not None and stopping.should_stop(gain, at_most):
             others = np.nanmax(np.delete(problem.truth, arms))
             return End(len(arms), float(others - problem.truth[gain.best]), at_most)

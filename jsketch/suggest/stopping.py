@@ -25,7 +25,8 @@ from jsketch.types import PRNGKey
 
 SHORTLIST = 1023  # unevaluated candidates of the largest upper bounds, whose values are drawn
 OPTIMISM = 3.0  # standard deviations in those bounds
-ROUGHER = 1.4  # lengthscales of the model over those of the rougher one
+ROUGHER = (1.4, 2.0, 2.8)  # lengthscales of the fitted model over those of rougher ones
+LESS_LIKELY = 3.0  # in log likelihood, by which a rougher model is ruled out
 DRAWS = 2048
 PROBABILITY = 0.95
 TOLERANCE = 0.01  # of the range of the values
@@ -58,13 +59,15 @@ def possible_gain(
     """Draws of the gain; None where the model is not fitted.
 
     Arguments are those of `suggest`; `batch` [B] are rows of suggested candidates and `bounds` the
-    smallest and the largest value that is possible.
+    smallest and the largest value that is possible: nothing is gained beyond the largest, from the
+    mean measured value of the best candidate.
 
-    The gain of the batch is drawn from the model. The gain of any candidate is drawn from the model
-    or from the same one with lengthscales divided by ROUGHER, whichever has the larger quantile of
-    PROBABILITY: lengthscales that are fitted to few values are often too long. The standard
-    deviations of both are multiplied by the root mean square of the errors of `leave_one_out` over
-    those that the model states; those of the model are never reduced.
+    The gain of the batch is drawn from the model. Lengthscales that are fitted to few values are
+    often too long, and the gain of any candidate is drawn from one of several models: the one with
+    the largest quantile of PROBABILITY among the fitted one and those with lengthscales divided by
+    a number of ROUGHER, unless the log likelihood of the values is lower by more than LESS_LIKELY.
+    The standard deviations of each are multiplied by the root mean square of the errors of
+    `leave_one_out` over those that the model states; those of the fitted one are never reduced.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     if not model.fitted:
@@ -76,18 +79,24 @@ def possible_gain(
     rows = np.asarray(batch, int)
     slots = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
     size = min(SHORTLIST, len(features) - 1)
-    best, mean = -1, 0.0
+    best, mean, likelihood = -1, 0.0, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
-    for factor, least in ((1.0, 1.0), (ROUGHER, 0.0)):
+    for factor in (1.0, *ROUGHER):
         each = model._replace(lengthscale=model.lengthscale / factor)
-        kernel = kernel_of(data.library, each.lengthscale)
         left_out = leave_one_out_data(data, each, key)
+        likelihood = left_out.log_likelihood if factor == 1 else likelihood
+        if left_out.log_likelihood < likelihood - LESS_LIKELY:
+            continue
         error = (left_out.observed - left_out.mean) / left_out.std
-        inflation = max(least, float(np.sqrt(np.mean(np.square(error)))))
-        arrays = arrays_of(kernel, data, each, taken, key)
-        ratio = jnp.asarray(each.ratio, features.dtype)
+        inflation = max(float(np.sqrt(np.mean(np.square(error)))), float(factor == 1))
+        kernel = kernel_of(data.library, each.lengthscale)
         drawn = _draws(
-            *(kernel, arrays, ratio, jnp.asarray(slots), inflation, best),
+            kernel,
+            arrays_of(kernel, data, each, taken, key),
+            jnp.asarray(each.ratio, features.dtype),
+            jnp.asarray(slots),
+            inflation,
+            best,
             jax.random.fold_in(key, GAIN_KEY),
             size,
         )
@@ -104,7 +113,11 @@ def possible_gain(
         of_batch = np.maximum(chosen.max(1) - f[:, 0], 0) if len(rows) else np.zeros(0)
         gains.append((np.maximum(any_other - f[:, 0], 0), of_batch))
     of_any = max((gain[0] for gain in gains), key=lambda draws: np.quantile(draws, PROBABILITY))
-    return Gain(best, mean, of_any, gains[0][1], int(data.observed.sum()))
+    of_batch = gains[0][1]
+    if bounds is not None:  # a value at the bound cannot be exceeded, whatever its noise
+        most = max(bounds[1] - float(np.nanmean(data.values[data.arms == best])), 0.0)
+        of_any, of_batch = np.minimum(of_any, most), np.minimum(of_batch, most)
+    return Gain(best, mean, of_any, of_batch, int(data.observed.sum()))
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
