@@ -1,4 +1,5 @@
-"""Recorded libraries: direct arylation, GB1, Enamine, silver nanoparticles, NAS-Bench-101.
+"""Recorded libraries: direct arylation, GB1, Enamine, silver nanoparticles, crossed barrels, a
+grain boundary, NAS-Bench-101.
 
 The files are in `pools/` of the data folder (`experiments.data.datasets.find_folder`), and their
 checksums are verified. Larger values are better.
@@ -30,6 +31,10 @@ SHA256 = {
     "enamine10k_dock_fp.npz": "b64ceace493dd5163b2945bc4b2d76aa1ec8298dc07e0afc888739f5b8b14e72",
     "enamine50k_dock_fp.npz": "4fb3ce56ecb81bae4381c7e45e26b47033149df5f3e78a88d13d78a28d27a9b6",
     "pv_AgNP_dataset.csv": "d25ec6fbb178bbb1b58350ff1c933034b409cdced4f9b20f7d7be61ffaed0d08",
+    "pv_Crossed_barrel_dataset.csv": (
+        "2c01f875f3c210e986ca6142bf20f417884c2ad7d6f008c2fc574b44a3d5f606"
+    ),
+    "physbo_s5-210.csv.gz": "74b6023fb178144dc38d8ea83ef12545a756495149f02a45ecea172d0f359f34",
 }
 # parts of the names of descriptors that EDBO's authors leave out of their DFT columns, and the
 # correlation with an earlier column above which a column is left out
@@ -156,6 +161,23 @@ def nanoparticles(folder: str | Path | None = None, repeats: bool = False) -> Po
     if repeats:
         return Pool("nanoparticles_repeats", features, -means.to_numpy(), -readings)
     return Pool("nanoparticles", features, -means.to_numpy())
+
+
+def crossed_barrel(folder: str | Path | None = None) -> Pool:
+    """600 printed structures of two platforms and struts between them; values are mean toughnesses
+    of three repeats."""
+    table = pd.read_csv(_content("pv_Crossed_barrel_dataset.csv", folder))
+    means = table.groupby(list(table.columns[:-1]), sort=False)["toughness"].mean()
+    features = library(np.array(means.index.tolist(), float))
+    return Pool("crossed_barrel", features, means.to_numpy())
+
+
+def grain_boundary(folder: str | Path | None = None) -> Pool:
+    """17,982 translations of the two halves of a copper grain boundary, S5 210; values are negated
+    energies."""
+    table = pd.read_csv(_content("physbo_s5-210.csv.gz", folder), compression="gzip")
+    features = library(table[["dx", "gb", "dz"]].to_numpy(float))
+    return Pool("grain_boundary", features, -table["gb_energy"].to_numpy(float))
 
 
 def nasbench101(folder: str | Path | None = None) -> Pool:

@@ -71,6 +71,12 @@ SETTINGS = {
     "nanoparticles_repeats": _NANOPARTICLES._replace(
         load=partial(libraries.nanoparticles, repeats=True)
     ),
+    "crossed_barrel": Setting(
+        libraries.crossed_barrel, (5,) * 10, (5, 10, 25, 50), "best toughness", {}
+    ),
+    "grain_boundary": Setting(
+        libraries.grain_boundary, (10,) * 10, (10, 30, 50, 100), "best value", {}
+    ),
     "nasbench101": Setting(
         libraries.nasbench101,
         (10,) * 15,

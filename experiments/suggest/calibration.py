@@ -1,24 +1,55 @@
-"""How often `suggest.stopping` stops too early, on functions drawn from the model's prior and on
-functions that are not.
+"""How often `suggest.stopping` stops too early, on random functions and on recorded libraries.
 
-    python -m experiments.suggest.calibration --seeds 50
+    python -m experiments.suggest.calibration --problems smooth rough --seeds 200
+    python -m experiments.suggest.calibration --problems arylation_one_hot --seeds 20
 
-Each campaign has 200 candidates in two dimensions, a random first batch of 5 and batches of 5 until
-the rule stops, or 80 values. It stopped too early where an unevaluated candidate is better than the
-best evaluated one, which the rule names, by more than the tolerance.
+Campaigns on functions have 200 candidates in two dimensions, noise of standard deviation 0.1, a
+random first batch of 5 and batches of 5 up to 80 values. Campaigns on libraries are those of
+`experiments.pools`. A campaign ends where the rule stops it. It was stopped too early where an
+unevaluated candidate is better than the evaluated one that the rule names, by more than the
+tolerance.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from experiments import cli
+from experiments.pools import published
+from experiments.results import environment, files, store
 from jsketch import kernels
-from jsketch.suggest import library, stopping, suggest
+from jsketch.suggest import Library, library, stopping, suggest
 
-CANDIDATES, BATCH, LONGEST, NOISE = 200, 5, 80, 0.1
+CANDIDATES, SIZES, NOISE = 200, (5,) * 16, 0.1
 FUNCTIONS = ("smooth", "rough", "step", "peak")
+BOUNDS = dict.fromkeys(("arylation_one_hot", "arylation_dft"), (0.0, 100.0))
+
+
+class Problem(NamedTuple):
+    """One campaign's candidates."""
+
+    library: Library
+    truth: np.ndarray  # [A], NaN where an evaluation fails
+    values: np.ndarray  # [A], of an evaluation
+    sizes: tuple[int, ...]  # of the batches
+    bounds: tuple[float, float] | None = None  # of values
+
+
+class End(NamedTuple):
+    """The end of a campaign. Without a stop there is no gain and no tolerance."""
+
+    evaluations: int
+    gain: float | None = None  # the best unevaluated candidate less the one that the rule names
+    tolerance: float | None = None
+
+    @property
+    def too_early(self) -> bool:
+        return self.gain is not None and self.tolerance is not None and self.gain > self.tolerance
 
 
 def function(name: str, x: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -34,41 +65,76 @@ def function(name: str, x: np.ndarray, random: np.random.Generator) -> np.ndarra
     return 3 * np.exp(-np.square(x - centre).sum(1) / 0.0098) + 0.3 * np.sin(3 * x[:, 0])
 
 
-def campaign(name: str, seed: int) -> tuple[int, float, float]:
-    """(evaluations at the stop, LONGEST where there is none; the true gain; the tolerance)."""
-    random = np.random.default_rng(seed)
-    x = random.uniform(size=(CANDIDATES, 2))
-    f, known = function(name, x, random), library(x)
-    arms = random.permutation(CANDIDATES)[:BATCH]
-    values = f[arms] + NOISE * random.standard_normal(BATCH)
-    while len(arms) < LONGEST:
-        key = jax.random.fold_in(jax.random.key(seed), len(arms))
-        found = suggest(known, arms, values, batch=BATCH, key=key)
-        gain = stopping.possible_gain(known, arms, values, found.model, key=key)
-        at_most = stopping.tolerance(values)
+def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
+    """The problem of each seed."""
+    if name in FUNCTIONS:
+
+        def drawn(seed: int) -> Problem:
+            random = np.random.default_rng([seed, FUNCTIONS.index(name)])
+            x = random.uniform(size=(CANDIDATES, 2))
+            f = function(name, x, random)
+            noise = NOISE * random.standard_normal(CANDIDATES)
+            return Problem(library(x), f, f + noise, SIZES)
+
+        return drawn
+    setting = published.SETTINGS[name]
+    pool = setting.load(folder)
+    bounds = BOUNDS.get(name)
+    return lambda seed: Problem(
+        pool.library, pool.values, pool.readings(seed), setting.sizes, bounds
+    )
+
+
+def campaign(problem: Problem, seed: int) -> End:
+    """A random first batch, then batches of `suggest` until the rule stops."""
+    arms = np.random.default_rng(seed).permutation(len(problem.truth))[: problem.sizes[0]]
+    for count, size in enumerate(problem.sizes[1:]):
+        key, values = jax.random.fold_in(jax.random.key(seed), count), problem.values[arms]
+        found = suggest(problem.library, arms, values, batch=size, key=key)
+        gain = stopping.possible_gain(
+            problem.library, arms, values, found.model, bounds=problem.bounds, key=key
+        )
+        at_most = stopping.tolerance(values, problem.bounds)
         if gain is not None and stopping.should_stop(gain, at_most):
-            return len(arms), float(np.delete(f, arms).max() - f[gain.best]), at_most
+            others = np.nanmax(np.delete(problem.truth, arms))
+            return End(len(arms), float(others - problem.truth[gain.best]), at_most)
         arms = np.append(arms, found.rows)
-        values = np.append(values, f[found.rows] + NOISE * random.standard_normal(BATCH))
-    return LONGEST, 0.0, 0.0
+    return End(len(arms))
+
+
+def described(name: str, ends: list[End]) -> str:
+    """A row of a table in Markdown."""
+    at = [end.evaluations for end in ends if end.gain is not None]
+    early = sum(end.too_early for end in ends)
+    low, middle, high = np.percentile(at, (10, 50, 90)) if at else (np.nan,) * 3
+    when = f"{middle:.0f} ({low:.0f} to {high:.0f})" if at else ""
+    return f"| {name} | {len(ends)} | {len(at)} | {when} | {early} |"
 
 
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    cli.add_shared(parser, seeds=50)
-    parser.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=FUNCTIONS)
+    cli.add_shared(parser, seeds=50, data_dir=None)
+    cli.add_choices(parser, "--problems", (*FUNCTIONS, *published.SETTINGS), FUNCTIONS)
+    parser.add_argument("--first-seed", type=int, default=0)
+    cli.add_out_file(parser)
     options = parser.parse_args()
+    if options.out is not None:
+        files.check_new(options.out, options.overwrite)
     cli.set_up_jax()
-    for name in options.functions:
-        ended = np.array([campaign(name, seed) for seed in range(options.seeds)])
-        stopped = ended[:, 0] < LONGEST
-        early = stopped & (ended[:, 1] > ended[:, 2])
-        print(
-            f"{name:8s} stopped in {stopped.sum()} of {len(ended)} campaigns, after"
-            f" {np.median(ended[:, 0]):.0f} values (median), too early in {early.sum()}",
-            flush=True,
-        )
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    ends: dict[str, list[End]] = {}
+    print(
+        "| problem | campaigns | stopped | after (10% to 90%) | too early |\n|---|---|---|---|---|"
+    )
+    for name in options.problems:
+        problem_of = problems(name, options.data_dir)
+        ends[name] = [campaign(problem_of(seed), seed) for seed in seeds]
+        print(described(name, ends[name]), flush=True)
+    if options.out is not None:
+        saved = {name: [end._asdict() for end in each] for name, each in ends.items()}
+        content = dict(first_seed=options.first_seed, ends=saved, **environment.provenance())
+        store.write_json(options.out, content)
 
 
 if __name__ == "__main__":

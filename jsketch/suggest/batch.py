@@ -29,24 +29,7 @@ from jsketch.types import Arms, PRNGKey
 # folded into the key of a suggestion, as `model.SUBSAMPLE_KEY` is
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them improve little
-WIDTH = 2.0  # of the certificate, where the acquisition has none
 ROUNDING = 1e-6  # of a budget, by which it may be exceeded
-
-
-class Certificate(NamedTuple):
-    """How much better than the best candidate another one may be, in units of the values: the
-    largest upper confidence bound less the largest lower one, of all candidates but those excluded
-    or failed. Where the bounds hold, the simple regret of `best` is at most `gap`.
-
-    That is a theorem with a width that bounds f (`widths.certified`, and a kernel in whose space f
-    has a known norm: `loops.drive(stop=...)`); with the fitted kernel and a fixed width it is a
-    heuristic. Pending evaluations are ignored.
-    """
-
-    gap: float  # compare it with the noise, `Model.noise_std`
-    best: int  # row of the largest lower bound
-    rival: int  # row of the largest upper bound
-    width: float  # standard deviations
 
 
 class Suggestion(NamedTuple):
@@ -57,7 +40,6 @@ class Suggestion(NamedTuple):
     std: np.ndarray  # [B], standard deviation of the posterior, without the noise of a value
     model: Model
     dictionary_size: int  # evaluations, or inducing points, of the posterior
-    certificate: Certificate | None = None  # None: there were too few values to fit a model
     chance: np.ndarray | None = None  # [B], that an evaluation succeeds, with `failures`
 
 
@@ -166,24 +148,16 @@ def _choose(
     acquisition: Any,
     key: PRNGKey,
 ) -> Suggestion:
-    features = data.library.features
     kernel = kernel_of(data.library, model.lengthscale)
     limits, members = _compiled_limits(kernel, data, constraints, ~taken, batch, key)
-    # the certificate does not cover excluded candidates, and those that only failed
-    certified = np.ones(len(features), bool)
-    certified[constraints.excluded], certified[data.arms[~data.observed]] = False, False
-    certified[data.arms[data.observed]] = True
-    arrays = arrays_of(kernel, data, model, taken, certified, key)
+    arrays = arrays_of(kernel, data, model, taken, key)
     if not data.observed.any() and len(data.pending) == 0:
         acquisition = LargestVariance()
-    width: Any = acquisition.width if isinstance(acquisition, UCB) else WIDTH
-    width = float(width) or WIDTH
     chosen = choice.choose_batch(
         kernel,
         arrays,
         limits,
         model.ratio,
-        width,
         acquisition,
         jax.random.fold_in(key, BATCH_KEY),
         batch,
@@ -194,29 +168,26 @@ def _choose(
     with np.errstate(over="ignore", invalid="ignore"):
         mean = model.centre + model.scale * np.asarray(chosen.mean, float)[used]
         std = model.scale * np.sqrt(np.asarray(chosen.variance, float)[used])
-        gap = model.scale * np.asarray(chosen.gap, float)
-    check_finite(model, means=mean, standard_deviations=std, bounds=gap)
+    check_finite(model, means=mean, standard_deviations=std)
     size = int(arrays.included.sum()) or int(data.observed.sum())
-    certificate, chance = None, None
-    if model.fitted:
-        certificate = Certificate(float(gap), int(chosen.best), int(chosen.rival), width)
+    chance = None
     if limits.success is not None:
         chance = np.asarray(limits.success[chosen.rows], float)[used]
-    return Suggestion(rows[used], mean, std, model, size, certificate, chance)
+    return Suggestion(rows[used], mean, std, model, size, chance)
 
 
 def arrays_of(
-    kernel: Mixed, data: Data, model: Model, taken: np.ndarray, certified: np.ndarray, key: PRNGKey
+    kernel: Mixed, data: Data, model: Model, taken: np.ndarray, key: PRNGKey
 ) -> choice.Arrays:
-    """The evaluations in padded slots, and the candidates that may not be picked, `taken` [A] bool,
-    and that the certificate covers, `certified` [A] bool."""
+    """The evaluations in padded slots, and the candidates that may not be picked, `taken` [A]
+    bool."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
     standardized = data.standardized(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
-    arrays = (*observed, *numbers, *pending, *inducing, taken, certified)
+    arrays = (*observed, *numbers, *pending, *inducing, taken)
     return choice.Arrays(data.library.features, *map(jnp.asarray, arrays))
 
 

@@ -1,5 +1,5 @@
-"""The compiled choice of a batch: the posterior of all candidates, a shortlist, the picks of an
-acquisition, and the certificate."""
+"""The compiled choice of a batch: the posterior of all candidates, a shortlist, and the picks of an
+acquisition."""
 
 from __future__ import annotations
 
@@ -49,14 +49,11 @@ class Limits(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch of B and the certificate, in units of the signal."""
+    """A batch of B, in units of the signal."""
 
     rows: Array  # [B] int32, -1 where the budget ended the batch
     mean: Array  # [B]
     variance: Array  # [B]
-    gap: Array  # [], the largest upper bound less the largest lower bound
-    best: Array  # [] int32, row of the largest lower bound
-    rival: Array  # [] int32, row of the largest upper bound
 
 
 class Arrays(NamedTuple):
@@ -72,7 +69,6 @@ class Arrays(NamedTuple):
     inducing: Array  # [M] int; empty where the posterior is exact
     included: Array  # [M] bool
     taken: Array  # [A] bool, candidates that may not be picked
-    certified: Array  # [A] bool, candidates that the certificate covers
 
 
 def condition(
@@ -111,7 +107,6 @@ def choose_batch(
     arrays: Arrays,
     limits: Limits,
     ratio: Array,
-    width: Array,
     acquisition: Any,
     key: PRNGKey,
     batch: int,
@@ -178,22 +173,7 @@ def choose_batch(
         rows = batches[
             jnp.argmax(jnp.where(large[groups], jnp.nan_to_num(gain, nan=-1.0), -jnp.inf))
         ]
-    certain = mean, variance
-    if arrays.pending.size:
-        # a bound cannot rest on pending evaluations
-        certain = posterior.predict(condition(kernel, arrays, ratio, False)[0], features)
-    return Batch(rows, mean[rows], variance[rows], *_gap(*certain, arrays.certified, width))
-
-
-def _gap(
-    mean: Array, variance: Array, certified: Array, width: Array
-) -> tuple[Array, Array, Array]:
-    """(gap, best, rival) of `Batch`."""
-    reach = width * jnp.sqrt(variance)
-    upper = jnp.where(certified, mean + reach, -jnp.inf)
-    lower = jnp.where(certified, mean - reach, -jnp.inf)
-    gap = jnp.max(upper) - jnp.max(lower)
-    return gap, jnp.argmax(lower).astype(jnp.int32), jnp.argmax(upper).astype(jnp.int32)
+    return Batch(rows, mean[rows], variance[rows])
 
 
 def _best_groups(score: Array, label: Array, large: Array, batch: int) -> Array:

@@ -283,6 +283,7 @@ class LeftOut(NamedTuple):
     mean: np.ndarray  # [k]
     std: np.ndarray  # [k], of a value, its noise included
     weight: np.ndarray  # [k], of each value in `explained`: equal without errors
+    log_likelihood: float  # of all values with the scale that maximises it, up to a constant
 
     @property
     def explained(self) -> float:
@@ -318,6 +319,11 @@ def leave_one_out(
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
+    return leave_one_out_data(data, model, key)
+
+
+def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
+    """`leave_one_out` of checked arrays."""
     at = np.flatnonzero(data.observed)
     observed = random_rows(len(at), EXACT, key)
     at = at[observed]
@@ -328,22 +334,27 @@ def leave_one_out(
     noise = model.ratio + zero_padded(variances[observed], len(index))
     kernel = kernel_of(data.library, model.lengthscale)
     arrays = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
-    mean, variance = _leave_one_out(kernel, data.library.features, *arrays)
+    mean, variance, likelihood = _leave_one_out(kernel, data.library.features, *arrays)
     mean, variance = np.asarray(mean, float)[: len(at)], np.asarray(variance, float)[: len(at)]
     with np.errstate(over="ignore", invalid="ignore"):
         mean, std = model.centre + model.scale * mean, model.scale * np.sqrt(variance)
     check_finite(model, means=mean, standard_deviations=std)
     weight = weighted_moments(data.values[at], data.errors[at], data.arms[at]).weight
-    return LeftOut(at, data.values[at], mean, std, weight)
+    return LeftOut(at, data.values[at], mean, std, weight, float(likelihood))
 
 
 @jax.jit
 def _leave_one_out(
     kernel: Any, features: Array, index: Array, mask: Array, y: Array, noise: Array
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array, Array]:
+    """(means [N], variances [N], log likelihood []) of values y [N]."""
     half = inverse_root(kernel, features[index], mask, noise)
-    diagonal = jnp.square(half).sum(0)
-    return y - matmul(half.T, matmul(half, y)) / diagonal, 1 / diagonal
+    diagonal, whitened = jnp.square(half).sum(0), matmul(half, y)
+    count = jnp.maximum(mask.sum(dtype=y.dtype), 1)
+    tiny = jnp.finfo(y.dtype).tiny
+    likelihood = jnp.log(jnp.diagonal(half)).sum()  # half is the identity in unused slots
+    likelihood -= count / 2 * jnp.log(jnp.maximum(jnp.square(whitened).sum() / count, tiny))
+    return y - matmul(half.T, whitened) / diagonal, 1 / diagonal, likelihood
 
 
 def check_finite(model: Model, **numbers: np.ndarray) -> None:

@@ -38,11 +38,8 @@ def predict(
     errors are those of `suggest`."""
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
-    kernel, free = (
-        kernel_of(data.library, model.lengthscale),
-        np.ones(len(data.library.features), bool),
-    )
-    arrays = arrays_of(kernel, data, model, ~free, free, key)
+    kernel = kernel_of(data.library, model.lengthscale)
+    arrays = arrays_of(kernel, data, model, np.zeros(len(data.library.features), bool), key)
     mean, variance = _predict(kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype))
     mean = model.centre + model.scale * np.asarray(mean, float)
     std = model.scale * np.sqrt(np.asarray(variance, float))

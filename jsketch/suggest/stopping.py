@@ -20,11 +20,13 @@ from jsketch.linalg import matmul
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
 from jsketch.suggest.data import check_data, kernel_of, zero_padded
-from jsketch.suggest.model import Model, leave_one_out
+from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
 SHORTLIST = 1023  # unevaluated candidates of the largest upper bounds, whose values are drawn
 OPTIMISM = 3.0  # standard deviations in those bounds
+ROUGHER = (1.4, 2.0, 2.8)  # lengthscales of the fitted model over those of rougher ones
+LESS_LIKELY = 3.0  # in log likelihood, by which a rougher model is ruled out
 DRAWS = 2048
 PROBABILITY = 0.95
 TOLERANCE = 0.01  # of the range of the values
@@ -57,47 +59,65 @@ def possible_gain(
     """Draws of the gain; None where the model is not fitted.
 
     Arguments are those of `suggest`; `batch` [B] are rows of suggested candidates and `bounds` the
-    smallest and the largest value that is possible. Where the model predicts its values, each from
-    all others, with larger errors than it states, all standard deviations are enlarged to agree.
+    smallest and the largest value that is possible: nothing is gained beyond the largest, from the
+    mean measured value of the best candidate.
+
+    The gain of the batch is drawn from the model. Lengthscales that are fitted to few values are
+    often too long, and the gain of any candidate is drawn from one of several models: the one with
+    the largest quantile of PROBABILITY among the fitted one and those with lengthscales divided by
+    a number of ROUGHER, unless the log likelihood of the values is lower by more than LESS_LIKELY.
+    The standard deviations of each are multiplied by the root mean square of the errors of
+    `leave_one_out` over those that the model states; those of the fitted one are never reduced.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     if not model.fitted:
         return None
     data = check_data(candidates, None, arms, values, (), True, errors)
     features = data.library.features
-    free = np.ones(len(features), bool)
-    free[data.arms], free[np.asarray(exclude, int)] = False, False
-    kernel = kernel_of(data.library, model.lengthscale)
-    arrays = arrays_of(kernel, data, model, ~free, free, key)
-    left_out = leave_one_out(data.library, data.arms, data.values, model, errors=errors, key=key)
-    error = (left_out.observed - left_out.mean) / left_out.std
-    inflation = max(1.0, float(np.sqrt(np.mean(np.square(error)))))
+    taken = np.zeros(len(features), bool)
+    taken[data.arms], taken[np.asarray(exclude, int)] = True, True
     rows = np.asarray(batch, int)
+    slots = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
     size = min(SHORTLIST, len(features) - 1)
-    best, mean, draws = _draws(
-        kernel,
-        arrays,
-        jnp.asarray(model.ratio, features.dtype),
-        jnp.asarray(zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))),
-        inflation,
-        jax.random.fold_in(key, GAIN_KEY),
-        size,
-    )
-    f = model.centre + model.scale * np.asarray(draws, float)
-    if bounds is not None:
-        f = np.clip(f, *bounds)
-    # slots of the shortlist beyond the unevaluated candidates hold -inf
-    any_other = f[:, 1 : 1 + size].max(1) if free.any() else f[:, 0]
-    chosen = f[:, 1 + size : 1 + size + len(rows)]
-    if len(rows):  # the jitter of the draws is independent for rows that are drawn twice
-        any_other = np.maximum(any_other, chosen.max(1))
-    return Gain(
-        int(best),
-        float(model.centre + model.scale * float(mean)),
-        np.maximum(any_other - f[:, 0], 0),
-        np.maximum(chosen.max(1) - f[:, 0], 0) if len(rows) else np.zeros(0),
-        int(data.observed.sum()),
-    )
+    best, mean, likelihood = -1, 0.0, -np.inf
+    gains: list[tuple[np.ndarray, np.ndarray]] = []
+    for factor in (1.0, *ROUGHER):
+        each = model._replace(lengthscale=model.lengthscale / factor)
+        left_out = leave_one_out_data(data, each, key)
+        likelihood = left_out.log_likelihood if factor == 1 else likelihood
+        if left_out.log_likelihood < likelihood - LESS_LIKELY:
+            continue
+        error = (left_out.observed - left_out.mean) / left_out.std
+        inflation = max(float(np.sqrt(np.mean(np.square(error)))), float(factor == 1))
+        kernel = kernel_of(data.library, each.lengthscale)
+        drawn = _draws(
+            kernel,
+            arrays_of(kernel, data, each, taken, key),
+            jnp.asarray(each.ratio, features.dtype),
+            jnp.asarray(slots),
+            inflation,
+            best,
+            jax.random.fold_in(key, GAIN_KEY),
+            size,
+        )
+        if best < 0:
+            best, mean = int(drawn[0]), model.centre + model.scale * float(drawn[1])
+        f = model.centre + model.scale * np.asarray(drawn[2], float)
+        if bounds is not None:
+            f = np.clip(f, *bounds)
+        # slots of the shortlist beyond the unevaluated candidates hold -inf
+        any_other = f[:, 0] if taken.all() else f[:, 1 : 1 + size].max(1)
+        chosen = f[:, 1 + size : 1 + size + len(rows)]
+        if len(rows):  # the jitter of the draws is independent for rows that are drawn twice
+            any_other = np.maximum(any_other, chosen.max(1))
+        of_batch = np.maximum(chosen.max(1) - f[:, 0], 0) if len(rows) else np.zeros(0)
+        gains.append((np.maximum(any_other - f[:, 0], 0), of_batch))
+    of_any = max((gain[0] for gain in gains), key=lambda draws: np.quantile(draws, PROBABILITY))
+    of_batch = gains[0][1]
+    if bounds is not None:  # a value at the bound cannot be exceeded, whatever its noise
+        most = max(bounds[1] - float(np.nanmean(data.values[data.arms == best])), 0.0)
+        of_any, of_batch = np.minimum(of_any, most), np.minimum(of_batch, most)
+    return Gain(best, mean, of_any, of_batch, int(data.observed.sum()))
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
@@ -121,17 +141,19 @@ def _draws(
     ratio: Array,
     batch: Array,
     inflation: Array,
+    best: Array,
     key: PRNGKey,
     size: int,
 ) -> tuple[Array, Array, Array]:
-    """(best evaluated row, its mean, draws [DRAWS, 1 + size + B] of it, of a shortlist of
-    unevaluated candidates, and of the batch), in units of the signal."""
+    """(row `best`, its mean, draws [DRAWS, 1 + size + B] of it, of a shortlist of unevaluated
+    candidates, and of the batch), in units of the signal. With best = -1 it is the evaluated
+    candidate of the largest mean."""
     features = arrays.features
     fitted, _ = choice.condition(kernel, arrays, ratio, False)
     mean, variance = posterior.predict(fitted, features)
     place = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
-    best = arrays.arms[place]
-    score = jnp.where(arrays.certified, mean + OPTIMISM * inflation * jnp.sqrt(variance), -jnp.inf)
+    best = jnp.where(best < 0, arrays.arms[place], best)
+    score = jnp.where(~arrays.taken, mean + OPTIMISM * inflation * jnp.sqrt(variance), -jnp.inf)
     top, short = lax.top_k(score, size)
     rows = jnp.concatenate([best[None], short, batch], dtype=jnp.int32)
     centre, covariance = posterior.joint(fitted, features[rows])

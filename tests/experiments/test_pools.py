@@ -1,15 +1,18 @@
 """`experiments.pools`: campaigns against a plain loop over a dense posterior, and what is
 counted."""
 
+import jax
 import numpy as np
 import pytest
 
 from experiments.pools import baselines, campaigns, laboratory, libraries, published
 from experiments.pools.libraries import Pool
 from experiments.results import store
+from experiments.suggest import calibration
 from jsketch.kernels import Columns, Mixed
-from jsketch.suggest import acquisitions, fit, library
+from jsketch.suggest import acquisitions, fit, library, stopping, suggest
 
+KEY = jax.random.key(3)
 RANDOM = np.random.default_rng(0)
 LEVELS = np.stack([RANDOM.integers(0, 4, 70), RANDOM.integers(0, 3, 70)], axis=1)
 FEATURES = np.hstack([np.eye(4)[LEVELS[:, 0]], np.eye(3)[LEVELS[:, 1]], RANDOM.random((70, 1))])
@@ -123,3 +126,28 @@ def test_a_laboratory_keeps_its_budget(monkeypatch):
     assert (odd[5:] % 2 == 1).all()
     best = laboratory.best(odd, POOL)
     assert best.tolist() == [VALUES[odd[:n]].max() for n in (5, 10, 15)]
+
+
+def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch):
+    """The gain is that of the true values, and a stop is too early where it exceeds the
+    tolerance."""
+    truth = VALUES + FEATURES[:, 0]
+    problem = calibration.Problem(POOL.library, truth, VALUES, (5, 5, 5, 5))
+    gains = []
+
+    def should_stop(gain, at_most):
+        gains.append(gain)
+        return gain.observed == 10
+
+    monkeypatch.setattr(stopping, "should_stop", should_stop)
+    end = calibration.campaign(problem, 3)
+    arms = np.random.default_rng(3).permutation(70)[:5]
+    second = suggest(POOL.library, arms, VALUES[arms], batch=5, key=jax.random.fold_in(KEY, 0)).rows
+    arms = np.append(arms, second)
+    assert end.evaluations == 10 and end.tolerance == pytest.approx(0.01 * np.ptp(VALUES[arms]))
+    assert end.gain == np.delete(truth, arms).max() - truth[gains[1].best]
+    assert end.too_early == (end.gain > end.tolerance)
+    monkeypatch.setattr(stopping, "should_stop", lambda gain, at_most: False)
+    assert calibration.campaign(problem, 3) == calibration.End(20)
+    ends = [calibration.End(20), calibration.End(10, 0.3, 0.2), calibration.End(15, 0.1, 0.2)]
+    assert calibration.described("made up", ends) == "| made up | 3 | 2 | 12 (10 to 14) | 1 |"

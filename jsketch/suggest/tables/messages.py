@@ -1,4 +1,4 @@
-"""The messages of `jsketch-suggest` about tables, model and certificate, and the reason for each
+"""The messages of `jsketch-suggest` about tables and model, and the reason for each
 candidate."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
 
 
 def describe_batch(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> list[str]:
-    """Lines on the model, the constraints and the certificate; with --explain the reasons too."""
+    """Lines on the model and the constraints; with --explain the reasons too."""
     count = int((~np.isnan(inputs.values)).sum())
     candidates, lines = inputs.candidates, [_describe_model(options, inputs, batch.model, count)]
     if batch.dictionary_size < count:
