@@ -129,19 +129,22 @@ def add(
     scale = jnp.sqrt(pulled.pulls)
     scaled = scale[:, None] * u
     identity = jnp.eye(BLOCK, dtype=arms.dtype)
-    lower = lax.linalg.cholesky(identity + matmul(scaled, scaled.T))
+    lower, _ = _root_with_cut(
+        identity + matmul(scaled, scaled.T), jnp.ones(BLOCK, bool), jnp.zeros((), arms.dtype)
+    )
     half = _solve(lower, scaled)  # [b, M], covariances that the pulls explain
-    change = matmul(half.T, _solve(lower + identity, scaled))  # Q^T B Q
-    pulls_moment = weights + matmul(pulled.rewards, u)
-    new_whiten = whiten - matmul(whiten, change)
-    weights = pulls_moment - matmul(change.T, pulls_moment)
+    other = _solve(lower + identity, scaled)  # H = I - half^T @ other
+    explained = matmul(whiten, half.T)
+    new_whiten = whiten - matmul(explained, other)
+    moment = weights + matmul(pulled.rewards, u)
+    weights = moment - matmul(matmul(half, moment), other)
     logdet = logdet + 2 * jnp.log(jnp.diagonal(lower)).sum()
 
     # all arms: one pass
     dual = matmul(inverse_root, matmul(new_whiten, weights))
     gained = matmul(inverse_root, appended)
-    explained = matmul(inverse_root, matmul(whiten, half.T))
-    reads = jnp.concatenate([dual[:, None], columns, gained, explained], axis=1)
+    lost = matmul(inverse_root, explained)
+    reads = jnp.concatenate([dual[:, None], columns, gained, lost], axis=1)
 
     def chunk(y: Array) -> tuple[Array, Array]:
         read = matmul(kernel.gram(y, points), reads)
@@ -154,7 +157,7 @@ def add(
     mean, difference = map_rows(chunk, arms, sweep_rows(state.capacity))
     variance = jnp.maximum(state.variance + difference, 0)
     # the variances of the pulled arms are small, and computed without a difference
-    exact = jnp.square(u - matmul(u, change)).sum(1)
+    exact = jnp.square(u - matmul(matmul(u, half.T), other)).sum(1)
     number = arms.shape[0]
     row = jnp.where(pulled.valid, rows.local(pulled.arm, number), number)
     inside = jnp.where(added | same.any(1), row, number)
@@ -220,8 +223,13 @@ def _chosen(place: Array, index: Array) -> Array:
 
 
 def _solve(lower: Array, right: Array) -> Array:
-    """lower^-1 @ right."""
-    return lax.linalg.triangular_solve(lower, right, left_side=True, lower=True)
+    """lower^-1 @ right for lower [b,b] and right [b,M], written in products: after a call of LAPACK
+    the products of a program would run on one core."""
+    solution = jnp.zeros_like(right)
+    for j in range(lower.shape[0]):
+        row = (right[j] - matmul(lower[j], solution)) / lower[j, j]
+        solution = solution.at[j].set(row)
+    return solution
 
 
 def _root_with_cut(matrix: Array, wanted: Array, cut: Array) -> tuple[Array, Array]:
