@@ -18,13 +18,14 @@ from jsketch import kernels
 from jsketch.kernels import Columns, Mixed
 from jsketch.kernels.discrete import pack_bits
 from jsketch.posterior import evidence
-from jsketch.suggest import Model, Suggestion, data
+from jsketch.suggest import Model, Prediction, Suggestion, data
 from jsketch.suggest import library as scaled
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables import messages, page
 from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.options import parse
+from jsketch.suggest.tables.results import Results
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +39,7 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
     suggests the same candidates for negated values."""
     frame = library()
     first = run(tmp_path, frame, None, "--batch", "8")
-    assert "0 values are too few" in capsys.readouterr().out and len(set(first["id"])) == 8
+    assert "there is no value yet" in capsys.readouterr().out and len(set(first["id"])) == 8
     f = truth(frame)
     done = evaluations(frame, [3, 5, 3])
     for _ in range(2):
@@ -153,7 +154,7 @@ def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
     assert not np.isin(rows_of(batch), DONE).any()
     assert ((batch["chance_of_success"] > 0) & (batch["chance_of_success"] < 1)).all()
     chance = round(100 * batch["chance_of_success"][0])
-    assert f"it succeeds with a chance of {chance}%" in printed
+    assert f"It succeeds with a chance of {chance}%" in printed
 
 
 def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
@@ -167,16 +168,16 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
     run(tmp_path, frame, done, *more)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("c1:"))
     assert (
-        "(90%); " in line
-        and "; it tests size 0.2839 instead of 0.2739 against" in line
-        and " against c0 (-9)" in line
+        line.startswith("c1: the prediction is ")
+        and " It tests size 0.2839 instead of 0.2739 against c0 (-9)." in line
     )
     report = tmp_path / "page.html"
     run(tmp_path, frame, None, "--explain", "--report", str(report))
     assert report.read_text().count("data:image/png") == 1  # the map
     printed = capsys.readouterr().out
     assert printed.startswith("Continue: nothing was measured yet; ")
-    assert "it differs most from all others" in printed
+    assert "the prediction" not in printed
+    assert "It differs most from the others." in printed
 
 
 def test_distances_are_those_of_the_kernel():
@@ -203,13 +204,15 @@ def test_distances_are_those_of_the_kernel():
     )
     empty = np.zeros(0, int)
     candidates = tables.Candidates(np.arange(8).astype(str), x, list(columns), list("abcd"))
-    inputs = Inputs(candidates, known, np.array([1, 5]), np.array([0.2, 0.1]), empty, empty)
+    values = np.array([0.2, 0.1])
+    inputs = Inputs(candidates, known, np.array([1, 5]), values, values, empty, empty)
     model = Model(lengths, 0.1, 1.0, 0.0, True)
     found = Suggestion(np.array([0]), np.array([0.3]), np.array([0.1]), model, 2)
-    (line,) = messages.reasons(parse(["l.csv"]), inputs, found)
-    assert line.startswith(
-        "0: it could reach -0.246 to 0.846 (90%); exploits: it is expected to be as good as"
-    )
+    whole = Prediction(np.full(8, 0.3), np.full(8, 0.1), np.full(8, 0.332))
+    results = Results(parse(["l.csv"]), inputs, found, None, model, whole, jax.random.key(0))
+    assert messages.predictions(results) == ["0.3 (-0.246 to 0.846)"]
+    (line,) = messages.reasons(results)
+    assert line.startswith("It exploits: it is expected to be about as good as the best.")
 
 
 @pytest.mark.parametrize(
@@ -248,6 +251,8 @@ def test_refusals_of_requests(tmp_path, more, words):
         (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition out"),
         (("--seed", "99999999999999999999"), "--seed: must be from 0 to 2^63 - 1"),
         (("--cost", "price", "--budget", "inf"), "--budget: must be a finite number"),
+        (("--read", "n.d."), "--read: must be CELL=VALUE, such as n.d.=failed; n.d."),
+        (("--read", "n.d.=nan"), "--read: must be a finite number; nan was given"),
     ],
 )
 def test_refusals_of_options(more, words, capsys):
@@ -383,6 +388,18 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     )
     with pytest.raises(ValueError, match=r"'<5' \(row 2\), 'n.d.' \(row 3\), .* and 3 more; write"):
         suggest_in(tmp_path, monkeypatch, "other.csv")
+    # the cure for all cells together
+    with pytest.raises(ValueError, match="--read '<5=...' 'n.d.=...' '1,500=...' '45 or 46=...'"):
+        suggest_in(tmp_path, monkeypatch, "other.csv")
+    cure = ("--read", "<5=2.5", "N.D.=failed", "--read", "1,500=1500", "45 or 46=")
+    suggest_in(tmp_path, monkeypatch, "other.csv", *cure, "--out", "read.csv")
+    assert "8 evaluations, 2 of them failed" in capsys.readouterr().out
+    done = tables.read_sheet(
+        tmp_path / "other.csv",
+        tables.Roles(results=("Yield (%)",), readings=parse(["s.csv", *cure]).read),
+    ).done
+    np.testing.assert_array_equal(done.arms, [0, 1, 2, 4, 6, 7, 8, 10])
+    np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
 
 
 def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch):
@@ -399,7 +416,25 @@ def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
     frame.loc[[0, 5], "Yield (%)"] = [99.9, 99.8]
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv", "--bounds", "0", "100")
-    assert capsys.readouterr().out.startswith("Stop: ")
+    assert re.match(r"Stop: .* has the largest value that is possible\.", capsys.readouterr().out)
+    frame["Yield (%)"] = (frame["Yield (%)"] - 95).where(frame["Yield (%)"] == 99.8)
+    frame.to_csv(tmp_path / "one.csv", index=False)
+    more = ("one.csv", "--bounds", "0", "5", "--out", "a.csv")
+    suggest_in(tmp_path, monkeypatch, *more, "--tolerance", "0.3")  # one value of 4.8
+    assert "with 4.8 is within 0.3 of 5, the largest value that is" in capsys.readouterr().out
+    suggest_in(tmp_path, monkeypatch, *more, "--tolerance", "0.1", "--overwrite")
+    assert capsys.readouterr().out.startswith("Continue: ")
+
+
+@pytest.mark.parametrize(("target", "stops"), [(1.2, False), (None, True)])
+def test_a_value_at_the_target_is_the_end(tmp_path, capsys, target, stops):
+    frame = library()
+    done = evaluations(frame, range(0, A, 6))
+    target = done["value"][18] + 1e-4 if target is None else target
+    run(tmp_path, frame, done, "--target", str(target))
+    printed = capsys.readouterr().out
+    assert printed.startswith("Stop: c18" if stops else "Continue: the best is")
+    assert "of the target of" in printed if stops else "from the target" in printed
 
 
 def test_a_column_that_gives_the_answer_away_is_named(tmp_path, capsys):
@@ -429,10 +464,27 @@ def test_empty_tables_of_pending_and_observations_are_accepted(tmp_path):
     assert len(batch) == 4 and "predicted" not in batch
 
 
-def test_a_target_and_a_goal(tmp_path, capsys):
-    """Candidates near the target are suggested; the predictions are distances to it."""
+def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys):
+    """Candidates near the target are suggested, and are predicted as without it."""
     frame = library()
-    batch = run(tmp_path, frame, evaluations(frame, range(0, A, 2)), "--target", "1.2")
+    done = evaluations(frame, range(0, A, 2))
+    batch = run(tmp_path, frame, done, "--target", "1.2")
     near = np.abs(truth(frame) - 1.2)[rows_of(batch)]
-    assert near.mean() < np.abs(truth(frame) - 1.2).mean() / 2 and (batch["low_90"] >= 0).all()
-    assert "from the target" in capsys.readouterr().out
+    assert near.mean() < np.abs(truth(frame) - 1.2).mean() / 2
+    np.testing.assert_allclose(batch["predicted"], truth(frame)[rows_of(batch)], atol=0.2)
+    whole = run(tmp_path, frame, done, "--batch", "30").set_index("id").loc[batch["id"]]
+    for name in ("predicted", "low_90", "high_90"):
+        np.testing.assert_allclose(batch[name], whole[name], rtol=1e-6)
+
+
+def test_the_first_column_of_different_words_is_the_id(tmp_path, capsys):
+    frame = library().rename(columns={"id": "Reaction"})
+    frame["solvent"] = np.resize(["water", "DMF"], A)
+    arguments = [write(tmp_path / "sheet.csv", frame), "--batch", "3"]
+    arguments += ["--out", str(tmp_path / "next.csv")]
+    command.run(parse(arguments))
+    assert "the ids are in the column 'Reaction'" in capsys.readouterr().out
+    assert set(pd.read_csv(tmp_path / "next.csv")["Reaction"]) <= set(frame["Reaction"])
+    # an option that names it decides its kind
+    with pytest.raises(ValueError, match="column 'Reaction': the word has 3 letters"):
+        command.run(parse([*arguments, "--overwrite", "--sequence", "Reaction", "--id", "size"]))

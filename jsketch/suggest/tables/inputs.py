@@ -21,12 +21,13 @@ FAR = 1000  # times the distance from the median below which 90% of numbers lie
 
 
 class Inputs(NamedTuple):
-    """The tables of one call. `values` are to be maximised (`goal`)."""
+    """The tables of one call."""
 
     candidates: tables.Candidates
     library: Library
     arms: np.ndarray  # [n], rows of the candidates
-    values: np.ndarray  # [n], NaN for a failed evaluation
+    measured: np.ndarray  # [n], values as in the tables, NaN for a failed evaluation
+    values: np.ndarray  # [n], what is maximised: the `goal` of those values
     pending: np.ndarray  # [p], distinct rows of the candidates without an evaluation
     excluded: np.ndarray  # [e], distinct rows of the candidates
     errors: np.ndarray | None = None  # [n], standard errors of the values
@@ -49,6 +50,7 @@ def read(options: argparse.Namespace) -> Inputs:
         (options.value_column, *filter(None, [options.error_column])),
         options.cost,
         options.ignore,
+        options.read,
     )
     kinds = tables.Kinds(
         options.categories, options.sequence, options.bits, options.protein, options.smiles
@@ -57,7 +59,12 @@ def read(options: argparse.Namespace) -> Inputs:
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
     done = [
         tables.read_evaluations(
-            path, candidates, sheet.id_name, options.value_column, options.error_column
+            path,
+            candidates,
+            sheet.id_name,
+            options.value_column,
+            options.error_column,
+            options.read,
         )
         for path in options.observations
     ]
@@ -70,7 +77,11 @@ def read(options: argparse.Namespace) -> Inputs:
             " left to suggest: only the values of --observations are used"
         )
     else:
-        raise ValueError(f"{options.candidates}: every candidate has a value; none is left.")
+        raise ValueError(
+            f"{options.candidates}: every candidate has a value; none is left. If only some of them"
+            " were measured, empty the other cells, or name a table of the measured ones with"
+            " --observations."
+        )
     if options.value_column not in sheet.table.names and not done[1:] and options.value_given:
         raise ValueError(
             f"{options.candidates} has no column '{options.value_column}'; its columns are:"
@@ -97,6 +108,7 @@ def read(options: argparse.Namespace) -> Inputs:
         candidates._replace(notes=notes),
         library(candidates.features, candidates.columns),
         arms,
+        values,
         goal(options, values),
         np.setdiff1d(pending, arms),
         rows(options.exclude),

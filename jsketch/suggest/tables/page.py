@@ -23,9 +23,9 @@ from matplotlib.ticker import MaxNLocator
 from jsketch.kernels.discrete import WORD
 from jsketch.loops import saving
 from jsketch.suggest import Library, Suggestion, leave_one_out
-from jsketch.suggest.stopping import Gain
 from jsketch.suggest.tables import messages
 from jsketch.suggest.tables.inputs import Inputs
+from jsketch.suggest.tables.results import Results
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
 SHOWN = 4000  # candidates on the map
@@ -65,18 +65,13 @@ class Figure(NamedTuple):
         return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
 
 
-def write(
-    options: argparse.Namespace,
-    inputs: Inputs,
-    batch: Suggestion,
-    gain: Gain | None,
-    key: Any,
-) -> None:
+def write(results: Results) -> None:
     """Writes the page to `options.report`."""
+    options, inputs, batch = results.options, results.inputs, results.batch
     kinds = {group.kind for group in inputs.candidates.columns}
     figures, notes = [], list(inputs.candidates.notes)
     if batch.model.fitted:
-        fit, note = _fit(options, inputs, batch, key)
+        fit, note = _fit(results)
         notes = [note, *notes]
         figures = [_best_so_far(options, inputs), fit]
         figures.append(_importance(inputs.candidates.names, batch.model.lengthscale))
@@ -86,21 +81,21 @@ def write(
         figures += _main_effects(options, inputs, batch)
     names, cells = messages.conditions(inputs, batch.rows)
     ids = inputs.candidates.ids[batch.rows]
-    reasons = messages.reasons(options, inputs, batch)
+    reasons = messages.reasons(results)
     head, rows = [_id_name(inputs), *names], [[i, *row] for i, row in zip(ids, cells, strict=True)]
-    if batch.model.fitted:
+    if results.predicted is not None:
         head.append("predicted (90%)")
-        for row, *ends in zip(rows, *messages.predictions(options, batch), strict=True):
-            row.append("{:.3g} ({:.3g} to {:.3g})".format(*ends))
+        for row, words in zip(rows, messages.predictions(results), strict=True):
+            row.append(words)
     head.append("reason")
-    for row, name, reason in zip(rows, ids, reasons, strict=True):
-        row.append(reason.removeprefix(f"{name}: "))
+    for row, reason in zip(rows, reasons, strict=True):
+        row.append(reason)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     html = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         title=f"Batch {inputs.number} of {options.candidates.name}",
-        verdict=messages.verdict(options, inputs, gain),
+        verdict=messages.verdict(results),
         notes=notes,
         figures=figures,
         head=head,
@@ -121,7 +116,7 @@ def _main_effects(options: argparse.Namespace, inputs: Inputs, batch: Suggestion
     if inputs.sheet is None or not observed.any():
         return []
     arms = inputs.arms[observed]
-    values = messages.sign(options) * inputs.values[observed]
+    values = inputs.measured[observed]
     names, cells = messages.conditions(inputs, arms)
     effects = []
     for name, column in zip(names, zip(*cells, strict=True), strict=True):
@@ -167,26 +162,23 @@ def _png(figure: plt.Figure) -> bytes:
 
 
 @styled
-def _fit(
-    options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: Any
-) -> tuple[Figure, str]:
+def _fit(results: Results) -> tuple[Figure, str]:
     """(the figure of the leave-one-out predictions, a sentence about them)."""
-    found = leave_one_out(
-        inputs.library, inputs.arms, inputs.values, batch.model, errors=inputs.errors, key=key
-    )
+    inputs, model = results.inputs, results.model
+    data = inputs.library, inputs.arms, inputs.measured
+    found = leave_one_out(*data, model, errors=inputs.errors, key=results.key)
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
     fit = messages.explained_sentence(found.explained)
     note = (
         f"{fit} {100 * share:.0f}% of the values are within two standard deviations of their"
         f" prediction (95% are expected). The noise has a standard deviation of"
-        f" {batch.model.noise_std:.3g} and the signal one of {batch.model.scale:.3g}, in units of"
+        f" {model.noise_std:.3g} and the signal one of {model.scale:.3g}, in units of"
         " the values."
     )
     caption = "Each value against its prediction from all others, with one standard deviation."
     if len(found.at) < np.isfinite(inputs.values).sum():
         caption += f" A random sample of {len(found.at)} values is shown."
-    flip = messages.sign(options)
-    observed, mean = flip * found.observed, flip * found.mean
+    observed, mean = found.observed, found.mean
     figure, axes = _axes("predicted from the others", "observed")
     ends = min(observed.min(), mean.min()), max(observed.max(), mean.max())
     axes.plot(ends, ends, color="0.4", linewidth=0.8)
@@ -197,18 +189,19 @@ def _fit(
 
 @styled
 def _best_so_far(options: argparse.Namespace, inputs: Inputs) -> Figure:
-    flip = messages.sign(options)
-    caption = f"The {'smallest' if flip < 0 else 'largest'} value up to each evaluation"
+    caption = "The best value up to each evaluation"
     if inputs.errors is not None:
         caption += ", whatever its error"
     figure, axes = _axes("evaluation, in the order of the table", "value")
     t = np.arange(1, len(inputs.values) + 1)
-    axes.plot(t, flip * inputs.values, "o", color=GREY, markersize=3, label="each")
-    best = flip * np.fmax.accumulate(inputs.values)
+    axes.plot(t, inputs.measured, "o", color=GREY, markersize=3, label="each")
+    # the value at the largest goal so far
+    goals = np.where(np.isnan(inputs.values), -np.inf, inputs.values)
+    best = inputs.measured[[int(np.argmax(goals[: i + 1])) for i in range(len(goals))]]
     axes.step(t, best, where="post", color=BLUE, label="best so far")
     failed = t[np.isnan(inputs.values)]
     if failed.size:
-        worst = np.full(failed.size, flip * np.nanmin(inputs.values))
+        worst = np.full(failed.size, inputs.measured[np.nanargmin(inputs.values)])
         axes.plot(failed, worst, "x", color=ORANGE, markersize=4, label="failed")
     figure.legend(loc="outside lower center", ncols=3)
     return Figure("Best so far", f"{caption}.", _png(figure))
@@ -234,7 +227,7 @@ def _map(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> Figu
     axes.plot(*points[shown].T, ".", color=GREY, markersize=2, zorder=1, label="library")
     if len(evaluated):
         x, y = points[evaluated].T
-        values = messages.sign(options) * inputs.values[observed]
+        values = inputs.measured[observed]
         drawn = axes.scatter(x, y, c=values, cmap="viridis", s=18, zorder=2, label="evaluated")
         figure.colorbar(drawn, label="value")
     circles: dict[str, Any] = dict(markersize=7, fillstyle="none", zorder=3)
