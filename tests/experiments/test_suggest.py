@@ -22,7 +22,7 @@ from jsketch.suggest import Model, Prediction, Suggestion, data
 from jsketch.suggest import library as scaled
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import main as command
-from jsketch.suggest.tables import messages, page
+from jsketch.suggest.tables import messages, pictures
 from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.options import parse
 from jsketch.suggest.tables.results import Results
@@ -120,9 +120,9 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     more = ("--same", "heat", "--exclude", never, "--report", str(report))
     batch = run(tmp_path, frame, done, *more)
     html, rows = report.read_text(), rows_of(batch)
-    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
-    assert len(pictures) == 4
-    assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in pictures)
+    images = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    assert len(images) == 8  # a grid, the map, four effects, the best so far and the fit
+    assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in images)
     assert all(f"<td>{name}</td>" in html for name in batch["id"])
     assert len(set(frame["heat"][rows])) == 1 and not (rows >= 45).any()
     printed = capsys.readouterr().out
@@ -138,7 +138,7 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
 
 def test_pictures_show_the_names_of_columns_and_not_formulas():
     def drawn(name):
-        return page._importance([name], np.ones(1)).png
+        return pictures.importance([name], np.ones(1)).png
 
     assert drawn("$a_b_c$")[1:4] == b"PNG"  # as a formula it has two subscripts
     assert drawn("$a$") != drawn(r"$\mathit{a}$")  # as formulas they look the same
@@ -192,11 +192,11 @@ def test_distances_are_those_of_the_kernel():
     r = np.sqrt(5 * (squared / lengths**2).sum())
     kernel = Mixed(lengths, columns).gram(known.features[:1], known.features[1:2])
     assert float(kernel[0, 0]) == pytest.approx((1 + r + r * r / 3) * np.exp(-r), rel=1e-9)
-    at = page.weighted(known, lengths, np.arange(8))[:, :5]
+    at = pictures.weighted(known, lengths, np.arange(8))[:, :5]
     apart = np.square(at[0] - at[1]).sum()
     assert apart == pytest.approx((squared / lengths**2)[:3].sum(), rel=1e-12)
     plane = x[:, :2] @ random.standard_normal((2, 5))
-    points, share = page.projected(plane)
+    points, share = pictures.projected(plane)
     assert share == pytest.approx(1)
     np.testing.assert_allclose(
         np.linalg.norm(points[0] - points[1:], axis=1),

@@ -33,9 +33,15 @@ class Results(NamedTuple):
         some candidates, within --bounds."""
         assert self.predicted is not None
         mean, reach = self.predicted.mean[rows], REACH_90 * self.predicted.value_std[rows]
-        ends = self.options.bounds or (-np.inf, np.inf)
-        low, high = np.clip(mean - reach, *ends), np.clip(mean + reach, *ends)
-        return np.clip(mean, *ends), low, high
+        return (
+            self.within_bounds(mean),
+            self.within_bounds(mean - reach),
+            self.within_bounds(mean + reach),
+        )
+
+    def within_bounds(self, values: np.ndarray) -> np.ndarray:
+        """The values, moved to the nearer one of --bounds where they are outside."""
+        return np.clip(values, *(self.options.bounds or (-np.inf, np.inf)))
 
     @property
     def measured(self) -> np.ndarray:
