@@ -224,6 +224,8 @@ def test_distances_are_those_of_the_kernel():
         (("--cost", "price", "--budget", "3"), "of the budget of 3 the evaluations made"),
         (("--batch", "59"), "batch = 59 is more than what is left: of 60 .* 9 were evaluated"),
         (("--report", "OUT/next.csv"), "are both"),
+        (("--all-scores", "OUT/next.csv"), "--out and --all-scores are both"),
+        (("--all-scores", "OUT/library.csv"), "--all-scores .* is the table of the sheet"),
         (("--report", "OUT/library.csv"), "--report .* is the table of the sheet"),
         (("--out", "OUT/library.csv"), "is the table of the sheet"),
         (("--out", "OUT/no/next.csv"), "a folder that exists"),
@@ -251,6 +253,7 @@ def test_refusals_of_requests(tmp_path, more, words):
         (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition out"),
         (("--seed", "99999999999999999999"), "--seed: must be from 0 to 2^63 - 1"),
         (("--cost", "price", "--budget", "inf"), "--budget: must be a finite number"),
+        (("--top", "5", "--acquisition", "ei"), "leave --acquisition and --cost out"),
         (("--read", "n.d."), "--read: must be CELL=VALUE, such as n.d.=failed; n.d."),
         (("--read", "n.d.=nan"), "--read: must be a finite number; nan was given"),
     ],
@@ -369,6 +372,74 @@ def test_one_sheet_goes_to_the_bench_and_comes_back(tmp_path, monkeypatch, capsy
     # from here on the sheet alone has everything
     suggest_in(tmp_path, monkeypatch, "sheet-batch2.xlsx")
     assert "14 evaluations, 1 of them failed" in capsys.readouterr().out
+
+
+def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
+    """A point would separate thousands in a table of semicolons and decimal commas."""
+    frame = chemistry().rename(columns={"Entry": "id"})
+    frame["Yield (%)"] = frame["Yield (%)"].map(
+        lambda v: "" if v is None else f"{v:.3f}".replace(".", ",")
+    )
+    frame.to_csv(tmp_path / "sheet.csv", index=False, sep=";", decimal=",")
+    suggest_in(tmp_path, monkeypatch, "sheet.csv")
+    batch = pd.read_csv(tmp_path / "next.csv", sep=";", dtype=str)
+    batch["Yield (%)"] = ["2,125", "31,5", "60", "failed"]
+    batch.to_csv(tmp_path / "next.csv", index=False, sep=";")
+    suggest_in(tmp_path, monkeypatch, "sheet-batch1.csv", "--observations", "next.csv")
+    sheet = tables.read_sheet(tmp_path / "sheet-batch2.csv", tables.Roles(results=VALUE[1:]))
+    done = dict(zip(sheet.candidates.ids[sheet.done.arms], sheet.done.values, strict=True))
+    assert len(done) == 16
+    np.testing.assert_array_equal([done[i] for i in batch["id"]], [2.125, 31.5, 60, np.nan])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
+def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
+    """A complete sheet of noisy values: candidates are measured again, an equal value counts too,
+    and the copy of the sheet has a row for each value."""
+    frame = library(12)
+    frame["Yield (%)"] = np.round(truth(frame) + [0.5, -0.5] * 6, 1)
+    write(tmp_path / f"sheet{ending}", frame)
+    suggest_in(tmp_path, monkeypatch, f"sheet{ending}", "--replicates")
+    batch = command.cells.read(tmp_path / f"next{ending}", ["id"]).frame
+    old = frame.set_index("id")["Yield (%)"][batch["id"]].tolist()
+    values = [old[0], 1.25, "failed", ""]
+    filled = batch.assign(**{"Yield (%)": [str(value) for value in values]})
+    write(tmp_path / f"next{ending}", filled)
+    more = ("--observations", f"next{ending}", "--replicates")
+    suggest_in(tmp_path, monkeypatch, f"sheet-batch1{ending}", *more)
+    sheet = tables.read_sheet(tmp_path / f"sheet-batch2{ending}", tables.Roles(results=VALUE[1:]))
+    done = sheet.done
+    assert len(sheet.candidates.ids) == 12 and len(done.arms) == 15
+    names = sheet.candidates.ids[done.arms[12:]].tolist()
+    assert names == batch["id"].tolist()[:3]
+    np.testing.assert_array_equal(done.values[12:], [old[0], 1.25, np.nan])
+
+
+def test_scores_of_all_candidates_are_written(tmp_path):
+    frame = library()
+    done, path = evaluations(frame), tmp_path / "all.parquet"
+    pending = write(tmp_path / "pending.csv", frame[["id"]][1:2])
+    more = ("--pending", pending, "--all-scores", str(path))
+    batch = run(tmp_path, frame, done, *more).set_index("id")
+    whole = pd.read_parquet(path).set_index("id")
+    assert whole.index.tolist() == frame["id"].tolist() and whole["state"]["c1"] == "pending"
+    assert set(whole.index[whole["state"] == "measured"]) == set(done["id"])
+    assert set(whole.index[whole["state"] == "suggested"]) == set(batch.index)
+    for name in ("predicted", "low_90", "high_90"):
+        np.testing.assert_allclose(whole[name][batch.index], batch[name], rtol=1e-6)
+    assert whole["score"][whole["state"] == ""].max() <= whole["score"][batch.index[0]]
+    with pytest.raises(ValueError, match=r"all.parquet is there already"):
+        run(tmp_path, frame, done, *more)
+
+
+def test_the_best_candidates_are_found_together(tmp_path):
+    """More of the ten best are in a batch of ten than with the default."""
+    frame, f = library(), truth(library())
+    done, found = evaluations(frame, range(0, A, 5)), {}
+    for more in ((), ("--top", "10")):
+        rows = rows_of(run(tmp_path, frame, done, "--batch", "8", *more))
+        found[more] = np.isin(rows, np.argsort(-f)[:10]).sum()
+    assert found["--top", "10"] >= max(found[()], 5)
 
 
 def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):

@@ -39,8 +39,13 @@ def run(options: argparse.Namespace) -> Suggestion:
         print(f"{options.report}: open it in a browser")
     if copy is not None and inputs.sheet is not None:
         changes = _changes(inputs, results.batch)
-        saving.write(copy, cells.changed_copy(copy, inputs.sheet.table, changes))
+        saving.write(copy, cells.changed_copy(copy, inputs.sheet.table, *changes))
         print(f"{copy}: a copy of the sheet with the batch in the column '{SUGGESTED}'")
+    if options.all_scores is not None:
+        saving.write(
+            options.all_scores, cells.content(options.all_scores, table_of_scores(results), like)
+        )
+        print(f"{options.all_scores}: predictions and scores of all candidates")
     seconds = time.perf_counter() - began
     print(f"{options.out}: {len(results.batch.rows)} candidates, chosen in {seconds:.1f} s")
     print(_next_step(options, copy))
@@ -66,19 +71,28 @@ def _next_step(options: argparse.Namespace, copy: Path | None) -> str:
     return f"{step} run the command again with {copy} as the sheet and --observations {options.out}"
 
 
-def _changes(inputs: Inputs, batch: Suggestion) -> dict[str, dict[int, Any]]:
-    """The number of the batch at the rows of its candidates, and values of other tables at the
-    first row of their candidates."""
+def _changes(
+    inputs: Inputs, batch: Suggestion
+) -> tuple[dict[str, dict[int, Any]], list[dict[str, Any]]]:
+    """(new cells by column and row, further rows): the number of the batch at the first row of each
+    candidate in it; values of other tables at the first row of their candidate, or in a further row
+    where that has a value."""
     sheet = inputs.sheet
     assert sheet is not None
-    first = sheet.table.frame.index[np.unique(sheet.candidate_of, return_index=True)[1]]
-    new = {
-        int(first[arm]): "failed" if np.isnan(value) else float(value)
-        for arm, value in zip(*inputs.added, strict=True)
-        if arm not in sheet.done.arms
-    }
+    at = np.unique(sheet.candidate_of, return_index=True)[1]
+    first, known = sheet.table.frame.index[at], set(sheet.done.arms.tolist())
+    new: dict[int, Any] = {}
+    rows: list[dict[str, Any]] = []
+    for arm, value in zip(*inputs.added, strict=True):
+        cell = "failed" if np.isnan(value) else float(value)
+        if arm in known:
+            row = sheet.table.frame.iloc[at[arm]].to_dict()
+            rows.append({**row, SUGGESTED: "", inputs.value_column: cell})
+        else:
+            new[int(first[arm])] = cell
+            known.add(arm)
     marks = {int(first[row]): inputs.number for row in batch.rows}
-    return {SUGGESTED: marks, inputs.value_column: new}
+    return {SUGGESTED: marks, inputs.value_column: new}, rows
 
 
 def table(results: Results) -> pd.DataFrame:
@@ -102,6 +116,28 @@ def table(results: Results) -> pd.DataFrame:
     if options.error_column is not None:
         columns[options.error_column] = np.full(len(batch.rows), "", object)
     return pd.DataFrame(columns)
+
+
+def table_of_scores(results: Results) -> pd.DataFrame:
+    """All candidates: predictions with their intervals, the score of the acquisition, and whether a
+    candidate is measured, failed, pending, excluded or suggested."""
+    inputs, batch = results.inputs, results.batch
+    assert inputs.sheet is not None and batch.scores is not None
+    every = np.arange(len(inputs.candidates.ids))
+    columns: dict[str, Any] = {inputs.sheet.id_name: inputs.candidates.ids}
+    if results.predicted is not None:
+        columns |= dict(zip(PREDICTED[:3], results.intervals(every), strict=True))
+    state = np.full(len(every), "", object)
+    measured = inputs.arms[results.measured]
+    for rows, word in (
+        (inputs.excluded, "excluded"),
+        (inputs.pending, "pending"),
+        (inputs.arms, "failed"),
+        (measured, "measured"),
+        (batch.rows, "suggested"),
+    ):
+        state[rows] = word
+    return pd.DataFrame({**columns, "score": batch.scores.score, "state": state})
 
 
 @command_line.command

@@ -86,6 +86,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--target", type=_finite, metavar="VALUE", help="values near it are better")
     add("--bounds", type=_finite, nargs=2, metavar=("LOW", "HIGH"),
         help="values cannot be outside, such as 0 100 for a yield in percent")  # fmt: skip
+    add("--top", type=command_line.count, default=1, metavar="COUNT",
+        help="find many of the COUNT best candidates (default: the best one)")  # fmt: skip
     add("--tolerance", type=_at_least_0, metavar="GAIN",
         help="a gain too small to go on for (default 1%% of the range of the values)")  # fmt: skip
 
@@ -98,7 +100,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--out", type=Path, metavar="FILE",
         help="the batch (default next.csv or next.xlsx, as the sheet is)")  # fmt: skip
     add("--report", type=Path, metavar="FILE", help="write a page for the browser, such as r.html")
-    add("--overwrite", action="store_true", help="replace the files of --out and --report")
+    add("--all-scores", type=Path, metavar="FILE",
+        help="write predictions and scores of all candidates, such as all.parquet")  # fmt: skip
+    add("--overwrite", action="store_true", help="replace the files that are written")
 
     add = parser.add_argument_group("kinds of columns and cells").add_argument
     for name, text in (
@@ -115,6 +119,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         " failed, or nothing where it was not measured)")  # fmt: skip
 
     add = parser.add_argument_group("limits of the batch").add_argument
+    add("--replicates", action="store_true",
+        help="measured candidates may be suggested again, and every value counts")  # fmt: skip
     add("--same", metavar="COLUMN", help="the batch has one value of it, such as a temperature")
     text = "the cost of a measurement: the expected improvement is divided by it; not a condition"
     add("--cost", metavar="COLUMN", help=text)
@@ -151,6 +157,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--bounds LOW HIGH: LOW must be below HIGH")
     if options.target is not None and options.minimize:
         parser.error("--target and --minimize are two goals: leave one out")
+    if options.top > 1 and (options.acquisition is not None or options.cost is not None):
+        parser.error("--top chooses candidates in another way: leave --acquisition and --cost out")
     if options.cost is None and options.budget is not None:
         parser.error("--budget needs costs: name their column with --cost")
     if options.cost is not None and options.acquisition not in (None, "ei"):

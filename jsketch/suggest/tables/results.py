@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jsketch.suggest import Model, Prediction, Suggestion, fit, predict, stopping, suggest
+from jsketch.suggest import (
+    Model,
+    Prediction,
+    Suggestion,
+    acquisitions,
+    fit,
+    predict,
+    stopping,
+    suggest,
+)
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
@@ -74,6 +83,12 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     return Results(options, inputs, batch, gain, model, predicted, key)
 
 
+def _acquisition(options: argparse.Namespace) -> Any:
+    if options.top > 1:
+        return acquisitions.ProbabilityOfBest(top=options.top)
+    return None if options.acquisition is None else ACQUISITIONS[options.acquisition]
+
+
 def choose(
     options: argparse.Namespace, inputs: Inputs, key: Any, model: Model | None = None
 ) -> Suggestion:
@@ -90,7 +105,9 @@ def choose(
         budget=options.budget,
         failures=inputs.failures,
         batch=options.batch,
-        acquisition=None if options.acquisition is None else ACQUISITIONS[options.acquisition],
+        replicates=options.replicates,
+        acquisition=_acquisition(options),
         model=model,
+        scores=options.all_scores is not None,
         key=key,
     )
