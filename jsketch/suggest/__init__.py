@@ -21,7 +21,7 @@ Reading order is import order. Nothing but `tables` reads a file or prints.
 """
 
 from jsketch.suggest import acquisitions, residues, stopping
-from jsketch.suggest.batch import Suggestion, suggest
+from jsketch.suggest.batch import Scores, Suggestion, suggest
 from jsketch.suggest.data import Library, library
 from jsketch.suggest.model import LeftOut, Model, fit, leave_one_out
 from jsketch.suggest.prediction import Prediction, predict
@@ -31,6 +31,7 @@ __all__ = [
     "Library",
     "Model",
     "Prediction",
+    "Scores",
     "Suggestion",
     "acquisitions",
     "fit",

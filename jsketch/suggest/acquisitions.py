@@ -74,6 +74,7 @@ class JointPosterior(NamedTuple):
     ratio: Array  # [], noise variance
     threshold: Array  # [], the largest posterior mean of evaluated candidates
     terms: Terms = Terms()
+    found: Any = ()  # [k], the largest posterior means of evaluated candidates
 
 
 def rated(
@@ -91,7 +92,7 @@ def rated(
 def _choose_greedily(acquisition: Any, posterior: JointPosterior, size: int) -> Array:
     """[size] int32 picks of the largest score, each conditioned on the picks before; -1 where no
     free candidate costs at most the rest of the budget."""
-    mean, covariance, free, ratio, threshold, terms = posterior
+    mean, covariance, free, ratio, threshold, terms, _ = posterior
     diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
     every = jnp.arange(len(mean), dtype=jnp.int32)
 
@@ -131,7 +132,7 @@ def _choose_greedily(acquisition: Any, posterior: JointPosterior, size: int) -> 
 def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
     """[count, K] draws of f at the shortlist: the worst value where the evaluation fails in the
     draw, and -inf for candidates that may not be picked."""
-    mean, covariance, free, ratio, _, terms = posterior
+    mean, covariance, free, ratio, _, terms, _ = posterior
     jitter = (1e-3 * ratio + 100 * jnp.finfo(mean.dtype).eps) * jnp.eye(len(mean), dtype=mean.dtype)
     root = jnp.linalg.cholesky(covariance + jitter)
     normal = jax.random.normal(key, (count, len(mean)), mean.dtype)
@@ -147,7 +148,7 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
     """E max(max f(picks) - threshold, 0), [], by draws: the q-EI of a batch (Ginsbourger, Le Riche,
     Carraro, 2010), divided by its cost^exponent. Picks of -1 are ignored."""
     used, picks = picks >= 0, jnp.maximum(picks, 0)
-    mean, covariance, _, ratio, threshold, terms = posterior
+    mean, covariance, _, ratio, threshold, terms, _ = posterior
     terms = terms.of(picks)
     both = used[:, None] & used[None, :]
     covariance = jnp.where(both, covariance[picks][:, picks], 0)
@@ -268,14 +269,22 @@ class TopTwo(_OfDraws):
 @struct.dataclass
 class ProbabilityOfBest(_OfDraws):
     """The candidates that are most often the best of the library in `draws` draws: the batch that
-    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). Ties are broken by mean
-    + standard deviation."""
+    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1 those
+    that are most often among the k best, to which evaluated candidates with their posterior means
+    count: the batch with the largest expected number of them. Ties are broken by mean + standard
+    deviation."""
 
     draws: int = struct.field(pytree_node=False, default=2048)
+    top: int = struct.field(pytree_node=False, default=1)
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        best = jnp.argmax(_draws(posterior, self.draws, key), 1)
-        wins = jnp.zeros(len(posterior.mean), posterior.mean.dtype).at[best].add(1)
+        draws = _draws(posterior, self.draws, key)
+        least = jnp.max(draws, 1)
+        if self.top > 1:
+            found = jnp.broadcast_to(posterior.found, (self.draws, len(posterior.found)))
+            least = lax.top_k(jnp.concatenate([draws, found], 1), self.top)[0][:, -1]
+        # -inf are candidates that may not be picked
+        wins = ((draws >= least[:, None]) & jnp.isfinite(draws)).sum(0).astype(draws.dtype)
         optimism = posterior.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(posterior.covariance), 0))
         order = jnp.argsort(jnp.argsort(optimism)).astype(optimism.dtype) / (2 * len(optimism))
         rate = jnp.where(posterior.free, wins + order, -1)

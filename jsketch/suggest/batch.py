@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks
-from jsketch.kernels.mixed import Columns, Mixed
+from jsketch.kernels.mixed import Columns
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
 from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, LargestVariance, Price
@@ -20,6 +20,7 @@ from jsketch.suggest.data import (
     check_data,
     check_vector,
     kernel_of,
+    library,
     padded_rows,
     zero_padded,
 )
@@ -32,6 +33,16 @@ LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them impr
 ROUNDING = 1e-6  # of a budget, by which it may be exceeded
 
 
+class Scores(NamedTuple):
+    """Of all A candidates, evaluated ones included."""
+
+    mean: np.ndarray  # [A], of the posterior, in units of the values
+    std: np.ndarray  # [A], without the noise of a value; pending evaluations lower it
+    # [A], of the acquisition at values less `Model.centre`, divided by `Model.scale`: the batch
+    # begins with the largest one that may be picked, unless the acquisition draws
+    score: np.ndarray
+
+
 class Suggestion(NamedTuple):
     """A batch of B candidates in the order of their choice, best first; in units of the values."""
 
@@ -41,6 +52,22 @@ class Suggestion(NamedTuple):
     model: Model
     dictionary_size: int  # evaluations, or inducing points, of the posterior
     chance: np.ndarray | None = None  # [B], that an evaluation succeeds, with `failures`
+    scores: Scores | None = None  # of all candidates, with `scores`
+
+    def to_frame(self, ids: Any = None) -> Any:
+        """The batch as a pandas DataFrame, a candidate a row: its row, its id (of `ids` [A]), mean,
+        standard deviation, chance of success and score, as far as they were computed."""
+        import pandas as pd
+
+        columns: dict[str, Any] = dict(row=self.rows)
+        if ids is not None:
+            columns["id"] = np.asarray(ids)[self.rows]
+        columns |= dict(mean=self.mean, std=self.std)
+        if self.chance is not None:
+            columns["chance"] = self.chance
+        if self.scores is not None:
+            columns["score"] = self.scores.score[self.rows]
+        return pd.DataFrame(columns)
 
 
 class Constraints(NamedTuple):
@@ -55,11 +82,12 @@ class Constraints(NamedTuple):
 
 
 def suggest(
-    candidates: Any,
+    candidates: Any = None,
     arms: Any = (),
     values: Any = (),
     *,
     columns: Sequence[Columns] | None = None,
+    gram: Any = None,
     pending: Any = (),
     exclude: Any = (),
     same: Any = None,
@@ -67,12 +95,14 @@ def suggest(
     budget: float | None = None,
     cost_exponent: float | None = None,
     failures: bool = False,
+    replicates: bool = False,
     batch: int = 96,
     acquisition: Any = None,
     lengthscale: Any = None,
     errors: Any = None,
     scaling: bool = True,
     model: Model | None = None,
+    scores: bool = False,
     key: PRNGKey | None = None,
 ) -> Suggestion:
     """The candidates to evaluate next.
@@ -89,6 +119,9 @@ def suggest(
     values       [n] numbers, larger is better (negate what is to be minimised), in any unit; NaN
                  where the evaluation failed: it is ignored, and not suggested again
     columns      kinds of the features, `kernels.Columns` from left to right; None: numbers
+    gram         [A, A], the values of a positive semi-definite kernel between candidates that have
+                 no features, such as graphs, in place of candidates and columns; it is divided by
+                 the mean of its diagonal
     errors       [n] numbers of at least 0, standard errors of the values where they are known, such
                  as those of means of repeats; they add to the fitted noise, which all values have.
                  Ignored where the values are too few, or equal
@@ -106,12 +139,16 @@ def suggest(
                  candidates first, good ones at the end)
     failures     True: failed evaluations lower the chance of similar candidates (`feasibility`),
                  and a failure is worth the worst value so far
+    replicates   True: evaluated candidates may be picked again, which noise makes worthwhile; not
+                 those that failed or are pending
     batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
                  with the cube of B: 2,048 take a minute on two cores
     acquisition  of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
     lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
     scaling      True: every number is scaled to [0, 1]. False: numbers are used as they are
     model        a result of `fit`; None: fitted here
+    scores       True: `Suggestion.scores` holds means, standard deviations and scores of all
+                 candidates
     key          of the random choices; None: jax.random.key(0). The same arrays and key give the
                  same batch
 
@@ -125,18 +162,23 @@ def suggest(
     distances or predictions that are not finite.
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
+    if gram is not None:
+        candidates, columns = library(candidates, columns, gram=gram), None
     data = check_data(candidates, columns, arms, values, pending, scaling, errors)
+    checks.truth(replicates=replicates, scores=scores)
     limits = _check_constraints(data, exclude, same, costs, budget, cost_exponent, failures)
     if acquisition is None:
         acquisition = UCB() if limits.costs is None else ExpectedImprovement()
     _check_acquisition(limits, acquisition)
     _check_model(data, lengthscale, model)
     taken = np.zeros(len(data.library.features), bool)
-    for rows in (data.arms, data.pending, limits.excluded):
+    evaluated = data.arms[~data.observed] if replicates else data.arms
+    for rows in (evaluated, data.pending, limits.excluded):
         taken[rows] = True
     _check_batch(data, limits, taken, batch)
     model = fit_data(data, lengthscale, key) if model is None else model
-    return _choose(data, limits, taken, model, batch, acquisition, key)
+    found = _choose(data, limits, taken, model, batch, acquisition, key)
+    return found if scores else found._replace(scores=None)
 
 
 def _choose(
@@ -164,20 +206,21 @@ def _choose(
         members,
     )
     rows = np.asarray(chosen.rows)
-    used = rows >= 0
+    rows = rows[rows >= 0]
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = model.centre + model.scale * np.asarray(chosen.mean, float)[used]
-        std = model.scale * np.sqrt(np.asarray(chosen.variance, float)[used])
-    check_finite(model, means=mean, standard_deviations=std)
+        mean = model.centre + model.scale * np.asarray(chosen.mean, float)
+        std = model.scale * np.sqrt(np.asarray(chosen.variance, float))
+    check_finite(model, means=mean[rows], standard_deviations=std[rows])
     size = int(arrays.included.sum()) or int(data.observed.sum())
     chance = None
     if limits.success is not None:
-        chance = np.asarray(limits.success[chosen.rows], float)[used]
-    return Suggestion(rows[used], mean, std, model, size, chance)
+        chance = np.asarray(limits.success, float)[rows]
+    scores = Scores(mean, std, np.asarray(chosen.score, float))
+    return Suggestion(rows, mean[rows], std[rows], model, size, chance, scores)
 
 
 def arrays_of(
-    kernel: Mixed, data: Data, model: Model, taken: np.ndarray, key: PRNGKey
+    kernel: Any, data: Data, model: Model, taken: np.ndarray, key: PRNGKey
 ) -> choice.Arrays:
     """The evaluations in padded slots, and the candidates that may not be picked, `taken` [A]
     bool."""
@@ -192,7 +235,7 @@ def arrays_of(
 
 
 def _compiled_limits(
-    kernel: Mixed,
+    kernel: Any,
     data: Data,
     constraints: Constraints,
     free: np.ndarray,
@@ -215,7 +258,7 @@ def _compiled_limits(
     return choice.Limits(success, price, groups), members
 
 
-def inducing_points(kernel: Mixed, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
+def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
     """Evaluated candidates [m] by approximate leverage scores, at most LARGEST_DICTIONARY, and the
     pending ones; none where the posterior is exact. Errors of values are ignored: without them all
     leverage scores are at least as large."""

@@ -52,8 +52,9 @@ class Batch(NamedTuple):
     """A batch of B, in units of the signal."""
 
     rows: Array  # [B] int32, -1 where the budget ended the batch
-    mean: Array  # [B]
-    variance: Array  # [B]
+    mean: Array  # [A], of all candidates
+    variance: Array  # [A]
+    score: Array  # [A], of the acquisition
 
 
 class Arrays(NamedTuple):
@@ -94,11 +95,11 @@ def condition(
     return posterior.condition(kernel, evaluations, ratio), evaluations
 
 
-def shortlist_size(batch: int, count: int, with_costs: bool = False) -> int:
+def shortlist_size(batch: int, count: int, with_costs: bool = False, top: int = 1) -> int:
     """The number of candidates on the shortlist, of `count`. With costs, the `batch` cheapest
-    candidates are added to it."""
+    candidates are added to it. `top` is that of the acquisition."""
     largest = LARGEST_SHORTLIST - batch if with_costs else LARGEST_SHORTLIST
-    return min(max(SHORTLIST, 4 * batch), largest, count)
+    return min(max(SHORTLIST, 4 * batch, 4 * top), largest, count)
 
 
 @partial(jax.jit, static_argnames=("batch", "members"))
@@ -130,8 +131,11 @@ def choose_batch(
     # candidates with equal scores are picked in random order: tables are often sorted
     shuffled = jax.random.permutation(shuffle_key, features.shape[0])
     out = taken if limits.price is None else taken | (limits.price.cost > limits.price.left)
-    score = rated(acquisition, mean, variance, threshold, terms)
-    score = jnp.where(out, -jnp.inf, score)[shuffled]
+    every_score = rated(acquisition, mean, variance, threshold, terms)
+    score = jnp.where(out, -jnp.inf, every_score)[shuffled]
+    top = getattr(acquisition, "top", 1)
+    evaluated = jnp.zeros(len(mean), bool).at[index].max(used)
+    found = lax.top_k(jnp.where(evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
 
     def choose(score: Array, free: Array, size: int) -> tuple[Array, Array]:
         """(rows [batch], their joint expected improvement []) from the `size` largest scores."""
@@ -149,6 +153,7 @@ def choose_batch(
             fitted.ratio,
             threshold,
             terms.of(short),
+            found,
         )
         picks = acquisition.choose(joint, batch, choose_key)
         rows = short[picks]
@@ -158,7 +163,7 @@ def choose_batch(
             return rows, jnp.zeros(())
         return rows, expected_best(joint, picks, rate_key)
 
-    size = shortlist_size(batch, features.shape[0], limits.price is not None)
+    size = shortlist_size(batch, features.shape[0], limits.price is not None, top)
     if limits.groups is None:
         rows = choose(score, ~taken, size)[0]
     else:
@@ -173,7 +178,7 @@ def choose_batch(
         rows = batches[
             jnp.argmax(jnp.where(large[groups], jnp.nan_to_num(gain, nan=-1.0), -jnp.inf))
         ]
-    return Batch(rows, mean[rows], variance[rows])
+    return Batch(rows, mean, variance, every_score)
 
 
 def _best_groups(score: Array, label: Array, large: Array, batch: int) -> Array:

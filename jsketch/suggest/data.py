@@ -12,6 +12,7 @@ from jax import Array
 
 from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed, check_columns
+from jsketch.kernels.table import Precomputed, check_table, index_features
 from jsketch.types import Arms
 
 LARGEST_VALUE = 1e300  # predictions from larger values could overflow
@@ -30,6 +31,7 @@ class Library(NamedTuple):
 
     features: Array  # [A, d]
     columns: tuple[Columns, ...]  # the kinds of the features
+    gram: Array | None = None  # [A, A], the kernel of candidates without features
 
     @property
     def n_lengthscales(self) -> int:
@@ -68,13 +70,23 @@ class Moments(NamedTuple):
 
 
 def library(
-    candidates: Any, columns: Sequence[Columns] | None = None, *, scaling: bool = True
+    candidates: Any = None,
+    columns: Sequence[Columns] | None = None,
+    *,
+    gram: Any = None,
+    scaling: bool = True,
 ) -> Library:
     """Checks and scales a library once, for many calls of `suggest`.
 
     Arguments and errors are those of `suggest`.
     """
     checks.truth(scaling=scaling)
+    if gram is not None:
+        if candidates is not None or columns is not None:
+            raise ValueError("give candidates with their columns, or their gram matrix, not both.")
+        return _library_of_gram(gram)
+    if candidates is None:
+        raise ValueError("candidates [A, d], or their gram matrix [A, A], are needed.")
     if isinstance(candidates, Library):
         if columns is not None or not scaling:
             raise ValueError(
@@ -105,15 +117,28 @@ def library(
     return Library(jnp.asarray(features, dtype), groups)
 
 
+def _library_of_gram(gram: Any) -> Library:
+    """The library of a kernel matrix, which is divided by the mean of its diagonal."""
+    table = np.asarray(checks.real("gram", gram), float)
+    check_table(table)
+    diagonal = np.diagonal(table)
+    if not (diagonal > 0).all():
+        row = int(np.argmin(diagonal))
+        raise ValueError(f"the diagonal of gram must be above 0; entry {row} is {diagonal[row]:g}.")
+    dtype = jax.dtypes.canonicalize_dtype(float)
+    scaled = jnp.asarray(table / diagonal.mean(), dtype)
+    return Library(index_features(scaled), (), scaled)
+
+
 @jax.jit
 def _column_ranges(features: Array) -> tuple[Array, Array]:
     return features.min(0), features.max(0)
 
 
-def kernel_of(library: Library, lengthscale: Any) -> Mixed:
-    """The kernel of a library's columns with lengthscales [L]. Raises ValueError for a wrong number
-    of lengthscales, and where squared distances are not finite."""
-    features, columns = library
+def kernel_of(library: Library, lengthscale: Any) -> Any:
+    """The kernel of a library: of its columns with lengthscales [L], or its matrix. Raises
+    ValueError for a wrong number of lengthscales, and where squared distances are not finite."""
+    features, columns, gram = library
     dtype, length = features.dtype, np.asarray(lengthscale, float)
     checks.all_positive(lengthscale=length)
     if length.shape != (library.n_lengthscales,):
@@ -121,6 +146,8 @@ def kernel_of(library: Library, lengthscale: Any) -> Mixed:
             f"a model of these columns has {library.n_lengthscales} lengthscales; an array of shape"
             f" {length.shape} was given."
         )
+    if gram is not None:
+        return Precomputed(gram)
     lowest, highest = (np.asarray(end, float) for end in _column_ranges(features))
     # by lengthscale: its first column, and whether that is a number
     first: list[int] = []

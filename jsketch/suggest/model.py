@@ -108,7 +108,7 @@ def log_prior(numbers: Hyperparameters) -> Array:
 
 
 def log_posterior(
-    kernel: Mixed,
+    kernel: Any,
     distances: list[Array],
     data: regression.Data,
     numbers: Hyperparameters,
@@ -116,7 +116,9 @@ def log_posterior(
 ) -> Array:
     """Log of likelihood times prior, []. `distances` are those of the fingerprints (`Mixed.bits`),
     `errors` [N] variances in addition to the noise."""
-    whole: Any = _WithFingerprints(replace(kernel, lengthscale=numbers.lengthscale), distances)
+    whole: Any = kernel
+    if isinstance(kernel, Mixed):
+        whole = _WithFingerprints(replace(kernel, lengthscale=numbers.lengthscale), distances)
     # the kernel itself divides by its lengthscales
     one = jnp.ones(data.u.shape[1], data.u.dtype)
     scaled = regression.Hyperparameters(one, numbers.outputscale, numbers.noise + errors)
@@ -124,16 +126,17 @@ def log_posterior(
 
 
 def _fit_hyperparameters(
-    kernel: Mixed, data: regression.Data, fixed: np.ndarray | None, errors: ArrayLike
+    kernel: Any, data: regression.Data, fixed: np.ndarray | None, errors: ArrayLike
 ) -> Hyperparameters:
     """The mode of `log_posterior`, the best of several searches. Lengthscales `fixed` [L] are not
     searched."""
-    count, dtype = sum(group.lengthscales for group in kernel.columns), data.u.dtype
+    dtype = data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
     distances, variances = _fingerprint_distances(kernel, data.u), jnp.asarray(errors, dtype)
     # free coordinates: logarithms of amplitude, of noise above its floor, and of lengthscales
     starts = [np.array([OUTPUTSCALE.location, NOISE.location], float)]
     if fixed is None:
+        count = sum(group.lengthscales for group in kernel.columns)
         root = math.sqrt(count)
         starts = [np.append(starts[0], [math.log(factor * root)] * count) for factor in STARTS]
     best, least = starts[0], np.inf
@@ -162,15 +165,15 @@ def _from_free(array: Any, free: Any, fixed: Any) -> Hyperparameters:
 
 
 @jax.jit
-def _fingerprint_distances(kernel: Mixed, u: Array) -> list[Array]:
-    return kernel.bits(u, u)
+def _fingerprint_distances(kernel: Any, u: Array) -> list[Array]:
+    return kernel.bits(u, u) if isinstance(kernel, Mixed) else []
 
 
 @jax.jit
 @jax.value_and_grad
 def _loss(
     free: Array,
-    kernel: Mixed,
+    kernel: Any,
     distances: list[Array],
     data: regression.Data,
     fixed: Array | None,
@@ -209,6 +212,8 @@ def fit(
 def fit_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
     """`fit` of checked arrays."""
     library, count = data.library, data.library.n_lengthscales
+    if count == 0:  # a kernel matrix
+        lengthscale = np.ones(0)
     fixed = None if lengthscale is None else _check_lengthscales(count, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
     # the medians of the priors

@@ -119,3 +119,15 @@ def joint(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) at a few candidates x [q,d]."""
     mean, half = _mean_and_explained(posterior, x)
     return mean, posterior.kernel.gram(x, x) - matmul(half.T, half)
+
+
+def average(posterior: Posterior, sets: Array) -> tuple[Array, Array]:
+    """(mean [k], variance [k]) of the average of f over each of k sets of S points, `sets`
+    [k,S,d]."""
+
+    def of_one(x: Array) -> tuple[Array, Array]:
+        mean, half = _mean_and_explained(posterior, x)
+        prior = jnp.mean(posterior.kernel.gram(x, x))
+        return jnp.mean(mean), jnp.maximum(prior - jnp.square(jnp.mean(half, 1)).sum(), 0)
+
+    return lax.map(of_one, sets)

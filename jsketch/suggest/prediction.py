@@ -1,4 +1,4 @@
-"""The posterior at all candidates of a library."""
+"""The posterior at all candidates of a library, and of averages over candidates."""
 
 from __future__ import annotations
 
@@ -36,18 +36,56 @@ def predict(
 ) -> Prediction:
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. Arguments and
     errors are those of `suggest`."""
+    kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
+    mean, std = _in_units(model, *_predict(kernel, arrays, ratio))
+    return Prediction(mean, std, np.hypot(std, model.noise_std))
+
+
+def average_predictions(
+    candidates: Any,
+    arms: Any,
+    values: Any,
+    model: Model,
+    sets: np.ndarray,
+    *,
+    errors: Any = None,
+    key: PRNGKey | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(mean [k], standard deviation [k]) of the average of the function over each of k sets of S
+    points, whose features `sets` [k, S, d] are scaled as those of a `Library`. Other arguments and
+    errors are those of `suggest`."""
+    kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
+    points = jnp.asarray(sets, arrays.features.dtype)
+    return _in_units(model, *_average(kernel, arrays, ratio, points))
+
+
+def _problem(
+    candidates: Any, arms: Any, values: Any, model: Model, errors: Any, key: PRNGKey | None
+) -> tuple[Any, choice.Arrays, Array]:
+    """(kernel, evaluations, noise variance in units of the signal)."""
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
     kernel = kernel_of(data.library, model.lengthscale)
-    arrays = arrays_of(kernel, data, model, np.zeros(len(data.library.features), bool), key)
-    mean, variance = _predict(kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype))
-    mean = model.centre + model.scale * np.asarray(mean, float)
+    taken = np.zeros(len(data.library.features), bool)
+    arrays = arrays_of(kernel, data, model, taken, key)
+    return kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype)
+
+
+def _in_units(model: Model, mean: Array, variance: Array) -> tuple[np.ndarray, np.ndarray]:
+    """(means, standard deviations) in units of the values."""
+    centre = model.centre + model.scale * np.asarray(mean, float)
     std = model.scale * np.sqrt(np.asarray(variance, float))
-    check_finite(model, means=mean, standard_deviations=std)
-    return Prediction(mean, std, np.hypot(std, model.noise_std))
+    check_finite(model, means=centre, standard_deviations=std)
+    return centre, std
 
 
 @jax.jit
 def _predict(kernel: Any, arrays: choice.Arrays, ratio: Array) -> tuple[Array, Array]:
     fitted, _ = choice.condition(kernel, arrays, ratio, False)
     return posterior.predict(fitted, arrays.features)
+
+
+@jax.jit
+def _average(kernel: Any, arrays: choice.Arrays, ratio: Array, sets: Array) -> tuple[Array, Array]:
+    fitted, _ = choice.condition(kernel, arrays, ratio, False)
+    return posterior.average(fitted, sets)

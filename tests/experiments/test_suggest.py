@@ -18,13 +18,14 @@ from jsketch import kernels
 from jsketch.kernels import Columns, Mixed
 from jsketch.kernels.discrete import pack_bits
 from jsketch.posterior import evidence
-from jsketch.suggest import Model, Suggestion, data
+from jsketch.suggest import Model, Prediction, Suggestion, data
 from jsketch.suggest import library as scaled
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import main as command
-from jsketch.suggest.tables import messages, page
+from jsketch.suggest.tables import messages, pictures
 from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.options import parse
+from jsketch.suggest.tables.results import Results
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +39,7 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
     suggests the same candidates for negated values."""
     frame = library()
     first = run(tmp_path, frame, None, "--batch", "8")
-    assert "0 values are too few" in capsys.readouterr().out and len(set(first["id"])) == 8
+    assert "there is no value yet" in capsys.readouterr().out and len(set(first["id"])) == 8
     f = truth(frame)
     done = evaluations(frame, [3, 5, 3])
     for _ in range(2):
@@ -119,9 +120,9 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     more = ("--same", "heat", "--exclude", never, "--report", str(report))
     batch = run(tmp_path, frame, done, *more)
     html, rows = report.read_text(), rows_of(batch)
-    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
-    assert len(pictures) == 4
-    assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in pictures)
+    images = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    assert len(images) == 8  # a grid, the map, four effects, the best so far and the fit
+    assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in images)
     assert all(f"<td>{name}</td>" in html for name in batch["id"])
     assert len(set(frame["heat"][rows])) == 1 and not (rows >= 45).any()
     printed = capsys.readouterr().out
@@ -137,7 +138,7 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
 
 def test_pictures_show_the_names_of_columns_and_not_formulas():
     def drawn(name):
-        return page._importance([name], np.ones(1)).png
+        return pictures.importance([name], np.ones(1)).png
 
     assert drawn("$a_b_c$")[1:4] == b"PNG"  # as a formula it has two subscripts
     assert drawn("$a$") != drawn(r"$\mathit{a}$")  # as formulas they look the same
@@ -153,7 +154,7 @@ def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
     assert not np.isin(rows_of(batch), DONE).any()
     assert ((batch["chance_of_success"] > 0) & (batch["chance_of_success"] < 1)).all()
     chance = round(100 * batch["chance_of_success"][0])
-    assert f"it succeeds with a chance of {chance}%" in printed
+    assert f"It succeeds with a chance of {chance}%" in printed
 
 
 def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
@@ -167,16 +168,16 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
     run(tmp_path, frame, done, *more)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("c1:"))
     assert (
-        "(90%); " in line
-        and "; it tests size 0.2839 instead of 0.2739 against" in line
-        and " against c0 (-9)" in line
+        line.startswith("c1: the prediction is ")
+        and " It tests size 0.2839 instead of 0.2739 against c0 (-9)." in line
     )
     report = tmp_path / "page.html"
     run(tmp_path, frame, None, "--explain", "--report", str(report))
     assert report.read_text().count("data:image/png") == 1  # the map
     printed = capsys.readouterr().out
     assert printed.startswith("Continue: nothing was measured yet; ")
-    assert "it differs most from all others" in printed
+    assert "the prediction" not in printed
+    assert "It differs most from the others." in printed
 
 
 def test_distances_are_those_of_the_kernel():
@@ -191,11 +192,11 @@ def test_distances_are_those_of_the_kernel():
     r = np.sqrt(5 * (squared / lengths**2).sum())
     kernel = Mixed(lengths, columns).gram(known.features[:1], known.features[1:2])
     assert float(kernel[0, 0]) == pytest.approx((1 + r + r * r / 3) * np.exp(-r), rel=1e-9)
-    at = page.weighted(known, lengths, np.arange(8))[:, :5]
+    at = pictures.weighted(known, lengths, np.arange(8))[:, :5]
     apart = np.square(at[0] - at[1]).sum()
     assert apart == pytest.approx((squared / lengths**2)[:3].sum(), rel=1e-12)
     plane = x[:, :2] @ random.standard_normal((2, 5))
-    points, share = page.projected(plane)
+    points, share = pictures.projected(plane)
     assert share == pytest.approx(1)
     np.testing.assert_allclose(
         np.linalg.norm(points[0] - points[1:], axis=1),
@@ -203,13 +204,15 @@ def test_distances_are_those_of_the_kernel():
     )
     empty = np.zeros(0, int)
     candidates = tables.Candidates(np.arange(8).astype(str), x, list(columns), list("abcd"))
-    inputs = Inputs(candidates, known, np.array([1, 5]), np.array([0.2, 0.1]), empty, empty)
+    values = np.array([0.2, 0.1])
+    inputs = Inputs(candidates, known, np.array([1, 5]), values, values, empty, empty)
     model = Model(lengths, 0.1, 1.0, 0.0, True)
     found = Suggestion(np.array([0]), np.array([0.3]), np.array([0.1]), model, 2)
-    (line,) = messages.reasons(parse(["l.csv"]), inputs, found)
-    assert line.startswith(
-        "0: it could reach -0.246 to 0.846 (90%); exploits: it is expected to be as good as"
-    )
+    whole = Prediction(np.full(8, 0.3), np.full(8, 0.1), np.full(8, 0.332))
+    results = Results(parse(["l.csv"]), inputs, found, None, model, whole, jax.random.key(0))
+    assert messages.predictions(results) == ["0.3 (-0.246 to 0.846)"]
+    (line,) = messages.reasons(results)
+    assert line.startswith("It exploits: it is expected to be about as good as the best.")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +224,8 @@ def test_distances_are_those_of_the_kernel():
         (("--cost", "price", "--budget", "3"), "of the budget of 3 the evaluations made"),
         (("--batch", "59"), "batch = 59 is more than what is left: of 60 .* 9 were evaluated"),
         (("--report", "OUT/next.csv"), "are both"),
+        (("--all-scores", "OUT/next.csv"), "--out and --all-scores are both"),
+        (("--all-scores", "OUT/library.csv"), "--all-scores .* is the table of the sheet"),
         (("--report", "OUT/library.csv"), "--report .* is the table of the sheet"),
         (("--out", "OUT/library.csv"), "is the table of the sheet"),
         (("--out", "OUT/no/next.csv"), "a folder that exists"),
@@ -248,6 +253,9 @@ def test_refusals_of_requests(tmp_path, more, words):
         (("--cost", "price", "--acquisition", "ucb"), "leave --acquisition out"),
         (("--seed", "99999999999999999999"), "--seed: must be from 0 to 2^63 - 1"),
         (("--cost", "price", "--budget", "inf"), "--budget: must be a finite number"),
+        (("--top", "5", "--acquisition", "ei"), "leave --acquisition and --cost out"),
+        (("--read", "n.d."), "--read: must be CELL=VALUE, such as n.d.=failed; n.d."),
+        (("--read", "n.d.=nan"), "--read: must be a finite number; nan was given"),
     ],
 )
 def test_refusals_of_options(more, words, capsys):
@@ -366,6 +374,74 @@ def test_one_sheet_goes_to_the_bench_and_comes_back(tmp_path, monkeypatch, capsy
     assert "14 evaluations, 1 of them failed" in capsys.readouterr().out
 
 
+def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
+    """A point would separate thousands in a table of semicolons and decimal commas."""
+    frame = chemistry().rename(columns={"Entry": "id"})
+    frame["Yield (%)"] = frame["Yield (%)"].map(
+        lambda v: "" if v is None else f"{v:.3f}".replace(".", ",")
+    )
+    frame.to_csv(tmp_path / "sheet.csv", index=False, sep=";", decimal=",")
+    suggest_in(tmp_path, monkeypatch, "sheet.csv")
+    batch = pd.read_csv(tmp_path / "next.csv", sep=";", dtype=str)
+    batch["Yield (%)"] = ["2,125", "31,5", "60", "failed"]
+    batch.to_csv(tmp_path / "next.csv", index=False, sep=";")
+    suggest_in(tmp_path, monkeypatch, "sheet-batch1.csv", "--observations", "next.csv")
+    sheet = tables.read_sheet(tmp_path / "sheet-batch2.csv", tables.Roles(results=VALUE[1:]))
+    done = dict(zip(sheet.candidates.ids[sheet.done.arms], sheet.done.values, strict=True))
+    assert len(done) == 16
+    np.testing.assert_array_equal([done[i] for i in batch["id"]], [2.125, 31.5, 60, np.nan])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
+def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
+    """A complete sheet of noisy values: candidates are measured again, an equal value counts too,
+    and the copy of the sheet has a row for each value."""
+    frame = library(12)
+    frame["Yield (%)"] = np.round(truth(frame) + [0.5, -0.5] * 6, 1)
+    write(tmp_path / f"sheet{ending}", frame)
+    suggest_in(tmp_path, monkeypatch, f"sheet{ending}", "--replicates")
+    batch = command.cells.read(tmp_path / f"next{ending}", ["id"]).frame
+    old = frame.set_index("id")["Yield (%)"][batch["id"]].tolist()
+    values = [old[0], 1.25, "failed", ""]
+    filled = batch.assign(**{"Yield (%)": [str(value) for value in values]})
+    write(tmp_path / f"next{ending}", filled)
+    more = ("--observations", f"next{ending}", "--replicates")
+    suggest_in(tmp_path, monkeypatch, f"sheet-batch1{ending}", *more)
+    sheet = tables.read_sheet(tmp_path / f"sheet-batch2{ending}", tables.Roles(results=VALUE[1:]))
+    done = sheet.done
+    assert len(sheet.candidates.ids) == 12 and len(done.arms) == 15
+    names = sheet.candidates.ids[done.arms[12:]].tolist()
+    assert names == batch["id"].tolist()[:3]
+    np.testing.assert_array_equal(done.values[12:], [old[0], 1.25, np.nan])
+
+
+def test_scores_of_all_candidates_are_written(tmp_path):
+    frame = library()
+    done, path = evaluations(frame), tmp_path / "all.parquet"
+    pending = write(tmp_path / "pending.csv", frame[["id"]][1:2])
+    more = ("--pending", pending, "--all-scores", str(path))
+    batch = run(tmp_path, frame, done, *more).set_index("id")
+    whole = pd.read_parquet(path).set_index("id")
+    assert whole.index.tolist() == frame["id"].tolist() and whole["state"]["c1"] == "pending"
+    assert set(whole.index[whole["state"] == "measured"]) == set(done["id"])
+    assert set(whole.index[whole["state"] == "suggested"]) == set(batch.index)
+    for name in ("predicted", "low_90", "high_90"):
+        np.testing.assert_allclose(whole[name][batch.index], batch[name], rtol=1e-6)
+    assert whole["score"][whole["state"] == ""].max() <= whole["score"][batch.index[0]]
+    with pytest.raises(ValueError, match=r"all.parquet is there already"):
+        run(tmp_path, frame, done, *more)
+
+
+def test_the_best_candidates_are_found_together(tmp_path):
+    """More of the ten best are in a batch of ten than with the default."""
+    frame, f = library(), truth(library())
+    done, found = evaluations(frame, range(0, A, 5)), {}
+    for more in ((), ("--top", "10")):
+        rows = rows_of(run(tmp_path, frame, done, "--batch", "8", *more))
+        found[more] = np.isin(rows, np.argsort(-f)[:10]).sum()
+    assert found["--top", "10"] >= max(found[()], 5)
+
+
 def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):
     chemistry().assign(**{"Yield (%)": ""}).to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv")
@@ -383,6 +459,18 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     )
     with pytest.raises(ValueError, match=r"'<5' \(row 2\), 'n.d.' \(row 3\), .* and 3 more; write"):
         suggest_in(tmp_path, monkeypatch, "other.csv")
+    # the cure for all cells together
+    with pytest.raises(ValueError, match="--read '<5=...' 'n.d.=...' '1,500=...' '45 or 46=...'"):
+        suggest_in(tmp_path, monkeypatch, "other.csv")
+    cure = ("--read", "<5=2.5", "N.D.=failed", "--read", "1,500=1500", "45 or 46=")
+    suggest_in(tmp_path, monkeypatch, "other.csv", *cure, "--out", "read.csv")
+    assert "8 evaluations, 2 of them failed" in capsys.readouterr().out
+    done = tables.read_sheet(
+        tmp_path / "other.csv",
+        tables.Roles(results=("Yield (%)",), readings=parse(["s.csv", *cure]).read),
+    ).done
+    np.testing.assert_array_equal(done.arms, [0, 1, 2, 4, 6, 7, 8, 10])
+    np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
 
 
 def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch):
@@ -399,7 +487,25 @@ def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
     frame.loc[[0, 5], "Yield (%)"] = [99.9, 99.8]
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv", "--bounds", "0", "100")
-    assert capsys.readouterr().out.startswith("Stop: ")
+    assert re.match(r"Stop: .* has the largest value that is possible\.", capsys.readouterr().out)
+    frame["Yield (%)"] = (frame["Yield (%)"] - 95).where(frame["Yield (%)"] == 99.8)
+    frame.to_csv(tmp_path / "one.csv", index=False)
+    more = ("one.csv", "--bounds", "0", "5", "--out", "a.csv")
+    suggest_in(tmp_path, monkeypatch, *more, "--tolerance", "0.3")  # one value of 4.8
+    assert "with 4.8 is within 0.3 of 5, the largest value that is" in capsys.readouterr().out
+    suggest_in(tmp_path, monkeypatch, *more, "--tolerance", "0.1", "--overwrite")
+    assert capsys.readouterr().out.startswith("Continue: ")
+
+
+@pytest.mark.parametrize(("target", "stops"), [(1.2, False), (None, True)])
+def test_a_value_at_the_target_is_the_end(tmp_path, capsys, target, stops):
+    frame = library()
+    done = evaluations(frame, range(0, A, 6))
+    target = done["value"][18] + 1e-4 if target is None else target
+    run(tmp_path, frame, done, "--target", str(target))
+    printed = capsys.readouterr().out
+    assert printed.startswith("Stop: c18" if stops else "Continue: the best is")
+    assert "of the target of" in printed if stops else "from the target" in printed
 
 
 def test_a_column_that_gives_the_answer_away_is_named(tmp_path, capsys):
@@ -429,10 +535,27 @@ def test_empty_tables_of_pending_and_observations_are_accepted(tmp_path):
     assert len(batch) == 4 and "predicted" not in batch
 
 
-def test_a_target_and_a_goal(tmp_path, capsys):
-    """Candidates near the target are suggested; the predictions are distances to it."""
+def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys):
+    """Candidates near the target are suggested, and are predicted as without it."""
     frame = library()
-    batch = run(tmp_path, frame, evaluations(frame, range(0, A, 2)), "--target", "1.2")
+    done = evaluations(frame, range(0, A, 2))
+    batch = run(tmp_path, frame, done, "--target", "1.2")
     near = np.abs(truth(frame) - 1.2)[rows_of(batch)]
-    assert near.mean() < np.abs(truth(frame) - 1.2).mean() / 2 and (batch["low_90"] >= 0).all()
-    assert "from the target" in capsys.readouterr().out
+    assert near.mean() < np.abs(truth(frame) - 1.2).mean() / 2
+    np.testing.assert_allclose(batch["predicted"], truth(frame)[rows_of(batch)], atol=0.2)
+    whole = run(tmp_path, frame, done, "--batch", "30").set_index("id").loc[batch["id"]]
+    for name in ("predicted", "low_90", "high_90"):
+        np.testing.assert_allclose(batch[name], whole[name], rtol=1e-6)
+
+
+def test_the_first_column_of_different_words_is_the_id(tmp_path, capsys):
+    frame = library().rename(columns={"id": "Reaction"})
+    frame["solvent"] = np.resize(["water", "DMF"], A)
+    arguments = [write(tmp_path / "sheet.csv", frame), "--batch", "3"]
+    arguments += ["--out", str(tmp_path / "next.csv")]
+    command.run(parse(arguments))
+    assert "the ids are in the column 'Reaction'" in capsys.readouterr().out
+    assert set(pd.read_csv(tmp_path / "next.csv")["Reaction"]) <= set(frame["Reaction"])
+    # an option that names it decides its kind
+    with pytest.raises(ValueError, match="column 'Reaction': the word has 3 letters"):
+        command.run(parse([*arguments, "--overwrite", "--sequence", "Reaction", "--id", "size"]))

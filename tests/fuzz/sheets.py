@@ -15,7 +15,7 @@ from sheet_files import ENDINGS, write
 
 from jsketch.kernels import Columns
 from jsketch.suggest import fit, library
-from jsketch.suggest.tables import cells, inputs
+from jsketch.suggest.tables import cells, inputs, results
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables.options import parse
 
@@ -357,7 +357,7 @@ class Case:
         # the fits were compared above; batches are compared with equal models
         model = batch.model
         same = model._replace(scale=model.scale * scale, centre=model.centre * scale)
-        other = command.choose(options, found, key, same)
+        other = results.choose(options, found, key, same)
         picked, mine = rows[other.rows], batch.rows
         report.same("the same candidates are rated", np.sort(picked), np.sort(mine))
         place = np.argsort(mine)[np.searchsorted(np.sort(mine), picked)]

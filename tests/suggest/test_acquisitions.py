@@ -82,6 +82,14 @@ def test_frequencies_of_draws():
     assert np.diff(np.sort(rate)[::-1][:4]).max() < -0.02  # no ties
     picks = choose(acquisitions.ProbabilityOfBest(), posterior(), KEY)
     assert picks.tolist()[:3] == np.argsort(-rate)[:3].tolist()
+    # membership among the two best of the free candidates and of two evaluated ones
+    found = jnp.array([0.9, 0.3])
+    whole = np.hstack([draws, np.broadcast_to(found, (len(draws), 2))])
+    members = (draws >= np.sort(whole, 1)[:, -2:-1]).mean(0)
+    assert np.argsort(-members)[:3].tolist() != np.argsort(-rate)[:3].tolist()
+    joint = posterior()._replace(found=found)
+    picks = choose(acquisitions.ProbabilityOfBest(top=2), joint, KEY)
+    assert picks.tolist()[:3] == np.argsort(-members)[:3].tolist()
     keys = jax.random.split(KEY, 2000)
     choose_often = jax.jit(
         lambda which, joint: jax.lax.map(lambda key: which.choose(joint, 3, key), keys)

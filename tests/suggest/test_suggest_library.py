@@ -101,6 +101,68 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
     np.testing.assert_allclose(found.std, std, atol=1e-8)
 
 
+def test_evaluated_candidates_are_picked_again_with_replicates():
+    """As in the dense posterior: not those that failed or are pending, and none twice in a
+    batch."""
+    failed, pending, *arms = np.argsort(-TRUTH)[:10].tolist()
+    errors, every, rows = np.full(8, 0.4), np.arange(A), []
+    mean = dense(every, np.array(arms), errors)[0]
+    for _ in range(B):
+        by = np.array([*arms, pending, *rows])
+        variance = np.diagonal(dense(every, by, np.append(errors, np.zeros(len(rows) + 1)))[1])
+        score = mean + 1.5 * np.sqrt(np.maximum(variance, 0))
+        score[[failed, pending, *rows]] = -np.inf
+        rows.append(int(score.argmax()))
+    assert np.isin(rows, arms).any() and not np.isin(rows, arms).all()
+    found = suggested(
+        arms=[*arms, failed],
+        values=[*TRUTH[arms], np.nan],
+        errors=[*errors, 0],
+        pending=[pending],
+        acquisition=UCB,
+        replicates=True,
+    )
+    assert found.rows.tolist() == rows
+
+
+def test_scores_of_all_candidates(sketched):
+    """Means and deviations of the dense posterior, and the score that begins the batch."""
+    found = suggested(errors=ERRORS, acquisition=UCB, scores=True)
+    mean, covariance = dense(np.arange(A), ARMS, ERRORS)
+    std = np.sqrt(np.diagonal(covariance))
+    np.testing.assert_allclose(found.scores.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(found.scores.std, std, atol=1e-7)
+    score = (mean + 1.5 * std - MODEL.centre) / MODEL.scale
+    np.testing.assert_allclose(found.scores.score, score, atol=1e-7)
+    free = np.setdiff1d(np.arange(A), ARMS)
+    assert found.rows[0] == free[score[free].argmax()] and suggested().scores is None
+    frame = found.to_frame(ids=[f"c{i}" for i in range(A)])
+    assert frame.columns.tolist() == ["row", "id", "mean", "std", "score"]
+    assert frame["id"].tolist() == [f"c{row}" for row in found.rows]
+    np.testing.assert_allclose(frame["score"], score[found.rows], atol=1e-7)
+    assert suggested().to_frame().columns.tolist() == ["row", "mean", "std"]
+
+
+def test_a_kernel_matrix_replaces_features():
+    """The same batch, fit and predictions as from the features with the same kernel, in any unit of
+    the matrix."""
+    of_gram = MODEL._replace(lengthscale=np.zeros(0))
+    one = suggested(acquisition=UCB, pending=[7])
+    for gram in (GRAM, 3.0 * GRAM):
+        more = dict(candidates=None, gram=gram, acquisition=UCB, pending=[7])
+        other = suggested(**more, model=of_gram)
+        assert other.rows.tolist() == one.rows.tolist()
+        np.testing.assert_allclose([other.mean, other.std], [one.mean, one.std], atol=1e-8)
+    known = library(gram=GRAM)
+    fitted = fit(known, *FIRST[1:])
+    expected = fit(*FIRST, lengthscale=LENGTHS)
+    for field in ("ratio", "scale", "centre"):
+        assert getattr(fitted, field) == pytest.approx(getattr(expected, field), rel=1e-5)
+    left = (leave_one_out(x, *FIRST[1:], m).mean for x, m in ((known, fitted), (LIBRARY, expected)))
+    np.testing.assert_allclose(*left, atol=1e-5)
+    assert len(suggest(gram=GRAM, batch=3).rows) == 3
+
+
 def test_a_pending_row_that_was_evaluated_counts_once(sketched):
     """Also one whose evaluation failed: the same batch as without the mark, and the same budget."""
     values = np.where(ARMS == 29, np.nan, TRUTH[ARMS])
@@ -453,6 +515,11 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
         (dict(scaling="no"), "scaling must be True or False"),
         (dict(candidates=library(LIBRARY), scaling=False), "already has columns and scaling"),
         (dict(candidates=library(LIBRARY), columns=[Columns("numbers", 3)]), "already has columns"),
+        (dict(gram=GRAM), "candidates with their columns, or their gram matrix, not both"),
+        (dict(candidates=None), "candidates .*, or their gram matrix .*, are needed"),
+        (dict(candidates=None, gram=GRAM[:5]), "square matrix .* its shape is .5, 60."),
+        (dict(candidates=None, gram=0 * GRAM), "diagonal of gram must be above 0; entry 0 is 0"),
+        (dict(replicates="no"), "replicates must be True or False"),
         (dict(same=LABEL[:9]), "same must hold one value for each of the 60 candidates"),
         (dict(same=np.full(A, np.nan)), "same has no value for candidate 0"),
         (dict(same=np.array(["a", None] * 30)), "same has no value for candidate 1: it is None"),

@@ -7,7 +7,10 @@ It needs the packages of the extra: `pip install "jsketch[tables]"`.
     candidates       candidates and evaluations from tables
     options          the options of the command
     inputs           the tables that the options name
-    messages         sentences about tables, model and candidates
-    page             the page with pictures
+    results          the batch and the predictions of all candidates
+    messages         the verdict, and sentences about tables, model and candidates
+    factors          levels and main effects of the conditions
+    pictures         the pictures of the page
+    page             the page for the browser
     main             the command
 """

@@ -4,7 +4,7 @@ tables, and checks every cell."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,8 +28,12 @@ EVALUATION_COLUMNS = (
 # names of the column of ids, where none is given; the first one that is there is taken
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW = "row"  # the name of ids that are numbers of rows
+FEWEST_IDS = 2  # different words in so few rows may be a category
+SMILES = "smiles"  # in small letters, part of the names of columns of molecules
 # cells of a column of values, in small letters
-NOT_MEASURED = ("", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured")
+NOT_MEASURED = (
+    "", "-", "--", "\u2013", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured"
+)  # fmt: skip
 FAILED = ("failed", "fail", "failure")
 SHOWN = 5  # cells that an error message quotes
 ONE_VALUE = re.compile(
@@ -58,6 +62,7 @@ class Roles(NamedTuple):
     results: Sequence[str] = ("value",)  # values and their errors
     cost: str | None = None
     ignored: Sequence[str] = ()
+    readings: Mapping[str, str] = {}  # of cells of values, in small letters
 
 
 class Candidates(NamedTuple):
@@ -133,7 +138,7 @@ def read_sheet(
         if named.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
     notes: list[str] = []
-    id_name = roles.id or _find_ids(table, notes)
+    id_name = roles.id or _find_ids(table, (*not_features, *features_asked, *roles.results), notes)
     if id_name in table.names:
         not_features.append(id_name)
         ids = table.text(id_name)
@@ -175,12 +180,13 @@ def read_sheet(
     )
     done = Evaluations(np.zeros(0, int), np.zeros(0))
     if with_values:
-        done = _evaluations(whole, candidate_of, *roles.results)
+        done = _evaluations(whole, candidate_of, *roles.results, readings=roles.readings)
     return Sheet(candidates, whole, candidate_of, id_name, done)
 
 
-def _find_ids(table: Table, notes: list[str]) -> str:
-    """The column of ids, or ROW."""
+def _find_ids(table: Table, named: Sequence[str], notes: list[str]) -> str:
+    """The column of ids: by its name, or the first column of different words that no option names;
+    else ROW."""
     by_name = {name.casefold(): name for name in reversed(table.names)}
     for name in ID_NAMES:
         cells = table.text(by_name[name]) if name in by_name else None
@@ -188,6 +194,21 @@ def _find_ids(table: Table, notes: list[str]) -> str:
             if name != "id":
                 notes.append(f"{table.path}: the ids are in the column '{by_name[name]}'")
             return by_name[name]
+    taken = {name.casefold() for name in (*named, *EVALUATION_COLUMNS)}
+    for name in table.names:
+        cells = table.text(name)
+        if (
+            name.casefold() not in taken
+            and SMILES not in name.casefold()
+            and len(cells) > FEWEST_IDS
+            and not (cells == "").any()
+            and not cells.duplicated().any()
+            and table.reading(name).kind == "text"
+        ):
+            notes.append(
+                f"{table.path}: the ids are in the column '{name}', whose words all differ"
+            )
+            return name
     notes.append(f"{table.path}: candidates are named by their rows; --id names another column")
     return ROW
 
@@ -221,19 +242,25 @@ def read_evaluations(
     id_column: str = "id",
     value_column: str = "value",
     error_column: str | None = None,
+    readings: Mapping[str, str] | None = None,
 ) -> Evaluations:
-    """Reads the evaluations; rows without a value are left out. Raises ValueError for unknown ids,
-    values that cannot be read, and errors below 0."""
+    """Reads the evaluations; rows without a value are left out. `readings` are those of `Roles`.
+    Raises ValueError for unknown ids, values that cannot be read, and errors below 0."""
     needed = [id_column, value_column, *([] if error_column is None else [error_column])]
     table = read(path, needed, may_be_empty=True)
-    return _evaluations(table, _rows(table, candidates, id_column), value_column, error_column)
+    arms = _rows(table, candidates, id_column)
+    return _evaluations(table, arms, value_column, error_column, readings)
 
 
 def _evaluations(
-    table: Table, arms: np.ndarray, value_column: str, error_column: str | None = None
+    table: Table,
+    arms: np.ndarray,
+    value_column: str,
+    error_column: str | None = None,
+    readings: Mapping[str, str] | None = None,
 ) -> Evaluations:
     """The evaluations in a table, whose rows are those of candidates `arms` [rows]."""
-    values, measured, notes = _values(table, value_column)
+    values, measured, notes = _values(table, value_column, readings or {})
     pending, number = np.zeros(0, int), 0
     if SUGGESTED in table.names:
         numbers = table.reading(SUGGESTED).values
@@ -250,16 +277,23 @@ def _evaluations(
     return Evaluations(arms[measured], values[measured], errors, pending, number, notes)
 
 
-def _values(table: Table, column: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def _values(
+    table: Table, column: str, readings: Mapping[str, str]
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(values [rows], mask [rows] of measured rows, notes). The value of a failed evaluation is
     NaN. Raises ValueError that quotes all cells that cannot be read, and names their cure."""
     words = table.text(column)
     small = words.str.casefold()
+    by_reading = small.isin(readings).to_numpy()
+    small = small.map(lambda word: readings.get(word, word))
     measured, failed = (~small.isin(NOT_MEASURED)).to_numpy(), small.isin(FAILED).to_numpy()
-    values, rows = np.full(len(table), np.nan), np.flatnonzero(measured & ~failed)
+    values, filled = np.full(len(table), np.nan), measured & ~failed
+    values[filled & by_reading] = small[filled & by_reading].astype(float)
+    filled &= ~by_reading
+    rows = np.flatnonzero(filled)
     if not rows.size:
         return values, measured, []
-    reading = table.select(measured & ~failed).reading(column)
+    reading = table.select(filled).reading(column)
     values[rows] = np.where(np.abs(reading.values) <= LARGEST, reading.values, np.nan)
     notes = [f"{table.path}, column '{column}': read as {reading.note}"] * bool(reading.note)
     left = rows[np.isnan(values[rows])]
@@ -278,10 +312,13 @@ def _values(table: Table, column: str) -> tuple[np.ndarray, np.ndarray, list[str
     if wrong.size:
         shown = [f"'{words.iloc[at]}' (row {table.frame.index[at]})" for at in wrong[:SHOWN]]
         more = f" and {wrong.size - SHOWN} more" if wrong.size > SHOWN else ""
+        cures = " ".join(f"'{word}=...'" for word in words.iloc[wrong].unique()[:SHOWN])
         raise ValueError(
             f"{table.path}, column '{column}': these cells are not clear as values:"
             f" {', '.join(shown)}{more}; write a number such as 45.3 (0 where nothing was found),"
-            " 'failed' where the experiment gave no result, and nothing where it was not measured."
+            " 'failed' where the experiment gave no result, and nothing where it was not measured;"
+            f" or state with --read {cures} what they mean, where ... is a number, 'failed' or"
+            " nothing."
         )
     return values, measured, notes
 
@@ -363,8 +400,7 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
     if (guessed and rare) or len(levels) > MOST_LEVELS:
         raise ValueError(
             f"{table.path}, column '{name}': the {len(words)} rows hold {len(levels)} different"
-            " words, too many for a category. Leave the column out (--ignore), or name its kind"
-            " (--sequence, --protein, --smiles, --bits)."
+            f" words, too many for a category. {_cure(name)}"
         )
     spellings: dict[str, str] = {}
     for level in levels:
@@ -374,6 +410,16 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
                 f"{table.path}, column '{name}': '{other}' and '{level}' are different categories"
             )
     return _one_hot(words.to_numpy(object))
+
+
+def _cure(name: str) -> str:
+    """What to do about a column of too many words."""
+    if SMILES in name.casefold():
+        return f"--smiles '{name}' reads them as molecules."
+    return (
+        f"--id '{name}' takes them as ids, --ignore '{name}' leaves the column out, and"
+        " --sequence, --protein, --smiles and --bits name other kinds."
+    )
 
 
 def _sites(table: Table, name: str, protein: bool) -> list[Feature]:

@@ -290,15 +290,26 @@ def content(path: Path, table: pd.DataFrame, like: Table | None = None) -> bytes
     return buffer.getvalue()
 
 
-def changed_copy(path: Path, table: Table, changes: dict[str, dict[int, Any]]) -> bytes:
-    """The bytes of a copy of a table with other cells: {column: {row of the spreadsheet: cell}}. A
-    column that the table lacks is added. Formats, formulas and further sheets of Excel files are
-    kept."""
+def changed_copy(
+    path: Path,
+    table: Table,
+    changes: dict[str, dict[int, Any]],
+    added: Sequence[dict[str, Any]] = (),
+) -> bytes:
+    """The bytes of a copy of a table with other cells, {column: {row of the spreadsheet: cell}},
+    and `added` rows below. A column that the table lacks is added. Formats, formulas and further
+    sheets of Excel files are kept."""
     if table.path.suffix.lower() not in EXCEL or path.suffix.lower() not in EXCEL:
         frame = table.frame.copy()
         for name, cells in changes.items():
             old = table.text(name) if name in table.names else pd.Series("", frame.index)
-            frame[name] = [str(cells.get(row, old[row])) for row in frame.index]
+            new = {row: _written(cell, table.semicolons) for row, cell in cells.items()}
+            frame[name] = [new.get(row, old[row]) for row in frame.index]
+        if added:
+            below = pd.DataFrame(list(added)).reindex(columns=frame.columns)
+            for name in changes:
+                below[name] = [_written(cell, table.semicolons) for cell in below[name]]
+            frame = pd.concat([frame, below.astype(frame.dtypes)])
         return content(path, frame, table)
     import openpyxl
 
@@ -310,9 +321,18 @@ def changed_copy(path: Path, table: Table, changes: dict[str, dict[int, Any]]) -
         sheet.cell(1, column).value = name
         for row, cell in cells.items():
             sheet.cell(row, column).value = cell
+    for row, cells in enumerate(added, sheet.max_row + 1):
+        for name, cell in cells.items():
+            sheet.cell(row, names.index(name) + 1).value = None if cell == "" else _as_number(cell)
     buffer = io.BytesIO()
     book.save(buffer)
     return buffer.getvalue()
+
+
+def _written(cell: Any, semicolons: bool) -> str:
+    """A cell as text, with a decimal comma where semicolons separate the columns."""
+    word = str(cell)
+    return word.replace(".", ",") if semicolons and isinstance(cell, float) else word
 
 
 def _as_number(cell: Any) -> Any:

@@ -21,12 +21,13 @@ FAR = 1000  # times the distance from the median below which 90% of numbers lie
 
 
 class Inputs(NamedTuple):
-    """The tables of one call. `values` are to be maximised (`goal`)."""
+    """The tables of one call."""
 
     candidates: tables.Candidates
     library: Library
     arms: np.ndarray  # [n], rows of the candidates
-    values: np.ndarray  # [n], NaN for a failed evaluation
+    measured: np.ndarray  # [n], values as in the tables, NaN for a failed evaluation
+    values: np.ndarray  # [n], what is maximised: the `goal` of those values
     pending: np.ndarray  # [p], distinct rows of the candidates without an evaluation
     excluded: np.ndarray  # [e], distinct rows of the candidates
     errors: np.ndarray | None = None  # [n], standard errors of the values
@@ -49,6 +50,7 @@ def read(options: argparse.Namespace) -> Inputs:
         (options.value_column, *filter(None, [options.error_column])),
         options.cost,
         options.ignore,
+        options.read,
     )
     kinds = tables.Kinds(
         options.categories, options.sequence, options.bits, options.protein, options.smiles
@@ -57,20 +59,30 @@ def read(options: argparse.Namespace) -> Inputs:
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
     done = [
         tables.read_evaluations(
-            path, candidates, sheet.id_name, options.value_column, options.error_column
+            path,
+            candidates,
+            sheet.id_name,
+            options.value_column,
+            options.error_column,
+            options.read,
         )
         for path in options.observations
     ]
     count = len(candidates.ids)
-    if len(np.unique(sheet.done.arms)) < count:
-        done = [sheet.done, *(_without(sheet.done, each) for each in done)]
+    if options.replicates or len(np.unique(sheet.done.arms)) < count:
+        others = done if options.replicates else [_without(sheet.done, each) for each in done]
+        done = [sheet.done, *others]
     elif done:
         notes.append(
             f"{options.candidates}: every candidate has a value there, so that nothing would be"
             " left to suggest: only the values of --observations are used"
         )
     else:
-        raise ValueError(f"{options.candidates}: every candidate has a value; none is left.")
+        raise ValueError(
+            f"{options.candidates}: every candidate has a value; none is left. If only some of them"
+            " were measured, empty the other cells, or name a table of the measured ones with"
+            " --observations."
+        )
     if options.value_column not in sheet.table.names and not done[1:] and options.value_given:
         raise ValueError(
             f"{options.candidates} has no column '{options.value_column}'; its columns are:"
@@ -97,6 +109,7 @@ def read(options: argparse.Namespace) -> Inputs:
         candidates._replace(notes=notes),
         library(candidates.features, candidates.columns),
         arms,
+        values,
         goal(options, values),
         np.setdiff1d(pending, arms),
         rows(options.exclude),
@@ -180,9 +193,13 @@ def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
 
 def _without(sheet: tables.Evaluations, done: tables.Evaluations) -> tables.Evaluations:
     """The evaluations that are not in the sheet: results that were typed into both count once."""
-    known = set(zip(sheet.arms.tolist(), sheet.values.tolist(), strict=True))
-    pairs = zip(done.arms.tolist(), done.values.tolist(), strict=True)
-    new = np.array([pair not in known for pair in pairs], bool)
+
+    def pairs(some: tables.Evaluations) -> list[tuple[int, float | None]]:
+        values = [None if np.isnan(value) else value for value in some.values.tolist()]
+        return list(zip(some.arms.tolist(), values, strict=True))
+
+    known = set(pairs(sheet))
+    new = np.array([pair not in known for pair in pairs(done)], bool)
     errors = None if done.errors is None else done.errors[new]
     return done._replace(arms=done.arms[new], values=done.values[new], errors=errors)
 
@@ -211,8 +228,8 @@ def check_outputs(options: argparse.Namespace) -> None:
     written, is one of the tables, or exists (without --overwrite)."""
     inputs = {"the sheet": [options.candidates], "--observations": options.observations}
     inputs |= {"--pending": [options.pending], "--exclude": [options.exclude]}
-    for option in ("out", "report"):
-        out = getattr(options, option)
+    for option in ("out", "report", "all_scores"):
+        out, option = getattr(options, option), option.replace("_", "-")
         if out is None:
             continue
         for name, paths in inputs.items():
@@ -222,10 +239,18 @@ def check_outputs(options: argparse.Namespace) -> None:
                     " file."
                 )
         command_line.check_new(out, options.overwrite)
-    if options.out is None:
-        return
-    cells.check_package(options.out)
-    if options.out.suffix.lower() == ".xlsm":
-        raise ValueError(f"--out {options.out}: workbooks with macros are read only; use .xlsx.")
-    if options.report is not None and options.report.resolve() == options.out.resolve():
-        raise ValueError(f"--report and --out are both {options.out}: name two files.")
+    for option, path in (("out", options.out), ("all-scores", options.all_scores)):
+        if path is None:
+            continue
+        cells.check_package(path)
+        if path.suffix.lower() == ".xlsm":
+            raise ValueError(f"--{option} {path}: workbooks with macros are read only; use .xlsx.")
+    named = dict(report=options.report, out=options.out)
+    named["all-scores"] = options.all_scores
+    seen: dict[Path, str] = {}
+    for option, path in named.items():
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), option)
+        if other != option:
+            raise ValueError(f"--{other} and --{option} are both {path}: name two files.")

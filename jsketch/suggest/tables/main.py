@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,11 +13,12 @@ import pandas as pd
 
 from jsketch import command_line
 from jsketch.loops import saving
-from jsketch.suggest import Model, Suggestion, suggest
+from jsketch.suggest import Suggestion
 from jsketch.suggest.tables import cells, messages, page
 from jsketch.suggest.tables.candidates import PREDICTED, SUGGESTED
 from jsketch.suggest.tables.inputs import Inputs, check_outputs, read, set_outputs
-from jsketch.suggest.tables.options import ACQUISITIONS, parse
+from jsketch.suggest.tables.options import parse
+from jsketch.suggest.tables.results import Results, compute
 
 
 def run(options: argparse.Namespace) -> Suggestion:
@@ -26,63 +28,77 @@ def run(options: argparse.Namespace) -> Suggestion:
     check_outputs(options)
     inputs = read(options)
     copy = set_outputs(options, inputs)
-    batch = choose(options, inputs, key)
-    gain = messages.found_gain(options, inputs, batch, key)
-    print(messages.verdict(options, inputs, gain))
-    lines = messages.describe_inputs(options, inputs)
-    print("\n".join([*lines, *messages.describe_batch(options, inputs, batch)]))
+    results = compute(options, inputs, key)
+    print(messages.verdict(results))
+    lines = [*messages.describe_inputs(options, inputs), *messages.describe_batch(results)]
+    print("\n".join([*lines, *explanations(results)]))
     like = None if inputs.sheet is None else inputs.sheet.table
-    saving.write(options.out, cells.content(options.out, table(options, inputs, batch), like))
+    saving.write(options.out, cells.content(options.out, table(results), like))
     if options.report is not None:
-        page.write(options, inputs, batch, gain, key)
+        page.write(results)
         print(f"{options.report}: open it in a browser")
     if copy is not None and inputs.sheet is not None:
-        saving.write(copy, cells.changed_copy(copy, inputs.sheet.table, _changes(inputs, batch)))
+        changes = _changes(inputs, results.batch)
+        saving.write(copy, cells.changed_copy(copy, inputs.sheet.table, *changes))
         print(f"{copy}: a copy of the sheet with the batch in the column '{SUGGESTED}'")
-    print(f"{len(batch.rows)} candidates in {options.out}, {time.perf_counter() - began:.1f} s")
-    return batch
+    if options.all_scores is not None:
+        saving.write(
+            options.all_scores, cells.content(options.all_scores, table_of_scores(results), like)
+        )
+        print(f"{options.all_scores}: predictions and scores of all candidates")
+    seconds = time.perf_counter() - began
+    print(f"{options.out}: {len(results.batch.rows)} candidates, chosen in {seconds:.1f} s")
+    print(_next_step(options, copy))
+    return results.batch
 
 
-def _changes(inputs: Inputs, batch: Suggestion) -> dict[str, dict[int, Any]]:
-    """The number of the batch at the rows of its candidates, and values of other tables at the
-    first row of their candidates."""
+def explanations(results: Results) -> list[str]:
+    """With --explain a line for each candidate."""
+    if not results.options.explain:
+        return []
+    names = [messages.named(results.inputs, row) for row in results.batch.rows]
+    predictions = [f"the prediction is {words}. " for words in messages.predictions(results)]
+    predictions = predictions or [""] * len(names)
+    reasons = messages.reasons(results)
+    return [f"{n}: {p}{r}" for n, p, r in zip(names, predictions, reasons, strict=True)]
+
+
+def _next_step(options: argparse.Namespace, copy: Path | None) -> str:
+    """How to go on with the written files."""
+    step = f"Next: type the results into the column '{options.value_column}' of {options.out}, and"
+    if copy is None:
+        return f"{step} run the command again with {options.out} added to --observations"
+    return f"{step} run the command again with {copy} as the sheet and --observations {options.out}"
+
+
+def _changes(
+    inputs: Inputs, batch: Suggestion
+) -> tuple[dict[str, dict[int, Any]], list[dict[str, Any]]]:
+    """(new cells by column and row, further rows): the number of the batch at the first row of each
+    candidate in it; values of other tables at the first row of their candidate, or in a further row
+    where that has a value."""
     sheet = inputs.sheet
     assert sheet is not None
-    first = sheet.table.frame.index[np.unique(sheet.candidate_of, return_index=True)[1]]
-    new = {
-        int(first[arm]): "failed" if np.isnan(value) else float(value)
-        for arm, value in zip(*inputs.added, strict=True)
-        if arm not in sheet.done.arms
-    }
+    at = np.unique(sheet.candidate_of, return_index=True)[1]
+    first, known = sheet.table.frame.index[at], set(sheet.done.arms.tolist())
+    new: dict[int, Any] = {}
+    rows: list[dict[str, Any]] = []
+    for arm, value in zip(*inputs.added, strict=True):
+        cell = "failed" if np.isnan(value) else float(value)
+        if arm in known:
+            row = sheet.table.frame.iloc[at[arm]].to_dict()
+            rows.append({**row, SUGGESTED: "", inputs.value_column: cell})
+        else:
+            new[int(first[arm])] = cell
+            known.add(arm)
     marks = {int(first[row]): inputs.number for row in batch.rows}
-    return {SUGGESTED: marks, inputs.value_column: new}
+    return {SUGGESTED: marks, inputs.value_column: new}, rows
 
 
-def choose(
-    options: argparse.Namespace, inputs: Inputs, key: Any, model: Model | None = None
-) -> Suggestion:
-    """The batch of `jsketch.suggest` with these options; without a `model` it is fitted."""
-    return suggest(
-        inputs.library,
-        inputs.arms,
-        inputs.values,
-        errors=inputs.errors,
-        pending=inputs.pending,
-        exclude=inputs.excluded,
-        same=inputs.candidates.same,
-        costs=inputs.candidates.cost,
-        budget=options.budget,
-        failures=inputs.failures,
-        batch=options.batch,
-        acquisition=None if options.acquisition is None else ACQUISITIONS[options.acquisition],
-        model=model,
-        key=key,
-    )
-
-
-def table(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> pd.DataFrame:
+def table(results: Results) -> pd.DataFrame:
     """The batch in the order of its choice: ids, conditions as in the sheet, predictions with their
     intervals, and an empty column of values."""
+    options, inputs, batch = results.options, results.inputs, results.batch
     columns: dict[str, Any] = {SUGGESTED: np.full(len(batch.rows), inputs.number)}
     sheet = inputs.sheet
     assert sheet is not None
@@ -91,8 +107,8 @@ def table(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> pd.
     for name in sheet.table.names:
         if name not in (*columns, *PREDICTED, options.value_column, options.error_column):
             columns[name] = sheet.table.frame[name].to_numpy()[first[batch.rows]]
-    if batch.model.fitted:
-        numbers = (*messages.predictions(options, batch), batch.chance)
+    if results.predicted is not None:
+        numbers = (*results.intervals(batch.rows), batch.chance)
         for name, column in zip(PREDICTED, numbers, strict=True):
             if column is not None:
                 columns[name] = column
@@ -100,6 +116,28 @@ def table(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> pd.
     if options.error_column is not None:
         columns[options.error_column] = np.full(len(batch.rows), "", object)
     return pd.DataFrame(columns)
+
+
+def table_of_scores(results: Results) -> pd.DataFrame:
+    """All candidates: predictions with their intervals, the score of the acquisition, and whether a
+    candidate is measured, failed, pending, excluded or suggested."""
+    inputs, batch = results.inputs, results.batch
+    assert inputs.sheet is not None and batch.scores is not None
+    every = np.arange(len(inputs.candidates.ids))
+    columns: dict[str, Any] = {inputs.sheet.id_name: inputs.candidates.ids}
+    if results.predicted is not None:
+        columns |= dict(zip(PREDICTED[:3], results.intervals(every), strict=True))
+    state = np.full(len(every), "", object)
+    measured = inputs.arms[results.measured]
+    for rows, word in (
+        (inputs.excluded, "excluded"),
+        (inputs.pending, "pending"),
+        (inputs.arms, "failed"),
+        (measured, "measured"),
+        (batch.rows, "suggested"),
+    ):
+        state[rows] = word
+    return pd.DataFrame({**columns, "score": batch.scores.score, "state": state})
 
 
 @command_line.command

@@ -1,4 +1,4 @@
-"""The messages of `jsketch-suggest` about tables and model, and the reason for each
+"""The messages of `jsketch-suggest`: the verdict, the tables, the model, and the reason for each
 candidate."""
 
 from __future__ import annotations
@@ -10,58 +10,44 @@ import numpy as np
 
 from jsketch.kernels.discrete import Tanimoto
 from jsketch.kernels.mixed import Mixed
-from jsketch.suggest import Library, Model, Suggestion, stopping
+from jsketch.suggest import Library, stopping
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
-from jsketch.types import PRNGKey
+from jsketch.suggest.tables.results import Results
 
 IMPORTANT_COLUMNS = 4  # columns with the shortest lengthscales that are named
 KNOWS_NOTHING = 0.2  # of the explained share of the variance
-REACH_90 = 1.645  # standard deviations on both sides of a mean that hold 90%
 LONGEST_NUMBER = 6  # characters of a number that are shown
 SIMILAR = 0.5  # correlation with an evaluation from which a candidate is similar to it
-
-
-def sign(options: argparse.Namespace) -> int:
-    """The factor between the values of `Inputs` and those of the user."""
-    return -1 if options.minimize or options.target is not None else 1
-
-
-def predictions(
-    options: argparse.Namespace, batch: Suggestion
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(means [B], lower ends [B], upper ends [B]) of 90% intervals of measured values, noise
-    included, in the user's values."""
-    mean = sign(options) * batch.mean
-    reach = REACH_90 * np.hypot(batch.std, batch.model.noise_std)
-    low, high = mean - reach, mean + reach
-    known = goal_bounds(options)
-    if known is None:
-        return mean, low, high
-    ends = np.sort(sign(options) * np.array(known))
-    return np.clip(mean, *ends), np.clip(low, *ends), np.clip(high, *ends)
+AS_SIMILAR = 0.02  # less correlation than the most similar evaluation: the better one is named
+CHANGES = 2  # factors in which a candidate differs from its neighbour that are named
 
 
 def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     """Lines on the tables that were read."""
     kinds = [group.kind for group in inputs.candidates.columns]
     plural = dict(numbers="numbers", category="categories", bits="fingerprints")
-    counts = [f"{kinds.count(kind)} {plural[kind]}" for kind in plural if kind in kinds]
-    if "numbers" in kinds:
-        counts.append("numbers scaled to 0 to 1")
+    singular = dict(numbers="number", category="category", bits="fingerprint")
+    counts = []
+    for kind in plural:
+        count = kinds.count(kind)
+        if count:
+            counts.append(f"{count} {singular[kind] if count == 1 else plural[kind]}")
     failed = int(np.isnan(inputs.values).sum())
     line = (
-        f"{len(inputs.candidates.ids)} candidates, {', '.join(counts)};"
-        f" {len(inputs.values)} evaluations"
+        f"{options.candidates}: {len(inputs.candidates.ids)} candidates, each with"
+        f" {' and '.join(counts)}; {len(inputs.values)} evaluations"
         + (" with standard errors" if inputs.errors is not None else "")
         + (f", {failed} of them failed" if failed else "")
+        + (f"; {len(inputs.pending)} pending" if len(inputs.pending) else "")
     )
     return [line, *inputs.candidates.notes]
 
 
-def describe_batch(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> list[str]:
-    """Lines on the model and the constraints; with --explain the reasons too."""
-    count = int((~np.isnan(inputs.values)).sum())
-    candidates, lines = inputs.candidates, [_describe_model(options, inputs, batch.model, count)]
+def describe_batch(results: Results) -> list[str]:
+    """Lines on the model and the constraints."""
+    options, inputs, batch = results.options, results.inputs, results.batch
+    count = int(results.measured.sum())
+    candidates, lines = inputs.candidates, [_describe_model(results)]
     if batch.dictionary_size < count:
         lines.append(
             f"{count} evaluations are approximated by {batch.dictionary_size} inducing points"
@@ -76,74 +62,99 @@ def describe_batch(options: argparse.Namespace, inputs: Inputs, batch: Suggestio
         if len(batch.rows) < options.batch:
             line += f", which ends the batch after {len(batch.rows)} of {options.batch} candidates"
         lines.append(line)
-    return lines + (reasons(options, inputs, batch) if options.explain else [])
+    return lines
 
 
-def _describe_model(options: argparse.Namespace, inputs: Inputs, model: Model, count: int) -> str:
-    """A line on noise, signal and lengthscales of a model of `count` values."""
+def _describe_model(results: Results) -> str:
+    """A line on noise, signal and lengthscales."""
+    model, count = results.model, int(results.measured.sum())
     if not model.fitted:
-        return f"{count} values are too few, or too similar, to fit a model: defaults are used"
-    names = np.array(inputs.candidates.names)
+        which = "there is no value yet" if count == 0 else f"{count} values are too few, or equal"
+        return f"{which}: without a model the batch is spread over the conditions"
+    names = np.array(results.inputs.candidates.names)
     order = np.argsort(model.lengthscale, kind="stable")[:IMPORTANT_COLUMNS]
     shown = ", ".join(f"{names[i]} ({model.lengthscale[i]:.2g})" for i in order)
     return (
-        f"noise {model.noise_std:.3g} and signal {model.scale:.3g} in units of the values;"
-        f" lengthscales (the shorter, the more a"
-        f" column matters): {shown}" + (", ..." if len(names) > IMPORTANT_COLUMNS else "")
+        f"by the model, repeats of a measurement differ by {model.noise_std:.3g} and candidates by"
+        f" {model.scale:.3g} (standard deviations); what matters most (lengthscale):"
+        f" {shown}" + (", ..." if len(names) > IMPORTANT_COLUMNS else "")
     )
 
 
-def found_gain(
-    options: argparse.Namespace, inputs: Inputs, batch: Suggestion, key: PRNGKey
-) -> stopping.Gain | None:
-    """What the batch and all unmeasured candidates may gain; None before a model is fitted."""
-    return stopping.possible_gain(
-        inputs.library,
-        inputs.arms,
-        inputs.values,
-        batch.model,
-        errors=inputs.errors,
-        exclude=inputs.excluded,
-        batch=batch.rows,
-        bounds=goal_bounds(options),
-        key=key,
-    )
-
-
-def verdict(options: argparse.Namespace, inputs: Inputs, gain: stopping.Gain | None) -> str:
+def verdict(results: Results) -> str:
     """The first sentence of the page and of the terminal: Continue or Stop."""
+    options, inputs, gain = results.options, results.inputs, results.gain
+    at_most = options.tolerance
+    if at_most is None and results.measured.any():
+        at_most = stopping.tolerance(inputs.values, goal_bounds(options))
+    reached = _reached(results, at_most or 0.0)
+    if reached is not None:
+        return reached
     if gain is None:
-        count = int((~np.isnan(inputs.values)).sum())
+        count = int(results.measured.sum())
         few = "nothing was measured yet" if count == 0 else f"{count} values are too few to predict"
         return f"Continue: {few}; this batch is spread over the conditions."
-    measured = inputs.arms == gain.best
-    best = float(np.nanmean(inputs.values[measured]))
-    at = f"{inputs.candidates.ids[gain.best]}{_conditions(inputs, gain.best)}"
-    shown = f"{sign(options) * best:.4g}"
-    if options.target is not None:
-        shown = f"{-best:.3g} from the target"
-    at_most = options.tolerance
-    if at_most is None:
-        at_most = stopping.tolerance(inputs.values, goal_bounds(options))
+    best = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
+    name = _described(inputs, gain.best)
     top = float(np.quantile(gain.of_any, stopping.PROBABILITY))
-    if stopping.should_stop(gain, at_most):
+    if at_most is not None and stopping.should_stop(gain, at_most):
+        closer = "better" if options.target is None else "closer to the target"
         return (
-            f"Stop: {at} with {shown} is the best candidate, or the best one is at most"
-            f" {top:.2g} better, with 95% probability by the model."
+            f"Stop: {name} with {best:.4g} is the best candidate, or the best one is at most"
+            f" {top:.2g} {closer}, with 95% probability by the model."
         )
     low, high = np.quantile(gain.of_batch, (0.05, 0.95))
-    return (
-        f"Continue: the best is {shown} ({at}); this batch is expected to gain"
-        f" {np.mean(gain.of_batch):.2g} ({low:.2g} to {high:.2g})."
-    )
+    expected = f"{np.mean(gain.of_batch):.2g} ({low:.2g} to {high:.2g})"
+    if options.target is not None:
+        return (
+            f"Continue: the best is {best:.4g} ({name}), {abs(best - options.target):.2g} from the"
+            f" target; this batch is expected to come closer by {expected}."
+        )
+    return f"Continue: the best is {best:.4g} ({name}); this batch is expected to gain {expected}."
 
 
-def _conditions(inputs: Inputs, row: int) -> str:
-    """The words and numbers of a candidate, as in the sheet."""
+def _reached(results: Results, at_most: float) -> str | None:
+    """The verdict where a value is as good as --bounds or --target allow, up to `at_most`."""
+    options, inputs = results.options, results.inputs
+    possible = goal_bounds(options)
+    if possible is None or not results.measured.any():
+        return None
+    row = int(inputs.arms[np.nanargmax(inputs.values)])
+    repeats = inputs.arms == row
+    short = possible[1] - float(np.nanmean(inputs.values[repeats]))
+    if short > at_most:
+        return None
+    value = float(np.nanmean(inputs.measured[repeats]))
+    name = f"Stop: {_described(inputs, row)} with {value:.4g}"
+    if options.target is not None:
+        return f"{name} is within {max(at_most, short):.2g} of the target of {options.target:g}."
+    end = options.bounds[0] if options.minimize else options.bounds[1]
+    extreme = "smallest" if options.minimize else "largest"
+    if short <= 0:
+        return f"{name} has the {extreme} value that is possible."
+    return f"{name} is within {at_most:.2g} of {end:g}, the {extreme} value that is possible."
+
+
+def _described(inputs: Inputs, row: int) -> str:
+    """The id of a candidate, with its conditions as in the sheet."""
+    name = named(inputs, row)
     if inputs.sheet is None:
-        return ""
-    words = conditions(inputs, np.array([row]))[1][0]
-    return f": {', '.join(words)}"
+        return name
+    names, (cells,) = conditions(inputs, np.array([row]))
+    numbers = {n for n, g in zip(*_kinds(inputs), strict=True) if g == "numbers"}
+    words = [f"{n} {cell}" if n in numbers else cell for n, cell in zip(names, cells, strict=True)]
+    return f"{name}: {('; ' if any(',' in word for word in words) else ', ').join(words)}"
+
+
+def _kinds(inputs: Inputs) -> tuple[list[str], list[str]]:
+    """(names, kinds) of the features."""
+    return inputs.candidates.names, [group.kind for group in inputs.candidates.columns]
+
+
+def named(inputs: Inputs, row: int) -> str:
+    """The id of a candidate; where ids are numbers of rows, that word too."""
+    by_row = inputs.sheet is not None and inputs.sheet.id_name == "row"
+    return f"row {inputs.candidates.ids[row]}" if by_row else str(inputs.candidates.ids[row])
 
 
 def conditions(inputs: Inputs, rows: np.ndarray) -> tuple[list[str], list[list[str]]]:
@@ -153,11 +164,11 @@ def conditions(inputs: Inputs, rows: np.ndarray) -> tuple[list[str], list[list[s
     first = np.unique(inputs.sheet.candidate_of, return_index=True)[1][rows]
     features = {name.partition("[")[0] for name in inputs.candidates.names}
     names = [n for n in table.names if n in features or n in inputs.candidates.names]
-    cells = [[_short(word) for word in table.text(name).iloc[first]] for name in names]
+    cells = [[short(word) for word in table.text(name).iloc[first]] for name in names]
     return names, [list(row) for row in zip(*cells, strict=True)]
 
 
-def _short(word: str) -> str:
+def short(word: str) -> str:
     """Four digits of a number; other words as they are."""
     try:
         number = float(word)
@@ -176,47 +187,61 @@ def explained_sentence(explained: float) -> str:
     )
 
 
-def reasons(options: argparse.Namespace, inputs: Inputs, batch: Suggestion) -> list[str]:
-    """[B] sentences: what each candidate may reach, whether it explores, and what it tests."""
-    observed = np.flatnonzero(~np.isnan(inputs.values))
-    ids, model, flip = inputs.candidates.ids, batch.model, sign(options)
-    if observed.size == 0 or not model.fitted:
-        return [f"{ids[row]}: it differs most from all others" for row in batch.rows]
-    arms, values = inputs.arms[observed], inputs.values[observed]
+def predictions(results: Results) -> list[str]:
+    """[B], the predictions of the batch with their intervals; none before a model is fitted."""
+    if results.predicted is None:
+        return []
+    ends = zip(*results.intervals(results.batch.rows), strict=True)
+    return [f"{mean:.3g} ({low:.3g} to {high:.3g})" for mean, low, high in ends]
+
+
+def reasons(results: Results) -> list[str]:
+    """[B] sentences: whether each candidate explores, and what it tests."""
+    inputs, batch, measured = results.inputs, results.batch, results.measured
+    if results.predicted is None:
+        return ["It differs most from the others."] * len(batch.rows)
+    model, lines = batch.model, []
+    arms, goals = inputs.arms[measured], inputs.values[measured]
     evaluated, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]
     kernel = Mixed(np.asarray(model.lengthscale), inputs.library.columns)
     correlation = np.asarray(kernel.gram(chosen, evaluated))
-    best, lines = values.max(), []
-    _, low, high = predictions(options, batch)
     for i, row in enumerate(batch.rows):
-        exploits = batch.mean[i] >= best - model.noise_std
-        aim = "exploits: it is expected to be as good as the best" if exploits else "explores"
-        line = f"{ids[row]}: it could reach {low[i]:.3g} to {high[i]:.3g} (90%); {aim}"
-        near = int(correlation[i].argmax())
-        if correlation[i, near] < SIMILAR:
-            line += "; nothing similar was measured"
+        line = "It explores."
+        if batch.mean[i] >= goals.max() - model.noise_std:
+            line = "It exploits: it is expected to be about as good as the best."
+        top = correlation[i].max()
+        near = int(np.where(correlation[i] >= top - AS_SIMILAR, goals, -np.inf).argmax())
+        value = inputs.measured[measured][near]
+        neighbour = f"{named(inputs, arms[near])} ({value:.3g})"
+        if top < SIMILAR:
+            line += " Nothing similar was measured."
         else:
             apart = distances(inputs.library, np.asarray(chosen[i]), np.asarray(evaluated[near]))
             apart = apart / np.square(model.lengthscale)
-            neighbour = f"{ids[arms[near]]} ({flip * values[near]:.3g})"
             if apart.max() > 0:
-                line += f"; it tests {_change(inputs, row, arms[near], apart)} against {neighbour}"
+                line += f" It tests {_change(inputs, row, arms[near], apart)} against {neighbour}."
             else:
-                line += f"; it has the conditions of {neighbour}"
+                line += f" It has the conditions of {neighbour}."
         if batch.chance is not None:
-            line += f"; it succeeds with a chance of {100 * batch.chance[i]:.0f}%"
+            line += f" It succeeds with a chance of {100 * batch.chance[i]:.0f}%."
         lines.append(line)
     return lines
 
 
 def _change(inputs: Inputs, row: int, other: int, apart: np.ndarray) -> str:
-    """The factor in which two candidates differ most, with its level."""
-    name = inputs.candidates.names[int(apart.argmax())]
-    if inputs.sheet is None or name not in inputs.sheet.table.names:
-        return name
+    """The factors in which two candidates differ most, with their levels."""
+    order = np.argsort(-apart, kind="stable")[:CHANGES]
+    largest = [inputs.candidates.names[i] for i in order if apart[i] > 0]
+    if inputs.sheet is None:
+        return " and ".join(largest)
     names, cells = conditions(inputs, np.array([row, other]))
-    at = names.index(name)
-    return f"{name} {cells[0][at]} instead of {cells[1][at]}"
+    words = [
+        f"{name} {cells[0][names.index(name)]} instead of {cells[1][names.index(name)]}"
+        if name in names
+        else name
+        for name in largest
+    ]
+    return " and ".join(words)
 
 
 def distances(library: Library, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Fingerprints of molecules, by RDKit: `scripts/suggest --smiles`.
+"""Fingerprints of molecules, by RDKit: `jsketch-suggest --smiles`.
 
 Atom pairs up to three bonds apart, hashed and counted into BITS bits (Carhart, Smith,
 Venkataraghavan. J. Chem. Inf. Comput. Sci. 1985; the defaults of RDKit's generator except for the
@@ -10,6 +10,8 @@ into MARKED_BITS further bits.
 
 from __future__ import annotations
 
+import html
+import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +25,8 @@ BITS = 2048
 MARKED_BITS = 1024  # for stereochemistry, charges, isotopes and single atoms
 MAX_DISTANCE = 3  # bonds between the atoms of a pair
 BLOCK = 4096  # molecules whose bits are packed together
+MARKS = re.compile(r"[\[@/\\.|]")
+DRAWING = 170, 110  # pixels of a drawn molecule
 
 
 class Fingerprints(NamedTuple):
@@ -48,9 +52,25 @@ def fingerprints(smiles: Sequence[str]) -> Fingerprints:
             readable[start + i] = True
             canonical[start + i] = chem.MolToSmiles(molecule)
             bits[i, :BITS] = generator.GetFingerprintAsNumPy(molecule)
-            bits[i, BITS + _marked_bits(chem, labeler, molecule)] = 1
+            # only these characters write marks, except for a single atom
+            if molecule.GetNumAtoms() == 1 or MARKS.search(word):
+                bits[i, BITS + _marked_bits(chem, labeler, molecule)] = 1
         parts.append(pack_bits(bits))
     return Fingerprints(np.concatenate(parts), readable, canonical)
+
+
+def drawing(smiles: str) -> str:
+    """A molecule as SVG, with its SMILES as the title. Raises ValueError without RDKit."""
+    chem, _, _ = _rdkit()
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    canvas = rdMolDraw2D.MolDraw2DSVG(*DRAWING)
+    canvas.drawOptions().clearBackground = False
+    rdMolDraw2D.PrepareAndDrawMolecule(canvas, chem.MolFromSmiles(smiles))
+    canvas.FinishDrawing()
+    svg = canvas.GetDrawingText()
+    start = svg.index(">", svg.index("<svg")) + 1
+    return f"{svg[svg.index('<svg') : start]}<title>{html.escape(smiles)}</title>{svg[start:]}"
 
 
 def _marked_bits(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:

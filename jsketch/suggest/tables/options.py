@@ -9,7 +9,7 @@ from typing import Any
 
 from jsketch import command_line
 from jsketch.suggest import acquisitions
-from jsketch.suggest.tables.candidates import WRITTEN_COLUMNS
+from jsketch.suggest.tables.candidates import FAILED, WRITTEN_COLUMNS
 
 DESCRIPTION = """\
 The next batch of experiments for a table of candidates.
@@ -59,6 +59,17 @@ def _seed(text: str) -> int:
     return number
 
 
+def _reading(text: str) -> tuple[str, str]:
+    """(a cell in small letters, what it means), as the `type` of an option."""
+    cell, equals, value = text.rpartition("=")
+    cell, value = cell.strip().casefold(), value.strip().casefold()
+    if not equals or not cell:
+        raise argparse.ArgumentTypeError(f"must be CELL=VALUE, such as n.d.=failed; {text}")
+    if value not in ("", *FAILED):
+        _finite(value)
+    return cell, value
+
+
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The checked options; of the command line without `arguments`."""
     form = argparse.RawDescriptionHelpFormatter
@@ -75,20 +86,25 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--target", type=_finite, metavar="VALUE", help="values near it are better")
     add("--bounds", type=_finite, nargs=2, metavar=("LOW", "HIGH"),
         help="values cannot be outside, such as 0 100 for a yield in percent")  # fmt: skip
+    add("--top", type=command_line.count, default=1, metavar="COUNT",
+        help="find many of the COUNT best candidates (default: the best one)")  # fmt: skip
     add("--tolerance", type=_at_least_0, metavar="GAIN",
         help="a gain too small to go on for (default 1%% of the range of the values)")  # fmt: skip
 
     add = parser.add_argument_group("further files").add_argument
-    add("--observations", type=Path, nargs="+", default=[], metavar="FILE",
+    add("--observations", type=Path, nargs="+", action="extend", default=[],
+        metavar="FILE",
         help="tables of ids and values, such as earlier batches that were filled in")  # fmt: skip
     add("--pending", type=Path, metavar="FILE", help="table of ids that are being measured")
     add("--exclude", type=Path, metavar="FILE", help="table of ids that are never suggested")
     add("--out", type=Path, metavar="FILE",
         help="the batch (default next.csv or next.xlsx, as the sheet is)")  # fmt: skip
     add("--report", type=Path, metavar="FILE", help="write a page for the browser, such as r.html")
-    add("--overwrite", action="store_true", help="replace the files of --out and --report")
+    add("--all-scores", type=Path, metavar="FILE",
+        help="write predictions and scores of all candidates, such as all.parquet")  # fmt: skip
+    add("--overwrite", action="store_true", help="replace the files that are written")
 
-    add = parser.add_argument_group("kinds of columns, where they are not guessed").add_argument
+    add = parser.add_argument_group("kinds of columns and cells").add_argument
     for name, text in (
         ("--categories", "numbers that are names"),
         ("--sequence", "words of one length, each site a category"),
@@ -97,9 +113,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         ("--smiles", "molecules, read by RDKit"),
         ("--ignore", "columns that are not conditions"),
     ):
-        add(name, nargs="+", default=[], metavar="COLUMN", help=text)
+        add(name, nargs="+", action="extend", default=[], metavar="COLUMN", help=text)
+    add("--read", nargs="+", action="extend", type=_reading, default=[], metavar="CELL=VALUE",
+        help="what cells of the values mean, such as n.d.=failed '<5=0' (VALUE is a number,"
+        " failed, or nothing where it was not measured)")  # fmt: skip
 
     add = parser.add_argument_group("limits of the batch").add_argument
+    add("--replicates", action="store_true",
+        help="measured candidates may be suggested again, and every value counts")  # fmt: skip
     add("--same", metavar="COLUMN", help="the batch has one value of it, such as a temperature")
     text = "the cost of a measurement: the expected improvement is divided by it; not a condition"
     add("--cost", metavar="COLUMN", help=text)
@@ -108,7 +129,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
     add = parser.add_argument_group("details").add_argument
     add("--id", dest="id_column", metavar="COLUMN",
-        help="names of the candidates (default id, and without it numbers of rows)")  # fmt: skip
+        help="names of the candidates (default id, or a column of different words)")  # fmt: skip
     add("--error", dest="error_column", metavar="COLUMN",
         help="standard errors of the values; 0 where there is none")  # fmt: skip
     add("--explain", action="store_true", help="print the reason for each candidate")
@@ -117,6 +138,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.value_given = options.value_column is not None
     options.value_column = options.value_column or "value"
+    options.read = dict(options.read)
     _check(parser, options)
     return options
 
@@ -135,6 +157,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--bounds LOW HIGH: LOW must be below HIGH")
     if options.target is not None and options.minimize:
         parser.error("--target and --minimize are two goals: leave one out")
+    if options.top > 1 and (options.acquisition is not None or options.cost is not None):
+        parser.error("--top chooses candidates in another way: leave --acquisition and --cost out")
     if options.cost is None and options.budget is not None:
         parser.error("--budget needs costs: name their column with --cost")
     if options.cost is not None and options.acquisition not in (None, "ei"):

@@ -1,0 +1,136 @@
+"""The factors of a table: their levels, and their main effects by the model.
+
+A factor is a column of conditions, or a site of a sequence, with few levels: numbers with many
+values are cut into ranges of equal width, and fingerprints of many molecules are no factor. The
+main effect of a level is the average of the function over the candidates of the library, in which
+the factor is set to that level (a partial dependence: Friedman. Greedy function approximation.
+Annals of Statistics 2001), with its posterior standard deviation.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from jsketch.suggest.prediction import average_predictions
+from jsketch.suggest.tables.inputs import Inputs
+from jsketch.suggest.tables.messages import short
+from jsketch.suggest.tables.results import Results
+
+MOST_LEVELS = 24  # of a factor
+RANGES = 12  # levels of numbers with more values
+MOST_FACTORS = 12  # those with the shortest lengthscales, whose effects are computed
+BACKGROUND = 128  # candidates that an effect is averaged over, at most
+LARGEST_INPUT = 2**24  # numbers in the averaged candidates of all levels
+LONGEST_LABEL = 24  # characters
+
+
+class Factor(NamedTuple):
+    """A factor of L levels in a library of A candidates."""
+
+    name: str
+    labels: list[str]  # [L], as in the sheet
+    level: np.ndarray  # [A] int, of each candidate
+    columns: np.ndarray  # int, its columns among the features
+    examples: np.ndarray  # [L] int, a candidate of each level
+    numbers: np.ndarray | None  # [L], of the levels of numbers
+    lengthscale: int  # the first of its lengthscales
+
+
+class Effect(NamedTuple):
+    """The main effect of the L levels of a factor, in units of the values."""
+
+    factor: Factor
+    mean: np.ndarray  # [L]
+    std: np.ndarray  # [L]
+
+
+def factors(inputs: Inputs) -> list[Factor]:
+    """The factors in the order of the table."""
+    assert inputs.sheet is not None
+    table, candidates = inputs.sheet.table, inputs.candidates
+    first = np.unique(inputs.sheet.candidate_of, return_index=True)[1]
+    found: dict[str, Factor | None] = {}
+    start = lengthscale = 0
+    for name, group in zip(candidates.names, candidates.columns, strict=True):
+        columns = np.arange(start, start + group.width)
+        block = candidates.features[:, columns]
+        start, at = start + group.width, lengthscale
+        lengthscale += group.lengthscales
+        site = re.match(r"(.*)\[(\d+)\]", name)
+        if name in table.names:
+            words = table.levels(name).iloc[first]
+            found[name] = _factor(name, words, block, columns, group.kind == "numbers", at)
+        elif site is not None and site[0] in found:  # a property of the letter at that site
+            letter = found[site[0]]
+            if letter is not None:
+                found[site[0]] = letter._replace(columns=np.append(letter.columns, columns))
+        elif site is not None and site[1] in table.names:
+            letters = table.text(site[1]).iloc[first].str[int(site[2]) - 1]
+            found[name] = _factor(name, letters, block, columns, False, at)
+    return [factor for factor in found.values() if factor is not None]
+
+
+def _factor(
+    name: str, words: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, at: int
+) -> Factor | None:
+    """A factor whose candidates have these cells [A] and features [A, width]; None where it has too
+    many levels."""
+    if not numeric:
+        level, labels = pd.factorize(words, sort=True)
+        if len(labels) > MOST_LEVELS:
+            return None
+        examples = np.unique(level, return_index=True)[1]
+        return Factor(name, [_cut(word) for word in labels], level, columns, examples, None, at)
+    values, examples, level = np.unique(block[:, 0], return_index=True, return_inverse=True)
+    if len(values) > MOST_LEVELS:
+        ends = np.linspace(values[0], values[-1], RANGES + 1)
+        place = np.clip(np.searchsorted(ends, block[:, 0], side="right") - 1, 0, RANGES - 1)
+        occupied, level = np.unique(place, return_inverse=True)
+        middle = (ends[:-1] + ends[1:])[occupied] / 2
+        examples = np.array(
+            [
+                np.where(level == i, np.abs(block[:, 0] - middle[i]), np.inf).argmin()
+                for i in range(len(occupied))
+            ]
+        )
+        values = block[examples, 0]
+        labels = [f"{ends[i]:.3g} to {ends[i + 1]:.3g}" for i in occupied]
+    else:
+        labels = [short(word) for word in words.iloc[examples]]
+    return Factor(name, list(labels), level.ravel(), columns, examples, values, at)
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "\u2026"
+
+
+def effects(results: Results) -> list[Effect]:
+    """The main effects of the factors, the largest range first; none before a model is fitted."""
+    inputs, model = results.inputs, results.model
+    if results.predicted is None:
+        return []
+    some = sorted(factors(inputs), key=lambda factor: model.lengthscale[factor.lengthscale])
+    some = [factor for factor in some if len(factor.labels) > 1][:MOST_FACTORS]
+    total = sum(len(factor.labels) for factor in some)
+    if total == 0:
+        return []
+    features = np.asarray(inputs.library.features)
+    count = min(BACKGROUND, max(LARGEST_INPUT // (total * features.shape[1]), 8), len(features))
+    rows = np.random.default_rng(0).permutation(len(features))[:count]
+    sets = np.repeat(features[rows][None], total, 0)
+    at = 0
+    for factor in some:
+        for example in factor.examples:
+            sets[at][:, factor.columns] = features[example, factor.columns]
+            at += 1
+    mean, std = average_predictions(
+        inputs.library, inputs.arms, inputs.measured, model, sets, errors=inputs.errors,
+        key=results.key,
+    )  # fmt: skip
+    ends = np.cumsum([len(factor.labels) for factor in some])[:-1]
+    parts = zip(some, np.split(mean, ends), np.split(std, ends), strict=True)
+    return sorted((Effect(*part) for part in parts), key=lambda effect: -np.ptp(effect.mean))

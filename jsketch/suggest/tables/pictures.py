@@ -1,0 +1,314 @@
+"""The pictures of the page of `jsketch-suggest`."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any, NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")  # needs no display
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
+
+from jsketch.kernels.discrete import WORD
+from jsketch.suggest import Library, leave_one_out
+from jsketch.suggest.tables import messages
+from jsketch.suggest.tables.factors import Effect, Factor
+from jsketch.suggest.tables.inputs import goal
+from jsketch.suggest.tables.results import REACH_90, Results
+
+SHOWN = 4000  # candidates on the map
+SAMPLED = 2000  # candidates that determine the axes of the map
+BARS = 12  # columns in the picture of importance
+WIDE = 8  # levels along the width of a grid that needs the whole page
+DARK = 0.45  # of the range of colours, below which text is white
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
+# "$" would start a formula, and the name of a column may contain it
+PAGE_STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "figure.figsize": (5.6, 3.6),
+    "font.size": 10,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "savefig.dpi": 200,
+    "text.parse_math": False,
+}
+# a decorator, which the type stubs of matplotlib do not declare
+styled: Any = plt.rc_context(PAGE_STYLE)
+
+
+class Figure(NamedTuple):
+    """A picture on the page."""
+
+    title: str
+    caption: str
+    png: bytes
+    wide: bool = False  # over both columns of the page
+
+    @property
+    def source(self) -> str:
+        """The picture as a data URL."""
+        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
+
+
+@styled
+def effect(results: Results, found: Effect, ends: tuple[float, float], caption: str = "") -> Figure:
+    """The main effect of a factor, and the measured values of each level. All effects have the same
+    axis of values, from ends[0] to ends[1]."""
+    factor, measured = found.factor, results.measured
+    level = factor.level[results.inputs.arms[measured]]
+    values, reach = results.inputs.measured[measured], REACH_90 * found.std
+    bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
+    dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
+    value = results.options.value_column
+    low, high = (results.within_bounds(found.mean + sign * reach) for sign in (-1, 1))
+    reach = np.stack([found.mean - low, high - found.mean]).clip(0)
+    if factor.numbers is not None:
+        figure, axes = _axes(factor.name, value, 2.8)
+        at = factor.numbers
+        axes.plot(at, found.mean, color=BLUE)
+        axes.errorbar(at, found.mean, yerr=reach, **bars)
+        axes.plot(at[level], values, "o", **dots)
+        if len(at) <= BARS:
+            axes.set_xticks(at, factor.labels)
+        axes.set_ylim(ends)
+    else:
+        order = np.argsort(found.mean)
+        place = np.argsort(order)
+        height = 1.1 + 0.27 * len(order)
+        figure, axes = _axes(value, "", height)
+        axes.errorbar(found.mean[order], range(len(order)), xerr=reach[:, order], **bars)
+        axes.plot(values, place[level], "o", **dots)
+        axes.set_yticks(range(len(order)), [factor.labels[i] for i in order])
+        axes.set_ylim(-0.6, len(order) - 0.4)
+        axes.set_xlim(ends)
+    return Figure(f"Effect of {factor.name}", caption, _png(figure))
+
+
+def common_ends(results: Results, found: list[Effect]) -> tuple[float, float]:
+    """The axis of values that holds all effects and all measured values."""
+    values = [results.inputs.measured[results.measured]]
+    for each in found:
+        for sign in (-1, 1):
+            values.append(results.within_bounds(each.mean + sign * REACH_90 * each.std))
+    low, high = (float(end(np.concatenate(values))) for end in (np.min, np.max))
+    margin = 0.03 * (high - low)
+    return low - margin, high + margin
+
+
+@styled
+def grid(results: Results, one: Factor, other: Factor) -> Figure:
+    """The levels of two factors: best predictions, best measured values and the batch."""
+    options, inputs = results.options, results.inputs
+    rows, columns = (one, other) if len(one.labels) >= len(other.labels) else (other, one)
+    shape = len(rows.labels), len(columns.labels)
+    figure, axes = _axes(columns.name, rows.name, 1.4 + 0.3 * shape[0], grid=False)
+    wide = shape[1] > WIDE
+    if wide:
+        figure.set_size_inches(11.2, 1.4 + 0.3 * shape[0])
+    caption = []
+    colours = np.full(shape, np.nan)
+    if results.predicted is not None:
+        mean = results.predicted.mean
+        colours = _best_of_cells(rows.level, columns.level, mean, goal(options, mean), shape)
+        colours_of = "viridis_r" if options.minimize else "viridis"
+        drawn = axes.imshow(colours, aspect="auto", cmap=colours_of)
+        figure.colorbar(drawn, label="best prediction")
+        caption.append(
+            "The colour is the best prediction of the candidates in a cell, over all other"
+            " conditions."
+        )
+    some = inputs.arms[results.measured]
+    values = inputs.measured[results.measured]
+    best = _best_of_cells(
+        rows.level[some], columns.level[some], values, goal(options, values), shape
+    )
+    if len(some):
+        caption.append("A number is the best measured value in a cell.")
+    known = colours[np.isfinite(colours)]
+    low, span = (known.min(), np.ptp(known) or 1.0) if known.size else (0.0, 1.0)
+    for i, j in np.argwhere(np.isfinite(best)):
+        share = (colours[i, j] - low) / span if np.isfinite(colours[i, j]) else 1.0
+        share = 1 - share if options.minimize else share
+        colour = "white" if share < DARK else "black"
+        axes.text(j, i, f"{best[i, j]:.3g}", ha="center", va="center", color=colour, fontsize=9)
+    batch = results.batch.rows
+    counts = np.zeros(shape, int)
+    np.add.at(counts, (rows.level[batch], columns.level[batch]), 1)
+    caption.append("A frame is a candidate of the batch; small numbers count several.")
+    for i, j in np.argwhere(counts):
+        frame = plt.Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, ec=ORANGE, lw=2.5)
+        axes.add_patch(frame)
+        if counts[i, j] > 1:
+            axes.text(j + 0.43, i - 0.4, f"{counts[i, j]}", ha="right", va="top", color=ORANGE,
+                fontsize=8, fontweight="bold",
+                path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
+    turned = sum(map(len, columns.labels)) > (90 if wide else 40)
+    axes.set_xticks(range(shape[1]), columns.labels, rotation=35 if turned else 0,
+        ha="right" if turned else "center")  # fmt: skip
+    axes.set_yticks(range(shape[0]), rows.labels)
+    axes.set_xlim(-0.5, shape[1] - 0.5)
+    axes.set_ylim(shape[0] - 0.5, -0.5)
+    title = f"{rows.name} and {columns.name}"
+    return Figure(title, " ".join(caption), _png(figure), wide)
+
+
+def _best_of_cells(
+    row: np.ndarray, column: np.ndarray, values: np.ndarray, goals: np.ndarray, shape: Any
+) -> np.ndarray:
+    """[rows, columns], the value of the largest goal in each cell; NaN where it is empty."""
+    best = np.full(shape, np.nan)
+    order = np.argsort(goals, kind="stable")  # later ones replace earlier ones
+    best[row[order], column[order]] = values[order]
+    return best
+
+
+def _axes(x: str, y: str, height: float | None = None, grid: bool = True) -> tuple[Any, Axes]:
+    figure, axes = plt.subplots()
+    if height is not None:
+        figure.set_figheight(height)
+    axes.set_axisbelow(True)
+    axes.grid(grid)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    return figure, axes
+
+
+def _png(figure: plt.Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+@styled
+def fit(results: Results) -> tuple[Figure, str]:
+    """(the figure of the leave-one-out predictions, a sentence about them)."""
+    inputs, model = results.inputs, results.model
+    data = inputs.library, inputs.arms, inputs.measured
+    found = leave_one_out(*data, model, errors=inputs.errors, key=results.key)
+    share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
+    fit = messages.explained_sentence(found.explained)
+    note = (
+        f"{fit} {100 * share:.0f}% of the values are within two standard deviations of their"
+        " prediction (95% are expected). By the model, repeats of a measurement differ by"
+        f" {model.noise_std:.3g} and candidates by {model.scale:.3g} (standard deviations)."
+    )
+    caption = "Each value against its prediction from all others, with one standard deviation."
+    if len(found.at) < np.isfinite(inputs.values).sum():
+        caption += f" A random sample of {len(found.at)} values is shown."
+    observed, mean = found.observed, found.mean
+    figure, axes = _axes("predicted from the others", "measured")
+    ends = min(observed.min(), mean.min()), max(observed.max(), mean.max())
+    axes.plot(ends, ends, color="0.4", linewidth=0.8)
+    bars: dict[str, Any] = dict(xerr=found.std, markersize=3, elinewidth=0.6)
+    axes.errorbar(mean, observed, fmt="o", color=BLUE, alpha=0.8, **bars)
+    return Figure("Predictions and measurements", caption, _png(figure)), note
+
+
+@styled
+def best_so_far(results: Results) -> Figure:
+    inputs = results.inputs
+    caption = "The best value up to each evaluation"
+    if inputs.errors is not None:
+        caption += ", whatever its error"
+    figure, axes = _axes("evaluation, in the order of the table", results.options.value_column, 2.8)
+    t = np.arange(1, len(inputs.values) + 1)
+    axes.plot(t, inputs.measured, "o", color=GREY, markersize=3, label="each")
+    # the value at the largest goal so far
+    goals = np.where(np.isnan(inputs.values), -np.inf, inputs.values)
+    best = inputs.measured[[int(np.argmax(goals[: i + 1])) for i in range(len(goals))]]
+    axes.step(t, best, where="post", color=BLUE, label="best so far")
+    failed = t[np.isnan(inputs.values)]
+    if failed.size:
+        worst = np.full(failed.size, inputs.measured[np.nanargmin(inputs.values)])
+        axes.plot(failed, worst, "x", color=ORANGE, markersize=4, label="failed")
+    figure.legend(loc="outside lower center", ncols=3)
+    return Figure("Best so far", f"{caption}.", _png(figure))
+
+
+@styled
+def map_of_library(results: Results) -> Figure:
+    """The candidates on two principal components of numbers and fingerprints."""
+    inputs, batch = results.inputs, results.batch
+    count = len(inputs.candidates.ids)
+    shown = np.random.default_rng(0).permutation(count)[:SHOWN]
+    observed = np.isfinite(inputs.values)
+    evaluated = inputs.arms[observed]
+    rows = np.unique(np.concatenate([shown, evaluated, batch.rows]))
+    points = np.zeros((count, 2))
+    points[rows], share = projected(weighted(inputs.library, batch.model.lengthscale, rows))
+    caption = (
+        "The first two principal components of the columns. Each column is divided by its"
+        " lengthscale, so that columns with little effect separate the candidates little. The two"
+        f" components hold {100 * share:.0f}% of the variance."
+    )
+    if count > SHOWN:
+        caption += f" {SHOWN} of {count} candidates are shown."
+    figure, axes = _axes("first principal component", "second")
+    axes.plot(*points[shown].T, ".", color=GREY, markersize=2, zorder=1, label="library")
+    if len(evaluated):
+        x, y = points[evaluated].T
+        values = inputs.measured[observed]
+        drawn = axes.scatter(x, y, c=values, cmap="viridis", s=18, zorder=2, label="evaluated")
+        figure.colorbar(drawn, label=results.options.value_column)
+    circles: dict[str, Any] = dict(markersize=7, fillstyle="none", zorder=3)
+    axes.plot(*points[batch.rows].T, "o", color=ORANGE, label="next batch", **circles)
+    axes.grid(False)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    figure.legend(loc="outside lower center", ncols=3)
+    return Figure("Map of the library", caption, _png(figure))
+
+
+def weighted(library: Library, lengthscale: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Features [k,D] of some rows, divided by their lengthscales. Two different categories have the
+    distance 1 / lengthscale, and so do two fingerprints without a common bit."""
+    features, parts = np.asarray(library.features)[rows], []
+    start = at = 0
+    for group in library.columns:
+        part = features[:, start : start + group.width]
+        if group.kind == "bits":
+            bits = (part.astype(np.int64)[:, :, None] >> np.arange(WORD)) & 1
+            part = bits.reshape(len(part), -1)
+            part = part / np.sqrt(np.maximum(part.sum(1, keepdims=True), 1))
+        unit = 1 if group.kind == "numbers" else 2**0.5
+        parts.append(part / unit / lengthscale[at : at + group.lengthscales])
+        start, at = start + group.width, at + group.lengthscales
+    return np.hstack(parts)
+
+
+def projected(points: np.ndarray) -> tuple[np.ndarray, float]:
+    """(coordinates [k,2] of points [k,d] on their first two principal axes, the share of the
+    variance in them)."""
+    sample = np.random.default_rng(0).permutation(len(points))[:SAMPLED]
+    centre = points[sample].mean(0)
+    _, size, axes = np.linalg.svd(points[sample] - centre, full_matrices=False)
+    coordinates = np.zeros((len(points), 2))
+    coordinates[:, : len(axes[:2])] = (points - centre) @ axes[:2].T
+    return coordinates, float(np.square(size[:2]).sum() / np.square(size).sum())
+
+
+@styled
+def importance(names: list[str], lengthscale: np.ndarray) -> Figure:
+    caption = (
+        "The inverse lengthscale of each column. The larger it is, the more the values change over"
+        " the range of the column."
+    )
+    order = np.argsort(lengthscale, kind="stable")[:BARS][::-1]
+    figure, axes = _axes("1 / lengthscale", "")
+    shown = [name if len(name) < 24 else name[:22] + "..." for name in names]
+    axes.barh(range(len(order)), 1 / lengthscale[order], color=BLUE)
+    axes.set_yticks(range(len(order)), [shown[i] for i in order])
+    axes.grid(False, axis="y")
+    return Figure("What matters", caption, _png(figure))

@@ -1,0 +1,113 @@
+"""What one call of `jsketch-suggest` computes: the batch, what it may gain, and the predictions of
+all candidates."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jsketch.suggest import (
+    Model,
+    Prediction,
+    Suggestion,
+    acquisitions,
+    fit,
+    predict,
+    stopping,
+    suggest,
+)
+from jsketch.suggest.tables.inputs import Inputs, goal_bounds
+from jsketch.suggest.tables.options import ACQUISITIONS
+from jsketch.types import PRNGKey
+
+REACH_90 = 1.645  # standard deviations on both sides of a mean that hold 90%
+
+
+class Results(NamedTuple):
+    """The results of one call. `batch` and `gain` are in units of the goal, which is maximised;
+    `model` and `predicted` are in those of the measured values."""
+
+    options: argparse.Namespace
+    inputs: Inputs
+    batch: Suggestion
+    gain: stopping.Gain | None  # None before a model is fitted
+    model: Model  # of the measured values
+    predicted: Prediction | None  # of all candidates [A]; None before a model is fitted
+    key: PRNGKey
+
+    def intervals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(means, lower ends, upper ends) of 90% intervals of measured values, noise included, at
+        some candidates, within --bounds."""
+        assert self.predicted is not None
+        mean, reach = self.predicted.mean[rows], REACH_90 * self.predicted.value_std[rows]
+        return (
+            self.within_bounds(mean),
+            self.within_bounds(mean - reach),
+            self.within_bounds(mean + reach),
+        )
+
+    def within_bounds(self, values: np.ndarray) -> np.ndarray:
+        """The values, moved to the nearer one of --bounds where they are outside."""
+        return np.clip(values, *(self.options.bounds or (-np.inf, np.inf)))
+
+    @property
+    def measured(self) -> np.ndarray:
+        """[n] bool, evaluations with a value."""
+        return ~np.isnan(self.inputs.values)
+
+
+def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
+    """The batch of `jsketch.suggest` with these options, and its predictions."""
+    batch = choose(options, inputs, key)
+    gain = stopping.possible_gain(
+        inputs.library,
+        inputs.arms,
+        inputs.values,
+        batch.model,
+        errors=inputs.errors,
+        exclude=inputs.excluded,
+        batch=batch.rows,
+        bounds=goal_bounds(options),
+        key=key,
+    )
+    data = inputs.library, inputs.arms, inputs.measured
+    model = batch.model
+    if options.minimize:
+        model = model._replace(centre=-model.centre)
+    elif options.target is not None:
+        # the goal is a distance; its prediction in the unit of the values needs a second model
+        model = fit(*data, errors=inputs.errors, key=key)
+    predicted = predict(*data, model, errors=inputs.errors, key=key) if model.fitted else None
+    return Results(options, inputs, batch, gain, model, predicted, key)
+
+
+def _acquisition(options: argparse.Namespace) -> Any:
+    if options.top > 1:
+        return acquisitions.ProbabilityOfBest(top=options.top)
+    return None if options.acquisition is None else ACQUISITIONS[options.acquisition]
+
+
+def choose(
+    options: argparse.Namespace, inputs: Inputs, key: Any, model: Model | None = None
+) -> Suggestion:
+    """The batch of `jsketch.suggest` with these options; without a `model` it is fitted."""
+    return suggest(
+        inputs.library,
+        inputs.arms,
+        inputs.values,
+        errors=inputs.errors,
+        pending=inputs.pending,
+        exclude=inputs.excluded,
+        same=inputs.candidates.same,
+        costs=inputs.candidates.cost,
+        budget=options.budget,
+        failures=inputs.failures,
+        batch=options.batch,
+        replicates=options.replicates,
+        acquisition=_acquisition(options),
+        model=model,
+        scores=options.all_scores is not None,
+        key=key,
+    )

@@ -1,0 +1,139 @@
+"""The page of `jsketch-suggest`: factors, main effects and grids against brute force, and what the
+page holds."""
+
+import itertools
+import re
+import shlex
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from suggest_command import library, write
+
+from jsketch.suggest.tables import factors, messages, page, pictures
+from jsketch.suggest.tables.inputs import goal as goal_of
+from jsketch.suggest.tables.inputs import read
+from jsketch.suggest.tables.options import parse
+from jsketch.suggest.tables.results import compute
+
+BASES, LIGANDS, HEAT = ("KOAc", "CsOAc"), ("XPhos", "PPh3", "PCy3"), (20, 40, 60)
+
+
+def reactions():
+    """All reactions of two categories and a number, every third one measured."""
+    frame = pd.DataFrame(
+        list(itertools.product(BASES, LIGANDS, HEAT)), columns=["Base", "Ligand", "T (C)"]
+    )
+    frame.insert(0, "id", [f"r{i}" for i in range(len(frame))])
+    value = 20 * (frame["Base"] == "KOAc") + 40 * (frame["Ligand"] == "XPhos") + frame["T (C)"] / 9
+    return frame.assign(value=value.round(1).astype(object).where(frame.index % 3 != 1))
+
+
+def computed(tmp_path, frame, more=""):
+    sheet = write(tmp_path / "sheet.csv", frame)
+    options = parse([sheet, "--batch", "3", *shlex.split(more)])
+    return compute(options, read(options), jax.random.key(0))
+
+
+def test_effects_are_averages_over_the_library(tmp_path):
+    """Of the predictions of a full factorial, the largest range first; their intervals are those of
+    the joint posterior."""
+    results = computed(tmp_path, reactions())
+    found = factors.effects(results)
+    ranges = [np.ptp(effect.mean) for effect in found]
+    assert found[0].factor.name == "Ligand" and ranges == sorted(ranges, reverse=True)
+    for effect in found:
+        for i, label in enumerate(effect.factor.labels):
+            rows = np.flatnonzero(effect.factor.level == i)
+            words = reactions()[effect.factor.name].astype(str)[rows]
+            assert set(words) == {label} and len(rows) == 18 / len(effect.factor.labels)
+            # each level is set in all candidates, which visits the level equally often
+            mean = results.predicted.mean[rows].mean()
+            assert effect.mean[i] == pytest.approx(mean, abs=1e-8)
+            assert 0 < effect.std[i] < results.predicted.std[rows].mean()
+    covariance = joint_covariance(results)
+    np.testing.assert_allclose(results.predicted.std**2, np.diag(covariance), rtol=1e-6)
+    for effect in found:
+        rows = np.flatnonzero(effect.factor.level == 0)
+        variance = covariance[np.ix_(rows, rows)].mean()
+        assert effect.std[0] == pytest.approx(variance**0.5, rel=1e-6)
+
+
+def joint_covariance(results):
+    """The posterior covariance of all candidates, by dense matrices."""
+    inputs, model = results.inputs, results.model
+    features = np.asarray(inputs.library.features)
+    squared = np.zeros((len(features),) * 2)
+    start = at = 0
+    for kind, width in inputs.library.columns:
+        block = features[:, start : start + width]
+        apart = np.square(block[:, None] - block[None]).sum(2) / (2 if kind == "category" else 1)
+        squared += apart / model.lengthscale[at] ** 2
+        start, at = start + width, at + (width if kind == "numbers" else 1)
+    r = np.sqrt(5 * squared)
+    gram, arms = (1 + r + r * r / 3) * np.exp(-r), inputs.arms
+    noisy = gram[np.ix_(arms, arms)] + model.ratio * np.eye(len(arms))
+    return model.scale**2 * (gram - gram[:, arms] @ np.linalg.solve(noisy, gram[arms]))
+
+
+def test_factors_of_every_kind(tmp_path):
+    """Numbers of many values are cut into ranges, the properties of a letter belong to its site,
+    and words of too many levels are no factor."""
+    frame = library(60).assign(seq=["".join("ACDEF"[i * k % 5] for k in (1, 2)) for i in range(60)])
+    frame["print"] = [f"{i:06b}" for i in range(60)]
+    options = parse([write(tmp_path / "l.csv", frame), "--protein", "seq", "--bits", "print"])
+    found = {factor.name: factor for factor in factors.factors(read(options))}
+    assert set(found) == {"size", "mass", "seq[1]", "seq[2]"}
+    size, site = found["size"], found["seq[2]"]
+    assert len(size.labels) <= factors.RANGES and " to " in size.labels[0]
+    low, high = (float(word) for word in size.labels[0].split(" to "))
+    inside = frame["size"][size.level == 0]
+    assert low - 0.01 <= inside.min() and inside.max() <= high + 0.01
+    assert site.labels == list("ACDEF") and len(site.columns) == 5 + 3
+    assert [site.labels[i] for i in site.level[:3]] == ["A", "D", "F"]
+
+
+@pytest.mark.parametrize(("goal", "best"), [("", 7.0), ("--minimize", 2.0), ("--target 4.4", 5.0)])
+def test_cells_hold_the_best_values(goal, best):
+    values = np.array([2.0, 7.0, 5.0, 1.0])
+    options = parse(["x.csv", *goal.split()])
+    goals = goal_of(options, values)
+    row, column = np.array([0, 0, 0, 1]), np.array([1, 1, 1, 0])
+    found = pictures._best_of_cells(row, column, values, goals, (2, 2))
+    np.testing.assert_array_equal(found, [[np.nan, best], [1.0, np.nan]])
+
+
+def test_a_page_of_categories(tmp_path):
+    """A verdict, the batch with its conditions, a grid and effects, and no map; without values
+    neither predictions nor effects."""
+    results = computed(tmp_path, reactions(), f"--report {tmp_path / 'page.html'}")
+    page.write(results)
+    html = (tmp_path / "page.html").read_text()
+    titles = re.findall(r"<figure[^>]*><h2>([^<]*)", html)
+    assert titles[0] == "Ligand and Base" and "Map of the library" not in html
+    assert titles[1:4] == ["Effect of Ligand", "Effect of Base", "Effect of T (C)"]
+    assert f"<h1>{messages.verdict(results)}</h1>" in html
+    for row in results.batch.rows:
+        line = re.search(rf"<td[^>]*>r{row}</td>(.*)", html)[1]
+        assert reactions()["Ligand"][row] in line and " to " in line
+    results = computed(
+        tmp_path, reactions().assign(value=""), f"--report {tmp_path / 'first.html'}"
+    )
+    page.write(results)
+    html = (tmp_path / "first.html").read_text()
+    assert re.findall(r"<figure[^>]*><h2>([^<]*)", html) == ["Ligand and Base"]
+    assert "predicted" not in html and "variance" not in html
+
+
+def test_molecules_are_drawn(tmp_path):
+    pytest.importorskip("rdkit")
+    words = ["CCO", "CCN", "c1ccccc1O", "C[N+](C)(C)C", "OCC=C", "CCCl"]
+    frame = pd.DataFrame({"molecule": words, "value": [1.0, 2.0, "", "", "", ""]})
+    results = computed(
+        tmp_path, frame, f"--smiles molecule --batch 3 --report {tmp_path / 'page.html'}"
+    )
+    page.write(results)
+    html = (tmp_path / "page.html").read_text()
+    drawn = re.findall(r"<svg[^>]*><title>([^<]*)</title>", html)
+    assert drawn == [words[row] for row in results.batch.rows] and "&lt;svg" not in html
