@@ -27,6 +27,8 @@ from jsketch.suggest.data import Library, check_data
 from jsketch.suggest.model import Model, fit_data
 
 CANDIDATES = 1024  # points of a space among which one is chosen, at least
+# points of the design: INITIAL more than there are hyperparameters, at most MOST_INITIAL
+INITIAL, MOST_INITIAL = 3, 10
 # points near one of the BEST best ones: each hyperparameter changes with the probability CHANGED,
 # by a normal number with a standard deviation of one of SCALES, in shares of its range
 BEST, CHANGED, SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
@@ -204,6 +206,11 @@ def domain_of(space: Any) -> Domain:
     return OverList(space)
 
 
+def initial_points(domain: Domain) -> int:
+    """The number of points of the design of a domain."""
+    return min(INITIAL + len(domain.columns), MOST_INITIAL)
+
+
 class Proposer:
     """Chooses points of a domain. The same seed, points and values give the same choice.
 
@@ -216,19 +223,25 @@ class Proposer:
         self._models: dict[int, Model] = {}  # by the number of values
 
     def propose(
-        self, points: Sequence[Any], values: Sequence[float], pending: Sequence[Any], count: int
+        self,
+        points: Sequence[Any],
+        values: Sequence[float],
+        pending: Sequence[Any],
+        count: int,
+        number: int,
     ) -> list[Any]:
         """At most `count` new points, fewer where the domain has no more.
 
         points   evaluated points, in order
         values   their values, NaN for a failed evaluation
         pending  points whose evaluation is not finished
+        number   int, of the first new point in the run; random choices depend on it
         """
         past = [*points, *pending]
-        if len(past) < len(self.start):
-            return list(self.start[len(past) : len(past) + count])
+        if number < len(self.start):
+            return list(self.start[number : number + count])
         values = np.asarray(values, float)
-        random = np.random.default_rng([self.seed, len(past), 1])
+        random = np.random.default_rng([self.seed, number, 1])
         succeeded = np.flatnonzero(~np.isnan(values))
         best = succeeded[np.argsort(-values[succeeded], kind="stable")][:BEST]
         drawn = self.domain.draw(np.asarray(past), best, random)
@@ -245,7 +258,7 @@ class Proposer:
             batch=min(count, left),
             acquisition=ExpectedImprovement(),
             model=self._model(drawn.library, arms, values),
-            key=jax.random.fold_in(jax.random.key(self.seed), len(past)),
+            key=jax.random.fold_in(jax.random.key(self.seed), number),
         )
         return list(drawn.points[found.rows])
 

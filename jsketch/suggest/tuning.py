@@ -29,12 +29,10 @@ from jsketch import checks
 from jsketch.box.space import Space
 from jsketch.loops.saving import RunFile, locked, run_file
 from jsketch.suggest.data import LARGEST_VALUE
-from jsketch.suggest.proposals import Domain, Proposer, domain_of
+from jsketch.suggest.proposals import Domain, Proposer, domain_of, initial_points
 from jsketch.warn import warn
 
 TUNING = "jsketch tuning"
-# points of the design: INITIAL more than there are hyperparameters, at most MOST_INITIAL
-INITIAL, MOST_INITIAL = 3, 10
 
 
 @dataclass(frozen=True)
@@ -213,8 +211,7 @@ def _search(
     checks.truth(progress=progress)
     caught = _exceptions(catch)
     domain = domain_of(space)
-    initial = min(INITIAL + len(domain.columns), MOST_INITIAL)
-    initial = -(-initial // batch) * batch  # whole batches
+    initial = -(-initial_points(domain) // batch) * batch  # whole batches
     file = None
     if checkpoint is not None:
         parts = dict(space=domain.whole, seed=seed, maximized=maximized, initial=initial)
@@ -229,7 +226,7 @@ def _search(
             while len(run.past) < evaluations:
                 points = [one.point for one in run.past]
                 values = [one.value if maximized else -one.value for one in run.past]
-                chosen = proposer.propose(points, values, (), batch)
+                chosen = proposer.propose(points, values, (), batch, len(points))
                 if not chosen:
                     warn(f"the run ends after {len(points)} evaluations: no other point is left.")
                     break
