@@ -11,6 +11,7 @@ import numpy as np
 
 from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed
+from jsketch.show import shown, table
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
 from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, LargestVariance, Price
@@ -59,6 +60,18 @@ class Suggestion(NamedTuple):
     dictionary_size: int  # evaluations, or inducing points, of the posterior
     certificate: Certificate | None = None  # None: there were too few values to fit a model
     chance: np.ndarray | None = None  # [B], that an evaluation succeeds, with `failures`
+
+    def summary(self) -> dict[str, Any]:
+        """What its repr shows."""
+        found: dict[str, Any] = dict(batch=len(self.rows))
+        found |= dict(rows=self.rows, mean=self.mean, std=self.std, chance=self.chance)
+        found |= dict(noise_std=self.model.noise_std, dictionary_size=self.dictionary_size)
+        if self.certificate is not None:
+            found |= dict(gap=self.certificate.gap, best=self.certificate.best)
+        return {name: value for name, value in found.items() if value is not None}
+
+    __repr__ = shown
+    _repr_html_ = table
 
 
 class Constraints(NamedTuple):

@@ -12,6 +12,7 @@ from jax import Array
 
 from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed, check_columns
+from jsketch.show import shown
 from jsketch.types import Arms
 
 LARGEST_VALUE = 1e300  # predictions from larger values could overflow
@@ -30,6 +31,8 @@ class Library(NamedTuple):
 
     features: Array  # [A, d]
     columns: tuple[Columns, ...]  # the kinds of the features
+
+    __repr__ = shown
 
     @property
     def n_lengthscales(self) -> int:

@@ -30,6 +30,7 @@ from jsketch.box.gp.fit import LogNormal
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.linalg import matmul
 from jsketch.posterior import evidence
+from jsketch.show import shown
 from jsketch.suggest.data import (
     MIN_VALUES,
     Data,
@@ -76,6 +77,8 @@ class Model(NamedTuple):
     scale: float  # standard deviation of the signal, in units of the values
     centre: float  # mean of the signal
     fitted: bool  # False: too few or equal values, so that these are the defaults
+
+    __repr__ = shown
 
     @property
     def noise_std(self) -> float:
@@ -300,6 +303,8 @@ class LeftOut(NamedTuple):
     mean: np.ndarray  # [k]
     std: np.ndarray  # [k], of a value, its noise included
     weight: np.ndarray  # [k], of each value in `explained`: equal without errors
+
+    __repr__ = shown
 
     @property
     def explained(self) -> float:

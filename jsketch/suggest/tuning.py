@@ -28,6 +28,7 @@ import numpy as np
 from jsketch import checks
 from jsketch.box.space import Space
 from jsketch.loops.saving import RunFile, locked, run_file
+from jsketch.show import shown, table
 from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.proposals import Domain, Proposer, domain_of, initial_points
 from jsketch.warn import warn
@@ -54,7 +55,7 @@ class Evaluation:
         return self.error is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The evaluations of a run of `minimize` or `maximize`, in order.
 
@@ -120,11 +121,15 @@ class Result:
         return axes
 
     def summary(self) -> dict[str, Any]:
+        """What its repr shows."""
         failed = sum(one.failed for one in self.evaluations)
-        count = f"{len(self.evaluations)}" + (f", {failed} failed" if failed else "")
-        if len(self.evaluations) == failed:
-            return dict(evaluations=count)
-        return dict(evaluations=count, best_value=self.best_value, best=self.best)
+        found: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
+        if self._best_row() is None:
+            return found
+        return found | dict(best=self.best, best_value=self.best_value)
+
+    __repr__ = shown
+    _repr_html_ = table
 
 
 def minimize(

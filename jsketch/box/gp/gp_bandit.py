@@ -89,6 +89,9 @@ class GPBandit:
     starts: int = struct.field(pytree_node=False, default=8)
     steps: int = struct.field(pytree_node=False, default=60)
 
+    def __post_init__(self) -> None:
+        checks.a_kernel(self.kernel)
+
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> GPState:
@@ -97,7 +100,6 @@ class GPBandit:
         checks.no_evaluations(self, data)
         checks.choice(ACQUISITIONS, acquisition=self.acquisition)
         checks.truth(sample_around_best=self.sample_around_best)
-        checks.a_kernel(self.kernel)
         checks.nonnegative(margin=self.margin, width=self.width)
         checks.capacity(fit_steps=self.fit_steps, starts=self.starts, steps=self.steps)
         checks.capacity(candidates=self.candidates, initial=self.initial)

@@ -84,6 +84,9 @@ class Turbo:
     frequencies: int = struct.field(pytree_node=False, default=512)
     fit_steps: int = struct.field(pytree_node=False, default=50)
 
+    def __post_init__(self) -> None:
+        checks.a_kernel(self.kernel)
+
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> TurboState:
@@ -93,7 +96,6 @@ class Turbo:
         checks.capacity(regions=self.regions, batch=self.batch, fit_steps=self.fit_steps)
         checks.capacity(frequencies=self.frequencies, initial=self.initial)
         checks.capacity(candidates=self.batch if self.candidates is None else self.candidates)
-        checks.a_kernel(self.kernel)
         checks.positive(least_length=self.least_length)
         self.bounds.check()
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
