@@ -7,6 +7,7 @@ an observation updates it. The names of this package:
 
     Arms, Box           the domain of an algorithm
     Query, Info         the evaluations of a round, and its record
+    minimize, maximize  a function of named hyperparameters (`Space`), or of the elements of a list
     run, rollout        an algorithm with a problem that can be traced, on the host or in your jit
     drive               an algorithm with a function on the host
     prequential, Live   a forecaster with a stream, or with one example at a time
@@ -19,7 +20,7 @@ an observation updates it. The names of this package:
     loops               all loops and their results
     struct              dataclasses that jit accepts, for new kernels and algorithms
 
-Four packages are imported by name:
+Four packages are imported when they are first used:
 
     jsketch.adapters  forecasters for scikit-learn and river
     jsketch.contrib   methods after the papers; their interfaces may change
@@ -41,6 +42,9 @@ lambda everywhere, so the prior variance is k(x,x)/lambda. The Bayesian standard
 The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from jsketch import (
     bandits,
     box,
@@ -52,8 +56,12 @@ from jsketch import (
     sketch,
     struct,
 )
+from jsketch.box import Space
 from jsketch.loops import Live, drive, plan, prequential, rollout, run
 from jsketch.types import Arms, Box, Info, Query
+
+if TYPE_CHECKING:
+    from jsketch.suggest.tuning import maximize, minimize
 
 __version__ = "0.1.0"
 
@@ -63,11 +71,14 @@ __all__ = [
     "Info",
     "Live",
     "Query",
+    "Space",
     "bandits",
     "box",
     "drive",
     "kernels",
     "loops",
+    "maximize",
+    "minimize",
     "online",
     "plan",
     "posterior",
@@ -78,3 +89,15 @@ __all__ = [
     "sketch",
     "struct",
 ]
+
+# packages and functions that are imported when they are first used
+_PACKAGES = ("adapters", "contrib", "scale", "suggest")
+_FUNCTIONS = ("maximize", "minimize")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"jsketch.{name}")
+    if name in _FUNCTIONS:
+        return getattr(import_module("jsketch.suggest.tuning"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

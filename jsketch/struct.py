@@ -10,12 +10,19 @@ structures. `jax.tree_util.register_dataclass` (JAX 0.10), which Flax uses, comp
 fields and the static values of two dataclasses but not their classes, so that `jax.jit` sometimes
 runs the program of another class.
 
-A subclass inherits the fields of its base, and is decorated as well.
+A subclass inherits the fields of its base and is decorated as well.
+
+The repr of an object has at most ten lines (`jsketch.show`); a misspelt argument of a constructor
+raises a TypeError with the nearest name; and the docstring of a class includes the lines
+"name   description" of inherited fields.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
+import re
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -24,6 +31,8 @@ import numpy as np
 from flax import serialization
 from flax.struct import field
 from jax.typing import DTypeLike
+
+from jsketch import show
 
 __all__ = ["dataclass", "field", "in_dtype"]
 
@@ -37,9 +46,15 @@ def dataclass(cls: Class) -> Class:
     """The class as a frozen dataclass and a pytree. Its fields are leaves in order, except those of
     `field(pytree_node=False)`, which are static: a program is compiled for each of their values.
     Raises ValueError for a field that the constructor does not take."""
-    dataclasses.dataclass(frozen=True)(cls)
+    if "__repr__" not in vars(cls):
+        cls.__repr__ = show.shown  # type: ignore[method-assign]
+    if hasattr(cls, "summary"):
+        cls._repr_html_ = show.table  # type: ignore[attr-defined]
+    dataclasses.dataclass(frozen=True, repr=False)(cls)
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
+    cls.__init__ = _naming_the_nearest(cls, [f.name for f in fields])  # type: ignore[misc]
+    _document_inherited(cls, [f.name for f in fields])
     for f in fields:
         if not f.init:
             raise ValueError(
@@ -51,6 +66,39 @@ def dataclass(cls: Class) -> Class:
     _register_pytree(cls, leaves, static)
     _register_state_dict(cls, leaves)
     return cls
+
+
+def _naming_the_nearest(cls: type, names: list[str]) -> Any:
+    """The constructor, with a TypeError that names the field nearest to an unknown argument."""
+    plain = cls.__init__  # type: ignore[misc]
+
+    @functools.wraps(plain)
+    def construct(self: Any, *values: Any, **named: Any) -> None:
+        for name in named.keys() - names:
+            nearest = difflib.get_close_matches(name, names, 1)
+            advice = f": did you mean {nearest[0]}?" if nearest else f"; it has {', '.join(names)}."
+            raise TypeError(f"{cls.__name__} has no argument {name}{advice}")
+        plain(self, *values, **named)
+
+    return construct
+
+
+def _document_inherited(cls: Any, names: list[str]) -> None:
+    """Adds to the docstring the lines of those fields that a base documents and the class does
+    not."""
+    lines: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        lines |= vars(base).get("_field_lines", {})
+    entry = r"^ {4}(\w+(?:, \w+)*) {2,}\S.*(?:\n {5,}\S.*)*"
+    found = {match[0]: match[1] for match in re.finditer(entry, cls.__doc__ or "", re.M)}
+    documented = {
+        name: line for line, listed in found.items() for name in listed.split(", ") if name in names
+    }
+    cls._field_lines = documented
+    inherited = [lines[name] for name in names if name in lines and name not in documented]
+    if inherited and cls.__doc__:
+        added = "\n".join(dict.fromkeys(inherited))
+        cls.__doc__ = f"{cls.__doc__.rstrip()}\n\n    Inherited fields:\n\n{added}\n    "
 
 
 def _replace(self: Any, **changes: Any) -> Any:

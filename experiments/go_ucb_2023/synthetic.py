@@ -27,6 +27,7 @@ from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.box.go_ucb.ball import Theory
 from jsketch.problems import boxes
+from jsketch.show import full
 
 NOISE_STD = 0.01
 PRINTED = (
@@ -87,7 +88,7 @@ def configure(function: str, name: str, phases: tuple[int, int] | None = None) -
         T=t,
         noise_std=NOISE_STD,
         root_seed=0,
-        optimizer=repr(OPTIMIZERS[name](n)),
+        optimizer=full(OPTIMIZERS[name](n)),
         chosen=CHOSEN,
     )
 

@@ -17,6 +17,7 @@ from experiments.go_ucb_2023.loop import Config, Runs, completed
 from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
 from experiments.results import store
 from jsketch import loops
+from jsketch.show import full
 
 N, T = 5, 25
 ROOT_SEED = 0
@@ -45,7 +46,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
             model: [repr(one) for one in MODELS[model].space.hyperparameters] for model in models
         },
         sources={name: citation(SOURCES[name]) for name in data},
-        optimizers={name: repr(OPTIMIZERS[name](N)) for name in algorithms},
+        optimizers={name: full(OPTIMIZERS[name](N)) for name in algorithms},
         chosen=CHOSEN,
     )
 

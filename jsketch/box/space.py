@@ -2,13 +2,9 @@
 
 GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2): each hyperparameter has one input in [0,10];
 reals are mapped linearly, integers and categories have intervals of equal length. The logarithmic
-scale is an addition. Host code, for `drive`:
+scale is an addition. Host code, for `minimize` and `drive`:
 
-    space = Space(
-        Real("learning_rate", 1e-4, 1.0, log=True),
-        Integer("depth", 1, 8),
-        Category("loss", ("a", "b")),
-    )
+    space = Space(learning_rate=(1e-4, 1.0, "log"), depth=(1, 8, int), loss=["a", "b"])
 
     def validated(h):  # {"learning_rate": 0.01, "depth": 3, "loss": "a"}
         return ...
@@ -105,37 +101,62 @@ class Real:
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer from low to high, both included; each has an interval of the same length. In
-    float32, an optimiser proposes about 2^23 different ones.
+    """An integer from low to high, both included. Each has an interval of the same length or, with
+    log=True, the interval from its value - 1/2 to its value + 1/2 on a logarithmic scale.
 
-    Raises ValueError unless low < high are integers.
+    Raises ValueError unless low < high are integers, and for log=True with low < 1. In float32, an optimiser proposes about 2^23 different ones.
     """
 
     name: str
     low: int
     high: int
+    log: bool = False
 
     def __post_init__(self) -> None:
         for end in (self.low, self.high):
             if not _is_integer(end):
                 raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
         _check_order(self.name, self.low, self.high)
+        if self.log and self.low < 1:
+            raise ValueError(
+                f"{self.name}: a logarithmic scale needs low >= 1; {self.low} was given."
+            )
 
     def decode(self, unit: float) -> int:
         """The value whose interval contains unit; 1 belongs to the last."""
-        return int(self.low) + _interval(unit, self._count)
+        if self.log:
+            low, high = self._log_ends()
+            value = round(math.exp(low + unit * (high - low)))
+            return min(max(value, int(self.low)), int(self.high))
+        return int(self.low) + _interval(unit, self.count)
 
     def encode(self, value: Any) -> float:
-        """The middle of the value's interval."""
+        """A point of the value's interval, its middle without log. Raises ValueError unless it is
+        an integer from low to high."""
         if not _is_integer(value) or not self.low <= value <= self.high:
             raise ValueError(
                 f"{self.name} must be an integer in [{self.low}, {self.high}]; {value!r} was given."
             )
-        return (int(value) - int(self.low) + 0.5) / self._count
+        if self.log:
+            low, high = self._log_ends()
+            return (math.log(int(value)) - low) / (high - low)
+        return (int(value) - int(self.low) + 0.5) / self.count
 
     @property
-    def _count(self) -> int:
+    def count(self) -> int:
+        """The number of values."""
         return int(self.high) - int(self.low) + 1
+
+    def centred(self, units: np.ndarray) -> np.ndarray:
+        """The points that `encode` returns for the values at points of [0,1]."""
+        if not self.log:
+            return _centred(units, self.count)
+        low, high = self._log_ends()
+        values = np.rint(np.exp(low + units * (high - low)))
+        return (np.log(np.clip(values, self.low, self.high)) - low) / (high - low)
+
+    def _log_ends(self) -> tuple[float, float]:
+        return math.log(int(self.low) - 0.5), math.log(int(self.high) + 0.5)
 
 
 @dataclass(frozen=True)
@@ -164,25 +185,45 @@ class Category:
 
     def decode(self, unit: float) -> Any:
         """The choice whose interval contains unit; 1 belongs to the last."""
-        return self.choices[_interval(unit, len(self.choices))]
+        return self.choices[_interval(unit, self.count)]
 
     def encode(self, value: Any) -> float:
         """The middle of the choice's interval."""
         if value not in self.choices:
             raise ValueError(f"{self.name} must be one of {self.choices}; {value!r} was given.")
-        return (self.choices.index(value) + 0.5) / len(self.choices)
+        return (self.choices.index(value) + 0.5) / self.count
+
+    @property
+    def count(self) -> int:
+        """The number of choices."""
+        return len(self.choices)
+
+    def centred(self, units: np.ndarray) -> np.ndarray:
+        """The middles of the intervals that contain points of [0,1]."""
+        return _centred(units, self.count)
 
 
 @dataclass(frozen=True, init=False)
 class Space:
-    """Hyperparameters in the order of the inputs: `Space(Real(...), Integer(...), Category(...))`.
+    """Named hyperparameters in the order of the inputs. A range is given by name,
 
-    Raises ValueError without hyperparameters, for other objects, and for a name given twice.
+        Space(
+            momentum=(0.0, 0.99),               # a number
+            learning_rate=(1e-4, 1e-1, "log"),  # a number, on a logarithmic scale
+            depth=(1, 12, int),                 # an integer; (1, 1000, int, "log") for large ranges
+            booster=["gbtree", "dart"],         # one of a list
+        )
+
+    or as an object: `Space(Real("momentum", 0.0, 0.99), ...)`.
+
+    Raises ValueError without hyperparameters, for other objects and ranges, and for a name given
+    twice.
     """
 
     hyperparameters: tuple[Hyperparameter, ...]
 
-    def __init__(self, *hyperparameters: Hyperparameter) -> None:
+    def __init__(self, *hyperparameters: Hyperparameter, **ranges: Any) -> None:
+        hyperparameters += tuple(_of_range(name, given) for name, given in ranges.items())
         if not hyperparameters:
             raise ValueError("a space needs at least one hyperparameter; none was given.")
         names: list[str] = []
@@ -252,6 +293,21 @@ class Space:
         return lambda x: function(self.decode(x))
 
 
+def _of_range(name: str, given: Any) -> Hyperparameter:
+    """The hyperparameter of a range, such as `Space` takes by name."""
+    if isinstance(given, list):
+        return Category(name, given)
+    if isinstance(given, tuple) and 2 <= len(given) <= 4:
+        low, high, *rest = given
+        kinds = [one for one in rest if one != "log"]
+        if kinds in ([], [float], [int]) and len(rest) - len(kinds) <= 1:
+            return (Integer if kinds == [int] else Real)(name, low, high, log="log" in rest)
+    raise ValueError(
+        f'{name}: a range is (low, high), with int for integers and "log" for a logarithmic scale'
+        f' after them, such as (1, 100, int, "log"), or a list of choices; {given!r} was given.'
+    )
+
+
 def _is_number(value: Any) -> bool:
     """Whether the value is a real number, Python's or NumPy's, and no bool."""
     return isinstance(value, RealNumber) and not isinstance(value, bool)
@@ -271,3 +327,8 @@ def _check_order(name: str, low: float, high: float) -> None:
 def _interval(unit: float, count: int) -> int:
     """The number of the interval that contains unit, of `count` equal ones of [0,1]."""
     return min(max(math.floor(unit * count), 0), count - 1)
+
+
+def _centred(units: np.ndarray, count: int) -> np.ndarray:
+    """The middles of the intervals that contain points of [0,1], of `count` equal ones."""
+    return (np.clip(np.floor(units * count), 0, count - 1) + 0.5) / count

@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import importlib
 import json
 import types
 from typing import Any
@@ -46,6 +47,63 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     changed = [(name, a, b) for name, a, b in pairs if a != b and repr(a) != repr(b)]
     listed = [f"{name or 'the class'} was {a}, is {b}" for name, a, b in changed[:MAX_DIFFERENCES]]
     return listed + [f"{len(changed) - len(listed)} more"] * (len(changed) > len(listed))
+
+
+def rebuildable(value: Any) -> Any:
+    """A value as JSON from which `rebuilt` makes it again; None unless it consists of objects and
+    functions of jsketch, numbers, texts, arrays, and tuples, lists and dicts of them."""
+    try:
+        return _to_json(value)
+    except TypeError:
+        return None
+
+
+def _to_json(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        # a NumPy number that is also a Python one would come back as the latter
+        return value if type(value).__module__ == "builtins" else _to_json(np.asarray(value))
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return dict(tuple=[_to_json(one) for one in value])
+    if type(value) is list:
+        return [_to_json(one) for one in value]
+    if type(value) is dict and all(type(name) is str for name in value):
+        return dict(dict={name: _to_json(one) for name, one in value.items()})
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        if value.dtype.kind not in "biuf":
+            raise TypeError(f"{value.dtype} is no plain number")
+        return dict(array=np.asarray(value).tolist(), dtype=value.dtype.name)
+    named = value if hasattr(value, "__qualname__") else type(value)
+    if not named.__module__.startswith("jsketch.") or not named.__qualname__.isidentifier():
+        raise TypeError(f"{named} is not of jsketch")
+    place = dict(module=named.__module__, name=named.__qualname__)
+    if named is value:
+        return place
+    fields = {
+        field.name: _to_json(getattr(value, field.name)) for field in dataclasses.fields(value)
+    }
+    return place | dict(fields=fields)
+
+
+def rebuilt(saved: Any) -> Any:
+    """The value that `rebuildable` described. It imports modules of jsketch only."""
+    if isinstance(saved, list):
+        return list(map(rebuilt, saved))
+    if not isinstance(saved, dict):
+        return saved
+    if "dict" in saved:
+        return {name: rebuilt(one) for name, one in saved["dict"].items()}
+    if "tuple" in saved:
+        return tuple(map(rebuilt, saved["tuple"]))
+    if "array" in saved:
+        return np.asarray(saved["array"], saved["dtype"])
+    if not saved["module"].startswith("jsketch."):
+        raise ValueError(f"{saved['module']} is no module of jsketch.")
+    named = getattr(importlib.import_module(saved["module"]), saved["name"])
+    if "fields" not in saved:
+        return named
+    if not dataclasses.is_dataclass(named) or named.__module__ != saved["module"]:
+        raise ValueError(f"{saved['name']} of {saved['module']} is no class of fields.")
+    return named(**{name: rebuilt(part) for name, part in saved["fields"].items()})
 
 
 def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) -> None:

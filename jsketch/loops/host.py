@@ -39,6 +39,14 @@ class Driven:
     stopped: bool = struct.field(pytree_node=False, default=False)  # by the rule `stop`
     imprecise: bool = struct.field(pytree_node=False, default=False)  # `Info.imprecise` of a round
 
+    def summary(self) -> dict[str, Any]:
+        """What its repr shows."""
+        found: dict[str, Any] = dict(evaluations=self.t, failed=int((~np.isfinite(self.y)).sum()))
+        if np.isfinite(self.y).any():
+            found |= dict(best=self.best[1], best_x=self.best[0])
+        flags = ("n_unobserved", "exhausted", "stopped", "imprecise")
+        return found | {name: getattr(self, name) for name in flags if getattr(self, name)}
+
     @property
     def t(self) -> int:
         return len(self.y)

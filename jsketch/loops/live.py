@@ -18,11 +18,12 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from jsketch import checks
-from jsketch.loops.describe import describe
-from jsketch.loops.saving import STREAM, RunFile
+from jsketch.loops.describe import describe, rebuildable, rebuilt
+from jsketch.loops.saving import STREAM, RunFile, parsed
 from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
 from jsketch.online.base import preview, preview_all
 from jsketch.precision import in_dtype
+from jsketch.show import shown, table
 from jsketch.types import ForecastInfo, PRNGKey
 
 Predictions = TypeVar("Predictions", float, np.ndarray)
@@ -57,6 +58,9 @@ def compiled_programs() -> int:
 class Live:
     """A forecaster and its state after `received` examples of d = `inputs` numbers.
 
+    Its running errors are those of the predictions before each label: `mean_squared_error` and
+    `mean_absolute_error` over the `labelled` examples.
+
     forecaster  a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
     inputs      int, numbers d of an example
     key         one key, of the forecaster's random choices
@@ -73,6 +77,7 @@ class Live:
         """Raises ValueError on static mistakes, and for float64 where JAX does not enable it."""
         checks.capacity(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
+        self.labelled, self._square_sum, self._absolute_sum = 0, 0.0, 0.0
         self._broken = ""  # the error that made the state useless
         self.dtype = _floating(dtype)
         self._typed = in_dtype(forecaster, self.dtype)
@@ -84,6 +89,25 @@ class Live:
         # squared length of the longest example whose rounding was checked; infinite after a warning
         self._checked_square = np.inf if _warned_of(forecaster, example) else 0.0
         self.state = _start(self._typed, example, init_key)
+
+    @property
+    def mean_squared_error(self) -> float:
+        """NaN before the first label."""
+        return self._square_sum / self.labelled if self.labelled else np.nan
+
+    @property
+    def mean_absolute_error(self) -> float:
+        """NaN before the first label."""
+        return self._absolute_sum / self.labelled if self.labelled else np.nan
+
+    def summary(self) -> dict[str, Any]:
+        """What its repr shows."""
+        names = ("forecaster", "inputs", "received", "labelled")
+        errors = ("mean_squared_error", "mean_absolute_error") if self.labelled else ()
+        return {name: getattr(self, name) for name in (*names, *errors)}
+
+    __repr__ = shown
+    _repr_html_ = table
 
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. Nothing is learned; a state whose capacity is too small for x is
@@ -128,6 +152,7 @@ class Live:
             self.forecaster, (xs, ys), self._key, state=self.state, first=self.received
         )
         self.received += len(xs)
+        self._count(np.asarray(forecasts.prediction, float) - ys)
         return forecasts
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -138,18 +163,32 @@ class Live:
             inputs=self.inputs,
             dtype=self.dtype.name,
             received=self.received,
+            labelled=self.labelled,
+            error_sums=[self._square_sum, self._absolute_sum],
+            forecaster=rebuildable(self.forecaster),
             key=np.asarray(jax.random.key_data(self._key)).tolist(),
             key_kind=str(jax.random.key_impl(self._key)),
         )
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], forecaster: Any) -> Live:
-        """The stream of a file, to resume. Raises ValueError for a file that is damaged or of
-        another forecaster, and names the differences; FileNotFoundError without a file."""
+    def load(cls, path: str | os.PathLike[str], forecaster: Any = None) -> Live:
+        """The stream of a file, to resume. `forecaster` may be left out if all its parts are
+        classes of jsketch. Raises ValueError for a file that is damaged or of another forecaster,
+        and names the differences; FileNotFoundError without a file."""
+        path = Path(path)
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist.")
+        if forecaster is None:
+            saved = parsed(path, path.read_bytes(), STREAM)[0].get("forecaster")
+            if saved is None:
+                raise ValueError(
+                    f"{path} has a forecaster with parts that are not of jsketch: give it, as in"
+                    " Live.load(path, forecaster)."
+                )
+            forecaster = rebuilt(saved)
         file = _file(path, forecaster)
         content = file.load()
-        if content is None:
-            raise FileNotFoundError(f"{path} does not exist.")
+        assert content is not None
         header, state = content
         key = jax.random.wrap_key_data(
             jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"]
@@ -157,6 +196,8 @@ class Live:
         live = cls(forecaster, header["inputs"], key, header["dtype"])
         live.state = jax.tree.map(jnp.asarray, file.restored(live.state, state))
         live.received = header["received"]
+        live.labelled = header.get("labelled", 0)
+        live._square_sum, live._absolute_sum = header.get("error_sums", (0.0, 0.0))
         return live
 
     def _advance(self, x: np.ndarray, y: np.ndarray) -> tuple[float, ForecastInfo]:
@@ -175,9 +216,17 @@ class Live:
             )
         self._check_state()
         self.received += 1
+        self._count(float(prediction) - np.asarray(y, float))
         if hasattr(info, "diverged"):
             warn_of_diverged(info.diverged)
         return float(prediction), info
+
+    def _count(self, errors: np.ndarray) -> None:
+        """Adds the errors [n], or [], of predictions to the running ones; NaN without a label."""
+        errors = errors[np.isfinite(errors)]
+        self.labelled += errors.size
+        self._square_sum += float(np.square(errors).sum())
+        self._absolute_sum += float(np.abs(errors).sum())
 
     def _check_state(self) -> None:
         if self._broken:

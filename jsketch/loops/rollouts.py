@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
@@ -223,6 +224,16 @@ class BoxRun:
     state: Any
     # [] int32, evaluations made; fewer than T where the optimiser returned an empty query
     t: Array
+
+    def summary(self) -> dict[str, Any]:
+        """What its repr shows."""
+        y, best = np.asarray(self.y), np.asarray(self.best)[..., -1]
+        found: dict[str, Any] = dict(evaluations=np.max(np.asarray(self.t)))
+        if y.ndim > 1:
+            return found | dict(seeds=len(y), best_mean=best.mean(), best_of_all=best.max())
+        at = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
+        failed = int(found["evaluations"]) - int(np.isfinite(y).sum())
+        return found | dict(failed=failed, best=best, best_x=np.asarray(self.x)[at])
 
 
 def _over_box(

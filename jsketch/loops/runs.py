@@ -49,6 +49,22 @@ class Run:
     run_seconds: float = struct.field(pytree_node=False)  # wall time without compilation
     compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
 
+    def summary(self) -> dict[str, Any]:
+        """What its repr shows; numbers are means over the seeds."""
+        regret = np.asarray(self.trace.regret)
+        found: dict[str, Any] = dict(evaluations=regret.shape[-1])
+        if regret.ndim > 1:
+            found |= dict(seeds=regret.shape[0])
+        return found | dict(
+            simple_regret=regret.min(-1).mean(),
+            mean_regret=regret.mean(),
+            dictionary_size=np.asarray(self.trace.dictionary_size)[..., -1].mean(),
+            capacity=self.capacity,
+            truncated=bool(np.any(self.truncated)),
+            imprecise=bool(np.any(self.imprecise)),
+            run_seconds=round(self.run_seconds, 3),
+        )
+
 
 def run(
     algorithm: Any,

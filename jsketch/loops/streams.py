@@ -46,6 +46,15 @@ class Forecasts:
     labelled: Array  # bool, whether there is one
     dictionary_size: Array  # int32, features or points after the example
 
+    def summary(self) -> dict[str, Any]:
+        """What its repr shows."""
+        loss, labelled = np.asarray(self.loss, float), np.asarray(self.labelled)
+        found = dict(examples=loss.shape[-1], labelled=int(labelled.sum()))
+        if labelled.any():
+            average = loss.sum() / labelled.sum()
+            found |= dict(average_loss=average, root_mean_squared_error=average**0.5)
+        return found | dict(dictionary_size=np.asarray(self.dictionary_size)[..., -1].max())
+
     @property
     def average_loss(self) -> Array:
         """Mean squared loss of those of the first t examples that have a label, [n]; NaN before the

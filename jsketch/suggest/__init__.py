@@ -15,6 +15,8 @@
     batch            `suggest`, and the constraints of a batch
     prediction       `predict`: the posterior at all candidates
     stopping         whether further evaluations are worth it
+    proposals        the next points of a space, or of a list
+    tuning           `minimize` and `maximize` a function of them
     tables           the command `jsketch-suggest`, which needs the extra `tables`
 
 Reading order is import order. Nothing but `tables` reads a file or prints.
@@ -25,6 +27,7 @@ from jsketch.suggest.batch import Scores, Suggestion, suggest
 from jsketch.suggest.data import Library, library
 from jsketch.suggest.model import LeftOut, Model, fit, leave_one_out
 from jsketch.suggest.prediction import Prediction, predict
+from jsketch.suggest.tuning import maximize, minimize
 
 __all__ = [
     "LeftOut",
@@ -37,6 +40,8 @@ __all__ = [
     "fit",
     "leave_one_out",
     "library",
+    "maximize",
+    "minimize",
     "predict",
     "residues",
     "stopping",

@@ -11,6 +11,7 @@ import numpy as np
 
 from jsketch import checks
 from jsketch.kernels.mixed import Columns
+from jsketch.show import shown, table
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
 from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, LargestVariance, Price
@@ -68,6 +69,16 @@ class Suggestion(NamedTuple):
         if self.scores is not None:
             columns["score"] = self.scores.score[self.rows]
         return pd.DataFrame(columns)
+
+    def summary(self) -> dict[str, Any]:
+        """The values of its repr."""
+        values: dict[str, Any] = dict(batch=len(self.rows))
+        values |= dict(rows=self.rows, mean=self.mean, std=self.std, chance=self.chance)
+        values |= dict(noise_std=self.model.noise_std, dictionary_size=self.dictionary_size)
+        return {name: value for name, value in values.items() if value is not None}
+
+    __repr__ = shown
+    _repr_html_ = table
 
 
 class Constraints(NamedTuple):

@@ -13,6 +13,7 @@ from jax import Array
 from jsketch import checks
 from jsketch.kernels.mixed import Columns, Mixed, check_columns
 from jsketch.kernels.table import Precomputed, check_table, index_features
+from jsketch.show import shown
 from jsketch.types import Arms
 
 LARGEST_VALUE = 1e300  # predictions from larger values could overflow
@@ -32,6 +33,8 @@ class Library(NamedTuple):
     features: Array  # [A, d]
     columns: tuple[Columns, ...]  # the kinds of the features
     gram: Array | None = None  # [A, A], the kernel of candidates without features
+
+    __repr__ = shown
 
     @property
     def n_lengthscales(self) -> int:

@@ -30,6 +30,7 @@ from jsketch.box.gp.fit import LogNormal
 from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.linalg import matmul
 from jsketch.posterior import evidence
+from jsketch.show import shown
 from jsketch.suggest.data import (
     MIN_VALUES,
     Data,
@@ -52,6 +53,7 @@ RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance, cand
 SUBSAMPLE_KEY = 0  # folded into the key of a suggestion
 
 STEPS = 30  # L-BFGS steps from each start
+FURTHER_STEPS = 10  # from the model of fewer values
 STARTS = (0.5, 2.0)  # lengthscales over sqrt(L)
 # Lengthscales grow with the root of their number, as distances do (Hvarfner, Hellsten, Nardi. ICML
 # 2024): log-normal with a median of 1.6 sqrt(L) sides of the unit cube. Amplitude and noise are
@@ -75,6 +77,8 @@ class Model(NamedTuple):
     scale: float  # standard deviation of the signal, in units of the values
     centre: float  # mean of the signal
     fitted: bool  # False: too few or equal values, so that these are the defaults
+
+    __repr__ = shown
 
     @property
     def noise_std(self) -> float:
@@ -126,10 +130,14 @@ def log_posterior(
 
 
 def _fit_hyperparameters(
-    kernel: Any, data: regression.Data, fixed: np.ndarray | None, errors: ArrayLike
+    kernel: Any,
+    data: regression.Data,
+    fixed: np.ndarray | None,
+    errors: ArrayLike,
+    start: Hyperparameters | None = None,
 ) -> Hyperparameters:
-    """The mode of `log_posterior`, the best of several searches. Lengthscales `fixed` [L] are not
-    searched."""
+    """The mode of `log_posterior`, the best of several searches, or of one search from `start`.
+    Lengthscales `fixed` [L] are not searched."""
     dtype = data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
     distances, variances = _fingerprint_distances(kernel, data.u), jnp.asarray(errors, dtype)
@@ -139,6 +147,11 @@ def _fit_hyperparameters(
         count = sum(group.lengthscales for group in kernel.columns)
         root = math.sqrt(count)
         starts = [np.append(starts[0], [math.log(factor * root)] * count) for factor in STARTS]
+    steps = STEPS
+    if start is not None:
+        steps = FURTHER_STEPS
+        numbers = (start.outputscale, start.noise, *start.lengthscale)
+        starts = [np.log(np.maximum(numbers[: len(starts[0])], LEAST_NOISE))]
     best, least = starts[0], np.inf
 
     def loss(free: np.ndarray) -> tuple[float, np.ndarray]:
@@ -153,7 +166,7 @@ def _fit_hyperparameters(
         return value, slope
 
     for start in starts:
-        optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=dict(maxiter=STEPS))
+        optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=dict(maxiter=steps))
     return _from_free(np, best.astype(dtype), fixed)
 
 
@@ -209,8 +222,11 @@ def fit(
     return fit_data(data, lengthscale, key)
 
 
-def fit_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
-    """`fit` of checked arrays."""
+def fit_data(
+    data: Data, lengthscale: Any, key: PRNGKey | None, start: Model | None = None
+) -> Model:
+    """`fit` of checked arrays. With `start`, a model of fewer values, there is one search, which
+    starts from it."""
     library, count = data.library, data.library.n_lengthscales
     if count == 0:  # a kernel matrix
         lengthscale = np.ones(0)
@@ -240,7 +256,11 @@ def fit_data(data: Data, lengthscale: Any, key: PRNGKey | None) -> Model:
         jnp.zeros((), dtype),
         jnp.ones((), dtype),
     )
-    numbers = _fit_hyperparameters(kernel, standard, fixed, variances)
+    first = None
+    if start is not None and start.fitted:
+        amplitude = (start.scale / deviation) ** 2
+        first = Hyperparameters(start.lengthscale, amplitude, start.ratio * amplitude)
+    numbers = _fit_hyperparameters(kernel, standard, fixed, variances, first)
     model = Model(
         np.asarray(numbers.lengthscale, float),
         float(numbers.noise / numbers.outputscale),
@@ -289,6 +309,8 @@ class LeftOut(NamedTuple):
     std: np.ndarray  # [k], of a value, its noise included
     weight: np.ndarray  # [k], of each value in `explained`: equal without errors
     log_likelihood: float  # of all values with the scale that maximises it, up to a constant
+
+    __repr__ = shown
 
     @property
     def explained(self) -> float:

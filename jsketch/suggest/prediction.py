@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks
+from jsketch.show import shown
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
 from jsketch.suggest.data import check_data, kernel_of
@@ -23,6 +24,8 @@ class Prediction(NamedTuple):
     mean: np.ndarray  # [A]
     std: np.ndarray  # [A], of the function, without the noise of a value
     value_std: np.ndarray  # [A], of a value that would be measured, with its noise
+
+    __repr__ = shown
 
 
 def predict(

@@ -178,3 +178,66 @@ def test_unusual_optuna_studies():
         study(lambda trial: trial.suggest_int("number", 0, last), 2)
     with pytest.raises(ValueError, match="pending is no option here"):
         OptunaSampler(POOL, pending=[3])
+
+
+def mixed_objective(trial):
+    rate = trial.suggest_float("rate", 1e-4, 1.0, log=True)
+    share = trial.suggest_float("share", 0.0, 1.0, step=0.25)
+    depth = trial.suggest_int("depth", 1, 12)
+    width = trial.suggest_int("width", 8, 64, step=8)
+    kind = trial.suggest_categorical("kind", ("x", None, True))
+    trial.suggest_float("constant", 2.0, 2.0)
+    if depth > 9:
+        raise FloatingPointError("too large")
+    smooth = (np.log10(rate) + 2) ** 2 + (share - 0.5) ** 2 + 0.05 * (depth - 5) ** 2
+    return smooth + 0.001 * (width - 24) ** 2 + 0.3 * (kind is not None)
+
+
+def test_an_optuna_study_of_any_objective():
+    """Parameters keep their types; failed and running trials are not repeated; maximising the
+    negative gives the same trials."""
+    optuna = pytest.importorskip("optuna", reason="pip install optuna")
+    from jsketch.suggest.adapters import OptunaSampler
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=OptunaSampler(seed=1))
+    study.optimize(mixed_objective, n_trials=40, catch=FloatingPointError)
+    assert study.best_value < 0.1 and study.best_params["kind"] is None
+    parameters = [tuple(trial.params.values()) for trial in study.trials]
+    assert len(set(parameters)) == 40
+    maximised = optuna.create_study(sampler=OptunaSampler(seed=1), direction="maximize")
+    maximised.optimize(lambda trial: -mixed_objective(trial), 14, catch=FloatingPointError)
+    assert [tuple(trial.params.values()) for trial in maximised.trials] == parameters[:14]
+    threads = optuna.create_study(sampler=OptunaSampler(seed=2))
+    threads.optimize(mixed_objective, n_trials=16, n_jobs=4, catch=FloatingPointError)
+    assert len({tuple(trial.params.values()) for trial in threads.trials}) == 16
+    with pytest.raises(ValueError, match="need candidates"):
+        OptunaSampler(exclude=[3])
+
+
+def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other():
+    """Two samplers, as in two processes, that do not see each other's running trial."""
+    optuna = pytest.importorskip("optuna", reason="pip install optuna")
+    from jsketch.suggest.adapters import OptunaSampler
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=OptunaSampler(seed=1))
+    study.optimize(mixed_objective, n_trials=12, catch=FloatingPointError)
+    samplers = [OptunaSampler(seed=1) for _ in range(2)]
+    space = samplers[0].infer_relative_search_space(study, study.trials[0])
+    first, second = study.ask(), study.ask()
+    chosen = [
+        sampler.sample_relative(study, trial._get_latest_trial(), space)
+        for sampler, trial in zip(samplers, (first, second), strict=True)
+    ]
+    assert chosen[0] != chosen[1]
+
+
+def test_an_objective_with_few_combinations_is_repeated_at_random():
+    optuna = pytest.importorskip("optuna", reason="pip install optuna")
+    from jsketch.suggest.adapters import OptunaSampler
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(sampler=OptunaSampler())
+    study.optimize(lambda trial: trial.suggest_int("n", 1, 3), n_trials=6)
+    assert {trial.params["n"] for trial in study.trials} == {1, 2, 3}

@@ -193,3 +193,50 @@ def test_missing_names():
         ValueError, match="missing hyperparameters: depth, bootstrap; the space has"
     ):
         SPACE.encode({name: GOOD[name] for name in ("rate", "momentum", "loss")})
+
+
+def test_ranges_by_name_are_hyperparameters():
+    by_name = Space(
+        rate=(1e-4, 1.0, "log"),
+        share=(0.0, 1.0),
+        depth=(2, 8, int),
+        loss=["a", None],
+        big=(1, 99, int, "log"),
+    )
+    assert by_name.hyperparameters == (
+        Real("rate", 1e-4, 1.0, log=True),
+        Real("share", 0.0, 1.0),
+        Integer("depth", 2, 8),
+        Category("loss", ("a", None)),
+        Integer("big", 1, 99, log=True),
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [3, (1, 2, "ln"), (1,), (1, 2, int, float), "ab", (1, 2, "log", "log")]
+)
+def test_ranges_that_are_none(given):
+    with pytest.raises(ValueError, match="depth: a range is"):
+        Space(depth=given)
+
+
+def test_integers_on_a_logarithmic_scale():
+    """decode inverts encode, and the intervals between two integers are equal in log(n +- 1/2)."""
+    trees = Integer("trees", 1, 40, log=True)
+    assert [trees.decode(trees.encode(n)) for n in range(1, 41)] == list(range(1, 41))
+    units = np.linspace(0, 1, 20_001)
+    share = np.bincount([trees.decode(u) for u in units], minlength=41)[1:] / len(units)
+    n = np.arange(1, 41)
+    expected = np.log((n + 0.5) / (n - 0.5)) / np.log(40.5 / 0.5)
+    np.testing.assert_allclose(share, expected, atol=1e-4)
+    with pytest.raises(ValueError, match="low >= 1"):
+        Integer("trees", 0, 40, log=True)
+
+
+@pytest.mark.parametrize(
+    "one", [Integer("n", 2, 9), Integer("n", 1, 500, log=True), Category("c", ("a", "b", "c"))]
+)
+def test_centred_points_are_the_encoded_values(one):
+    units = np.linspace(0, 1, 301)
+    expected = [one.encode(one.decode(u)) for u in units]
+    np.testing.assert_allclose(one.centred(units), expected, rtol=1e-14)

@@ -15,6 +15,7 @@ import pytest
 
 from jsketch import kernels, loops, online, struct
 from jsketch.loops import live as live_streams
+from jsketch.loops.describe import describe, rebuilt
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
@@ -60,10 +61,56 @@ def test_live_is_prequential_also_through_a_file(name, tmp_path):
     stream.save(tmp_path / "stream")
     loaded = loops.Live.load(tmp_path / "stream", CASES[name])
     assert loaded.received == 25 and loaded.predict(xs[25]) == stream.predict(xs[25])
+    alone = loops.Live.load(tmp_path / "stream")
+    assert describe(alone.forecaster) == describe(CASES[name])
+    assert alone.predict(xs[25]) == stream.predict(xs[25])
     rest = run(loaded, xs[25:], ys[25:])
     np.testing.assert_allclose(np.append(first, rest), forecasts.prediction, rtol=1e-12, atol=1e-12)
     chex.assert_trees_all_close(loaded.state, state, rtol=1e-9, atol=1e-12)
     chex.assert_trees_all_equal_dtypes(loaded.state, state)
+    errors = (forecasts.prediction - ys)[np.isfinite(ys)]
+    assert loaded.labelled == errors.size == 37
+    assert loaded.mean_squared_error == pytest.approx(np.square(errors).mean(), rel=1e-9)
+    assert loaded.mean_absolute_error == pytest.approx(np.abs(errors).mean(), rel=1e-9)
+    assert f"mean_squared_error={loaded.mean_squared_error}"[:24] in repr(loaded)
+
+
+@struct.dataclass
+class Squares:
+    """Features that are not of the library."""
+
+    size: int = struct.field(pytree_node=False, default=2)
+
+    def features(self, x):
+        return x**2
+
+
+def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
+    path, forecaster = tmp_path / "stream", online.PKAWV(Squares(), 0.5)
+    stream = loops.Live(forecaster, 2, KEY)
+    assert np.isnan(stream.mean_squared_error) and "labelled=0" in repr(stream)
+    stream.learn_many(*examples(10))
+    stream.save(path)
+    with pytest.raises(ValueError, match=r"not of jsketch: give it, as in Live.load\(path, fore"):
+        loops.Live.load(path)
+    loaded = loops.Live.load(path, forecaster)
+    assert loaded.mean_squared_error == stream.mean_squared_error > 0
+
+
+@pytest.mark.parametrize(
+    ("saved", "words"),
+    [
+        (dict(module="os", name="system", fields={}), "os is no module of jsketch"),
+        (
+            dict(module="jsketch.loops.saving", name="write", fields=dict(path="x", content="")),
+            "write of jsketch.loops.saving is no class",
+        ),
+        (dict(module="jsketch.loops.saving", name="Path", fields={}), "Path of .* is no class"),
+    ],
+)
+def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
+    with pytest.raises(ValueError, match=words):
+        rebuilt(saved)
 
 
 @each

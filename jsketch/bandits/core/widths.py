@@ -149,6 +149,9 @@ class Optimistic:
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
 
+    def __post_init__(self) -> None:
+        checks.a_kernel(self.kernel)
+
 
 class Assuming(Protocol):
     """An algorithm with the assumptions of a `Confidence`, and a width."""

@@ -88,12 +88,14 @@ class GPBandit:
     steps: int = struct.field(pytree_node=False, default=60)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": ("log_ei", "pi", "ucb")}
 
+    def __post_init__(self) -> None:
+        checks.a_kernel(self.kernel)
+
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> GPState:
         checks.no_evaluations(self, data)
         checks.settings(self)
-        checks.a_kernel(self.kernel)
         checks.nonnegative(width=self.width)
         checks.count(restarts=self.restarts)
         if self.candidates < 2 * self.starts:

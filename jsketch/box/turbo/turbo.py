@@ -84,12 +84,14 @@ class Turbo:
     frequencies: int = struct.field(pytree_node=False, default=512)
     fit_steps: int = struct.field(pytree_node=False, default=50)
 
+    def __post_init__(self) -> None:
+        checks.a_kernel(self.kernel)
+
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> TurboState:
         checks.no_evaluations(self, data)
         checks.settings(self)
-        checks.a_kernel(self.kernel)
         self.bounds.check()
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         if self.initial < self.regions:

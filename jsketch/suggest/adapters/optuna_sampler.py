@@ -1,4 +1,5 @@
-"""`suggest` as an Optuna sampler over a list of candidates (`optuna.samplers.BaseSampler`)."""
+"""`suggest` as an Optuna sampler (`optuna.samplers.BaseSampler`): of the parameters of any
+objective, or of the rows of a list of candidates."""
 
 from __future__ import annotations
 
@@ -10,14 +11,21 @@ import jax
 import numpy as np
 
 from jsketch import checks
+from jsketch.box.space import Category, Integer, Real, Space
 from jsketch.kernels.mixed import Columns
 from jsketch.suggest import library, suggest
 from jsketch.suggest.adapters import check_options
 from jsketch.suggest.data import LARGEST_VALUE
+from jsketch.suggest.proposals import OverSpace, Proposer, initial_points
 
 try:
-    from optuna.distributions import BaseDistribution, IntDistribution
+    from optuna.distributions import (
+        BaseDistribution,
+        CategoricalDistribution,
+        IntDistribution,
+    )
     from optuna.samplers import BaseSampler, RandomSampler
+    from optuna.search_space import intersection_search_space
     from optuna.study import Study, StudyDirection
     from optuna.trial import FrozenTrial, TrialState
 except ImportError as error:
@@ -25,25 +33,31 @@ except ImportError as error:
 
 
 class OptunaSampler(BaseSampler):
-    """Every trial chooses a row of `candidates`: in the objective,
+    """Chooses the parameters of any objective, as `jsketch.minimize` does:
+
+        study = optuna.create_study(sampler=OptunaSampler(seed=0))
+        study.optimize(objective, n_trials=50)
+
+    or, with `candidates`, one of their rows: in the objective,
     `row = trial.suggest_int("row", 0, len(candidates) - 1)`.
 
-    candidates   [A, d] numbers, or a `suggest.Library`
+    candidates   None, or [A, d] numbers, or a `suggest.Library`
     columns      kinds of the features, as in `suggest`; None: numbers
     parameter    the name of the parameter that is the row
     seed         int, of the random choices
-    options      further arguments of `suggest`: acquisition, exclude, failures, ...
+    options      with candidates, further arguments of `suggest`: acquisition, exclude, ...
 
-    No row is chosen twice, also with threads (n_jobs); several processes may choose the same row.
-    Running trials are pending. Failed and pruned trials, and infinite values, are ignored, unless
-    `failures=True`. Other parameters are drawn at random. Raises ValueError for a study with
-    several objectives, for a study whose trials lack the parameter or give it another range, and
-    where no row is left.
+    Running trials are pending. Parameters are chosen together if all finished trials have them; the
+    others, and those of the first trial, are drawn at random. A failed or pruned trial, or an
+    infinite value, counts as the worst value so far; with candidates it is ignored, unless
+    `failures=True`. No row is chosen twice, also with threads (n_jobs); several processes may
+    choose the same row. Raises ValueError for a study with several objectives, and with candidates
+    for a study whose trials lack the parameter or give it another range, and where no row is left.
     """
 
     def __init__(
         self,
-        candidates: Any,
+        candidates: Any = None,
         columns: Sequence[Columns] | None = None,
         *,
         parameter: str = "row",
@@ -51,13 +65,16 @@ class OptunaSampler(BaseSampler):
         **options: Any,
     ):
         check_options(options)
-        self.library = library(candidates, columns)
-        self.parameter = parameter
+        if candidates is None and (columns is not None or options):
+            raise ValueError("columns and options of suggest need candidates, and none were given.")
+        self.library = None if candidates is None else library(candidates, columns)
+        self.parameter, self.seed = parameter, seed
         self.key = checks.one_key(key=jax.random.key(seed))
         self.options = options
         self.random_sampler = RandomSampler(seed)
-        # rows by study and trial: Optuna stores a parameter only after its sampler has returned
-        self.chosen: dict[tuple[str, int], int] = {}
+        # parameters by study and trial: Optuna stores them only after its sampler has returned
+        self.chosen: dict[tuple[str, int], dict[str, Any]] = {}
+        self.proposers: dict[str, Proposer] = {}  # by search space
         self.lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -70,6 +87,9 @@ class OptunaSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
+        if self.library is None:
+            shared = intersection_search_space(study.get_trials(deepcopy=False))
+            return {name: one for name, one in shared.items() if not one.single()}
         return {self.parameter: IntDistribution(0, len(self.library.features) - 1)}
 
     def sample_relative(
@@ -77,20 +97,57 @@ class OptunaSampler(BaseSampler):
     ) -> dict[str, Any]:
         if len(study.directions) != 1:
             raise ValueError("OptunaSampler is for one objective; the study has several.")
+        choose = self._choose_parameters if self.library is None else self._choose_row
         with self.lock:
-            row = self._choose_row(study, trial)
-            self.chosen[study.study_name, trial.number] = row
-        return {self.parameter: row}
+            chosen = choose(study, trial, search_space)
+            self.chosen[study.study_name, trial.number] = chosen
+        return chosen
 
-    def _choose_row(self, study: Study, trial: FrozenTrial) -> int:
+    def _choose_parameters(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        if not search_space:
+            return {}
+        key = repr(sorted(search_space.items()))
+        if key not in self.proposers:
+            ranges = [_hyperparameter(name, one) for name, one in search_space.items()]
+            domain = OverSpace(Space(*ranges))
+            self.proposers[key] = Proposer(domain, self.seed, initial_points(domain))
+        proposer = self.proposers[key]
+        sign = 1 if study.direction == StudyDirection.MAXIMIZE else -1
+        points: list[Any] = []
+        values: list[float] = []
+        pending: list[Any] = []
+        for each in study.get_trials(deepcopy=False):
+            parameters = each.params or self.chosen.get((study.study_name, each.number), {})
+            if each.number == trial.number or not search_space.keys() <= parameters.keys():
+                continue
+            point = proposer.domain.point(
+                {name: _encoded(one, parameters[name]) for name, one in search_space.items()}
+            )
+            if each.state.is_finished():
+                points.append(point)
+                values.append(sign * _value(each))
+            else:
+                pending.append(point)
+        found = proposer.propose(points, values, pending, 1, trial.number)
+        if not found:  # every combination was evaluated
+            return {}
+        decoded = proposer.domain.candidate(found[0])
+        return {name: _decoded(one, decoded[name]) for name, one in search_space.items()}
+
+    def _choose_row(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        assert self.library is not None
         sign = 1 if study.direction == StudyDirection.MAXIMIZE else -1
         arms: list[int] = []
         values: list[float] = []
         pending: list[int] = []
         trials = study.get_trials(deepcopy=False)
-        rows = IntDistribution(0, len(self.library.features) - 1)
+        row_range = search_space[self.parameter]
         for each in trials:
-            if each.distributions.get(self.parameter, rows) != rows:
+            if each.distributions.get(self.parameter, row_range) != row_range:
                 raise ValueError(f"a trial has another range of rows: {self._advice()}")
             row = each.params.get(self.parameter)
             if each.state.is_finished() and row is not None:
@@ -98,7 +155,7 @@ class OptunaSampler(BaseSampler):
                 values.append(sign * _value(each))
             elif not each.state.is_finished():
                 if row is None:
-                    row = self.chosen.get((study.study_name, each.number))
+                    row = self.chosen.get((study.study_name, each.number), {}).get(self.parameter)
                     # an enqueued trial has a row already
                     fixed = each.system_attrs.get("fixed_params", {})
                     row = fixed.get(self.parameter, row)
@@ -117,7 +174,7 @@ class OptunaSampler(BaseSampler):
         )
         if len(found.rows) == 0:
             raise ValueError("the rest of the budget pays for no row that is left.")
-        return int(found.rows[0])
+        return {self.parameter: int(found.rows[0])}
 
     def sample_independent(
         self,
@@ -126,11 +183,12 @@ class OptunaSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        if param_name == self.parameter:
+        if self.library is not None and param_name == self.parameter:
             raise ValueError(f"{param_distribution} does not hold every row: {self._advice()}")
         return self.random_sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def _advice(self) -> str:
+        assert self.library is not None
         last = len(self.library.features) - 1
         return f'suggest_int("{self.parameter}", 0, {last}) must be called in the objective.'
 
@@ -139,3 +197,39 @@ def _value(trial: FrozenTrial) -> float:
     """The value of a trial; NaN if it failed, was pruned, or has an infinite value."""
     value = trial.value if trial.state == TrialState.COMPLETE else None
     return np.nan if value is None or abs(value) > LARGEST_VALUE else float(value)
+
+
+def _hyperparameter(name: str, distribution: Any) -> Category | Integer | Real:
+    """The hyperparameter of a distribution; categories and steps are numbers from 0 on."""
+    if isinstance(distribution, CategoricalDistribution):
+        return Category(name, tuple(range(len(distribution.choices))))
+    low, high, log = distribution.low, distribution.high, distribution.log
+    if _is_stepped(distribution):
+        return Integer(name, 0, round((high - low) / distribution.step))
+    if isinstance(distribution, IntDistribution):
+        return Integer(name, low, high, log=log)
+    return Real(name, low, high, log=log)
+
+
+def _is_stepped(distribution: Any) -> bool:
+    return distribution.step is not None and not (
+        isinstance(distribution, IntDistribution) and distribution.step == 1
+    )
+
+
+def _encoded(distribution: Any, value: Any) -> Any:
+    """A parameter as the value of its `_hyperparameter`."""
+    if isinstance(distribution, CategoricalDistribution):
+        return int(distribution.to_internal_repr(value))
+    if _is_stepped(distribution):
+        return round((value - distribution.low) / distribution.step)
+    return value
+
+
+def _decoded(distribution: Any, value: Any) -> Any:
+    """The inverse of `_encoded`."""
+    if isinstance(distribution, CategoricalDistribution):
+        return distribution.choices[value]
+    if _is_stepped(distribution):
+        return distribution.low + distribution.step * value
+    return value

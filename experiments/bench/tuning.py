@@ -1,0 +1,249 @@
+"""`jsketch.minimize` beside the TPE of Optuna and random search, on five scikit-learn models with
+mixed hyperparameters: the cross-validated loss, and the time that each takes for itself.
+
+python -m experiments.bench.tuning                       every problem and sampler, 10 seeds
+python -m experiments.bench.tuning --only svm knn --seeds 3
+
+A finished run is kept in the file of --out, and a later call with the same file adds to it. TPE
+needs the package optuna.
+"""
+
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from experiments import cli
+from experiments.results import environment, store
+from jsketch import Space, minimize
+from jsketch.box import Category, Integer, Real
+
+AFTER = (20, 40)  # evaluations after which the best value is compared
+FOLDS = 3
+ROWS = 500  # of the data sets
+
+
+class Problem(NamedTuple):
+    """A model to tune."""
+
+    space: Space
+    model: Callable[..., Any]  # of the hyperparameters
+    data: str  # of sklearn.datasets.load_*
+    scoring: str  # larger is better; the loss is its negative
+
+
+def _svm(**h: Any) -> Any:
+    from sklearn.svm import SVC
+
+    return _scaled(SVC(**h, max_iter=20_000))
+
+
+def _forest(**h: Any) -> Any:
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    return ExtraTreesClassifier(**h, random_state=0)
+
+
+def _boosting(**h: Any) -> Any:
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    return GradientBoostingRegressor(**h, random_state=0)
+
+
+def _linear(**h: Any) -> Any:
+    from sklearn.linear_model import SGDClassifier
+
+    return _scaled(SGDClassifier(**h, penalty="elasticnet", random_state=0, max_iter=200))
+
+
+def _knn(components: int, whiten: bool, **h: Any) -> Any:
+    from sklearn.decomposition import PCA
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+
+    pca = PCA(components, whiten=whiten, random_state=0)
+    return make_pipeline(pca, KNeighborsClassifier(**h))
+
+
+def _scaled(model: Any) -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), model)
+
+
+PROBLEMS = {
+    "svm": Problem(
+        Space(
+            C=(1e-3, 1e3, "log"),
+            gamma=(1e-5, 1.0, "log"),
+            kernel=["rbf", "poly", "sigmoid"],
+            degree=(2, 5, int),
+            coef0=(0.0, 1.0),
+        ),
+        *(_svm, "digits", "accuracy"),
+    ),
+    "forest": Problem(
+        Space(
+            n_estimators=(2, 60, int, "log"),
+            max_depth=(1, 16, int),
+            max_features=(0.05, 1.0),
+            min_samples_leaf=(1, 20, int, "log"),
+            criterion=["gini", "entropy"],
+            bootstrap=[False, True],
+        ),
+        *(_forest, "breast_cancer", "neg_log_loss"),
+    ),
+    "boosting": Problem(
+        Space(
+            learning_rate=(1e-3, 1.0, "log"),
+            n_estimators=(5, 100, int, "log"),
+            max_depth=(1, 6, int),
+            subsample=(0.3, 1.0),
+            loss=["squared_error", "absolute_error", "huber"],
+        ),
+        *(_boosting, "diabetes", "neg_root_mean_squared_error"),
+    ),
+    "linear": Problem(
+        Space(
+            loss=["log_loss", "modified_huber"],
+            alpha=(1e-6, 1.0, "log"),
+            l1_ratio=(0.0, 1.0),
+            learning_rate=["optimal", "invscaling", "adaptive"],
+            eta0=(1e-4, 1.0, "log"),
+        ),
+        *(_linear, "wine", "neg_log_loss"),
+    ),
+    "knn": Problem(
+        Space(
+            components=(2, 50, int),
+            whiten=[True, False],
+            n_neighbors=(1, 40, int, "log"),
+            weights=["uniform", "distance"],
+            p=(1.0, 4.0),
+        ),
+        *(_knn, "digits", "accuracy"),
+    ),
+}
+
+
+def loss_of(problem: Problem) -> Callable[..., float]:
+    """The cross-validated loss of a problem as a function of its hyperparameters."""
+    from sklearn import datasets
+    from sklearn.model_selection import KFold, cross_val_score
+
+    x, y = getattr(datasets, f"load_{problem.data}")(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    folds = KFold(FOLDS, shuffle=True, random_state=0)
+
+    def loss(**h: Any) -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = problem.model(**h)
+            scores = cross_val_score(model, x[rows], y[rows], cv=folds, scoring=problem.scoring)
+        return -float(scores.mean())
+
+    return loss
+
+
+def with_jsketch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
+    minimize(loss, space, evaluations, seed=seed, progress=False)
+
+
+def with_random(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
+    for u in np.random.default_rng(seed).random((evaluations, len(space.names))):
+        loss(**space.decode(10 * u))
+
+
+def with_tpe(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
+    """Optuna's TPE with its defaults."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def objective(trial: Any) -> float:
+        return loss(**{one.name: _suggested(trial, one) for one in space.hyperparameters})
+
+    optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed)).optimize(
+        objective, evaluations
+    )
+
+
+def _suggested(trial: Any, one: Any) -> Any:
+    if isinstance(one, Real):
+        return trial.suggest_float(one.name, one.low, one.high, log=one.log)
+    if isinstance(one, Integer):
+        return trial.suggest_int(one.name, one.low, one.high, log=one.log)
+    assert isinstance(one, Category)
+    return trial.suggest_categorical(one.name, one.choices)
+
+
+SAMPLERS = {"jsketch": with_jsketch, "tpe": with_tpe, "random": with_random}
+
+
+def one_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
+    """The losses of a run, and the seconds that the sampler took for itself."""
+    loss, losses, seconds = loss_of(problem), [], 0.0
+
+    def recorded(**h: Any) -> float:
+        nonlocal seconds
+        began = time.perf_counter()
+        losses.append(loss(**h))
+        seconds += time.perf_counter() - began
+        return losses[-1]
+
+    began = time.perf_counter()
+    SAMPLERS[sampler](recorded, problem.space, max(AFTER), seed)
+    total = time.perf_counter() - began
+    return dict(losses=losses, sampler_seconds=total - seconds, objective_seconds=seconds)
+
+
+def table(runs: list[dict[str, Any]]) -> pd.DataFrame:
+    """The mean best loss after 20 and 40 evaluations by problem and sampler, its standard error,
+    and the number of seeds."""
+    rows = [
+        dict(problem=run["problem"], sampler=run["sampler"])
+        | {f"best_{n}": min(run["losses"][:n]) for n in AFTER}
+        | dict(sampler_seconds=run["sampler_seconds"])
+        for run in runs
+    ]
+    groups = pd.DataFrame(rows).groupby(["problem", "sampler"], sort=False)
+    columns = {f"best_{n}": groups[f"best_{n}"].mean() for n in AFTER}
+    columns |= {f"error_{n}": groups[f"best_{n}"].sem() for n in AFTER}
+    columns |= dict(sampler_seconds=groups["sampler_seconds"].median(), seeds=groups.size())
+    return pd.DataFrame(columns).reset_index()
+
+
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__)
+    cli.add_choices(parser, "--only", list(PROBLEMS))
+    cli.add_choices(parser, "--samplers", list(SAMPLERS))
+    cli.add_shared(parser, seeds=10)
+    parser.add_argument("--out", type=Path, help="keep the runs in this JSON file")
+    options = parser.parse_args()
+    file = options.out
+    runs = json.loads(file.read_text())["runs"] if file is not None and file.exists() else []
+    finished = {(run["problem"], run["sampler"], run["seed"]) for run in runs}
+    for seed in range(options.seeds):
+        for problem in options.only:
+            for sampler in options.samplers:
+                if (problem, sampler, seed) in finished:
+                    continue
+                run = one_run(PROBLEMS[problem], sampler, seed)
+                runs.append(dict(problem=problem, sampler=sampler, seed=seed) | run)
+                best = ", ".join(f"{min(run['losses'][:n]):.4f}" for n in AFTER)
+                print(f"{problem:9s} {sampler:8s} seed {seed}: {best}", flush=True)
+                if file is not None:
+                    store.write_json(file, dict(runs=runs, **environment.provenance()))
+    runs = [run for run in runs if run["problem"] in options.only]
+    print(table(runs).to_string(index=False, float_format="%.4f"))
+
+
+if __name__ == "__main__":
+    main()

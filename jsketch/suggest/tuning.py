@@ -1,0 +1,362 @@
+"""`minimize` and `maximize`: the best hyperparameters of a function, or the best of a list.
+
+space = Space(learning_rate=(1e-4, 1e-1, "log"), depth=(1, 12, int))
+
+def loss(learning_rate, depth):
+    return ...
+
+found = minimize(loss, space, evaluations=50)
+found.best  # {"learning_rate": 0.01, "depth": 3}
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+
+from jsketch import checks
+from jsketch.box.space import Space
+from jsketch.loops.saving import RunFile, locked, run_file
+from jsketch.show import shown, table
+from jsketch.suggest.data import LARGEST_VALUE
+from jsketch.suggest.proposals import Domain, Proposer, domain_of, initial_points
+from jsketch.warn import warn
+
+TUNING = "jsketch tuning"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation of the objective."""
+
+    point: Any  # as `proposals.Domain` takes it
+    candidate: Any  # {name: value} of a space, or an element of the list
+    value: float = np.nan  # NaN where the evaluation failed
+    error: str | None = None  # why it failed
+    seconds: float | None = None  # None while it is pending
+
+    @property
+    def finished(self) -> bool:
+        return self.seconds is not None
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """The evaluations of a run of `minimize` or `maximize`, in order.
+
+    best        {name: value} of a space, or an element of the list
+    best_value  its value
+
+    Both raise ValueError where no evaluation has succeeded.
+    """
+
+    evaluations: tuple[Evaluation, ...]
+    maximized: bool = False
+
+    @property
+    def values(self) -> np.ndarray:
+        """[n], NaN for a failed evaluation."""
+        return np.array([one.value for one in self.evaluations], float)
+
+    @property
+    def best(self) -> Any:
+        return self._best().candidate
+
+    @property
+    def best_value(self) -> float:
+        return self._best().value
+
+    def _best(self) -> Evaluation:
+        row = self._best_row()
+        if row is None:
+            raise ValueError("no evaluation has succeeded so far, so there is no best one.")
+        return self.evaluations[row]
+
+    def _best_row(self) -> int | None:
+        values = self.values if self.maximized else -self.values
+        return None if np.isnan(values).all() else int(np.nanargmax(values))
+
+    def to_frame(self) -> Any:
+        """A DataFrame with a row for each evaluation: the hyperparameters, or the candidate, and
+        value, failed, error, seconds. Needs pandas."""
+        import pandas
+
+        rows = []
+        for one in self.evaluations:
+            names = (
+                one.candidate if isinstance(one.candidate, dict) else dict(candidate=one.candidate)
+            )
+            rest = dict(value=one.value, failed=one.failed, error=one.error, seconds=one.seconds)
+            rows.append({**names, **rest})
+        return pandas.DataFrame(rows)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draws all values and the best one so far against the number of evaluations, and returns
+        the axes. Needs matplotlib."""
+        import matplotlib.pyplot as plt
+
+        axes = plt.subplots()[1] if axes is None else axes
+        count = np.arange(1, len(self.evaluations) + 1)
+        best = np.fmax if self.maximized else np.fmin
+        axes.plot(count, self.values, "o", markersize=4, alpha=0.5, label="evaluations")
+        axes.step(count, best.accumulate(self.values), where="post", label="best so far")
+        axes.set_xlabel("evaluations")
+        axes.set_ylabel("value")
+        axes.legend()
+        return axes
+
+    def summary(self) -> dict[str, Any]:
+        """What its repr shows."""
+        failed = sum(one.failed for one in self.evaluations)
+        found: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
+        if self._best_row() is None:
+            return found
+        return found | dict(best=self.best, best_value=self.best_value)
+
+    __repr__ = shown
+    _repr_html_ = table
+
+
+def minimize(
+    f: Callable[..., Any],
+    space: Any,
+    evaluations: int = 50,
+    *,
+    batch: int = 1,
+    workers: str = "threads",
+    catch: Any = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Result:
+    """The smallest value of a function of named hyperparameters, or of the elements of a list.
+
+    After a few points that fill the space, a Gaussian process chooses the point of the largest
+    expected improvement (`proposals`). Values may be noisy. No point is evaluated twice.
+
+    f            returns one number; called with the hyperparameters by name, f(depth=3, ...), or
+                 with one element of the list. NaN or None is a failed evaluation: it is counted,
+                 and similar points become less probable
+    space        a `Space`, or a list of candidates: dicts or tuples of numbers and texts, or single
+                 ones; the rows of an array or a DataFrame
+    evaluations  int, evaluations in all, those in the file of `checkpoint` included
+    batch        int, evaluations that are chosen together and run in parallel
+    workers      "threads", or "processes" for a function that Python itself computes: f must then
+                 be defined in a file, and the call stand below `if __name__ == "__main__":`
+    catch        an exception class, or several, that mean a failed evaluation; others end the run
+    checkpoint   a file that the run is saved to after every evaluation, and resumed from when the
+                 same call is made again; a larger number of evaluations extends the run
+    seed         int; the same seed and batch give the same run, where f returns the same values
+    progress     whether a line is printed to stderr for every better value
+
+    Returns a `Result`: best, best_value, to_frame(), plot(). Warns, and ends early, where the space
+    has no further point. An error that ends the run has the finished evaluations in its attribute
+    `result`. Raises ValueError for wrong arguments, for a value that is not one number or too
+    large, and for a file of another run.
+
+        from jsketch import Space, minimize
+
+        space = Space(x=(-2.0, 2.0), n=(1, 5, int))
+        minimize(lambda x, n: (x - 1) ** 2 + abs(n - 3), space, evaluations=30).best
+    """
+    call = dict(batch=batch, workers=workers, catch=catch, checkpoint=checkpoint)
+    return _search(f, space, evaluations, False, seed=seed, progress=progress, **call)
+
+
+def maximize(
+    f: Callable[..., Any],
+    space: Any,
+    evaluations: int = 50,
+    *,
+    batch: int = 1,
+    workers: str = "threads",
+    catch: Any = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Result:
+    """The largest value; otherwise `minimize`."""
+    call = dict(batch=batch, workers=workers, catch=catch, checkpoint=checkpoint)
+    return _search(f, space, evaluations, True, seed=seed, progress=progress, **call)
+
+
+def _search(
+    f: Any,
+    space: Any,
+    evaluations: int,
+    maximized: bool,
+    *,
+    batch: int,
+    workers: str,
+    catch: Any,
+    checkpoint: Any,
+    seed: int,
+    progress: bool,
+) -> Result:
+    if not callable(f):
+        raise ValueError(f"f must be a function; {f!r} was given.")
+    checks.capacity(evaluations=evaluations, batch=batch)
+    checks.count(seed=seed)
+    checks.choice(("threads", "processes"), workers=workers)
+    checks.truth(progress=progress)
+    caught = _exceptions(catch)
+    domain = domain_of(space)
+    initial = -(-initial_points(domain) // batch) * batch  # whole batches
+    file = None
+    if checkpoint is not None:
+        parts = dict(space=domain.whole, seed=seed, maximized=maximized, initial=initial)
+        file = run_file(checkpoint, TUNING, **parts)
+    evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
+    run = _Run(evaluate, domain, maximized, evaluations, file, progress)
+    proposer = Proposer(domain, seed, initial)
+    with locked([file]), _executor(workers, batch) as executor:
+        run.load()
+        try:
+            run.finish(executor)  # the rest of an interrupted batch
+            while len(run.past) < evaluations:
+                points = [one.point for one in run.past]
+                values = [one.value if maximized else -one.value for one in run.past]
+                chosen = proposer.propose(points, values, (), batch, len(points))
+                if not chosen:
+                    warn(f"the run ends after {len(points)} evaluations: no other point is left.")
+                    break
+                run.past += [Evaluation(point, domain.candidate(point)) for point in chosen]
+                run.finish(executor)
+        except BaseException as error:
+            error.result = run.result()  # type: ignore[attr-defined]
+            error.add_note("The finished evaluations are in the attribute `result` of this error.")
+            raise
+    return run.result()
+
+
+@dataclass
+class _Run:
+    """A run and its evaluations so far; those at the end may be pending."""
+
+    evaluate: Callable[[Any], tuple[float, str | None, float]]
+    domain: Domain
+    maximized: bool
+    horizon: int
+    file: RunFile | None
+    progress: bool
+    past: list[Evaluation] = field(default_factory=list)
+
+    def result(self) -> Result:
+        return Result(tuple(one for one in self.past if one.finished), self.maximized)
+
+    def finish(self, executor: Executor | None) -> None:
+        """Makes the pending evaluations within the horizon, and saves each."""
+        pending = [i for i, one in enumerate(self.past[: self.horizon]) if not one.finished]
+        if executor is None:
+            for i in pending:
+                self._record(i, *self.evaluate(self.past[i].candidate))
+            return
+        futures = {executor.submit(self.evaluate, self.past[i].candidate): i for i in pending}
+        try:
+            for future in as_completed(futures):
+                self._record(futures[future], *future.result())
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
+        before = self.result()._best_row()
+        self.past[i] = replace(self.past[i], value=value, error=error, seconds=seconds)
+        self.save()
+        after = self.result()
+        count = len(after.evaluations)
+        row = after._best_row()
+        if self.progress and row is not None and (row != before or count == self.horizon):
+            best = after.evaluations[row]
+            line = f"{count} of {self.horizon}: {best.value:.6g} at {_text(best.candidate)}"
+            print(line, file=sys.stderr, flush=True)
+
+    def save(self) -> None:
+        if self.file is not None:
+            rows = [
+                [np.asarray(one.point).tolist(), one.value, one.error, one.seconds]
+                for one in self.past
+            ]
+            self.file.save({}, evaluations=rows)
+
+    def load(self) -> None:
+        found = None if self.file is None else self.file.load()
+        if found is not None:
+            for point, value, error, seconds in found[0]["evaluations"]:
+                point = np.asarray(point)
+                candidate = self.domain.candidate(point)
+                self.past.append(Evaluation(point, candidate, value, error, seconds))
+
+
+def _evaluate(
+    f: Callable[..., Any], by_name: bool, caught: tuple[type[BaseException], ...], candidate: Any
+) -> tuple[float, str | None, float]:
+    """(the value, NaN where the evaluation failed; why it failed; seconds)."""
+    start = time.perf_counter()
+    value, error = np.nan, None
+    try:
+        returned = f(**candidate) if by_name else f(candidate)
+    except caught as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    else:
+        number = np.asarray(np.nan if returned is None else returned)
+        if number.shape != () or number.dtype.kind not in "biuf":
+            raise ValueError(
+                f"f must return one number, NaN for a failed evaluation; {returned!r} was returned."
+            )
+        if abs(number) <= LARGEST_VALUE:
+            value = float(number)
+        else:
+            error = f"the value is {returned}"
+    return value, error, time.perf_counter() - start
+
+
+def _exceptions(catch: Any) -> tuple[type[BaseException], ...]:
+    caught = catch if isinstance(catch, tuple | list) else (catch,)
+    for one in caught:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise ValueError(
+                f"catch is an exception class, or a tuple of several; {catch!r} was given."
+            )
+    return tuple(caught)
+
+
+@contextmanager
+def _executor(workers: str, batch: int) -> Iterator[Executor | None]:
+    """The threads or processes of a batch; None where evaluations are made one by one."""
+    if batch == 1:
+        yield None
+    elif workers == "threads":
+        with ThreadPoolExecutor(batch) as executor:
+            yield executor
+    else:
+        # the threads of JAX do not survive a fork
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(batch, mp_context=context) as executor:
+            yield executor
+
+
+def _text(candidate: Any) -> str:
+    """A candidate on one line of at most 80 characters."""
+    if isinstance(candidate, dict):
+        numbers = {
+            name: f"{one:.4g}" if isinstance(one, float) else repr(one)
+            for name, one in candidate.items()
+        }
+        return shorten(", ".join(f"{name}={one}" for name, one in numbers.items()), 80)
+    return shorten(repr(candidate), 80)

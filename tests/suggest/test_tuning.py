@@ -1,0 +1,255 @@
+"""`minimize` and `maximize`: results, failures, parallel evaluations, files, and refusals."""
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import jsketch
+from jsketch import Space, maximize, minimize
+from jsketch.suggest import proposals
+
+SPACE = Space(
+    rate=(1e-4, 1.0, "log"),
+    share=(0.0, 1.0),
+    depth=(1, 12, int),
+    trees=(1, 500, int, "log"),
+    kind=["x", "y", "z"],
+)
+
+
+def loss(rate, share, depth, trees, kind):
+    smooth = (np.log10(rate) + 2) ** 2 + (share - 0.3) ** 2 + 0.05 * (depth - 5) ** 2
+    return smooth + 0.2 * (np.log(trees) - 3) ** 2 + 0.3 * (kind != "y")
+
+
+def loss_with_failures(**h):
+    if h["share"] > 0.6:
+        raise FloatingPointError("too large")
+    return np.nan if h["kind"] == "z" else loss(**h)
+
+
+def same(one, other):
+    assert [e.candidate for e in one.evaluations] == [e.candidate for e in other.evaluations]
+    np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_the_minimum_of_mixed_hyperparameters():
+    found = minimize(loss, SPACE, 40, progress=False)
+    drawn = np.random.default_rng(0).random((2000, 5))
+    random = np.median([loss(**SPACE.decode(10 * u)) for u in drawn])
+    assert found.best_value == loss(**found.best) == found.values.min()
+    assert found.best_value < 0.05 < random
+    assert found.best["kind"] == "y" and type(found.best["depth"]) is int
+    assert len({tuple(e.candidate.values()) for e in found.evaluations}) == 40
+
+
+def test_maximize_is_minimize_of_the_negative():
+    low = minimize(loss, SPACE, 12, progress=False)
+    high = maximize(lambda **h: -loss(**h), SPACE, 12, progress=False)
+    np.testing.assert_array_equal(high.values, -low.values)
+    assert high.best == low.best and high.best_value == -low.best_value
+
+
+def test_failures_are_recorded_and_become_rare():
+    found = minimize(loss_with_failures, SPACE, 30, catch=FloatingPointError, progress=False)
+    frame = found.to_frame()
+    assert list(frame.columns) == [*SPACE.names, "value", "failed", "error", "seconds"]
+    failed = (frame.share > 0.6) | (frame.kind == "z")
+    np.testing.assert_array_equal(frame.failed, failed)
+    np.testing.assert_array_equal(frame.value.isna(), failed)
+    assert set(frame.error[frame.share > 0.6]) == {"FloatingPointError: too large"}
+    # 60% of the space fails
+    assert frame.failed[20:].mean() < 0.4
+    assert not frame.duplicated(list(SPACE.names)).any()
+    assert found.best_value < 0.5
+
+
+def test_other_errors_end_the_run_with_its_result():
+    def broken(**h):
+        if len(seen) == 10:
+            raise KeyError("broken")
+        seen.append(h)
+        return loss(**h)
+
+    seen: list[dict] = []
+    with pytest.raises(KeyError) as caught:
+        minimize(broken, SPACE, 20, catch=ValueError, progress=False)
+    assert [e.candidate for e in caught.value.result.evaluations] == seen
+    assert "`result`" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_file_resumes_and_extends_a_run(tmp_path, batch):
+    def broken(**h):
+        calls.append(h)
+        if len(calls) == 10:
+            raise KeyError("broken")
+        return loss_with_failures(**h)
+
+    settings = dict(catch=FloatingPointError, batch=batch, progress=False)
+    whole = minimize(loss_with_failures, SPACE, 20, **settings)
+    calls: list[dict] = []
+    file = tmp_path / "tuning.run"
+    with pytest.raises(KeyError):
+        minimize(broken, SPACE, 14, checkpoint=file, **settings)
+    first = minimize(broken, SPACE, 14, checkpoint=file, **settings)
+    assert len(first.evaluations) == 14
+    before = len(calls)
+    same(minimize(broken, SPACE, 20, checkpoint=file, **settings), whole)
+    assert len(calls) == before + 6
+    # fewer evaluations than the file holds: nothing is evaluated
+    assert len(minimize(broken, SPACE, 5, checkpoint=file, **settings).evaluations) == 20
+    assert len(calls) == before + 6
+
+
+def test_a_file_of_another_run_is_refused(tmp_path):
+    file = tmp_path / "tuning.run"
+    minimize(loss, SPACE, 3, checkpoint=file, progress=False)
+    with pytest.raises(ValueError, match="another run: seed was 0, is 1"):
+        minimize(loss, SPACE, 3, checkpoint=file, seed=1, progress=False)
+    with pytest.raises(ValueError, match="another run: maximized was False, is True"):
+        maximize(loss, SPACE, 3, checkpoint=file, progress=False)
+
+
+def test_threads_evaluate_a_batch_at_the_same_time():
+    together = threading.Barrier(3, timeout=30)
+
+    def waiting(**h):
+        together.wait()
+        return loss(**h)
+
+    found = minimize(waiting, SPACE, 12, batch=3, progress=False)
+    same(found, minimize(loss, SPACE, 12, batch=3, progress=False))
+    assert len({tuple(e.candidate.values()) for e in found.evaluations}) == 12
+
+
+@pytest.mark.slow
+def test_processes(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os\n"
+        "from jsketch import Space, minimize\n"
+        "def f(x):\n"
+        "    if x > 0.9: raise ValueError('large')\n"
+        "    return os.getpid()\n"
+        "if __name__ == '__main__':\n"
+        "    found = minimize(f, Space(x=(0.0, 1.0)), 4, batch=2, workers='processes',"
+        " catch=ValueError, progress=False)\n"
+        "    assert os.getpid() not in found.values\n"
+        "    print(len(found.evaluations))\n"
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert run.stdout == "4\n", run.stderr
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        [dict(a=a, b=b) for a in range(10) for b in "uvw"],
+        [(a, b) for a in range(10) for b in "uvw"],
+        np.array([[a, b] for a in range(10) for b in range(3)]),
+    ],
+)
+def test_a_list_of_candidates(candidates):
+    def value(one):
+        a, b = one.values() if isinstance(one, dict) else one
+        return (float(a) - 6) ** 2 + 20 * (b in ("u", 0))
+
+    found = minimize(value, candidates, 15, progress=False)
+    assert found.best_value == 0
+    assert len({repr(e.candidate) for e in found.evaluations}) == 15
+
+
+def test_the_run_ends_where_every_point_was_evaluated():
+    with pytest.warns(UserWarning, match="ends after 6 evaluations: no other point is left"):
+        found = minimize(lambda a, b: a + b, Space(a=(1, 3, int), b=[0, 1]), 20, progress=False)
+    assert sorted(found.values) == [1, 2, 2, 3, 3, 4]
+    with pytest.warns(UserWarning, match="ends after 3 evaluations"):
+        found = maximize(len, ["a", "bb", "ccc"], 20, batch=2, progress=False)
+    assert found.best == "ccc"
+
+
+def test_progress_is_a_line_for_every_better_value(capsys):
+    found = minimize(loss, SPACE, 12)
+    lines = capsys.readouterr().err.splitlines()
+    best = np.minimum.accumulate(found.values)
+    better = [i + 1 for i in range(12) if i == 0 or best[i] < best[i - 1] or i == 11]
+    assert [int(line.split(" of 12: ")[0]) for line in lines] == better
+    assert f"{found.best_value:.6g} at rate=" in lines[-1]
+
+
+def test_the_best_so_far_is_drawn():
+    import matplotlib.pyplot as plt
+
+    found = minimize(loss, SPACE, 5, progress=False)
+    axes = found.plot()
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), np.minimum.accumulate(found.values))
+    plt.close(axes.figure)
+
+
+def test_nothing_has_succeeded():
+    found = minimize(lambda x: None, Space(x=(0.0, 1.0)), 8, progress=False)
+    assert [e.failed for e in found.evaluations] == [True] * 8
+    with pytest.raises(ValueError, match="no evaluation has succeeded"):
+        found.best  # noqa: B018
+
+
+def test_the_number_of_candidates_does_not_change_with_the_values(monkeypatch):
+    """Programs are compiled for a number of candidates: it must stay as the values grow."""
+    sizes = set()
+    real = proposals.suggest
+
+    def recorded(library, *arguments, **options):
+        sizes.add(library.features.shape)
+        return real(library, *arguments, **options)
+
+    monkeypatch.setattr(proposals, "suggest", recorded)
+    minimize(loss, SPACE, 16, progress=False)
+    assert sizes == {(proposals.CANDIDATES, 7)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3, SPACE), "f must be a function"),
+        ((loss, dict(a=(0, 1))), "space is a Space, such as"),
+        ((loss, []), "list of candidates is empty"),
+        ((loss, [dict(a=1), dict(b=2)]), "must have the same parts"),
+        ((loss, [1.0, np.nan]), "0 of candidate 1 must be finite"),
+        ((loss, SPACE, 0), "evaluations must be"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        minimize(*arguments, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(batch=0), "batch must be"),
+        (dict(workers="gpu"), "workers"),
+        (dict(catch="ValueError"), "catch is an exception class"),
+        (dict(seed=-1), "seed must be"),
+        (dict(checkpoint=3), "checkpoint is the path of a file"),
+    ],
+)
+def test_refused_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        minimize(loss, SPACE, **options)
+
+
+def test_a_value_that_is_no_number_is_refused():
+    with pytest.raises(ValueError, match="f must return one number"):
+        minimize(lambda x: [x, x], Space(x=(0.0, 1.0)), progress=False)
+
+
+def test_importing_jsketch_does_not_import_suggest():
+    code = "import jsketch, sys; print('jsketch.suggest' in sys.modules); jsketch.minimize"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+    with pytest.raises(AttributeError, match="no attribute 'minimise'"):
+        jsketch.minimise  # noqa: B018

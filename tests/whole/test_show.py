@@ -1,0 +1,128 @@
+"""Reprs are short, constructors name the nearest argument, and help() documents every field."""
+
+import dataclasses
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jsketch import Arms, Box, Space, bandits, box, kernels, loops, problems, show, suggest
+from jsketch.bandits import BBKB, BKB
+from jsketch.online import PKAWV, NystromAWV
+from jsketch.sketch import Taylor
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(size=(300, 2))
+KERNEL = kernels.Gaussian(0.5)
+
+
+@pytest.fixture(scope="module")
+def results():
+    """A result of every kind, with its name."""
+    arms = problems.GaussianArms(Arms(jnp.asarray(X)), jnp.asarray(np.sin(3 * X).sum(1)), 0.1)
+    bandit, key = BBKB(KERNEL, capacity=32), jax.random.key(0)
+    state = bandit.init(arms.arms, key)
+    run = loops.run(bandit, arms, key, 20)
+    on_box = problems.boxes.branin()
+    driven = loops.drive(
+        box.UniformBox(), lambda x: -np.sum(x**2), Box(jnp.zeros(2), jnp.ones(2)), key, 12
+    )
+    ys = np.sin(X).sum(1)
+    forecasts, forecast_state = loops.prequential(PKAWV(Taylor(2, 3), 1.0), (X, ys), key)
+    found = suggest.suggest(X, range(12), ys[:12], batch=30)
+    tuned = suggest.minimize(
+        lambda x, n: x**2 + n, Space(x=(-1.0, 1.0), n=(0, 5, int)), 6, progress=False
+    )
+    return [
+        (arms, "GaussianArms"),
+        (bandit, "BBKB(kernel=Gaussian(lengthscale=0.5), capacity=32)"),
+        (state, "SketchState"),
+        (bandit.ask(state, key), "Query"),
+        (run, "Run"),
+        (run.trace, "Trace"),
+        (loops.run(box.UniformBox(), on_box, key, 12), "BoxRun"),
+        (loops.run(box.UniformBox(), on_box, jax.random.split(key, 3), 12), "BoxRun"),
+        (driven, "Driven"),
+        (forecasts, "Forecasts"),
+        (forecast_state, "RidgeState"),
+        (loops.Live(PKAWV(Taylor(2, 3), 1.0), 2, key), "Live"),
+        (found, "Suggestion"),
+        (found.model, "Model"),
+        (suggest.library(X), "Library"),
+        (suggest.predict(X, range(12), ys[:12], found.model), "Prediction"),
+        (tuned, "Result"),
+        (box.Turbo(), "Turbo"),
+        (box.GOUCB(), "GOUCB"),
+        (kernels.Product(KERNEL, kernels.Matern()), "Product"),
+        (problems.boxes.branin(), "BoxProblem"),
+    ]
+
+
+def test_every_repr_is_short(results):
+    for value, name in results:
+        text = repr(value)
+        lines = text.splitlines()
+        assert text.startswith(name), text
+        assert len(lines) <= show.LINES and max(map(len, lines)) <= show.WIDTH + 10, text
+        assert " at 0x" not in text, text
+
+
+def test_results_show_their_best_values_and_flags(results):
+    shown = {type(value).__name__: value for value, _ in results}
+    run, tuned, driven = shown["Run"], shown["Result"], shown["Driven"]
+    assert "evaluations=20" in repr(run) and "truncated=False" in repr(run)
+    regret = np.asarray(run.trace.regret).min()
+    assert f"simple_regret={regret:.4g}" in repr(run)
+    assert "evaluations=12" in repr(driven) and f"best={driven.best[1]}"[:10] in repr(driven)
+    assert "exhausted" not in repr(driven)
+    assert "exhausted=True" in repr(dataclasses.replace(driven, exhausted=True))
+    assert f"best_value={tuned.best_value}" in repr(tuned) and "'n': " in repr(tuned)
+    for value in (run, driven, shown["Suggestion"], shown["Forecasts"], tuned):
+        page = value._repr_html_()
+        assert page.startswith("<table>") and page.count("<tr>") == len(value.summary())
+
+
+def test_arrays_functions_and_traced_values():
+    assert show.text(np.arange(3)) == "[0, 1, 2]" and show.text(np.float32(0.25)) == "0.25"
+    assert show.text(jnp.zeros((3, 4), jnp.float32)) == "float32[3, 4]"
+    assert show.text(lambda x: x) == "<lambda>" and show.text(np.sin) == "sin"
+    assert show.text({"a": [1, None], "b": ("c",)}) == "{'a': [1, None], 'b': ('c',)}"
+    assert show.text(object()) == "object"
+    traced = []
+    jax.jit(lambda kernel: traced.append(repr(kernel)))(kernels.Gaussian(jnp.ones(3, jnp.float32)))
+    assert traced == ["Gaussian(lengthscale=float32[3])"]
+    deleted = jnp.ones(3)
+    deleted.delete()
+    assert show.text(deleted).endswith("[3]")
+    # the axes of a vmap in place of arrays
+    assert repr(loops.Forecasts(0, 0, 0, 0)).startswith("Forecasts(prediction=0")
+
+
+def test_signatures_print_names():
+    assert "width: 'widths.Width' = Formula(function=bbkb_code)" in str(inspect.signature(BBKB))
+
+
+def test_a_misspelt_argument_is_answered_with_the_nearest_name():
+    with pytest.raises(TypeError, match=r"BBKB has no argument noise_sd: did you mean noise_std\?"):
+        BBKB(KERNEL, noise_sd=0.1)
+    with pytest.raises(TypeError, match="Gaussian has no argument zzz; it has lengthscale"):
+        kernels.Gaussian(1.0, zzz=3)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'kernel'"):
+        BKB()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: BBKB("rbf"),
+        lambda: bandits.GPUCB(kernels.Gaussian),
+        lambda: NystromAWV(lambda x, y: 1.0),
+        lambda: box.GPBandit(kernel="rbf"),
+        lambda: box.Turbo(kernel=3),
+    ],
+)
+def test_a_wrong_kernel_is_refused_at_construction(make):
+    with pytest.raises(ValueError, match="kernel must be a kernel with its numbers"):
+        make()
