@@ -55,7 +55,7 @@ from jsketch import (
 from jsketch.loops import Live, drive, plan, prequential, rollout, run
 from jsketch.types import Arms, Box, Info, Query
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Arms",
