@@ -63,7 +63,7 @@ from jsketch.types import Arms, Box, Info, Query
 if TYPE_CHECKING:
     from jsketch.suggest.tuning import maximize, minimize
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Arms",

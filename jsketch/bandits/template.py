@@ -1,6 +1,6 @@
 """A template for new algorithms: the greedy rule on BKB's posterior mean, which never explores.
 
-Copy this file, and change the names and `ask`. jsketch/bandits/README.md lists the steps.
+Copy this file, and change the names and `ask`. CONTRIBUTING.md lists the steps.
 """
 
 from __future__ import annotations

@@ -104,7 +104,8 @@ class Integer:
     """An integer from low to high, both included. Each has an interval of the same length or, with
     log=True, the interval from its value - 1/2 to its value + 1/2 on a logarithmic scale.
 
-    Raises ValueError unless low < high are integers, and for log=True with low < 1. In float32, an optimiser proposes about 2^23 different ones.
+    Raises ValueError unless low < high are integers, and for log=True with low < 1. In float32, an
+    optimiser proposes about 2^23 different ones.
     """
 
     name: str

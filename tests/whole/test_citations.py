@@ -18,8 +18,8 @@ CITATION = re.compile(rf"THEORY ({NUMBER}(?:(?:, | to | and ){NUMBER})*)")
 
 def test_every_citation_has_its_section():
     cited = 0
-    for folder in ("jsketch", "experiments", "tests"):
-        for path in (*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("README.md")):
+    for folder in ("jsketch", "experiments", "tests", "docs"):
+        for path in (*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.md")):
             for words in CITATION.findall(path.read_text()):
                 numbers = re.findall(NUMBER, words)
                 cited += len(numbers)

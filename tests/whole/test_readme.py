@@ -1,8 +1,10 @@
-"""The README: its code runs in order, its commands run, its links and files exist."""
+"""The README and the site: each block of code runs alone and prints what is shown, and links and
+files exist. `scripts/docs` executes the notebooks."""
 
+import os
 import re
-import shlex
-import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -13,60 +15,103 @@ import pytest
 from jsketch.suggest.tables import main as suggest
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "README.md").read_text()
-EXAMPLE = ROOT / "experiments" / "suggest" / "example"
-READMES = [
+README = (ROOT / "README.md").read_text()
+# without the notebooks and the generated page
+PAGES = [
     file
-    for file in ROOT.rglob("README.md")
-    if not any(p.startswith(".") for p in file.relative_to(ROOT).parts)
+    for file in (ROOT / "docs").rglob("*.md")
+    if file.name != "gallery.md"
+    and "_build" not in file.parts
+    and "file_format: mystnb" not in file.read_text()
+]
+LINKING = [
+    *(ROOT / "docs").rglob("*.md"),
+    *ROOT.glob("*.md"),
+    *(ROOT / "experiments").rglob("README.md"),
+    *(ROOT / "tests").rglob("README.md"),
 ]
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, flags=re.M | re.S)
+def blocks(text, language="python"):
+    """Pairs (code, what it prints) of a page: the comments at the end of a block, or a block of
+    text directly below it."""
+    found = re.findall(rf"^```{language}\n(.*?)^```\n(?:```text\n(.*?)^```)?", text, re.M | re.S)
+    for code, below in found:
+        comments = re.search(r"((?:^# .*\n)+)\Z", code, re.M)
+        yield code, below or (comments[1].replace("# ", "") if comments else "")
 
 
-def test_the_code_runs(tmp_path, monkeypatch, capsys):
-    """Block after block; all printed numbers are finite."""
+@pytest.mark.parametrize(
+    ("code", "printed"), [*blocks(README)], ids=["function", "stream", "paper"]
+)
+def test_a_block_of_the_readme_runs_in_a_new_process(code, printed, tmp_path):
+    """In an empty folder, with the default configuration of JAX, without a warning."""
+    (tmp_path / "block.py").write_text(code)
+    # a new process needs its time for compilation
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
+    done = subprocess.run(
+        [sys.executable, "block.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    assert printed and done.stdout == printed
+    assert len([line for line in code.splitlines() if line.strip() and line[0] != "#"]) <= 10
+
+
+PAGE_BLOCKS = [
+    pytest.param(*block, id=f"{file.relative_to(ROOT)}-{number}")
+    for file in PAGES
+    for number, block in enumerate(blocks(file.read_text()))
+]
+
+
+@pytest.mark.parametrize(("code", "printed"), PAGE_BLOCKS)
+def test_a_block_of_the_site_runs_alone(code, printed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    names = {}
     with (
         jax.numpy_dtype_promotion("standard"),
         jax.numpy_rank_promotion("allow"),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("ignore", message="a batch filled its capacity")
-        for code in blocks("python"):
-            exec(compile(code, "README.md", "exec"), names)
-    printed = capsys.readouterr().out
-    assert "nan" not in printed
-    assert len(names["found"].rows) == 8 and names["runs"].trace.arm.shape == (4, 200)
+        exec(compile(code, "page", "exec"), {})
+    out = capsys.readouterr().out
+    assert "nan" not in out
+    if printed:
+        assert out == printed
 
 
-def test_the_commands_suggest_two_batches(tmp_path, monkeypatch):
-    """The pending batch of a copy of the example is not suggested again."""
-    for file in EXAMPLE.glob("*.csv"):
-        shutil.copy(file, tmp_path)
+def test_the_command_of_the_readme_suggests_a_batch(tmp_path, monkeypatch):
+    """It reads the sheet above it; the batch has conditions that were not measured."""
     monkeypatch.chdir(tmp_path)
-    commands = [
-        shlex.split(line.replace("$E", str(tmp_path)))
-        for line in blocks("bash")[0].splitlines()
-        if "scripts/suggest" in line
-    ]
-    for _, *options in commands:
-        suggest.run(suggest.parse(options))
-    first, second = (pd.read_csv(n)["id"].tolist() for n in ("next.csv", "after.csv"))
-    assert len(commands) == 2 and len(set(first + second)) == 16
+    sheet = next(text for text, _ in blocks(README, "text") if text.startswith("Solvent"))
+    Path("sheet.csv").write_text(sheet)
+    [(command, _)] = blocks(README, "bash")
+    match = re.fullmatch(r'jsketch-suggest (sheet.csv) --value "(.*)" --batch (\d)\n', command)
+    suggest.run(suggest.parse([match[1], "--value", match[2], "--batch", match[3]]))
+    table, batch = pd.read_csv("sheet.csv"), pd.read_csv("next.csv")
+    unmeasured = table[table["Yield (%)"].isna()]
+    conditions = ["Solvent", "Temperature (°C)"]
+    assert len(batch) == int(match[3]) and batch["Yield (%)"].isna().all()
+    assert len(batch.merge(unmeasured[conditions])) == len(batch)
 
 
-@pytest.mark.parametrize("file", READMES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 120
+
+
+@pytest.mark.parametrize("file", LINKING, ids=lambda file: str(file.relative_to(ROOT)))
 def test_links_exist(file):
-    links = re.findall(r"\]\(([^)#]+)\)", file.read_text())
+    if "_build" in file.parts:
+        pytest.skip("built by scripts/docs")
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", file.read_text())
     missing = [link for link in links if "://" not in link and not (file.parent / link).exists()]
-    assert missing == []
+    # written by docs/gallery.py
+    assert [link for link in missing if not link.endswith("gallery.md")] == []
 
 
 def test_files_and_scripts_exist():
-    named = set(re.findall(r"`((?:jsketch|experiments|tests|scripts)/[\w/.-]+)", TEXT))
+    text = README + (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`((?:jsketch|experiments|tests|scripts)/[\w/.-]+)", text))
     assert len(named) > 10
     assert [name for name in named if not (ROOT / name).exists()] == []

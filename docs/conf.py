@@ -1,0 +1,117 @@
+"""The site of jsketch. `scripts/docs` builds it."""
+
+import importlib
+import inspect
+import os
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+sys.path[:0] = [str(DOCS), str(ROOT)]
+
+import docstrings
+import gallery
+from docutils.statemachine import StringList
+from sphinx.ext.autodoc.mock import mock
+from sphinx.ext.autosummary import Autosummary
+
+import jsketch
+
+project = "jsketch"
+author = "the maintainers of jsketch"
+copyright = "the maintainers of jsketch; no licence has been chosen"
+version = release = jsketch.__version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build"]
+templates_path: list[str] = []
+
+html_theme = "furo"
+html_title = f"jsketch {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+
+# notebooks are executed in every build; JSKETCH_DOCS_SMALL=1 gives them small sizes
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_execution_in_temp = True
+nb_merge_streams = True
+# programs that were compiled once are read again, by the next notebook or the next build
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(DOCS / "_build" / "compiled"))
+if os.environ.get("JSKETCH_DOCS_SMALL") == "1":
+    # most of the time of small notebooks is compilation
+    quick = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+    os.environ.setdefault("XLA_FLAGS", quick)
+# notebooks call the command jsketch-suggest of this environment
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+autodoc_class_signature = "mixed"
+autosummary_generate = False
+# an extra that the reference does not need
+autodoc_mock_imports = ["optuna"]
+autodoc_default_options = {"exclude-members": "replace"}
+# names in backticks in docstrings
+default_role = "py:obj"
+suppress_warnings = ["myst.header", "autosummary.import_cycle"]
+
+# pages of the site that include a file of the repository
+INCLUDED = {
+    "jsketch/THEORY.md": "theory.md",
+    "experiments/README.md": "papers/experiments.md",
+    "experiments/bkb_2019/README.md": "papers/bkb.md",
+    "experiments/bbkb_2020/README.md": "papers/bbkb.md",
+    "experiments/go_ucb_2023/README.md": "papers/go_ucb.md",
+    "experiments/pkawv_2019/README.md": "papers/pkawv.md",
+    "experiments/contrib/README.md": "papers/contrib.md",
+    "experiments/pools/README.md": "papers/pools.md",
+    "experiments/suggest/README.md": "tables.md",
+}
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+
+
+def links_to_pages(app, path: Path, parent: str, content: list[str]) -> None:
+    """In an included file, links to files become links to the pages that include them, and names of
+    files that have no page."""
+    folder = (app.srcdir / path).resolve().parent
+
+    def link(match: re.Match) -> str:
+        target = (folder / match[2]).resolve()
+        if not target.is_relative_to(ROOT):
+            return match[1]
+        name = target.relative_to(ROOT).as_posix()
+        if name.startswith("docs/"):
+            return f"[{match[1]}](/{name.removeprefix('docs/')}{match[3] or ''})"
+        if name in INCLUDED:
+            return f"[{match[1]}](/{INCLUDED[name]}{match[3] or ''})"
+        return match[1] if match[1].startswith("`") else f"`{name}`"
+
+    content[0] = LINK.sub(link, content[0])
+
+
+class Names(Autosummary):
+    """A table of the public names of a module that are no modules, with their first sentences."""
+
+    def run(self):
+        module = importlib.import_module(self.content[0])
+        with mock(self.env.config.autodoc_mock_imports):
+            names = [n for n in module.__all__ if not inspect.ismodule(getattr(module, n))]
+        self.content = StringList([f"~{module.__name__}.{name}" for name in sorted(names)])
+        self.options["nosignatures"] = None
+        return super().run()
+
+
+def setup(app) -> None:
+    app.add_directive("names", Names)
+    app.connect("autodoc-process-docstring", docstrings.of_object)
+    app.connect("include-read", links_to_pages)
+    app.connect("builder-inited", lambda app: gallery.write())

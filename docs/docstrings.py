@@ -1,0 +1,134 @@
+"""Docstrings of jsketch as reStructuredText.
+
+A docstring is plain text. Three kinds of blocks are recognised: lines `name   description` in two
+columns, indented code, and paragraphs. Fields of dataclasses are described by comments in the
+source, above the field or beside it; they are appended to the docstring of the class.
+"""
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+
+ROW = re.compile(r"(\S.*?) {2,}(?!#)(\S.*)$")
+BULLET = re.compile(r"(- |\d+\. )")
+
+
+def of_object(app, what, name, obj, options, lines) -> None:
+    """The handler of Sphinx's event autodoc-process-docstring: rewrites `lines` in place."""
+    text = "\n".join(lines)
+    rows = dict(_rows(text))
+    result = list(_converted(text))
+    if inspect.isclass(obj) and dataclasses.is_dataclass(obj):
+        fields = {name: text for name, text in fields_of(obj).items() if name not in rows}
+        if fields:
+            result += ["", *_definitions(fields.items())]
+    lines[:] = result
+
+
+def _blocks(text: str) -> Iterator[list[str]]:
+    for block in re.split(r"\n\s*\n", text):
+        if block.strip():
+            yield block.strip("\n").splitlines()
+
+
+def _converted(text: str) -> Iterator[str]:
+    for block in _blocks(text):
+        indented = all(line.startswith("    ") for line in block)
+        rows = _table(textwrap.dedent("\n".join(block)).splitlines())
+        if rows:
+            yield from _definitions(rows)
+        elif indented:
+            yield from ["::", "", *block]
+        else:
+            yield from _unindented(block)
+        yield ""
+
+
+def _unindented(block: list[str]) -> Iterator[str]:
+    """A paragraph, or a list with its continuation lines indented."""
+    indent = 0  # of a continuation line; 0 before a list begins
+    for line in map(str.strip, block):
+        item = BULLET.match(line)
+        if item and (indent or item[0] in ("- ", "1. ")):
+            if not indent:
+                yield ""
+            indent = len(item[0])
+            yield item[0] + _inline(line[indent:])
+        else:
+            yield " " * indent + _inline(line)
+
+
+def _table(block: list[str]) -> list[tuple[str, str]]:
+    """The rows of a block in two columns; empty if it is another block."""
+    rows: list[tuple[str, str]] = []
+    for line in block:
+        row = ROW.fullmatch(line)
+        if row and not line.startswith(" "):
+            rows.append((row[1], row[2]))
+        elif rows and line.startswith("  "):
+            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
+        else:
+            return []
+    return rows
+
+
+def _rows(text: str) -> Iterator[tuple[str, str]]:
+    for block in _blocks(text):
+        yield from _table(textwrap.dedent("\n".join(block)).splitlines())
+
+
+def _definitions(rows) -> Iterator[str]:
+    for name, description in rows:
+        yield f"``{name.replace('`', '')}``"
+        yield f"    {_inline(description)}"
+    yield ""
+
+
+def _inline(text: str) -> str:
+    """Escapes markup outside of backticks; names in backticks become links where they are known."""
+    parts = re.split(r"(`[^`]+`)", text)
+    for i, part in enumerate(parts):
+        if i % 2 == 0:
+            parts[i] = re.sub(r"([\\*_|`])", r"\\\1", part)
+        elif not re.fullmatch(r"`[A-Za-z_][\w.]*`", part):
+            # a literal has no spaces at its ends, and no letter follows it directly
+            parts[i] = f"`{part}`"
+        if i % 2 and i + 1 < len(parts) and re.match(r"\w", parts[i + 1]):
+            parts[i] += "\\ "
+    # a line that begins with "i." or "(a)" would begin a list
+    return re.sub(r"^(\(?\w{1,4})([.)]) ", r"\1\\\2 ", "".join(parts))
+
+
+def fields_of(cls: type) -> dict[str, str]:
+    """{field: comment} of a dataclass and its bases, in the order of the constructor."""
+    comments: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            comments |= _comments(base)
+    return {
+        field.name: comments[field.name]
+        for field in dataclasses.fields(cls)
+        if comments.get(field.name) and not field.name.startswith("_")
+    }
+
+
+def _comments(cls: type) -> dict[str, str]:
+    try:
+        source = textwrap.dedent(inspect.getsource(cls))
+    except (OSError, TypeError):
+        return {}
+    lines = source.splitlines()
+    found = {}
+    for node in ast.parse(source).body[0].body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            beside = re.search(r"  # (.*)$", lines[node.end_lineno - 1])
+            above: list[str] = []
+            for line in reversed(lines[: node.lineno - 1]):
+                if not line.strip().startswith("# "):
+                    break
+                above.insert(0, line.strip()[2:])
+            found[node.target.id] = " ".join([*above, *([beside[1]] if beside else [])])
+    return found

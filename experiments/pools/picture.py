@@ -1,0 +1,70 @@
+"""Draws the best yield against the number of reactions on the library of direct arylation.
+
+    python -m experiments.pools.picture
+
+The curves are means over the campaigns in results/pools/arylation_one_hot* with 95% intervals, and
+the marks are published numbers (Shields et al., Nature 590, 2021).
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+from experiments import cli
+from experiments.figures.drawing import STYLE, save
+from experiments.pools import published
+from experiments.results import environment, tidy
+
+POOL = "arylation_one_hot"
+LARGEST = 100.0  # yield (%) of the best reaction
+# folder, label, colour, dashes
+CURVES = (
+    (POOL, "jsketch", "#D55E00", "solid"),
+    (f"{POOL}_random_forest", "random forest", "#0072B2", (0, (5, 1.5))),
+    (f"{POOL}_random", "random reactions", "#000000", (0, (1, 1.5))),
+)
+MARKS = {
+    "EDBO (GP-EI, DFT)": ("EDBO, with quantum-chemical columns", "^", "#009E73"),
+    "chemists": ("50 chemists", "s", "#CC79A7"),
+}
+
+
+def draw(root: Path) -> None:
+    """Writes arylation.png and arylation.svg into `root`, results/pools."""
+    with plt.rc_context(STYLE | {"figure.figsize": (6.4, 3.4)}):
+        figure, axes = plt.subplots()
+        for folder, label, colour, dashes in CURVES:
+            [(t, regret)] = tidy.lines(tidy.load(root / folder).curves, "simple_regret").values()
+            best = LARGEST - regret
+            mean = best.mean(0)
+            half = 1.96 * best.std(0, ddof=1) / len(best) ** 0.5
+            axes.plot(t, mean, color=colour, linestyle=dashes, label=label)
+            axes.fill_between(t, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+        for name, (label, marker, colour) in MARKS.items():
+            values = published.ARYLATION[name]
+            at = published.ARYLATION_AT
+            axes.plot(at, values, marker, color=colour, markersize=5, label=label)
+        axes.set_xlabel("reactions made, of 1,728")
+        axes.set_ylabel("best yield so far (%)")
+        axes.set_xlim(0, 76)
+        axes.set_ylim(40, 102)
+        axes.legend(loc="lower right")
+        save(figure, root / "arylation.png")
+
+
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=environment.ROOT / "results" / "pools",
+        help="folder of the campaigns (default: results/pools)",
+    )
+    options = parser.parse_args()
+    draw(options.results)
+    print(f"{options.results / 'arylation.png'} is drawn.")
+
+
+if __name__ == "__main__":
+    main()
