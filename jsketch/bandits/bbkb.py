@@ -19,6 +19,7 @@ from jsketch.bandits.core import sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
+from jsketch.warn import warn
 
 RULES = ("global", "global_local")
 STATISTICS = ("full", "guaranteed")
@@ -36,7 +37,7 @@ class BBKB(SketchedBandit):
     # Lemma 1, or "global_local": Lemma 3 after it
     rule: str = struct.field(pytree_node=False, default="global")
     # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of
-    # both (THEORY 5.4)
+    # both (THEORY 5.4), without which no theorem covers the local rule
     local_statistic: str = struct.field(pytree_node=False, default="full")
     # False: as the authors' code, which checks the local bound one pick after the global one is
     # exceeded (THEORY 5.5)
@@ -55,12 +56,19 @@ class BBKB(SketchedBandit):
         data: Evaluations | None = None,
     ) -> SketchState:
         """As `SketchedBandit.init`; also raises ValueError for ratio < 1, an unknown rule or
-        max_batch < 1."""
+        max_batch < 1, and warns if the local rule voids the guarantee of the width."""
         checks.at_least_one(ratio=self.ratio)
         checks.capacity(max_batch=self.max_batch)
         checks.choice(RULES, rule=self.rule)
         checks.choice(STATISTICS, local_statistic=self.local_statistic)
         checks.truth(strict=self.strict, lazy=self.lazy)
+        function = getattr(self.width, "function", None)
+        certified = any(function is width.function for width in widths.CERTIFIED)
+        if certified and (self.rule, self.local_statistic) == ("global_local", "full"):
+            warn(
+                'with rule="global_local" a certified width is proved for local_statistic='
+                '"guaranteed" only (THEORY 5.4).'
+            )
         state = super().init(domain, key, data=data)
         checks.memory(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
         if self.initial is None:
