@@ -19,6 +19,7 @@ from jsketch.bandits.core import sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Data, Info, PRNGKey, Query
+from jsketch.warn import warn
 
 
 @struct.dataclass
@@ -33,7 +34,7 @@ class BBKB(SketchedBandit):
     # Lemma 1, or "global_local": Lemma 3 after it
     rule: str = struct.field(pytree_node=False, default="global")
     # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of
-    # both (THEORY 5.4)
+    # both (THEORY 5.4), without which no theorem covers the local rule
     local_statistic: str = struct.field(pytree_node=False, default="full")
     # False: as the authors' code, which checks the local bound one pick after the global one is
     # exceeded (THEORY 5.5)
@@ -50,6 +51,14 @@ class BBKB(SketchedBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
+        """Also warns if the local rule voids the guarantee of the width."""
+        function = getattr(self.width, "function", None)
+        certified = any(function is width.function for width in widths.CERTIFIED)
+        if certified and (self.rule, self.local_statistic) == ("global_local", "full"):
+            warn(
+                'with rule="global_local" a certified width is proved for local_statistic='
+                '"guaranteed" only (THEORY 5.4).'
+            )
         state = super().init(domain, key, data=data)
         checks.memory(4 * self.max_batch, state.mean.dtype, max_batch=self.max_batch)
         if self.initial is None:

@@ -49,6 +49,18 @@ def test_a_width_of_exact_posteriors_on_a_sketch_warns(name):
         BBKB(kernels.Gaussian(0.5), width=getattr(widths, name)).init(DOMAIN, KEY)
 
 
+@pytest.mark.parametrize("name", ["certified", "certified_mixture"])
+def test_a_certified_width_warns_of_a_local_rule_that_voids_it(name, recwarn):
+    bandit = BBKB(kernels.Gaussian(0.5), width=getattr(widths, name), rule="global_local")
+    with pytest.warns(UserWarning, match='local_statistic="guaranteed" only'):
+        bandit.init(DOMAIN, KEY)
+    recwarn.clear()
+    bandit.replace(local_statistic="guaranteed").init(DOMAIN, KEY)
+    bandit.replace(rule="global").init(DOMAIN, KEY)
+    bandit.replace(width=widths.bbkb_code).init(DOMAIN, KEY)
+    assert not len(recwarn)
+
+
 def test_a_width_can_be_pickled():
     assert pickle.loads(pickle.dumps(widths.bbkb_paper)) == widths.bbkb_paper
 

@@ -9,9 +9,13 @@ the posterior, and the `Confidence`, the assumptions of the user. Algorithms tak
     BBKB(kernel, width=widths.Formula(function))            your function(evidence, confidence)
 
 The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the figures
-of the papers can be reproduced. The theorems do NOT cover them (THEORY 4.6). `mixture` is the
+of the papers can be reproduced. The theorems do NOT cover them (THEORY 4.6). Those behind the
+`*_paper` widths have conditions that the defaults do not satisfy: q_bar >= 72 log(4T/delta) for
+BKB, and lam >= 1 and q_bar >= 72 C log(4t/delta) for BBKB (THEORY 3.2, 4.3). `mixture` is the
 narrowest width with a proof for an exact posterior; `certified` and `certified_mixture` hold for
-any dictionary on the noise event alone.
+any dictionary on the noise event alone, for BBKB with rule="global_local" only if
+local_statistic="guaranteed" (THEORY 5.4). All of them assume a kernel and a lam that were fixed
+before the data.
 """
 
 from __future__ import annotations
@@ -227,8 +231,8 @@ def _bkb(log_t: Array, e: Evidence, c: Confidence) -> Array:
 
 
 def _bkb_paper(e: Evidence, c: Confidence) -> Array:
-    """BKB Thm 4.1, with log(kappa^2 t) clamped at 0 where the printed formula turns negative
-    (THEORY 4.2)."""
+    """BKB Thm 4.1, which assumes q_bar >= 72 log(4T/delta), with log(kappa^2 t) clamped at 0 where
+    the printed formula turns negative (THEORY 4.2)."""
     return _bkb(jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0), e, c)
 
 
@@ -248,13 +252,13 @@ def _bbkb_beta(e: Evidence, c: Confidence) -> Array:
 
 
 def _bbkb_paper(e: Evidence, c: Confidence) -> Array:
-    """alpha~ = C beta~ of BBKB Thm 2."""
+    """alpha~ = C beta~ of BBKB Thm 2, which assumes lam >= 1 and q_bar >= 72 C log(4t/delta)."""
     return c.ratio * _bbkb_beta(e, c)
 
 
 def _bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
-    """sqrt(C) beta~: as valid as BBKB Thm 2, because the ratio bounded by C is one of variances
-    (THEORY 4.3)."""
+    """sqrt(C) beta~: as valid as BBKB Thm 2 and under its conditions, because the ratio bounded by
+    C is one of variances (THEORY 4.3)."""
     return jnp.sqrt(c.ratio) * _bbkb_beta(e, c)
 
 
@@ -263,7 +267,8 @@ def _certified(e: Evidence, c: Confidence) -> Array:
     rho/lam.
 
     Needs no accuracy of the dictionary, only the noise event (THEORY 2.4, 4.4). sqrt(C)
-    accounts for the variances that shrink within a batch.
+    accounts for the variances that shrink within a batch; with the local rule of BBKB it does so
+    for local_statistic="guaranteed".
     """
     upper_logdet = e.logdet + e.residual_sum / c.regularization
     bias = c.norm_bound * (jnp.sqrt(c.regularization) + _root(e.residual_sum))
@@ -274,7 +279,8 @@ def _certified(e: Evidence, c: Confidence) -> Array:
 
 def _certified_mixture(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) sqrt((b + F sqrt(rho))^2 + lam F^2), b that of `mixture` at Lhat (THEORY 4.8); below
-    `certified` where xi sqrt(Lhat + 2 log 1/delta) exceeds sqrt(lam) F / 2."""
+    `certified` where xi sqrt(Lhat + 2 log 1/delta) exceeds sqrt(lam) F / 2. The condition on the
+    local rule is that of `certified`."""
     radius = _mixture_radius(e.logdet + e.residual_sum / c.regularization, c)
     along = radius + c.norm_bound * _root(e.residual_sum)
     return jnp.sqrt(c.ratio) * jnp.hypot(along, _bias(c))
@@ -306,3 +312,5 @@ bbkb_sqrt = Formula(_bbkb_sqrt)
 certified = Formula(_certified)
 certified_mixture = Formula(_certified_mixture)
 soful_paper = Formula(_soful_paper)
+# those that hold for any dictionary, with the factor sqrt(C) of a batch
+CERTIFIED = (certified, certified_mixture)
