@@ -98,7 +98,9 @@ def main() -> None:
     parser.add_argument(
         "--tried", type=cli.count, default=256, help="random inputs that a step starts with"
     )
-    parser.add_argument("--comparator", choices=adversaries.COMPARATORS, default="ridge")
+    parser.add_argument(
+        "--comparator", choices=adversaries.Adversary.choices["comparator"], default="ridge"
+    )
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
     cli.add_out_folder(parser)
     options = parser.parse_args()
