@@ -141,10 +141,9 @@ def bless(
     regularization  lam > 0 of the scores
     key             one key, of the draws
 
-    The size is about QBAR times the effective dimension. Raises ValueError for an empty history or
-    a non-positive regularization. Where all
-    scores are nearly zero (a kernel that is far below the regularization) the dictionary may be
-    empty, and represents them well.
+    The size is about QBAR times the effective dimension. Where all scores are nearly zero (a kernel
+    far below the regularization) the dictionary may be empty, and represents them well. Raises
+    ValueError for an empty history or a non-positive regularization.
     """
     x, n = np.asarray(points), np.asarray(counts, float)
     if len(x) == 0 or n.shape != (len(x),) or (n <= 0).any() or (n != np.round(n)).any():
