@@ -28,23 +28,24 @@ def shown(value: Any) -> str:
         line = f"{type(value).__name__}({', '.join(texts)})"
         if len(line) <= WIDTH:
             return line
-    room = LINES - 2
-    if len(texts) > room:
-        rest = _cut(", ".join(list(parts)[room - 1 :]), WIDTH - 20)
-        texts = [*texts[: room - 1], f"... {len(parts) - room + 1} more: {rest}"]
+    most = LINES - 2
+    if len(texts) > most:
+        rest = _cut(", ".join(list(parts)[most - 1 :]), WIDTH - 20)
+        texts = [*texts[: most - 1], f"... {len(parts) - most + 1} more: {rest}"]
     return "\n  ".join([f"{type(value).__name__}(", *texts]) + "\n)"
 
 
 def full(value: Any) -> str:
     """All fields on one line, for records."""
-    if type(value).__repr__ is not shown:
+    method: Any = type(value).__repr__
+    if method is not shown:
         return repr(value)
     parts = (f"{name}={full(part)}" for name, part in _fields(value).items())
     return f"{type(value).__qualname__}({', '.join(parts)})"
 
 
 def table(value: Any) -> str:
-    """The same as a table in HTML, for notebooks."""
+    """The fields of an object, or its summary, as a table in HTML, for notebooks."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(str(key))}</th>"
         f"<td style='text-align:left'>{html.escape(_cut(text(part), 4 * WIDTH))}</td></tr>"
@@ -69,7 +70,8 @@ def text(value: Any, depth: int = DEPTH) -> str:
             return f"{name}(...)"
         parts = (f"{key}={text(part, depth - 1)}" for key, part in _fields(value).items())
         return f"{name}({', '.join(parts)})"
-    if type(value).__repr__ is object.__repr__:
+    method: Any = type(value).__repr__
+    if method is object.__repr__:
         return type(value).__name__
     return " ".join(repr(value).split())
 
@@ -90,8 +92,8 @@ def _collection(value: Any, depth: int) -> str:
     if len(value) > NUMBERS or depth == 0:
         return f"{type(value).__name__} of {len(value)}"
     if isinstance(value, dict):
-        parts = (f"{key!r}: {text(one, depth - 1)}" for key, one in value.items())
-        return "{" + ", ".join(parts) + "}"
+        entries = (f"{key!r}: {text(part, depth - 1)}" for key, part in value.items())
+        return "{" + ", ".join(entries) + "}"
     parts = [text(one, depth - 1) for one in value]
     if isinstance(value, list):
         return f"[{', '.join(parts)}]"
@@ -99,8 +101,8 @@ def _collection(value: Any, depth: int) -> str:
 
 
 def _parts(value: Any) -> Mapping[str, Any]:
-    """The summary of an object, or its fields: in the place of arrays it may hold anything, such
-    as the axes of a vmap."""
+    """The summary of an object, or its fields. An object may hold other values than arrays, as
+    under the axes of a vmap, for which `summary` fails."""
     if hasattr(value, "summary"):
         try:
             return value.summary()

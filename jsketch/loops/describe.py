@@ -103,7 +103,8 @@ def rebuilt(saved: Any) -> Any:
         return named
     if not dataclasses.is_dataclass(named) or named.__module__ != saved["module"]:
         raise ValueError(f"{saved['name']} of {saved['module']} is no class of fields.")
-    return named(**{name: rebuilt(part) for name, part in saved["fields"].items()})
+    parts = {name: rebuilt(part) for name, part in saved["fields"].items()}
+    return named(**parts)  # type: ignore[operator]
 
 
 def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) -> None:

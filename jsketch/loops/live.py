@@ -101,7 +101,7 @@ class Live:
         return self._absolute_sum / self.labelled if self.labelled else np.nan
 
     def summary(self) -> dict[str, Any]:
-        """What its repr shows."""
+        """The values that the repr shows."""
         names = ("forecaster", "inputs", "received", "labelled")
         errors = ("mean_squared_error", "mean_absolute_error") if self.labelled else ()
         return {name: getattr(self, name) for name in (*names, *errors)}
