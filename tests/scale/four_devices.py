@@ -26,6 +26,7 @@ CAPACITY = dict(capacity=32)
 BANDITS = {
     "bbkb": BBKB(KERNEL, max_batch=12, **CAPACITY),
     "fixed": FixedBKB(KERNEL, batch=8, repeat=False, **CAPACITY),
+    "extended": FixedBKB(KERNEL, batch=6, resparsify=4.0, **CAPACITY),
     "ts": SketchedTS(KERNEL, batch=5, **CAPACITY),
     "bkb": BKB(KERNEL, **CAPACITY),
     "local": BBKB(KERNEL, rule="global_local", ratio=1.5, max_batch=12, **CAPACITY),

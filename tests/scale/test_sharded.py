@@ -45,7 +45,7 @@ def check_picks(found, how="picks"):
 @pytest.fixture(scope="module")
 def small():
     return four_devices(
-        picks=dict(bbkb=[4], fixed=[4]),
+        picks=dict(bbkb=[4], fixed=[4], extended=[4]),
         warm=dict(bbkb=[[4], None]),
         draws=[4],
         seeds=[[5, 4]],
