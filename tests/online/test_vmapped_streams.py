@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend import core
-from singular_oracles import walk
+from small_problems import walk
 from test_online import CASES, VARIANTS, examples
 
 from jsketch import kernels, loops, online
