@@ -64,7 +64,7 @@ def leverages(ys, joined, features, lam):
 
 
 def forgetting(ys, joined, features, lam, awv):
-    """Ridge regression on examples that are each projected on the span at their own time: the inner
+    """Ridge regression on examples, each projected on the span at its arrival. The inner
     product of two of them is that in the smaller span."""
     projected = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(have_joined(joined, len(ys))):

@@ -1,5 +1,4 @@
-"""Slow, plain NumPy versions of what the library computes fast; the equations are those of the
-papers."""
+"""Plain and slow NumPy versions of the equations of the papers."""
 
 import numpy as np
 

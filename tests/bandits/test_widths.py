@@ -19,7 +19,7 @@ WIDTH = jax.jit(lambda bandit, state: bandit.confidence_width(state))
 
 
 def test_numbers_of_a_width_are_leaves():
-    """vmap sweeps them, and other values compile nothing."""
+    """vmap sweeps them, and other values need no new program."""
     bandit = GPUCB(kernels.Gaussian(0.5), 0.04, width=widths.Bayesian(deviations=2.0))
     state = bandit.init(DOMAIN, KEY)
     assert float(WIDTH(bandit, state)) == pytest.approx(0.4)

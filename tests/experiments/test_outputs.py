@@ -149,7 +149,7 @@ def test_folders_of_sweeps_are_not_taken(tmp_path):
 
 
 def test_files_of_others_are_left_alone(tmp_path):
-    """A folder that holds no results has nothing that --overwrite replaces."""
+    """--overwrite replaces files of results only."""
     (tmp_path / "runs").mkdir()
     for path in (tmp_path / "mine.png", tmp_path / "runs" / "mine.json"):
         path.write_text("mine")

@@ -1,5 +1,5 @@
-"""`experiments.pools`: campaigns against a plain loop over a dense posterior, and what is
-counted."""
+"""`experiments.pools`: campaigns against a plain loop over a dense posterior, and counts of the
+best candidates."""
 
 import jax
 import numpy as np
@@ -89,7 +89,7 @@ def test_counts_of_the_best_candidates():
 
 
 def test_an_evaluation_reads_one_of_its_repeats():
-    """Another one for another seed; what is counted are the means."""
+    """The seed determines which repeat; counts use the means of the repeats."""
     repeats = np.array([[1.0, 3.0, np.nan], [4.0, np.nan, np.nan], [5.0, 6.0, 7.0]])
     pool = POOL._replace(values=np.nanmean(repeats, 1), repeats=repeats)
     readings = np.stack([pool.readings(seed) for seed in range(40)])

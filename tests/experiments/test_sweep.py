@@ -29,7 +29,7 @@ TIMES = ["run_seconds", "compile_seconds"]
 
 
 def rows_of(folder):
-    """The tables of a folder without what a clock wrote."""
+    """The tables of a folder without the columns of times."""
     tables = tidy.load(folder)
     return tables.curves, tables.summary.drop(columns=TIMES)
 

@@ -23,7 +23,7 @@ def drawn():
 
 
 def test_dense_posterior_is_the_ungrouped_one(drawn):
-    """THEORY 1.1: counts give what the T x T history gives."""
+    """THEORY 1.1: the posterior from counts is that of the T x T Gram matrix of the history."""
     for p in drawn:
         mean, covariance, logdet = oracles.exact(p.gram, p.counts, p.sums, p.lam)
         dense = p.dense()
@@ -33,7 +33,7 @@ def test_dense_posterior_is_the_ungrouped_one(drawn):
 
 
 def test_incremental_posterior_is_the_dense_one(drawn):
-    """THEORY 1.3: what a pull does to the variances, and the logdet as the sum of information."""
+    """THEORY 1.3: the change of the variances by a pull, and the logdet as a sum of information."""
     observe = jax.jit(exact.observe)
     for p in drawn[:15]:
         x, total = jnp.asarray(p.x), 0.0

@@ -1,4 +1,4 @@
-"""Inputs at the edge of what is allowed: accepted forms, traced values that no check sees,
+"""Unusual but valid inputs: accepted forms, traced values that the checks on the host cannot read,
 warnings, and numbers beyond the range of a dtype."""
 
 import jax
