@@ -1,5 +1,5 @@
-"""The one table of algorithms under test, each with the same tiny problem. A new algorithm adds a
-row, and inherits every property of test_properties.py."""
+"""The tables of bandits and of optimisers over a box, with their tiny problems. A new algorithm
+adds a row: test_properties.py or test_box_optimisers.py then test its properties."""
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,8 @@ from jsketch.bandits import (
 )
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
+from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
+from jsketch.box.go_ucb.model import LevenbergMarquardt
 from jsketch.contrib import (
     BatchedExploration,
     DiscountedBKB,
@@ -79,6 +81,19 @@ CASES = {
         **BATCH, rule="global_local", local_statistic="guaranteed"
     ),
     "bbkb_global_local_authors": BBKB(**BATCH, rule="global_local", strict=False),
+}
+
+INITIAL = 4
+GP = GPBandit(initial=INITIAL, candidates=20, starts=2, steps=10, fit_steps=5)
+TURBO = Turbo(initial=INITIAL, batch=2, candidates=20, frequencies=16, fit_steps=5)
+LM = LevenbergMarquardt(steps=8, restarts=2)
+OPTIMISERS = {
+    "uniform": UniformBox(initial=INITIAL),
+    "gp_log_ei": GP,
+    "gp_ucb": GP.replace(acquisition="ucb"),
+    "turbo_1": TURBO,
+    "turbo_2": TURBO.replace(regions=2, batch=3),
+    "go_ucb": GOUCB(initial=INITIAL, candidates=64, starts=8, steps=40, oracle=LM),
 }
 
 # rows that share their code with another one; they are tested once, and in full with -m slow

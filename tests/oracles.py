@@ -1,5 +1,4 @@
-"""Slow, plain NumPy versions of what the library computes fast; the equations are those of the
-papers."""
+"""Plain and slow NumPy versions of the equations of the papers."""
 
 import numpy as np
 
@@ -43,30 +42,8 @@ def sketched(gram, dictionary, counts, sums, lam):
 def embedded_after(gram, dictionary, counts, pulls, lam):
     """Full sketched variance after `pulls` more pulls, dictionary frozen, recomputed from
     scratch."""
-    return np.diag(
-        sketched(
-            gram, dictionary, counts + np.bincount(pulls, minlength=len(counts)), counts * 0, lam
-        )[1]
-    )
-
-
-def gp_ucb_picks(gram, mean_reward, noise, first, lam, norm_bound, noise_std, delta):
-    """Arms picked by exact GP-UCB with the `code` width, one posterior from scratch a step."""
-    counts, sums = np.zeros(len(gram)), np.zeros(len(gram))
-    picks, history, rewards = [first], [], []
-    for step in range(len(noise)):
-        arm = picks[-1]
-        history.append(arm)
-        rewards.append(mean_reward[arm] + noise[step])
-        inner = np.linalg.inv(gram[np.ix_(history, history)] + lam * np.eye(len(history)))
-        mean = gram[:, history] @ inner @ np.array(rewards)
-        variance = np.diag(gram - gram[:, history] @ inner @ gram[history]) / lam
-        logdet = np.linalg.slogdet(gram[np.ix_(history, history)] / lam + np.eye(len(history)))[1]
-        width = np.sqrt(lam) * norm_bound + noise_std * np.sqrt(logdet + np.log(1 / delta))
-        picks.append(int(np.argmax(mean + width * np.sqrt(np.maximum(variance, 0)))))
-        counts[arm] += 1
-        sums[arm] += rewards[-1]
-    return np.array(picks[:-1])
+    counts = counts + np.bincount(pulls, minlength=len(counts))
+    return np.diag(sketched(gram, dictionary, counts, counts * 0, lam)[1])
 
 
 def check_law(draws, mean, covariance):

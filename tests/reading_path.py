@@ -25,19 +25,19 @@ KEY = jax.random.key(0)
 
 def entered(function, *arguments):
     """{(file, function, first line)} of jsketch's functions that tracing a function enters."""
-    found = set()
+    frames = set()
 
     def profile(frame, event, _):
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(ROOT):
-            found.add((code.co_filename, code.co_qualname, code.co_firstlineno))
+            frames.add((code.co_filename, code.co_qualname, code.co_firstlineno))
 
     sys.setprofile(profile)
     try:
         jax.make_jaxpr(function)(*arguments)
     finally:
         sys.setprofile(None)
-    return found
+    return frames
 
 
 def main():
@@ -57,15 +57,15 @@ def main():
         ),
     }
     for name, (function, argument) in entries.items():
-        found = entered(function, argument)
-        print(f"{name}: {len({file for file, _, _ in found})} files, {len(found)} functions")
+        frames = entered(function, argument)
+        print(f"{name}: {len({file for file, _, _ in frames})} files, {len(frames)} functions")
         if "--list" in sys.argv and sys.argv[-1] in name:
-            print_files(found)
+            print_files(frames)
 
 
-def print_files(found):
+def print_files(frames):
     files = defaultdict(list)
-    for file, function, line in found:
+    for file, function, line in frames:
         files[file].append((line, function))
     for file, functions in sorted(files.items()):
         print(f"  {Path(file).relative_to(ROOT)}: {len(functions)}")

@@ -41,13 +41,13 @@ def bandits():
 
 
 def boxes():
-    from test_box_optimisers import CASES
+    from cases import OPTIMISERS
 
     from jsketch import loops, problems
     from jsketch.box import GOUCB
 
     branin = problems.boxes.branin()
-    for name, optimiser in CASES.items() | {"go_ucb": GOUCB(initial=6)}.items():
+    for name, optimiser in (OPTIMISERS | {"go_ucb_default": GOUCB(initial=6)}).items():
         run = loops.run(optimiser, branin, jax.random.key(0), horizon=12)
         yield f"boxes/{name}", (run.x, run.y)
 

@@ -13,11 +13,7 @@ from jsketch.types import Evaluations
 PROBLEMS = 40
 ARMS = 30
 KEY = jax.random.key(0)
-INIT = jax.jit(
-    lambda bandit, x, counts, sums, keep: bandit.init(
-        Arms(x), KEY, data=Evaluations(counts, sums, keep)
-    )
-)
+INIT = jax.jit(lambda bandit, x, *history: bandit.init(Arms(x), KEY, data=Evaluations(*history)))
 ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
 DENSE = jax.jit(exact.dense)
 
@@ -45,13 +41,13 @@ class Problem:
         return bandit, INIT(bandit, self.x, self.counts, sums, np.resize(keep, 32))
 
     def dense(self):
-        return DENSE(
-            self.kernel,
-            jnp.asarray(self.x),
-            jnp.asarray(self.counts),
-            jnp.asarray(self.sums),
-            self.lam,
-        )
+        return DENSE(self.kernel, *map(jnp.asarray, (self.x, self.counts, self.sums)), self.lam)
+
+
+def walk(seed, n=120):
+    """A random walk [n,1] and labels [n]."""
+    x = np.cumsum(0.1 * np.random.default_rng(seed).standard_normal((n, 1)), 0)
+    return x, np.sin(2 * x[:, 0])
 
 
 def batch_of(p, ratio, **options):

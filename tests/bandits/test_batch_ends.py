@@ -12,7 +12,6 @@ from jsketch.bandits import BBKB
 from jsketch.bandits.batches import adaptive_batch
 from jsketch.bandits.core import widths
 from jsketch.linalg import matmul
-from jsketch.posterior import ridge
 from jsketch.sketch import dictionary as dictionaries
 
 READ = jax.jit(
@@ -50,7 +49,7 @@ def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
 
 
 @pytest.mark.parametrize("local", [None, "full", "guaranteed"])
-def test_a_batch_ends_with_the_very_pick_that_takes_its_bound_over_c(local):
+def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
     """C a millionth below the bound after a pick: the last. C a millionth above: one more."""
     options = {} if local is None else dict(rule="global_local", local_statistic=local)
     ends = 0
@@ -91,12 +90,8 @@ def test_local_bounds_of_all_arms_are_lemma_3s():
         arms = np.append(picks, [0, 0, 0])  # free slots
         for guaranteed in (False, True):
             expected = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
-            near(
-                LOCAL(
-                    state, p.kernel, p.lam, jnp.asarray(arms, jnp.int32), jnp.asarray(7), guaranteed
-                ),
-                expected,
-            )
+            slots = jnp.asarray(arms, jnp.int32), jnp.asarray(7)
+            near(LOCAL(state, p.kernel, p.lam, *slots, guaranteed), expected)
         differ += (expected > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
     assert differ >= 1
 
@@ -119,19 +114,3 @@ def test_a_dictionary_may_fill_its_capacity():
     for capacity, overflow in ((4, False), (3, True)):
         dictionary, overflows = OF_ARMS(keep, capacity)
         assert bool(overflows) == overflow and int(dictionary.size) == min(4, capacity)
-
-
-def test_hallucinated_pulls_are_pulls():
-    """P after five of them is (I + sum_s u_s u_s^T)^-1."""
-
-    @jax.jit
-    def after(points):
-        precision = jnp.eye(6)
-        for u in points:
-            precision = ridge.hallucinate(precision, *ridge.whitened_gain(precision, u))
-        return precision
-
-    points = np.random.default_rng(0).standard_normal((5, 6))
-    np.testing.assert_allclose(
-        after(points), np.linalg.inv(np.eye(6) + points.T @ points), atol=1e-12
-    )

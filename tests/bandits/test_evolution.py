@@ -25,26 +25,6 @@ def test_neighbours_differ_in_one_position():
     np.testing.assert_array_equal(evolution.one_change_apart(bits), [[1, -1], [2, 0], [1, -1]])
 
 
-def test_a_run_obeys_the_rule():
-    """Children are neighbours of a member that is alive and the best of some tournament; the oldest
-    dies."""
-    bandit = RegularizedEvolution(jnp.asarray(TABLE), population=12, sample=4)
-    progress = loops.rollout(bandit, small(), KEY, 300)
-    arms, rewards = np.asarray(progress.trace.arm), np.asarray(progress.trace.reward)
-    parents = []
-    for t in range(12, 300):
-        alive, scores = arms[t - 12 : t], rewards[t - 12 : t]
-        possible = np.array([arms[t] in TABLE[a] for a in alive])
-        assert possible.any()
-        parents.append((np.argsort(np.argsort(-scores))[possible]).min())
-    # the best of 4 of 12 drawn with replacement has rank 1.9 on average; a random parent would have
-    # 5.5
-    assert np.mean(parents) < 3
-    ratio = loops.regret_ratio(progress.trace.regret, small().mean_reward)
-    assert float(ratio[-1]) < 0.6
-    np.testing.assert_array_equal(np.sort(progress.state.members), np.sort(arms[-12:]))
-
-
 def expected_arms(bandit, problem, key, horizon):
     """The rule in plain Python, on the same draws as the algorithm."""
     roots, history = loops.rollouts.split_roots(key), []

@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ARMS, INIT, KEY, Problem
+from small_problems import INIT, KEY, Problem
 
-from jsketch import Arms, Query, kernels
+from jsketch import Query
 from jsketch.bandits import FixedBKB
 from jsketch.bandits.batches import fixed_set
 
@@ -99,48 +99,3 @@ def test_a_batch_has_distinct_arms_if_some_means_are_nan(monkeypatch):
     )
     arms = np.asarray(jax.jit(lambda state: bandit.ask(state, KEY))(state).index)
     assert len(set(arms.tolist())) == 8
-
-
-def test_the_first_batch_without_data_has_distinct_arms():
-    """The dictionary is empty, and the covariance is that of the prior."""
-    x = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))
-    bandit = FixedBKB(kernels.Gaussian(0.3), 0.01, batch=8)
-    state = bandit.init(Arms(jnp.asarray(x)), KEY)
-    picks = np.asarray(ASK(bandit, state).index)
-    assert picks[0] == int(state.first_arm) and len(set(picks.tolist())) == 8
-
-
-def test_the_posterior_is_exact_for_late_partial_and_unordered_results():
-    """Two batches are pending. They are observed in parts and in reverse order, and one evaluation
-    fails."""
-    p = Problem(5)
-    bandit = FixedBKB(
-        p.kernel, p.lam, noise_std=0.3, batch=6, max_pending=12, capacity=32, qbar=KEEP_ALL
-    )
-    state = bandit.init(Arms(jnp.asarray(p.x)), KEY)
-    first = ASK(bandit, state)
-    state = bandit.pend(state, first)
-    second = ASK(bandit, state)
-    state = bandit.pend(state, second)
-    assert float(state.pending.sum()) == 12
-    y1, y2 = (
-        jnp.sin(first.index.astype(float)),
-        jnp.cos(second.index.astype(float)).at[2].set(jnp.nan),
-    )
-    half = jnp.arange(6) % 2 == 0
-    for query, y, mask in (
-        (second, y2, ~half),
-        (first, y1, half),
-        (second, y2, half),
-        (first, y1, ~half),
-    ):
-        state, info = TELL(bandit, state, query.replace(mask=mask), y)
-        assert not bool(info.overflow) and not bool(info.truncated)
-    np.testing.assert_array_equal(state.pending, 0)
-    arms, rewards = np.concatenate([first.index, second.index]), np.concatenate([y1, y2])
-    observed = np.isfinite(rewards)
-    counts = np.bincount(arms[observed], minlength=ARMS).astype(float)
-    sums = np.bincount(arms[observed], rewards[observed], minlength=ARMS)
-    mean, covariance, _ = oracles.exact(p.gram, counts, sums, p.lam)
-    np.testing.assert_allclose(state.mean, mean, atol=1e-7)
-    np.testing.assert_allclose(state.variance, np.diag(covariance), atol=1e-6 / p.lam)

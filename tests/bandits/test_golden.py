@@ -77,20 +77,11 @@ class Vector:
             "linear": lambda: kernels.Linear(),
         }[kernel["type"]]()
         self.capacity = len(self.data["dictionary_index"]) + 5
-        self.common = dict(
-            kernel=self.kernel,
-            regularization=spec["lam"],
-            noise_std=np.sqrt(spec["noise_variance"]),
-            norm_bound=spec["norm_bound"],
-            delta=spec["delta"],
-            qbar=spec["qbar"],
-            capacity=self.capacity,
-        )
-        self.history = Evaluations(
-            pull_counts=self.data["pull_counts"],
-            reward_sums=self.data["reward_sums"],
-            dictionary=self.data["dictionary_index"],
-        )
+        noise_std, sizes = np.sqrt(spec["noise_variance"]), dict(capacity=self.capacity)
+        self.common = dict(kernel=self.kernel, regularization=spec["lam"], noise_std=noise_std)
+        self.common |= {name: spec[name] for name in ("norm_bound", "delta", "qbar")} | sizes
+        names = ("pull_counts", "reward_sums", "dictionary_index")
+        self.history = Evaluations(*(self.data[name] for name in names))
 
     @functools.cached_property
     def state(self):
@@ -101,13 +92,9 @@ class Vector:
         return BKB(**self.common).init(Arms(x), KEY, data=history)
 
     def bbkb(self, rule, beta, **options):
-        return BBKB(
-            **self.common,
-            ratio=self.spec["ratio_threshold"],
-            rule=rule,
-            width=widths.Formula(lambda *_: jnp.asarray(beta)),
-            **options,
-        )
+        options |= dict(ratio=self.spec["ratio_threshold"], rule=rule)
+        width = widths.Formula(lambda *_: jnp.asarray(beta))
+        return BBKB(**self.common, width=width, **options)
 
     def batch(self, rule, **options):
         bandit = self.bbkb(rule, self.data[f"{rule}_beta_before"], max_batch=400, **options)
@@ -127,10 +114,8 @@ def test_no_vector_is_left_out_for_its_name(tmp_path):
     for path in paths:
         (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
     params = vectors(str(tmp_path))
-    assert [param.values[0] for param in params] == [
-        *paths,
-        *(tmp_path / path.name for path in paths),
-    ]
+    copies = [tmp_path / path.name for path in paths]
+    assert [param.values[0] for param in params] == [*paths, *copies]
     assert len({param.id for param in params}) == len(params)
     assert not [param for param in params if param.marks]
     with pytest.raises(FileNotFoundError, match="JSKETCH_GOLDEN names .* no vectors"):

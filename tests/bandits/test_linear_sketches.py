@@ -15,7 +15,6 @@ from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.linalg import matmul
 from jsketch.loops.rollouts import start
-from jsketch.posterior import features as posteriors
 from jsketch.posterior import ridge
 from jsketch.sketch import projection
 
@@ -95,18 +94,6 @@ def test_frequent_directions_read_as_dense_matrices():
     np.testing.assert_allclose(
         projection.logdet(sketch, LAM), np.linalg.slogdet(dense / LAM)[1], rtol=1e-10
     )
-
-
-def test_points_in_few_dimensions_are_kept_exactly_and_repeats_lose_nothing():
-    plane = jax.random.normal(KEY, (2, 7))
-    points = jnp.concatenate(
-        [jax.random.normal(jax.random.key(1), (200, 2)) @ plane, jnp.zeros((3, 7))]
-    )
-    sketch = sketched(points, 3)
-    np.testing.assert_allclose(
-        (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions, points.T @ points
-    )
-    assert float(sketch.shrunk) == 0 and int((sketch.energies > 0).sum()) == 2
 
 
 @cache
@@ -204,7 +191,3 @@ def test_the_papers_width():
     inside = 3 * np.log(1 + HORIZON * float(state.prior_variance) / (3 * LAM)) + 2 * np.log(10)
     width = 0.1 * np.sqrt(inside + INPUTS * np.log(ratio)) * np.sqrt(ratio) + np.sqrt(LAM) * ratio
     assert ratio > 2 and float(FORMS["soful_paper"].confidence_width(state)) == pytest.approx(width)
-
-
-def test_the_prior_variance_of_plain_features():
-    assert posteriors.prior(jnp.ones((2, 3))).variance.tolist() == [3.0, 3.0]

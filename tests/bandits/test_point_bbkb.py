@@ -13,6 +13,7 @@ KEY = jax.random.key(0)
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))
 KEEP_ALL = 1e12  # a qbar that keeps every pulled point
 OPTIONS = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=32)
+BOXED = PointBBKB(kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, norm_bound=2.0)
 CHOOSE = jax.jit(lambda bandit, state, key, x: bandit.choose(state, key, x))
 PULL = jax.jit(lambda bandit, state, x: bandit.pull(state, x))
 TELL = jax.jit(lambda bandit, state, y, key: bandit.tell(state, y, key))
@@ -86,44 +87,6 @@ def test_contexts_change_and_the_posterior_is_the_oracle():
     np.testing.assert_allclose(actual[1], np.diag(covariance)[-10:], atol=1e-6)
 
 
-def run_on_a_box(bandit, key, steps):
-    box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
-
-    def step(carry, i):
-        state, key = carry
-        x = bandit.maximise(state, jax.random.fold_in(key, i), box)
-        state = bandit.pull(state, x)
-        y = jnp.full(bandit.max_batch, jnp.nan).at[0].set(jnp.sin(2 * x[0]) - (x[1] - 0.3) ** 2)
-        state, info = bandit.tell(state, y, jax.random.fold_in(key, 1000 + i))
-        return (state, key), (x, info.overflow)
-
-    (state, _), (xs, overflow) = jax.lax.scan(step, (bandit.init(2, key), key), jnp.arange(steps))
-    return state, xs, overflow
-
-
-def test_a_box_is_searched_for_many_seeds_at_once():
-    """Compiled and vmapped; regret falls, and no point is outside the box."""
-    bandit = PointBBKB(
-        kernels.Gaussian(0.7),
-        0.01,
-        0.05,
-        ratio=1.0,
-        max_batch=1,
-        max_history=32,
-        capacity=32,
-        norm_bound=2.0,
-    )
-    run = jax.jit(jax.vmap(lambda key: run_on_a_box(bandit, key, 30)))
-    _, xs, overflow = run(jax.random.split(KEY, 4))
-    assert not overflow.any()
-    points = np.asarray(xs)
-    assert (points >= [-1.0, 0.0]).all() and (points <= [2.0, 1.0]).all()
-    value = jnp.sin(2 * xs[..., 0]) - (xs[..., 1] - 0.3) ** 2
-    assert (value.max(1) > 0.95).all()
-    regret = 1 - value
-    assert (regret[:, -10:].mean(1) < regret[:, :10].mean(1) / 3).all()
-
-
 def test_the_maximum_is_that_of_a_fine_grid():
     bandit = PointBBKB(kernels.Gaussian(0.2), 0.05, max_batch=16, max_history=16, ratio=1e9)
     state = bandit.init(2, KEY)
@@ -156,16 +119,7 @@ def test_partition_search_refines_where_it_pays():
     """Ada-BKB: cells always cover the box, V bounds the change within a cell, regret falls, and the
     centre of the chosen cell is less certain than the cell is large."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
-    bandit = PointBBKB(
-        kernels.Gaussian(0.7),
-        0.01,
-        0.05,
-        ratio=1.0,
-        max_batch=1,
-        max_history=48,
-        capacity=48,
-        norm_bound=2.0,
-    )
+    bandit = BOXED.replace(max_history=48, capacity=48)
 
     @jax.jit
     def run(key):
@@ -185,21 +139,15 @@ def test_partition_search_refines_where_it_pays():
 
     (_, cells), (xs, ys, spread, overflow, sizes) = run(KEY)
     used = int(cells.used)
-    assert (
-        not overflow.any()
-        and not bool(cells.full)
-        and 3 < used <= 600
-        and (np.diff(sizes) >= 0).all()
-    )
+    assert not overflow.any() and not bool(cells.full)
+    assert 3 < used <= 600 and (np.diff(sizes) >= 0).all()
     volume = jnp.prod(2 * cells.half[:used], 1).sum()
     assert float(volume) == pytest.approx(3.0, rel=1e-12)
     inside = np.random.default_rng(0).uniform([-1, 0], [2, 1], (200, 2))
-    holds = (
-        np.abs(inside[:, None] - np.asarray(cells.centre)[:used])
-        <= np.asarray(cells.half)[:used] * (1 + 1e-9)
-    ).all(2)
-    assert (holds.sum(1) == 1).all()
-    cell = np.argmax((np.abs(np.asarray(xs[-1]) - np.asarray(cells.centre)[:used]) < 1e-12).all(1))
+    centre, half = np.asarray(cells.centre)[:used], np.asarray(cells.half)[:used]
+    in_cell = (np.abs(inside[:, None] - centre) <= half * (1 + 1e-9)).all(2)
+    assert (in_cell.sum(1) == 1).all()
+    cell = np.argmax((np.abs(np.asarray(xs[-1]) - centre) < 1e-12).all(1))
     change = partition.variation(
         bandit.kernel, 2.0, cells.centre[cell][None], cells.half[cell][None]
     )[0]

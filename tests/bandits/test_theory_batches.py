@@ -23,7 +23,7 @@ def batches_of(p, ratio, **options):
 
 
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
-def test_ratio_endshold(drawn, ratio):
+def test_ratio_bounds_hold(drawn, ratio):
     """THEORY 5.2 (Lemma 1), 5.4 with e, 5.3: the true variance ratio of every arm at every step of
     the batch."""
     longest = 0
@@ -76,14 +76,10 @@ def test_global_local_extends_global_and_stops_strictly(drawn):
         _, _, batch = batches_of(p, 6.0, rule="global_local")
         np.testing.assert_array_equal(batch[: len(short)], short)
         longer += len(batch) > len(short)
-        total, with_k, with_e = bounds(p, batch)
+        total, with_k, _ = bounds(p, batch)
         assert (with_k.max(1) <= total * (1 + 1e-7)).all()
         over = (total > 6.0) & (with_k.max(1) > 6.0)
         assert not over[:-1].any() and (over[-1] or len(batch) == 60)
-        _, _, guaranteed = batches_of(p, 6.0, rule="global_local", local_statistic="guaranteed")
-        total, with_k, with_e = bounds(p, guaranteed)
-        over = (total > 6.0) & (np.maximum(with_k, with_e).max(1) > 6.0)
-        assert not over[:-1].any() and (over[-1] or len(guaranteed) == 60)
     assert longer >= 5
 
 
@@ -103,31 +99,12 @@ def test_the_printed_local_bound_is_no_bound():
     assert 1 + embedded[0, 1] ** 2 / full[0, 0] == pytest.approx(6.0, abs=1e-6)
 
 
-def test_gp_ucb_is_the_oracle_for_50_steps():
-    """Exact GP-UCB against one posterior from scratch a step."""
-    x = case_features()
-    problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
-    bandit = GPUCB(kernel=kernels.Gaussian(0.5), regularization=0.01, noise_std=0.1, delta=0.1)
-    trace = loops.run(bandit, problem, KEY, 50).trace
-    noise = np.asarray(trace.reward - problem.mean_reward[trace.arm])
-    gram = oracles.gaussian(np.asarray(x), np.asarray(x), 0.5)
-    picks = oracles.gp_ucb_picks(
-        gram, np.asarray(problem.mean_reward), noise, int(trace.arm[0]), 0.01, 1.0, 0.1, 0.1
-    )
-    np.testing.assert_array_equal(trace.arm, picks)
-
-
 def test_ratio_one_is_bkb():
     """THEORY 5.3: C = 1 gives batches of one, and BKB's picks when both have one width."""
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
-    options = dict(
-        kernel=kernels.Gaussian(0.5),
-        regularization=0.01,
-        noise_std=0.1,
-        delta=0.1,
-        width=widths.bkb_code,
-    )
+    options = dict(kernel=kernels.Gaussian(0.5), noise_std=0.1, delta=0.1, width=widths.bkb_code)
+    options |= dict(regularization=0.01)
     single = loops.run(BKB(**options), problem, KEY, 60).trace
     batched = loops.run(BBKB(**options, ratio=1.0, max_batch=8), problem, KEY, 60).trace
     np.testing.assert_array_equal(single.arm, batched.arm)
@@ -172,69 +149,44 @@ def test_the_sum_rule_outlasts_the_product_rule(drawn):
     assert longer >= 5
 
 
-def test_instantaneous_regret_is_at_most_twice_the_width(drawn):
-    """THEORY 4.5: f* - f(x_t) <= 2 alpha~ sigma~_{t-1}(x_t) at every pick, where the interval is
-    certain (no noise)."""
-    picks = 0
-    for p in drawn:
-        f = p.gram @ np.random.default_rng(3).standard_normal(ARMS)
-        norm = np.sqrt(f @ np.linalg.lstsq(p.gram, f, rcond=None)[0])
-        assumed = dict(noise_std=0.0, norm_bound=norm, width=widths.certified)
-        bandit, state, batch = batch_of(p, 3.0, sums=p.counts * f, **assumed)
-        width = float(bandit.confidence_width(state))
-        for size, arm in enumerate(batch):
-            variance = oracles.embedded_after(p.gram, p.keep, p.counts, batch[:size], p.lam)[arm]
-            assert f.max() - f[arm] <= 2 * width * np.sqrt(variance) * (1 + 1e-6) + 1e-8
-        picks += len(batch)
-    assert picks > 2 * PROBLEMS
-
-
-def test_mini_gp_ucb_stays_until_the_deviation_has_shrunk():
-    """A batch is one arm, (C^2 - 1)/sigma^2 times; after it the arm's sd is sd/C, also if its
-    rewards are observed one by one."""
+def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
+    """A batch is one arm, (C^2 - 1)/sigma^2 times. The posterior after it is that of the rewards
+    one by one."""
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
-    progress = loops.rollout(bandit, problem, KEY, 600)
-    state = progress.state.replace(domain=problem.arms)
+    state = loops.rollout(bandit, problem, KEY, 600).state.replace(domain=problem.arms)
     query = bandit.ask(state, KEY)
     arm, size = int(query.index[0]), int(query.size)
     before = float(state.posterior.variance[arm])
     assert size == max(int(8 / before), 1) and size > 1
     y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
     after, _ = bandit.tell(state, query, y, KEY)
-    assert before / float(after.posterior.variance[arm]) == pytest.approx(
-        1 + size * before, rel=1e-9
-    )
-    assert 9 - before <= 1 + size * before <= 9
+    shrinks = before / float(after.posterior.variance[arm])
+    assert shrinks == pytest.approx(1 + size * before, rel=1e-9) and 9 - before <= shrinks <= 9
     one_by_one, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
     np.testing.assert_allclose(after.posterior.mean, one_by_one.posterior.mean, atol=1e-9)
     np.testing.assert_allclose(after.posterior.logdet, one_by_one.posterior.logdet, rtol=1e-9)
-    switches = len(np.unique(np.asarray(progress.trace.round)))
-    assert len(np.unique(np.asarray(progress.trace.arm))) <= switches < 300
 
 
-def test_gp_bucb_batches_end_where_their_rule_says():
+def test_gp_bucb_batches_end_where_their_rule_ends_them():
     """The product of 1 + sigma^2_{s-1} (BBKB Alg. 2), or Lemma 1's sum, exceeds C with the last
     pick and not before."""
     x = np.asarray(case_features())
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
-    gram, sizes = oracles.gaussian(x, x, 0.5), {}
-    before = loops.rollout(GPUCB(kernels.Gaussian(0.5), 0.1), problem, KEY, 30)
+    gram, sizes, options = oracles.gaussian(x, x, 2.0), {}, dict(max_batch=200, new_arms=40)
+    # at this regularization picks lower the variances of later ones in their batch
+    before = loops.rollout(GPUCB(kernels.Gaussian(2.0), 1.0), problem, KEY, 10)
     for rule in ("product", "sum"):
-        bandit = GPBUCB(
-            kernels.Gaussian(0.5), 0.1, ratio=3.0, rule=rule, max_batch=200, new_arms=40
-        )
+        bandit = GPBUCB(kernels.Gaussian(2.0), 1.0, ratio=3.0, rule=rule, **options)
         query = bandit.ask(before.state.replace(domain=problem.arms), KEY)
-        batch = np.asarray(query.index)[np.asarray(query.mask)]
         counts = np.bincount(before.trace.arm, minlength=60).astype(float)
-        first = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
-        bound, ends = 1.0, []
-        for arm in batch:
-            variance = np.diag(oracles.exact(gram, counts, counts, 0.1)[1])
-            bound = bound * (1 + variance[arm]) if rule == "product" else bound + first[arm]
+        first, bounds_after = np.diag(oracles.exact(gram, counts, counts, 1.0)[1]), [1.0]
+        for arm in np.asarray(query.index)[np.asarray(query.mask)]:
+            variance = np.diag(oracles.exact(gram, counts, counts, 1.0)[1])[arm]
+            bound = bounds_after[-1]
+            bounds_after.append(bound * (1 + variance) if rule == "product" else bound + first[arm])
             counts[arm] += 1
-            ends.append(bound)
-        assert ends[-1] > 3.0 and (np.array(ends[:-1]) <= 3.0).all()
-        sizes[rule] = len(batch)
+        assert bounds_after[-1] > 3.0 >= bounds_after[-2]
+        sizes[rule] = len(bounds_after) - 1
     assert sizes["sum"] >= sizes["product"] > 1

@@ -78,7 +78,7 @@ def batched():
     )
 
 
-def test_how_many_batches(batched):
+def test_the_number_of_batches(batched):
     """THEORY 5.3 (BBKB Theorem 1): at most C / (C - 1) 9 (1 + kappa^2 / lam) sum_t sigma_t^2(x_t),
     and one that the horizon ends; batches of one arm would be more."""
     max_batches = np.array([after.sum() for _, after in map(batched.exact_variances, range(SEEDS))])
@@ -144,7 +144,7 @@ def test_bkb_at_its_theorems_oversampling():
 
 
 @pytest.mark.slow
-def test_how_many_points_bkb_keeps():
+def test_the_size_of_the_dictionary_of_bkb():
     """THEORY 3.1, 3.3 (BKB Theorem 3.1): of the variances of the step before, sum_i n_i sigma~_i^2
     is at most (1 + kappa^2/lam) times the present one, so that the mean size is at most qbar (1 +
     kappa^2/lam) d_eff; all pulled arms are more."""

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from singular_oracles import LONG, gaussian, solve
 from small_problems import ARMS, ASK, KEY, Problem
+from truth import LD, cholesky, gram, solve
 
 from jsketch import Arms, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, history, initial
@@ -17,7 +17,7 @@ from jsketch.types import Evaluations
 SQUARE = np.random.default_rng(0).uniform(0, 1, (2000, 2))
 
 
-def test_a_warm_start_is_having_pulled_those_arms():
+def test_a_warm_start_has_the_exact_posterior_of_its_data():
     """With all data in the dictionary, mean and variance are those of the exact posterior."""
     p = Problem(3)
     arms = np.repeat(np.arange(ARMS), p.counts.astype(int))
@@ -61,22 +61,6 @@ def test_leverage_scores_count_repeated_evaluations():
     )
 
 
-@pytest.mark.parametrize("lam", [1e-9, 1e-13, 1e-16, 1e-20, 1e-300])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_copies_share_a_leverage_score_at_any_regularization(lam, dtype):
-    """Four copies of points that are far apart have 1/4 each as lam goes to 0, however far it is
-    below what the dtype of the points resolves."""
-    x = np.repeat(SQUARE[:12], 4, axis=0).astype(dtype)
-    kernel, ones = kernels.Matern(0.1, nu=0.5), np.ones(48)
-    exact = bless.exact_leverage_scores(kernel, x, ones, lam)
-    # rounding is one part in 48 of the least regularization that is resolved
-    np.testing.assert_allclose(exact, 0.25, rtol=2 / 48)
-    dictionary = bless.bless(kernel, x, ones, lam, KEY)
-    scores = bless.leverage_scores(kernel, x, ones, dictionary, lam)
-    assert scores.min() > 0.25 / 3 and scores.max() < 0.75
-    assert len(set(dictionary.rows // 4)) == 12 and (dictionary.probability > 0).all()
-
-
 @pytest.mark.parametrize("apart", [1e-9, 1e-7, 1e-4])
 @pytest.mark.parametrize("lam", [1e-10, 1e-14, 1e-16])
 def test_leverage_scores_of_near_copies(apart, lam):
@@ -85,14 +69,15 @@ def test_leverage_scores_of_near_copies(apart, lam):
     random = np.random.default_rng(0)
     x = np.repeat(SQUARE[:10], 4, axis=0) + apart * random.standard_normal((40, 2))
     kernel, counts = kernels.Gaussian(0.5), random.integers(1, 4, 40).astype(float)
-    root = np.sqrt(counts.astype(LONG))
-    gram = gaussian(2 * x.astype(LONG), 2 * x.astype(LONG)) * root[:, None] * root
+    root = np.sqrt(counts.astype(LD))
+    weighted = gram([("gaussian", 1, 0.5, 0)], x, x) * root[:, None] * root
 
-    def true_scores(lam):
-        return np.diag(solve(gram + np.diag(lam), gram)).astype(float)
+    def true_scores(noise):
+        half = solve(cholesky(weighted + np.diag(noise)), np.eye(40))
+        return (1 - noise * np.square(half).sum(0)).astype(float)
 
-    upper = true_scores(np.full(40, LONG(lam)))
-    lower = upper if lam == 1e-10 else true_scores(1e-12 * counts.astype(LONG))
+    upper = true_scores(np.full(40, LD(lam)))
+    lower = upper if lam == 1e-10 else true_scores(1e-12 * counts.astype(LD))
     exact = bless.exact_leverage_scores(kernel, x, counts, lam)
     dictionary = bless.bless(kernel, x, counts, lam, KEY)
     for scores in (exact, bless.leverage_scores(kernel, x, counts, dictionary, lam)):
@@ -126,7 +111,7 @@ def test_a_sampled_dictionary_serves_a_warm_start(method):
 
 
 @pytest.mark.parametrize("method", ["bless", "leverage"])
-def test_the_first_arm_and_the_dictionary_have_keys_of_their_own(method, monkeypatch):
+def test_the_first_arm_and_the_dictionary_have_different_keys(method, monkeypatch):
     used = []
 
     def recording(draw, position):

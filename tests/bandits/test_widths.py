@@ -1,4 +1,4 @@
-"""Widths as callable pytrees: formulas, numbers that are leaves, the user's own functions."""
+"""Widths as callable pytrees: formulas, numbers that are leaves, and functions of the user."""
 
 import pickle
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ WIDTH = jax.jit(lambda bandit, state: bandit.confidence_width(state))
 
 
 def test_numbers_of_a_width_are_leaves():
-    """vmap sweeps them, and other values compile nothing."""
+    """vmap sweeps them, and other values need no new program."""
     bandit = GPUCB(kernels.Gaussian(0.5), 0.04, width=widths.Bayesian(deviations=2.0))
     state = bandit.init(DOMAIN, KEY)
     assert float(WIDTH(bandit, state)) == pytest.approx(0.4)
@@ -96,7 +96,7 @@ def test_which_width_is_the_narrower():
     assert (sketched >= np.sqrt(2 / 3) * certified * (1 - 1e-12)).all()
 
 
-def test_what_the_mixtures_rest_on():
+def test_the_bounds_behind_the_mixture_widths():
     """THEORY 4.7 and 4.8, for any noise, arms and dictionary: |f - mu|_V^2 = Q + lam |f|^2, and the
     widths at Q in the place of its bound cover |f - mu~| at every arm; without rho they do not."""
     uncovered = 0
@@ -180,7 +180,7 @@ def formulas(e, lam, xi, norm, delta, ratio):
     return table
 
 
-def replayed(gram, lam, dictionaries, known=None):
+def replayed(gram, lam, dictionaries):
     """What the widths read after each of the BATCHES, from dense matrices; `dictionaries` holds the
     arms of each posterior, the first one being that before the first batch."""
     counts = np.zeros(len(gram))
@@ -234,7 +234,7 @@ VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
-def test_widths_and_what_they_read_are_those_of_a_table_by_hand(lam, qbar):
+def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
     """Every width of a sketched posterior, before the first and after each of three batches, at
     C = 2.5, with kappa^2 = 0.4, and with dictionaries that leave arms out or have all of them."""
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
@@ -242,25 +242,27 @@ def test_widths_and_what_they_read_are_those_of_a_table_by_hand(lam, qbar):
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)
     index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
-    wanted = list(replayed(VALUES, lam, [row[used] for row, used in zip(index, mask, strict=True)]))
+    expected = list(
+        replayed(VALUES, lam, [row[used] for row, used in zip(index, mask, strict=True)])
+    )
     confidence = widths.Confidence(lam, *assumed.values(), RATIO)
     values = np.stack(EVALUATE(states.evidence, confidence), 1)
     close = dict(rtol=1e-10, atol=1e-10)
-    for step, e in enumerate(wanted):
+    for step, e in enumerate(expected):
         evidence = jax.tree.map(lambda leaf, at=step: float(leaf[at]), states.evidence)
-        read = (
-            evidence.count,
-            evidence.information,
-            evidence.information_sketched,
+        sums = evidence.count, evidence.information, evidence.information_sketched
+        np.testing.assert_allclose(sums, (e.t, e.information, e.tripled), **close)
+        sums = (
+            evidence.logdet,
+            evidence.residual_sum,
+            evidence.prior_variance,
             evidence.variance_sum,
         )
-        np.testing.assert_allclose(read, (e.t, e.information, e.tripled, e.effective), **close)
-        read = evidence.logdet, evidence.residual_sum, evidence.prior_variance
-        np.testing.assert_allclose(read, (e.logdet, e.rho, e.kappa2), **close)
+        np.testing.assert_allclose(sums, (e.logdet, e.rho, e.kappa2, e.effective), **close)
         table = formulas(e, lam, *assumed.values(), RATIO)
         assert set(table) == set(NAMES)
         np.testing.assert_allclose(values[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
-    left_out = [e.rho > 1e-3 for e in wanted[1:]]
+    left_out = [e.rho > 1e-3 for e in expected[1:]]
     assert not any(left_out) if qbar > 1 else any(left_out)
 
 
@@ -268,7 +270,7 @@ LEARNED = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, K
 
 
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
-def test_widths_of_an_exact_posterior_are_those_of_a_table_by_hand(lam):
+def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     """The history is the same, and L = logdet(K/lam + I) takes the place of the information."""
     bandit, assumed = (
         GPUCB(SCALED, lam, capacity=5),
@@ -288,21 +290,7 @@ def test_widths_of_an_exact_posterior_are_those_of_a_table_by_hand(lam):
         np.testing.assert_allclose(value, table[name], rtol=1e-10, err_msg=name)
 
 
-@pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
-def test_the_width_of_frequent_directions_and_a_bayesian_one_by_hand(lam):
-    """Theorem 1 of Kuzborskij et al. (AISTATS 2019) after t = 9 observations, with m = 2 directions
-    of d = 3 inputs that have lost 0.7."""
-    evidence = widths.DirectionsEvidence(jnp.asarray(9.0), 2.5, 1.6, 0.7, 2, 3)
-    confidence = widths.Confidence(lam, 0.3, 1.7, 0.05)
-    ratio = 1 + 0.7 / lam
-    inside = 2 * np.log(1 + 9 * 1.6 / (2 * lam)) + 2 * np.log(20) + 3 * np.log(ratio)
-    value = 0.3 * np.sqrt(inside) * np.sqrt(ratio) + np.sqrt(lam) * 1.7 * ratio
-    assert float(widths.soful_paper(evidence, confidence)) == pytest.approx(value, rel=1e-10)
-    bayesian = float(widths.Bayesian(1.5)(evidence, confidence))
-    assert bayesian == pytest.approx(1.5 * np.sqrt(lam), rel=1e-10)
-
-
-def test_the_information_of_past_evaluations_has_what_the_dictionary_leaves_out():
+def test_the_information_of_past_evaluations_includes_the_residuals():
     """A warm start begins at the upper end logdet(V/lam) + rho/lam of THEORY 2.4."""
     for seed in range(3):
         p = Problem(seed)

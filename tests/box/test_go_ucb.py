@@ -16,7 +16,6 @@ from jsketch.box import go_ucb, history
 from jsketch.box import model as models
 from jsketch.box.go_ucb.go_ucb import GOUCB
 from jsketch.box.go_ucb.model import Network, Parametric, flatten
-from jsketch.loops import runs
 from jsketch.problems import boxes
 from jsketch.search import ascend
 from jsketch.types import Box
@@ -140,20 +139,6 @@ def gradients(seed=0, rows=5, size=9, used=4):
     return jnp.asarray(random.standard_normal((rows, size)) * (np.arange(rows) < used)[:, None])
 
 
-def test_products_are_those_of_the_dense_matrix():
-    g = gradients()
-    sigma = balls.ellipsoid(g, LAM)
-    dense = LAM * np.eye(9) + np.asarray(g.T @ g)
-    root = np.asarray(jax.vmap(sigma.inverse_root, 1, 1)(jnp.eye(9)))
-    v = jnp.asarray(np.random.default_rng(1).standard_normal(9))
-    solution = np.linalg.solve(dense, v)
-    np.testing.assert_allclose(root @ root.T, np.linalg.inv(dense), atol=1e-12)
-    np.testing.assert_allclose(sigma.inverse_root_transposed(v), root.T @ v, atol=1e-12)
-    np.testing.assert_allclose(sigma.squared_norm(v), v @ dense @ v, rtol=1e-12)
-    np.testing.assert_allclose(sigma.inverse_squared_norm(v), v @ solution, rtol=1e-11)
-    np.testing.assert_allclose(sigma.logdet, np.linalg.slogdet(dense / LAM)[1], rtol=1e-12)
-
-
 def test_schedules():
     def step(t=2):
         numbers = (jnp.asarray(value) for value in (4.0, 3.0, 2.0))
@@ -177,11 +162,11 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     """The state's Sigma and w_t are those from scratch, and so are its determinant and its
     potential (THEORY 8.3)."""
     optimizer = OPTIMIZERS["phase_two_rows"]
-    seen, last = rounds(optimizer)
+    past_rounds, last = rounds(optimizer)
     model, units = flat(optimizer), last.scaling
     g, targets, u2 = [], [], []
     slope = jax.jit(jax.value_and_grad(model.value))
-    for i, (state, _, _) in enumerate(seen[1:], 3):
+    for i, (state, _, _) in enumerate(past_rounds[1:], 3):
         value, gradient = slope(state.centre, units.inputs(last.history.x[i]))
         rows = np.reshape(g, (-1, model.size))
         sigma = LAM * np.eye(model.size) + rows.T @ rows
@@ -227,13 +212,13 @@ def test_failed_evaluations_have_no_rows_and_the_run_continues(name):
     def objective(x, key):
         return jnp.where(x[0] > 0, jnp.where(x[1] > 0, jnp.nan, jnp.inf), PROBLEM(x, key))
 
-    seen, state = rounds(OPTIMIZERS[name], objective)
+    past_rounds, state = rounds(OPTIMIZERS[name], objective)
     past, failed = state.history, ~np.asarray(state.history.ok)
     assert failed[:3].any() and not failed.all() and int(past.count) == HORIZON
     assert np.isfinite(state.centre).all() and np.isfinite(past.x).all()
     assert not np.asarray(state.gradients)[failed].any()
     assert not np.asarray(state.targets)[failed].any()
-    best = float(seen[-1][2].best)
+    best = float(past_rounds[-1][2].best)
     assert np.isfinite(best) and best == np.asarray(past.y)[~failed].max()
 
 
@@ -246,45 +231,15 @@ def test_a_horizon_of_phase_one_alone():
     assert np.isfinite(np.asarray(run.y)).all() and np.asarray(run.state.w0).any()
 
 
-def test_a_run_in_which_everything_fails():
-    seen, state = rounds(OPTIMIZERS["refit"], lambda x, key: x[0] * jnp.nan)
-    assert np.isfinite(np.asarray(state.history.x)).all() and int(seen[0][2].failed) == 3
-    assert np.isneginf(float(seen[-1][2].best)) and np.isfinite(np.asarray(state.centre)).all()
-
-
-def test_other_numbers_compile_nothing():
-    def run(lam, b, reach):
-        optimizer = GOUCB(
-            **EQ5 | dict(reach=reach), regularization=lam, schedule=balls.OFUL(norm_bound=b)
-        )
-        loops.run(optimizer, PROBLEM, KEY, HORIZON)
-        return runs._box_run._cache_size()
-
-    assert run(0.1, 0.1, 1.0) == run(0.2, 0.3, 0.1)
-
-
-@pytest.mark.float32
-def test_float32_stays_finite():
-    box = Box(PROBLEM.domain.lower.astype(jnp.float32), PROBLEM.domain.upper.astype(jnp.float32))
-    seen, state = rounds(GOUCB(**EQ5), lambda x, key: PROBLEM.function(x), box)
-    assert state.history.x.dtype == state.centre.dtype == jnp.float32
-    assert (
-        np.isfinite(np.asarray(state.history.x)).all()
-        and np.isfinite(np.asarray(state.centre)).all()
-    )
-    for _, query, _ in seen[1:]:
-        assert float(query.proposal.distance) <= float(query.proposal.beta) * (1 + 1e-3)
-
-
 # the choice of a point
 
 
 @each
 def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
     """THEORY 8.3."""
-    seen, _ = rounds(OPTIMIZERS[name])
-    assert np.isnan(float(seen[0][1].proposal.beta))
-    for _, query, info in seen[1:]:
+    past_rounds, _ = rounds(OPTIMIZERS[name])
+    assert np.isnan(float(past_rounds[0][1].proposal.beta))
+    for _, query, info in past_rounds[1:]:
         proposal = query.proposal
         assert 0 <= float(proposal.distance) <= float(proposal.beta) * (1 + 1e-9)
         assert float(proposal.acquisition) >= float(proposal.at_starts)
@@ -375,28 +330,6 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
     for state, query, _ in rounds(optimizer)[0][1:]:
         largest_value, centre = best_of_many(state, query.x[0])
         assert float(query.proposal.acquisition) >= largest_value - 0.003 * (largest_value - centre)
-
-
-def test_the_ascent_is_no_worse_than_the_linearization_allows():
-    """The joint maximum is at least the first-order value less beta C_h / (2 lam), C_h the largest
-    curvature in w between the centre and the first-order w."""
-    optimizer = GOUCB(**EQ5, regularization=LAM, schedule=balls.OFUL(norm_bound=0.5))
-    model = flat(optimizer)
-
-    @jax.jit
-    def bound(state):
-        ball, z = optimizer.ball(state), state.scaling.inputs(state.history.x[:3])
-        values, u = jax.vmap(partial(balls.first_order, model, ball))(z)
-        best = values.argmax()
-
-        def along(s):
-            return jax.hessian(model.value)(ball.centre + s * ball.displacement(u[best]), z[best])
-
-        curvature = jnp.abs(jnp.linalg.eigvalsh(jax.vmap(along)(jnp.linspace(0, 1, 11)))).max()
-        return state.scaling.rewards(values[best] - ball.beta * curvature / (2 * LAM))
-
-    for state, query, _ in rounds(optimizer)[0][1:]:
-        assert float(query.proposal.acquisition) >= float(bound(state))
 
 
 # theorems
@@ -613,12 +546,9 @@ def model_of(w, output):
         (dict(initial=0), "initial must be an integer of at least 1; 0"),
         (dict(reach=0.0), "reach must be a finite number above 0"),
         (dict(regularization=-1.0), "regularization must be a finite number above 0; -1.0"),
-        (dict(rate=float("nan")), "rate must be a finite number above 0"),
         (dict(acquisition="ei"), "acquisition must be one of"),
         (dict(starts=10, candidates=5), "starts are chosen from 5 candidates"),
         (dict(schedule=balls.OFUL(delta=1.0)), "delta is a probability"),
-        (dict(schedule=balls.Theory(convexity=0.0)), "convexity must be a finite number above 0"),
-        (dict(schedule=balls.Printed(0.0)), "range_bound must be a finite number above 0"),
         (dict(oracle=models.Gradient(rule="lbfgs")), "rule must be one of"),
         (dict(oracle=LM(restarts=0)), "restarts must be an integer of at least 1"),
         (dict(model=Vector()), r"one number for one point.*\(2,\)"),
@@ -626,7 +556,6 @@ def model_of(w, output):
         (model_of(jnp.ones(2, jnp.int32), jnp.sum), "floating point arrays"),
         (model_of((), jnp.sum), "floating point arrays, at least one"),
         (dict(model=lambda w, x: x.sum()), "a model is a flax module"),
-        (dict(model=Network), "a model is a flax module"),
     ],
 )
 def test_refusals(changes, words):

@@ -1,10 +1,8 @@
 """Named hyperparameters on [0,10]^d: the paper's mapping, both ways, and refusals."""
 
 import math
-from collections import Counter
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -19,14 +17,6 @@ SPACE = Space(
     Category("bootstrap", (True, False)),
 )
 GOOD = dict(rate=0.01, momentum=0.5, depth=3, loss="b", bootstrap=False)
-
-
-@pytest.mark.float32
-def test_the_box():
-    box = SPACE.box
-    assert box.lower.dtype == box.upper.dtype == jnp.zeros(()).dtype
-    np.testing.assert_array_equal(box.lower, np.zeros(5))
-    np.testing.assert_array_equal(box.upper, np.full(5, 10.0))
 
 
 def test_the_papers_examples():
@@ -45,36 +35,9 @@ def test_the_ends_belong_to_the_outermost_values_and_open_ends_are_excluded():
     assert low["momentum"] == pytest.approx(1e-6) and 1 - high["momentum"] == pytest.approx(1e-6)
 
 
-def test_integers_and_choices_have_equal_lengths():
-    x = (np.arange(21_000) + 0.5) / 2100
-    for hyperparameter, values in (
-        (Integer("n", -3, 3), range(-3, 4)),
-        (Category("c", tuple("abcdefg")), "abcdefg"),
-    ):
-        space = Space(hyperparameter)
-        met = Counter(space.decode([point])[hyperparameter.name] for point in x)
-        assert met == dict.fromkeys(values, 3000)
-        assert [type(value) for value in met] == [type(value) for value in values]
-
-
 def test_log_scale_has_equal_ratios():
     rates = [Space(Real("r", 1e-4, 1.0, log=True)).decode([x])["r"] for x in (0, 2.5, 5, 7.5, 10)]
     np.testing.assert_allclose(rates, 10.0 ** np.arange(-4, 1), rtol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_encode_then_decode_is_the_identity(dtype):
-    random = np.random.default_rng(0)
-    for x in random.uniform(0, 10, (200, 5)).astype(dtype):
-        values = SPACE.decode(x)
-        point = SPACE.encode(values)
-        decoded = SPACE.decode(point)
-        for name, value in values.items():
-            exact = name not in ("rate", "momentum")
-            assert decoded[name] == (value if exact else pytest.approx(value, rel=1e-12))
-        np.testing.assert_allclose(point[:2], x[:2], rtol=1e-9, atol=1e-12)
-    large = Space(Integer("n", 0, 10**9))
-    assert all(large.decode(large.encode({"n": n}))["n"] == n for n in (0, 1, 123_456_789, 10**9))
 
 
 def test_encode_takes_the_middle_in_any_order():
@@ -107,22 +70,16 @@ def test_a_run_over_named_hyperparameters():
     [
         (lambda: Real("r", 1, 1), "r: low must be below high; low = 1, high = 1"),
         (lambda: Real("r", 0, math.inf), "low and high must be finite numbers; inf"),
-        (lambda: Real("r", math.nan, 1), "low and high must be finite numbers; nan"),
         (lambda: Real("r", "0", 1), "low and high must be finite numbers; '0'"),
-        (lambda: Real("r", False, 1), "low and high must be finite numbers; False"),
         (lambda: Real("r", 0, 1, log=True), "a logarithmic scale needs low > 0; 0"),
-        (lambda: Real("r", -1, 1, log=True), "a logarithmic scale needs low > 0; -1"),
         (lambda: Integer("n", 3, 3), "n: low must be below high; low = 3, high = 3"),
         (lambda: Integer("n", 1, 2.5), "low and high must be integers; 2.5"),
-        (lambda: Integer("n", math.nan, 2), "low and high must be integers; nan"),
-        (lambda: Integer("n", False, 2), "low and high must be integers; False"),
         (lambda: Category("c", ()), "c: choices must be a tuple or a list of at least one"),
         (lambda: Category("c", ("a", "b", "a")), "c: the choice 'a' is given twice"),
         (lambda: Category("c", (True, 1)), "c: the choice 1 is given twice"),
         (lambda: Category("c", "ab"), "a tuple or a list of at least one choice; 'ab'"),
         (lambda: Space(), "at least one hyperparameter"),
         (lambda: Space([Integer("n", 1, 2)]), "made of hyperparameters"),
-        (lambda: Space(Real), "made of hyperparameters"),
         (lambda: Space(Integer(3, 1, 2)), "the name of a hyperparameter must be a string; 3"),
         (lambda: Space(Integer("n", 1, 2), Real("n", 1, 2)), "the name 'n' is given to two hyper"),
     ],
@@ -136,16 +93,10 @@ def test_refused_spaces(make, words):
     ("x", "words"),
     [
         (np.zeros(4), r"one number for each of rate, .*, shape \(5,\); its shape is \(4,\)"),
-        (np.zeros((1, 5)), r"its shape is \(1, 5\)"),
-        (3.0, r"its shape is \(\)"),
         (["0.5"] * 5, "x must be real numbers"),
-        ([None] * 5, "its value for rate is nan"),
-        ([1j] * 5, "x must be real numbers"),
         ([[1], [1, 2]], "x must be real numbers"),
         ([0, 0, math.nan, 0, 0], "its value for depth is nan"),
-        ([0, math.inf, 0, 0, 0], "its value for momentum is inf"),
         ([-1e-9, 0, 0, 0, 0], r"x must be in \[0, 10\]; its value for rate is -1e-09"),
-        ([0, 0, 0, 0, 10.001], "its value for bootstrap is 10.001"),
     ],
 )
 def test_refused_points(x, words):
@@ -157,12 +108,8 @@ def test_refused_points(x, words):
     ("change", "words"),
     [
         (dict(rate=1.1), r"rate must be a number in \[0.0001, 1.0\]; 1.1"),
-        (dict(rate=math.nan), "rate must be a number in"),
-        (dict(rate="0.1"), "rate must be a number in"),
         (dict(momentum=0), r"momentum must be a number in \(0, 1\); 0"),
-        (dict(momentum=1.0), r"momentum must be a number in \(0, 1\)"),
         (dict(depth=9), r"depth must be an integer in \[2, 8\]; 9"),
-        (dict(depth=3.0), "depth must be an integer in"),
         (dict(depth=True), "depth must be an integer in"),
         (dict(loss="c"), r"loss must be one of \('a', 'b', None\); 'c'"),
         (dict(colour="red"), "unknown hyperparameters: colour; the space has rate, momentum"),
@@ -189,9 +136,8 @@ def test_missing_names():
     for values in ([0.1], None, "rate"):
         with pytest.raises(ValueError, match="hyperparameters are given by name, {'rate': ...};"):
             SPACE.encode(values)
-    with pytest.raises(
-        ValueError, match="missing hyperparameters: depth, bootstrap; the space has"
-    ):
+    words = "missing hyperparameters: depth, bootstrap; the space has"
+    with pytest.raises(ValueError, match=words):
         SPACE.encode({name: GOOD[name] for name in ("rate", "momentum", "loss")})
 
 

@@ -116,13 +116,13 @@ def test_each_client_is_a_dense_replay(threshold):
         np.testing.assert_allclose(state.variance_sum[step], spent, atol=1e-8)
         for i in range(N):
             observed = np.array(shared + local[i], int)
-            wanted = dense(dictionary, observed)
-            np.testing.assert_allclose(mean[step, i], wanted[0][-6:], atol=1e-8)
-            np.testing.assert_allclose(variance[step, i], wanted[1][-6:], atol=1e-8)
+            expected = dense(dictionary, observed)
+            np.testing.assert_allclose(mean[step, i], expected[0][-6:], atol=1e-8)
+            np.testing.assert_allclose(variance[step, i], expected[1][-6:], atol=1e-8)
             evidence = jax.tree.map(lambda a, at=(step, i): float(a[at]), state.evidence)
             assert evidence.count == len(observed)
-            assert evidence.logdet == pytest.approx(wanted[3], abs=1e-8)
-            assert evidence.residual_sum == pytest.approx(wanted[2][observed].sum(), abs=1e-8)
+            assert evidence.logdet == pytest.approx(expected[3], abs=1e-8)
+            assert evidence.residual_sum == pytest.approx(expected[2][observed].sum(), abs=1e-8)
             pair = evidence.information, evidence.information_sketched
             np.testing.assert_allclose(pair, shared_information + information[i], atol=1e-8)
     assert 3 < exchanges < STEPS - 3 and 2 < len(dictionary) < len(shared)

@@ -101,9 +101,9 @@ def test_ek_ucb_is_the_dense_projection(runs):
         information += np.log(1 + np.array([1, 3]) * before)
         dictionary += [step] * bool(joins)
         assert int(info.dictionary_size[step]) == len(dictionary)
-        wanted = sketched(dictionary, step)
-        np.testing.assert_allclose(mean[step], wanted[0][STEPS:], atol=1e-8)
-        np.testing.assert_allclose(variance[step], wanted[1][STEPS:], atol=1e-8 / LAM)
+        expected = sketched(dictionary, step)
+        np.testing.assert_allclose(mean[step], expected[0][STEPS:], atol=1e-8)
+        np.testing.assert_allclose(variance[step], expected[1][STEPS:], atol=1e-8 / LAM)
         evidence = state.evidence
         pair = evidence.information[step], evidence.information_sketched[step]
         np.testing.assert_allclose(pair, information, atol=1e-8)
@@ -121,9 +121,9 @@ def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
         rewarded = observed(step)
         counts = np.bincount(rewarded, minlength=len(ALL))
         sums = np.bincount(rewarded, REWARDS[rewarded], minlength=len(ALL))
-        wanted, covariance, logdet = oracles.exact(GRAM, counts, sums, LAM)
+        expected, covariance, logdet = oracles.exact(GRAM, counts, sums, LAM)
         for actual in (mean, same_mean):
-            np.testing.assert_allclose(actual[step], wanted[STEPS:], atol=1e-8)
+            np.testing.assert_allclose(actual[step], expected[STEPS:], atol=1e-8)
         for actual in (variance, same_variance):
             np.testing.assert_allclose(actual[step], np.diag(covariance)[STEPS:], atol=1e-8 / LAM)
         assert float(state.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
@@ -149,9 +149,9 @@ def test_resampled_posteriors_and_batches_are_dense(runs, name):
             start, bound, ends, longest = None, 1.0, ends + 1, 0
         assert list(rewarded[index[step][mask[step]]]) == dictionary
         if dictionary:
-            wanted = sketched(dictionary, step)
-            np.testing.assert_allclose(mean[step], wanted[0][STEPS:], atol=1e-8)
-            np.testing.assert_allclose(variance[step], wanted[1][STEPS:], atol=1e-8 / LAM)
+            expected = sketched(dictionary, step)
+            np.testing.assert_allclose(mean[step], expected[0][STEPS:], atol=1e-8)
+            np.testing.assert_allclose(variance[step], expected[1][STEPS:], atol=1e-8 / LAM)
     assert 3 < len(dictionary) < len(rewarded)
     assert ends == len(rewarded) if bandit.ratio == 1 else 4 < ends < len(rewarded)
 

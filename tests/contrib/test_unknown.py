@@ -162,8 +162,8 @@ def test_norm_bounds_and_the_order_of_regret():
     gamma = 4 * 5 ** (2 / 5) * np.log(5) ** (3 / 5)
     np.testing.assert_allclose(order, np.log(gamma), rtol=1e-12)
     regret = balancing.log_regret_order(order, jnp.log(3.0), n)
-    wanted = np.log(np.sqrt(5) * (3 * np.sqrt(gamma) + gamma))
-    np.testing.assert_allclose(regret, wanted, rtol=1e-12)
+    expected = np.log(np.sqrt(5) * (3 * np.sqrt(gamma) + gamma))
+    np.testing.assert_allclose(regret, expected, rtol=1e-12)
 
 
 def test_ruled_out_candidates_never_choose():
@@ -238,18 +238,18 @@ def test_the_lower_bound_on_the_norm():
         }
         spent = at[1.0] + XI**2 * (logdet - 2 * math.log(delta))
         squares = [(at[m] - spent) / (m * problem.lam) for m in norms.MULTIPLES]
-        wanted = math.sqrt(max(0.0, *squares))
+        expected = math.sqrt(max(0.0, *squares))
         whole = problem.state(keep=np.flatnonzero(problem.counts))[1]
         exact = float(LOWER_BOUND(whole, problem.lam, XI, delta))
-        assert exact == pytest.approx(wanted, rel=1e-7, abs=1e-7)
+        assert exact == pytest.approx(expected, rel=1e-7, abs=1e-7)
         sketch = problem.state()[1]
         likelihood = -(at[1.0] / problem.lam + logdet) / 2
         bound = float(norms.log_likelihood_bound(whole, problem.lam))
         assert bound == pytest.approx(likelihood, rel=1e-8)
         assert float(norms.log_likelihood_bound(sketch, problem.lam)) <= likelihood + 1e-6
         poor = float(LOWER_BOUND(sketch, problem.lam, XI, delta))
-        wanted = least_norm_of_sketch(problem, delta)
-        assert poor == pytest.approx(wanted, rel=1e-7, abs=1e-7)
+        expected = least_norm_of_sketch(problem, delta)
+        assert poor == pytest.approx(expected, rel=1e-7, abs=1e-7)
         assert poor <= exact + 1e-7 and exact <= norm * (1 + 1e-7)
         informative += poor > 0.2 * norm
     assert informative > PROBLEMS // 4
@@ -291,9 +291,9 @@ def _doubling_step(bandit, base, state, y):
     query = bandit.ask(state, KEY)
     new, info = bandit.tell(state, query, y[query.index], KEY)
     plain = base.replace(norm_bound=state.norm_bound)
-    wanted = plain.ask(state, KEY)
-    other, expected = plain.tell(state, wanted, y[query.index], KEY)
-    same = (query.index == wanted.index).all() & (info.width == expected.width)
+    base_query = plain.ask(state, KEY)
+    other, expected = plain.tell(state, base_query, y[query.index], KEY)
+    same = (query.index == base_query.index).all() & (info.width == expected.width)
     least = norms.norm_lower_bound(other, LAM, XI, DELTA)
     same = same & (new.mean == other.mean).all() & (new.norm_bound >= least)
     return new, same & ((new.norm_bound == state.norm_bound) | (new.norm_bound < 2 * least))

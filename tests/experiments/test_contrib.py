@@ -1,6 +1,7 @@
 """Experiments beyond the four papers: verdicts of made-up runs, figures, and runs that resume."""
 
 import argparse
+import itertools
 from functools import partial
 
 import jax
@@ -25,6 +26,12 @@ def run(problem, method, seed, slope=1.0, **numbers):
     return tidy.Run(dict(problem=problem, algorithm=method), seed, arrays)
 
 
+def runs_of(numbers, problems):
+    """Two seeds of every method on every problem; numbers: {method: arguments of `run`}."""
+    cases = itertools.product(problems, numbers.items(), range(2))
+    return [run(problem, method, seed, **values) for problem, (method, values), seed in cases]
+
+
 def outcomes(root, name, runs, drawn=False, **config):
     """The verdicts of an experiment; `drawn` also draws its figures."""
     folder = root / "beyond" / name
@@ -40,11 +47,9 @@ def outcomes(root, name, runs, drawn=False, **config):
 
 
 def contexts(points, slopes):
-    return [
-        run("squares", method, seed, slope, final_regret=slope * 400, points=points, horizon=400)
-        for method, slope in slopes.items()
-        for seed in range(2)
-    ]
+    common = dict(points=points, horizon=400)
+    numbers = {m: dict(slope=s, final_regret=s * 400, **common) for m, s in slopes.items()}
+    return runs_of(numbers, ["squares"])
 
 
 def test_contexts(tmp_path):
@@ -60,12 +65,8 @@ def streams(excess, forgets):
     losses = dict(static=40.0, over_discounts=10.0 + excess, kernel_static=40.0)
     losses |= {f"gamma_{g:g}": forgets for g in (0.9, 0.97, 0.99, 0.997, 0.999)}
     losses |= {"kernel_0.99": 2 * forgets, "kernel_ridge_0.99": forgets}
-    return [
-        run(problem, method, seed, loss=total / 400, total_loss=total)
-        for problem in ("jumps", "turning")
-        for method, total in losses.items()
-        for seed in range(2)
-    ]
+    numbers = {m: dict(loss=total / 400, total_loss=total) for m, total in losses.items()}
+    return runs_of(numbers, ("jumps", "turning"))
 
 
 @pytest.mark.parametrize(
@@ -88,54 +89,31 @@ def test_drift(tmp_path, excess, forgets, expected):
     [(5, 1, 200.0, 0.54, "confirmed"), (6, 0, 400.0, 0.56, "differs")],
 )
 def test_few_batches(tmp_path, batches, left, regret, random, expected):
-    common = dict(best_is_left=left, most_batches=few_batches.most_batches(400), horizon=400)
-    runs = [
-        run(problem, method, seed, batches=batches, final_regret_ratio=ratio)
-        for problem in ("gp_draw_0", "known_norm")
-        for method, ratio in (
-            ("bbkb_global", 0.5),
-            ("bbkb_global_local", 0.5),
-            ("random_exploration", random),
-        )
-        for seed in range(2)
-    ]
+    ratios = dict(bbkb_global=0.5, bbkb_global_local=0.5, random_exploration=random)
+    numbers = {m: dict(batches=batches, final_regret_ratio=r) for m, r in ratios.items()}
+    common = dict(best_is_left=left, most_batches=few_batches.most_batches(400), batches=batches)
     for name, total, horizon in (("", regret, 400), ("_quarter", 100.0, 100)):
-        numbers = common | dict(horizon=horizon, final_regret=total, batches=batches)
-        runs += [
-            run(p, f"batched_exploration{name}", seed, final_regret_ratio=0.5, **numbers)
-            for p in ("gp_draw_0", "known_norm")
-            for seed in range(2)
-        ]
+        more = dict(horizon=horizon, final_regret=total, final_regret_ratio=0.5)
+        numbers[f"batched_exploration{name}"] = common | more
+    runs = runs_of(numbers, ("gp_draw_0", "known_norm"))
     assert outcomes(tmp_path, "few_batches", runs) == [expected] * 4
 
 
 @pytest.mark.parametrize("covered, better, expected", [(1, 0.3, "confirmed"), (0, 0.6, "differs")])
 def test_widths(tmp_path, covered, better, expected):
     ahead = ("mixture", "smooth_tight", "certified_mixture")
-    runs = [
-        run(
-            "exact",
-            name,
-            seed,
-            covered=covered,
-            most_needed=0.5,
-            last_width=better if name in ahead else 0.5,
-            final_regret_ratio=better if name in ahead else 0.5,
-        )
-        for name in (*ahead, "gp_ucb_tight", "certified")
-        for seed in range(2)
-    ]
+    values = dict.fromkeys(ahead, better) | dict(gp_ucb_tight=0.5, certified=0.5)
+    common = dict(covered=covered, most_needed=0.5)
+    numbers = {m: common | dict(last_width=v, final_regret_ratio=v) for m, v in values.items()}
+    runs = runs_of(numbers, ["exact"])
     assert set(outcomes(tmp_path, "width_coverage", runs, covered == 1)) == {expected}
 
 
 def test_changing_means(tmp_path):
     ratio = {"bkb": 0.4, "restart_350": 0.1, "discount_0.998": 0.1, "discount_0.995": 0.2}
-    runs = [
-        run(problem, name, seed, final_regret_ratio=value, last_tenth=value)
-        for problem in ("drift", "jump")
-        for name, value in (ratio | dict(window_500=0.21)).items()
-        for seed in range(2)
-    ]
+    ratio |= dict(window_500=0.21)
+    numbers = {m: dict(final_regret_ratio=v, last_tenth=v) for m, v in ratio.items()}
+    runs = runs_of(numbers, ("drift", "jump"))
     verdicts = outcomes(tmp_path, "drifting_arms", runs)
     assert verdicts == ["confirmed", "confirmed", "differs", "differs"] * 2
 

@@ -2,18 +2,14 @@
 refused."""
 
 import errno
-import io
 import os
-import re
 import tempfile
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.data import evaluations
 from experiments.results import files, store, tidy
 
 
@@ -142,37 +138,16 @@ def test_damaged_json_is_refused(tmp_path, content):
         store.claim(tmp_path, "bkb", {})
 
 
-def test_damaged_runs_are_refused(tmp_path):
-    """Files that are cut short, and single bit flips, on which zipfile, zlib and numpy raise many
-    different errors."""
-    arrays = dict(t=np.arange(20), regret=np.linspace(0, 1, 20))
-    store.write_npz(store.run_path(tmp_path, "bkb", 0), arrays)
+def test_runs_that_are_cut_short_are_refused(tmp_path):
+    """tests/whole/test_bit_flips.py damages single bits."""
     path = store.run_path(tmp_path, "bkb", 0)
+    store.write_npz(path, dict(t=np.arange(20), regret=np.linspace(0, 1, 20)))
     whole = path.read_bytes()
-    np.testing.assert_array_equal(store.read_run(tmp_path, "bkb", 0)["regret"], arrays["regret"])
-    random = np.random.default_rng(0)
-    damaged = [whole[:size] for size in range(0, len(whole), 23)]
-    for place in random.integers(0, len(whole), 60):
-        damaged.append(
-            whole[:place] + bytes([whole[place] ^ (1 << random.integers(8))]) + whole[place + 1 :]
-        )
-    n_refused = 0
-    for content in damaged:
-        path.write_bytes(content)
-        try:
-            store.read_run(tmp_path, "bkb", 0)  # a bit of a date or of padding does no harm
-        except ValueError as error:
-            n_refused += 1
-            assert re.search(
-                "bkb-000.npz is damaged.*the same command makes that run again", str(error)
-            )
-    assert n_refused > 60
-    np.save(tmp_path / "other.npy", arrays["t"])
-    with pytest.raises(ValueError, match="is damaged"):
-        store.read_npz(tmp_path / "other.npy")
-    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as zipped:
-        zipped.writestr("t.npy", b"no array")
-    path.write_bytes(buffer.getvalue())
+    # without its checksum alone a file is read like one of an older version
+    for size in range(0, len(whole) * 8 // 10, 23):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="bkb-000.npz is damaged.*makes that run again"):
+            store.read_run(tmp_path, "bkb", 0)
     with pytest.raises(FileNotFoundError):
         store.read_run(tmp_path, "bkb", 1)
 
@@ -187,19 +162,3 @@ def test_damaged_tables_are_named(tmp_path):
         (tmp_path / tidy.CURVES).write_bytes(content)
         with pytest.raises(ValueError, match="curves.parquet is damaged"):
             tidy.load(tmp_path)
-
-
-def test_a_full_disk_under_the_table_of_evaluations(tmp_path, monkeypatch):
-    table = tmp_path / "table.sqlite"
-    evaluations.once(table, dict(a=1), lambda: 0.5)
-    real = evaluations.sqlite3.connect
-
-    def small(*arguments, **options):
-        connection = real(*arguments, **options)
-        connection.execute("PRAGMA max_page_count = 2")
-        return connection
-
-    monkeypatch.setattr(evaluations.sqlite3, "connect", small)
-    with pytest.raises(ValueError, match="database or disk is full"):
-        evaluations.once(table, dict(a="x" * 100_000), lambda: 0.5)
-    assert evaluations.once(table, dict(a=1), pytest.fail).value == 0.5

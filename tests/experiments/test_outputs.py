@@ -1,8 +1,7 @@
-"""Folders of experiments: one writer, runs that resume, and finished tables that nothing replaces
-unasked."""
+"""Folders of experiments: one writer, runs that resume, and finished tables that are replaced with
+--overwrite only."""
 
 import argparse
-import json
 import subprocess
 import sys
 
@@ -19,43 +18,26 @@ CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 @pytest.fixture(autouse=True)
 def commit(monkeypatch):
     """The commit that this process seems to run at."""
-    found = ["one"]
-    monkeypatch.setattr(environment, "commit_name", lambda: found[-1])
-    return found
+    names = ["one"]
+    monkeypatch.setattr(environment, "commit_name", lambda: names[-1])
+    return names
 
 
-def options(out, overwrite=False, keep=False):
-    return argparse.Namespace(out=out, overwrite=overwrite, keep=keep)
-
-
-def session(
-    out,
-    config=CONFIG,
-    seeds=2,
-    overwrite=False,
-    experiment="tiny",
-    finish=True,
-    value=0.0,
-    keep=False,
-):
-    """What every experiment does: runs what is missing, then writes its tables."""
-    with outputs.results_folder(
-        options(out, overwrite, keep), experiment, config, seeds
-    ) as results:
-        made = []
-        for name, own in config.items():
-            store.claim(out, name, own)
+def session(out, config=CONFIG, seeds=2, experiment="tiny", finish=True, value=0.0, **more):
+    """Makes the runs that are missing and writes the tables, as every experiment does."""
+    given = argparse.Namespace(**dict(out=out, overwrite=False, keep=False) | more)
+    with outputs.results_folder(given, experiment, config, seeds) as results:
+        runs = []
+        for name, settings in config.items():
+            store.claim(out, name, settings)
             for seed in range(seeds):
                 path = store.run_path(out, name, seed)
                 if not path.exists():
                     store.write_npz(path, dict(t=np.arange(3), regret=np.full(3, value)))
-                made.append(
-                    tidy.Run(
-                        dict(problem="p", algorithm=name), seed, store.read_run(out, name, seed)
-                    )
-                )
+                arrays = store.read_run(out, name, seed)
+                runs.append(tidy.Run(dict(problem="p", algorithm=name), seed, arrays))
         if finish:
-            results.write(dict(seeds=seeds), made, "a title")
+            results.write(dict(seeds=seeds), runs, "a title")
 
 
 def first_value(out):
@@ -70,8 +52,8 @@ def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
     session(tmp_path)
     assert "are written again" in capsys.readouterr().out
     session(tmp_path, CONFIG | dict(uniform=dict(horizon=10)), seeds=3)
-    found = tidy.load(tmp_path)
-    assert len(found.summary) == 6 and found.provenance["commits_of_runs"] == ["one"]
+    tables = tidy.load(tmp_path)
+    assert len(tables.summary) == 6 and tables.provenance["commits_of_runs"] == ["one"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +69,7 @@ def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
         (dict(experiment="other"), "holds runs of tiny"),
     ],
 )
-def test_finished_tables_are_not_replaced_unasked(tmp_path, changes, words):
+def test_finished_tables_are_replaced_with_overwrite_only(tmp_path, changes, words):
     session(tmp_path, value=1.0)
     (tmp_path / "old.png").touch()
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -98,10 +80,10 @@ def test_finished_tables_are_not_replaced_unasked(tmp_path, changes, words):
     session(tmp_path, **changes, overwrite=True, finish=False, value=2.0)
     assert first_value(tmp_path) == 1.0  # until the new ones are there
     name = changes.get("experiment", "tiny")
-    # nor by what nobody asked for
+    # --overwrite holds for its configuration only
     with pytest.raises(ValueError, match="was there, is now not there"):
         session(tmp_path, dict(third=dict(horizon=10)), experiment=name)
-    # an interrupted replacement resumes without being asked again
+    # an interrupted replacement resumes without --overwrite
     session(tmp_path, **changes, value=3.0)
     assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
     assert tidy.load(tmp_path).curves.attrs["experiment"] == name
@@ -111,9 +93,8 @@ def test_another_commit_is_another_result(tmp_path, commit):
     session(tmp_path, value=1.0)
     (tmp_path / "old.png").touch()
     commit.append("two")
-    with pytest.raises(
-        ValueError, match=r"of this configuration \(commit was one, is now two\): --keep resumes"
-    ):
+    words = r"of this configuration \(commit was one, is now two\): --keep resumes"
+    with pytest.raises(ValueError, match=words):
         session(tmp_path)
     session(tmp_path, overwrite=True, value=2.0)
     assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
@@ -123,22 +104,19 @@ def test_another_commit_is_another_result(tmp_path, commit):
 
 
 def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
-    """--overwrite was the only way on, and threw them away; what else differs is not kept."""
+    """--keep resumes runs of another commit, and refuses those of another configuration."""
     session(tmp_path, seeds=1, value=1.0)
     commit.append("two")
-    with pytest.raises(
-        ValueError, match="commit was one, is now two; bkb horizon was 10, is now 20"
-    ):
+    words = "commit was one, is now two; bkb horizon was 10, is now 20"
+    with pytest.raises(ValueError, match=words):
         session(tmp_path, dict(bkb=dict(horizon=20, chosen=["x"])), keep=True)
     session(tmp_path, value=2.0, keep=True)
-    found = tidy.load(tmp_path)
-    assert set(found.curves["value"]) == {1.0, 2.0} and found.provenance["commits_of_runs"] == [
-        "one",
-        "two",
-    ]
+    table = tidy.load(tmp_path)
+    assert set(table.curves["value"]) == {1.0, 2.0}
+    assert table.provenance["commits_of_runs"] == ["one", "two"]
 
 
-def test_an_unfinished_run_may_go_on_at_another_commit_and_says_so(tmp_path, commit):
+def test_an_unfinished_run_resumes_at_another_commit(tmp_path, commit):
     session(tmp_path, seeds=1, finish=False)
     commit.append("two")
     session(tmp_path)
@@ -147,11 +125,8 @@ def test_an_unfinished_run_may_go_on_at_another_commit_and_says_so(tmp_path, com
 
 def test_results_of_a_clone_have_no_runs_and_are_kept(tmp_path):
     (tmp_path / tidy.CURVES).touch()
-    with pytest.raises(
-        ValueError,
-        match=r"finished results \(curves.parquet\) without the runs"
-        r" behind them",
-    ):
+    words = r"finished results \(curves.parquet\) without the runs behind them"
+    with pytest.raises(ValueError, match=words):
         session(tmp_path)
     session(tmp_path, overwrite=True)
     assert len(tidy.load(tmp_path).summary) == 2
@@ -173,16 +148,8 @@ def test_folders_of_sweeps_are_not_taken(tmp_path):
         session(tmp_path)
 
 
-def test_a_damaged_record_gets_a_sentence(tmp_path):
-    session(tmp_path)
-    for content in ("[" * 100_000, '{"begun": 1}'):
-        outputs.record_path(tmp_path).write_text(content)
-        with pytest.raises(ValueError, match=r"experiment.json is damaged"):
-            session(tmp_path)
-
-
 def test_files_of_others_are_left_alone(tmp_path):
-    """A folder that holds no results has nothing that --overwrite replaces."""
+    """--overwrite replaces files of results only."""
     (tmp_path / "runs").mkdir()
     for path in (tmp_path / "mine.png", tmp_path / "runs" / "mine.json"):
         path.write_text("mine")
@@ -211,8 +178,7 @@ def test_one_writer_at_a_time(tmp_path):
 
 
 @pytest.mark.parametrize("main", [demo.main, closed_loop.main])
-def test_the_folder_is_looked_at_before_the_work(tmp_path, monkeypatch, main):
-    """Both used to find out at the end, and the run was lost."""
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch, main):
     monkeypatch.setattr(demo, "generate", pytest.fail, raising=False)
     monkeypatch.setattr(demo.loops, "run", pytest.fail)
     monkeypatch.setattr(closed_loop, "play", pytest.fail)
@@ -227,10 +193,3 @@ def test_the_folder_is_looked_at_before_the_work(tmp_path, monkeypatch, main):
     monkeypatch.setattr(sys, "argv", ["x", "--out", str(tmp_path), *rest])
     with pytest.raises(SystemExit, match=r"error: .* holds finished results \(curves.parquet\)"):
         main()
-
-
-def test_the_record_says_what_the_tables_were_made_with(tmp_path):
-    session(tmp_path)
-    record = json.loads(outputs.record_path(tmp_path).read_text())
-    assert record["tables"] == dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
-    files.check_folder(tmp_path)

@@ -1,11 +1,11 @@
-"""`experiments.pools`: campaigns against a plain loop over a dense posterior, and what is
-counted."""
+"""`experiments.pools`: campaigns against a plain loop over a dense posterior, and counts of the
+best candidates."""
 
 import jax
 import numpy as np
 import pytest
 
-from experiments.pools import baselines, campaigns, laboratory, libraries, published
+from experiments.pools import baselines, campaigns, laboratory, published
 from experiments.pools.libraries import Pool
 from experiments.results import store
 from experiments.suggest import calibration
@@ -50,10 +50,10 @@ def test_campaigns_are_a_plain_loop(tmp_path):
         return store.run_path(tmp_path, "suggest", seed)
 
     campaigns.play_all(make, (0,), saved)
-    found = campaigns.play_all(make, (0, 1), saved, threads=2)
+    played = campaigns.play_all(make, (0, 1), saved, threads=2)
     # all are saved now: nothing is made anew
     again = campaigns.play_all(None, (0, 1), saved)
-    for campaign, read in zip(found, again, strict=True):
+    for campaign, read in zip(played, again, strict=True):
         assert read.arms.tolist() == campaign.arms.tolist() and read.seconds == campaign.seconds
         assert campaign.arms.tolist() == loop((5, 3, 3, 3), campaign.seed)
         np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
@@ -75,7 +75,7 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
         baselines.play(bits, (4, 3), 0, forest)
 
 
-def test_what_is_counted():
+def test_counts_of_the_best_candidates():
     """Three values of 5 tie for two places of the top three."""
     values = np.array([1.0, 5.0, 9.0, 5.0, np.nan, 5.0, 2.0])
     arms = np.array([0, 4, 1, 3, 5, 2, 6])
@@ -89,7 +89,7 @@ def test_what_is_counted():
 
 
 def test_an_evaluation_reads_one_of_its_repeats():
-    """Another one for another seed; what is counted are the means."""
+    """The seed determines which repeat; counts use the means of the repeats."""
     repeats = np.array([[1.0, 3.0, np.nan], [4.0, np.nan, np.nan], [5.0, 6.0, 7.0]])
     pool = POOL._replace(values=np.nanmean(repeats, 1), repeats=repeats)
     readings = np.stack([pool.readings(seed) for seed in range(40)])
@@ -107,16 +107,8 @@ def test_an_evaluation_reads_one_of_its_repeats():
     np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
 
 
-def test_other_files_are_refused(tmp_path):
-    (tmp_path / "pools").mkdir()
-    (tmp_path / "pools" / "gb1_149361.npz").write_bytes(b"other")
-    with pytest.raises(ValueError, match="is not the expected file"):
-        libraries.gb1(tmp_path)
-
-
 def test_a_laboratory_keeps_its_budget(monkeypatch):
-    """A campaign ends where nothing that is left can be paid; a round may have options of its
-    own."""
+    """A campaign ends where the budget pays for no candidate; rounds may have different options."""
     costs = laboratory.prices(LEVELS[:, 0], 0)
     assert sorted(set(costs)) == pytest.approx(np.geomspace(1, 10, 4))
     arms = laboratory.play(POOL, 0, budget=40.0, costs=costs, cost_exponent=None)

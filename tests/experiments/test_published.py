@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.bbkb_2020 import methods, settings_tried
+from experiments.bbkb_2020 import methods
 from experiments.data import published
 from experiments.results import tidy
 from experiments.runs import against_published
@@ -35,7 +35,7 @@ def test_a_panel_is_read_by_our_names(poster):
         published.panel("nothing", poster)
 
 
-def test_an_absent_poster_is_said_and_nothing_is_made(tmp_path, capsys):
+def test_an_absent_poster_is_reported_and_nothing_is_written(tmp_path, capsys):
     against_published.write_curves(tmp_path, dict(seconds="this"), 0, tmp_path)
     assert "NO PUBLISHED CURVES" in capsys.readouterr().out
     assert against_published.read_curves(tmp_path) == {} and not list(tmp_path.iterdir())
@@ -90,27 +90,8 @@ def test_epsilon_greedy_without_a_model_finds_the_best_arm():
     # a uniform arm with probability 2/sqrt(t), about 0.12, else the best
     assert 0.7 < (last < 1e-9).mean() < 0.98
 
-    known = ModelFreeEpsGreedy(factor=1e-9).init(
+    state = ModelFreeEpsGreedy(factor=1e-9).init(
         problem.arms, jax.random.key(0), data=Evaluations(jnp.eye(20)[3], jnp.eye(20)[3])
     )
-    query = ModelFreeEpsGreedy(factor=1e-9).ask(known, jax.random.key(1))
+    query = ModelFreeEpsGreedy(factor=1e-9).ask(state, jax.random.key(1))
     assert int(query.index[0]) == 3
-
-
-def test_settings_tried_are_those_of_the_method_but_for_one():
-    """Factors of widths, and Thompson sampling's own; the width without one is the method's."""
-    evidence = widths.of_exact(jnp.zeros(()), jnp.zeros(()), jnp.ones(()))
-    confidence = widths.Confidence(1e-4, 0.01, 1.0, 1e-4, ratio=2.0)
-    for name in settings_tried.METHODS:
-        plain, tripled = (
-            settings_tried.make(name, settings_tried.BASE | dict(horizon=10) | change)
-            for change in ({}, settings_tried.SETTINGS["three times its width"])
-        )
-        expected = 3 * float(plain.width(evidence, confidence))
-        assert float(tripled.width(evidence, confidence)) == pytest.approx(expected)
-    whole = settings_tried.SETTINGS[settings_tried.FULL_WIDTH]
-    assert settings_tried.make("sketched_ts", settings_tried.BASE | whole).scale == 1.0
-    formula = settings_tried.BASE | settings_tried.SETTINGS["the same, with C = 3"]
-    theirs = settings_tried.make("gp_ucb", formula | dict(horizon=10)).width
-    one = widths.Confidence(1e-4, 0.01, 1.0, 1e-4)
-    assert float(theirs(evidence, one)) == pytest.approx(3 * widths.bbkb_paper(evidence, one))

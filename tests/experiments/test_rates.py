@@ -1,8 +1,6 @@
 """PKAWV's experiments: exponents of Figure 1 against the closed forms that the paper prints, where
 these are right (THEORY 7.11); measured ones; uniform dictionaries."""
 
-import json
-
 import jax
 import numpy as np
 import oracles
@@ -99,15 +97,3 @@ def test_a_growing_degree_against_the_exact_forecaster_by_hand():
     bound = 9 + 1.5 * abs(ys).max() ** 2 * np.log1p(eigenvalues).sum()
     np.testing.assert_allclose(table["bound"][0][1], bound, rtol=1e-9)
     assert growing_degree.degrees_of(1.0, [64, 1024]) == [9, 14]
-
-
-def test_the_table_of_growing_degrees(tmp_path):
-    """regret.csv has a row for each stream and n."""
-    regret = dict(kernel_awv=[dict(mean=1.25)] * 2, growing=[dict(mean=1.5), dict(mean=2.0)])
-    measured = dict(degrees=[9, 10], features=[10, 11], bound=[20.4, 30.6], regret=regret)
-    summary = dict(config=dict(counts=[64, 128]), measured={"d = 1": measured})
-    (tmp_path / "summary.json").write_text(json.dumps(summary))
-    growing_degree.tabulate(tmp_path)
-    rows = (tmp_path / growing_degree.TABLE).read_text().splitlines()
-    assert rows[0].split(",")[4:] == ["Kernel-AWV", "M growing", "bound of Theorem 4"]
-    assert rows[1:] == ["d = 1,64,9,10,1.2,1.5,20", "d = 1,128,10,11,1.2,2.0,31"]

@@ -2,8 +2,6 @@
 
 import importlib.util
 import re
-import shutil
-import subprocess
 from collections import Counter
 from html import unescape
 
@@ -19,7 +17,6 @@ from experiments.results import environment, store
 EXPERIMENTS = [part for paper in report.PAPERS for part in paper.experiments]
 RESULTS = environment.ROOT / "results"
 ABALONE, TUNING = "bbkb_2020/abalone", "go_ucb_2023/tuning"
-CHROMIUM = shutil.which("chromium")
 
 
 def numbers(ratio, seconds=1.0):
@@ -68,19 +65,19 @@ def sound_page(out):
 )
 def test_a_claim_is_judged_by_its_rule_and_by_what_it_lacks(tmp_path, holds, lacks, verdict, note):
     store.write_json(tmp_path / "summary.json", {})
-    found = claims.Finding("a number", holds, "a note")
-    claim = claims.Claim("Figure", "so", "if", lambda _: found, lacks, "the cause")
+    finding = claims.Finding("a number", holds, "a note")
+    claim = claims.Claim("Figure", "so", "if", lambda _: finding, lacks, "the cause")
     outcome = claims.judge(claim, tmp_path)
     assert outcome == claims.Outcome(claim, verdict, "a number", note)
 
 
 def test_verdicts_follow_from_the_numbers(tmp_path):
     least, fast = "BBKB has the smallest regret.", "BBKB takes a fraction of BKB's time."
-    found = outcomes(made_results(tmp_path))
-    assert found[least].verdict == found[fast].verdict == "confirmed"
-    assert "BKB: 0.2000 ± 0.0100" in found[least].numbers
-    found = outcomes(made_results(tmp_path, gp_ucb=numbers(0.05), bkb=numbers(0.2, 1.5)))
-    assert found[least].verdict == found[fast].verdict == "differs"
+    verdicts = outcomes(made_results(tmp_path))
+    assert verdicts[least].verdict == verdicts[fast].verdict == "confirmed"
+    assert "BKB: 0.2000 ± 0.0100" in verdicts[least].numbers
+    verdicts = outcomes(made_results(tmp_path, gp_ucb=numbers(0.05), bkb=numbers(0.2, 1.5)))
+    assert verdicts[least].verdict == verdicts[fast].verdict == "differs"
 
 
 @pytest.mark.parametrize(
@@ -106,9 +103,9 @@ def test_methods_are_compared_by_pairs(tmp_path, difference, half_width, better,
     names = [f"{model}-{data}" for model in tuning.MODELS for data in tuning.SOURCES]
     problems = {name: dict(algorithms=algorithms) for name in names}
     store.write_json(tmp_path / TUNING / "summary.json", dict(problems=problems, repetitions=5))
-    found = outcomes(tmp_path, TUNING)
-    assert found["GO-UCB is much better for gradient boosting."].verdict == better
-    forest = found["All methods are similar for the random forest on breast cancer."]
+    verdicts = outcomes(tmp_path, TUNING)
+    assert verdicts["GO-UCB is much better for gradient boosting."].verdict == better
+    forest = verdicts["All methods are similar for the random forest on breast cancer."]
     assert forest.verdict == similar
 
 
@@ -160,11 +157,11 @@ def test_page_of_the_saved_results(saved):
         assert part.experiment.title in text and part.command in text
         verdicts = re.findall(r'class="verdict [a-z-]+">([a-z ]+)<', text)
         assert verdicts == [outcome.verdict for outcome in part.outcomes]
-    found = [outcome for part in sections for outcome in part.outcomes]
-    counts = Counter(outcome.verdict for outcome in found)
+    judged = [outcome for part in sections for outcome in part.outcomes]
+    counts = Counter(outcome.verdict for outcome in judged)
     assert counts["confirmed"] >= 10 and counts["differs"] >= 10 and counts["unreadable"] == 0
     # each claim that differs has a cause with its evidence
-    assert all(len(o.note) >= 40 for o in found if o.verdict == "differs")
+    assert all(len(o.note) >= 40 for o in judged if o.verdict == "differs")
 
 
 def test_claims_name_folders_and_modules_that_exist():
@@ -173,24 +170,3 @@ def test_claims_name_folders_and_modules_that_exist():
     for part in EXPERIMENTS:
         assert part.figures or part.tables
         assert importlib.util.find_spec(made_by[part.folder].module)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER: chromium is not installed")
-@pytest.mark.parametrize("inserted", ["", "<div style='width: 900px'>wide</div>"])
-def test_a_phone_shows_the_page_without_scrolling_sideways(saved, tmp_path, inserted):
-    out, _ = saved
-    script = "<script>onload = () => parent.postMessage(document.documentElement.scrollWidth +"
-    script += "' ' + [...document.images].every(i => i.naturalWidth > 0), '*')</script>"
-    page = (out / "index.html").read_text().replace("</body>", inserted + script + "</body>")
-    (out / "phone.html").write_text(page)
-    # a window has at least 500 pixels, a frame may have fewer
-    (out / "frame.html").write_text(
-        "<script>onmessage = e => { document.title = e.data }</script>"
-        '<iframe src="phone.html" width="375" height="900" style="border: 0"></iframe>'
-    )
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    options += ["--virtual-time-budget=5000", f"--user-data-dir={tmp_path}", "--dump-dom"]
-    command = [CHROMIUM, *options, (out / "frame.html").as_uri()]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    width, loaded = re.search(r"<title>(\d+) (\w+)</title>", shown).groups()
-    assert loaded == "true" and (int(width) <= 375) == (inserted == "")

@@ -180,19 +180,6 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
     assert ran == ["bkb_2019/a", "report"]
 
 
-@pytest.mark.parametrize(
-    "arguments, words",
-    [
-        (["--only", "bkb"], "invalid choice: 'bkb'"),
-        (["--quick", "--out", str(reproduce.RESULTS / "x")], "--out must not lie in results/"),
-    ],
-)
-def test_a_wrong_option_is_refused(capsys, arguments, words):
-    with pytest.raises(SystemExit) as ended:
-        reproduce.parse(arguments)
-    assert ended.value.code == 2 and words in capsys.readouterr().err
-
-
 def test_a_failed_download_is_absent_data_and_no_failure(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(reproduce, "run_step", lambda step, options: "Could not get it.")
     command = one("bbkb_2020/x", "experiments.bbkb_2020.regret", "--dataset", "cadata")

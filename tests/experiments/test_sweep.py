@@ -1,12 +1,10 @@
-"""Sweeps: one program for all numbers, both ways of running them alike, and nothing lost or
-overwritten by a kill."""
+"""Sweeps: one program for all numbers, two strategies with the same runs, and interruptions that
+lose and overwrite nothing."""
 
 import dataclasses
+import itertools
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,22 +16,20 @@ import pytest
 
 from experiments.bbkb_2020 import regret
 from experiments.bkb_2019 import linear
-from experiments.results import files, outputs, tidy
+from experiments.results import outputs, tidy
 from experiments.sweep import execution, settings
 from experiments.sweep import main as sweep
 from experiments.sweep.settings import Sweep
 from jsketch import loops
-from jsketch.loops.advance import capacity_of
 
 ROOT = Path(__file__).parents[2]
 TINY = dict(problem="generated", arms=60, horizon=30, seeds=2, workers=2)
 GRID = dict(lengthscale=(2.0, 6.0), ratio=(1.5, 3.0))
-SMALL = 16  # inducing points, too few
 TIMES = ["run_seconds", "compile_seconds"]
 
 
 def rows_of(folder):
-    """The tables of a folder without what a clock wrote."""
+    """The tables of a folder without the columns of times."""
     tables = tidy.load(folder)
     return tables.curves, tables.summary.drop(columns=TIMES)
 
@@ -54,23 +50,16 @@ def test_every_configuration_and_seed_is_in_the_tables(finished):
     options, table = finished
     tables = tidy.load(options.out)
     assert len(tables.summary) == 4 * 2 and tables.summary["regularization"].nunique() == 1
-    assert {tuple(pair) for pair in tables.summary[["lengthscale", "ratio"]].to_numpy()} == {
-        (a, b) for a in GRID["lengthscale"] for b in GRID["ratio"]
-    }
+    pairs = {tuple(pair) for pair in tables.summary[["lengthscale", "ratio"]].to_numpy()}
+    assert pairs == set(itertools.product(*GRID.values()))
     for _, row in table.iterrows():
         part = tables.summary[tables.summary["configuration"] == row["configuration"]]
         assert row["regret_ratio"] == part["final_regret_ratio"].mean()
         assert row["ci95"] == pytest.approx(1.96 * part["final_regret_ratio"].std() / np.sqrt(2))
     assert table["regret_ratio"].is_monotonic_increasing
     assert tables.provenance["config"]["grid.ratio"] == [1.5, 3.0]
-    assert {
-        "commit",
-        "versions",
-        "hardware",
-        "dtype",
-        "seeds",
-        "last_session",
-    } <= tables.provenance.keys()
+    names = {"commit", "versions", "hardware", "dtype", "seeds", "last_session"}
+    assert names <= tables.provenance.keys()
 
 
 def test_a_vmapped_sweep_makes_the_same_picks(finished, tmp_path):
@@ -79,24 +68,6 @@ def test_a_vmapped_sweep_makes_the_same_picks(finished, tmp_path):
     sweep.run(dataclasses.replace(options, out=tmp_path, strategy="vmap", chunk=3))
     for actual, expected in zip(rows_of(options.out), rows_of(tmp_path), strict=True):
         pd.testing.assert_frame_equal(actual, expected, check_exact=False, rtol=1e-12)
-
-
-def test_vmapped_runs_pick_the_arms_of_separate_ones(finished):
-    options, _ = finished
-    setting = settings.load(options)
-    bandit = settings.make(options, setting)
-    rows = settings.rows(options, bandit, 4)
-    bandits = [settings.with_numbers(bandit, row) for row in rows]
-    small = [bandit.replace(capacity=SMALL) for bandit in bandits]
-    tasks = [execution.Task(0, 0), execution.Task(1, 1), execution.Task(3, 0)]
-    job = execution.Job(small, setting.problem, 30, options.out, "", None)
-    together = execution.rollouts(job, tasks, lambda evaluations: None)
-    assert capacity_of(together.state, True) > SMALL  # it had to grow
-    for task, arms in zip(tasks, together.trace.arm, strict=True):
-        alone = execution.loops.run(
-            bandits[task.row], setting.problem, execution.key(task.seed), 30
-        )
-        np.testing.assert_array_equal(arms, alone.trace.arm)
 
 
 @pytest.mark.parametrize("strategy", ["threads", "vmap"])
@@ -110,47 +81,24 @@ def test_other_numbers_compile_nothing(finished, tmp_path, strategy):
     assert loops.compiled_programs() == before > 0
 
 
-# a sweep that is killed between the writing of its fourth run and the moment when the file gets its
-# name
-KILLED = """
-import os, signal
-from pathlib import Path
+def test_an_interrupted_sweep_ends_with_the_rows_of_an_uninterrupted_one(
+    finished, tmp_path, monkeypatch
+):
+    options, save = dataclasses.replace(finished[0], out=tmp_path), execution.save
 
-replace = Path.replace
+    def interrupted(job, task, *run):
+        if task.row == 1:
+            raise KeyboardInterrupt
+        save(job, task, *run)
 
-def replace_or_die(path, target):
-    if target.name.startswith("row") and len(list(target.parent.glob("row*.npz"))) == 3:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return replace(path, target)
-
-Path.replace = replace_or_die
-from experiments.sweep import main as sweep
-sweep.main()
-"""
-
-
-def test_a_killed_sweep_ends_with_the_rows_of_an_uninterrupted_one(finished, tmp_path):
-    options, _ = finished
-    tiny = [f"--{name}={value}" for name, value in (TINY | dict(out=tmp_path)).items()]
-    grid = ["--grid", "lengthscale", "2", "6", "--grid", "ratio", "1.5", "3"]
-    caches = dict(XDG_CACHE_HOME=str(ROOT / ".pytest_cache"))
-    command = [sys.executable, "-c", KILLED, *tiny, *grid]
-    ended = subprocess.run(
-        command, cwd=ROOT, env=os.environ | caches, capture_output=True, timeout=300
-    )
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(execution, "save", interrupted)
+        sweep.run(options)
     done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
-    assert len(done) == 3 and not (tmp_path / tidy.CURVES).exists()
-    sweep.run(dataclasses.replace(options, out=tmp_path))  # the killed process holds no lock
-    assert all(path.stat().st_mtime_ns == made for path, made in done.items())
-    assert_same_rows(options.out, tmp_path)
-
-
-def test_more_seeds_only_add_rows(finished, tmp_path):
-    options, _ = finished
-    sweep.run(dataclasses.replace(options, out=tmp_path, seeds=1))
-    sweep.run(dataclasses.replace(options, out=tmp_path))
-    assert_same_rows(options.out, tmp_path)
+    assert 0 < len(done) < 8 and not (tmp_path / tidy.CURVES).exists()
+    sweep.run(options)
+    assert all(path.stat().st_mtime_ns == time for path, time in done.items())
+    assert_same_rows(options.out, finished[0].out)
 
 
 def test_a_finished_sweep_is_not_run_again(finished):
@@ -162,17 +110,11 @@ def test_a_finished_sweep_is_not_run_again(finished):
 
 def test_another_sweep_in_the_same_folder_is_refused(finished):
     options, _ = finished
+    grid = GRID | dict(lengthscale=(2.0, 4.0))
     for changes, words in [
-        (
-            dict(grid=dict(lengthscale=(2.0, 4.0), ratio=(1.5, 3.0))),
-            r"grid.lengthscale was \[2.0, 6.0\], is now",
-        ),
+        (dict(grid=grid), r"grid.lengthscale was \[2.0, 6.0\], is now"),
         (dict(horizon=31), "horizon was 30, is now 31"),
-        (
-            dict(algorithm="bbkb_global_local"),
-            "algorithm was bbkb_global, is now bbkb_global_local",
-        ),
-        (dict(arms=61), "arms was 60, is now 61"),
+        (dict(algorithm="bbkb_global_local"), "algorithm was bbkb_global, is now bbkb_g"),
     ]:
         with pytest.raises(ValueError, match=words):
             sweep.run(dataclasses.replace(options, **changes))
@@ -198,45 +140,21 @@ def test_damaged_folders_are_mended_or_explained(finished, tmp_path):
     (options.out / tidy.CURVES).unlink()
     run = execution.path(options.out, execution.Task(1, 0))
     run.write_bytes(run.read_bytes()[:100])
-    with pytest.raises(
-        ValueError, match=r"row0001-000.npz is damaged .* Remove it, and the same command"
-    ):
+    words = r"row0001-000.npz is damaged .* Remove it, and the same command"
+    with pytest.raises(ValueError, match=words):
         sweep.run(options)
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(
-    finished, tmp_path, monkeypatch
-):
-    options, _ = finished
-    (tmp_path / "file").touch()
-    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
-        with pytest.raises(ValueError, match=r"--out names a folder; .*file is a file"):
-            sweep.run(dataclasses.replace(options, out=out))
-    monkeypatch.setattr(
-        files, "_probe", lambda folder: (_ for _ in ()).throw(OSError(28, "No space left"))
-    )
-    monkeypatch.setattr(sweep, "make_runs", pytest.fail)
-    with pytest.raises(OSError, match="No space left"):
-        sweep.run(dataclasses.replace(options, out=tmp_path / "out"))
-
-
-def test_a_folder_that_is_held_is_refused(finished, tmp_path):
-    with files.held(tmp_path), pytest.raises(ValueError, match="written by another process"):
-        sweep.run(dataclasses.replace(finished[0], out=tmp_path))
 
 
 @pytest.mark.parametrize(
     ("other", "message"),
     [
         (dict(grid={}), "nothing is swept: give values, such as --grid lengthscale 1 2 3"),
-        (dict(grid=dict(ratio=())), "--grid ratio needs distinct values"),
         (dict(grid=dict(ratio=(2.0, 2.0))), "--grid ratio needs distinct values"),
         (dict(grid=dict(epsilon=(0.1,))), "BBKB has no number called 'epsilon'; its numbers are"),
         (
             dict(grid=dict(ratio=(0.5,))),
-            r"\{'ratio': 0.5\} cannot be run: ratio must be at least 1; 0.5",
+            r"\{'ratio': 0.5\} cannot be run: ratio must be at least 1",
         ),
-        (dict(grid=dict(lengthscale=(1.0, -1.0))), "a lengthscale must be above 0"),
         (dict(grid=dict(noise_std=(float("nan"),))), "every number finite"),
         (dict(grid={}, random=dict(qbar=(2.0, 1.0))), "--random qbar needs 0 < LOW < HIGH"),
         (dict(random=dict(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),
@@ -254,24 +172,9 @@ def test_the_command_line_is_parsed():
     assert sweep.parse(["--out", "nowhere"])[0] == defaults
     typed = "--out nowhere --grid qbar 2 4 --random ratio 1 3 --seeds 3 --strategy vmap"
     parsed, options = sweep.parse([*typed.split(), "--shard", "2/5", "--submit", "a=1", "b=x"])
-    assert parsed == dataclasses.replace(
-        defaults,
-        grid=dict(qbar=(2.0, 4.0)),
-        random=dict(ratio=(1.0, 3.0)),
-        seeds=3,
-        strategy="vmap",
-    )
+    ranges = dict(grid=dict(qbar=(2.0, 4.0)), random=dict(ratio=(1.0, 3.0)))
+    assert parsed == dataclasses.replace(defaults, **ranges, seeds=3, strategy="vmap")
     assert options.shard == (2, 5) and dict(options.submit) == dict(a=1, b="x")
-
-
-@pytest.mark.parametrize(
-    "typed",
-    ["--seeds 0", "--grid qbar two", "--submit x", "--shard 1/2 --cluster local"]
-    + [f"--shard {text}" for text in ("0/3", "4/3", "3", "a/b", "1/0", "-1/3")],
-)
-def test_wrong_options_are_refused(typed):
-    with pytest.raises(SystemExit):
-        sweep.parse(["--out", "nowhere", *typed.split()])
 
 
 def test_shards_make_the_runs_of_the_whole(finished, tmp_path, monkeypatch):

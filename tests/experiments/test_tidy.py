@@ -10,21 +10,13 @@ from experiments.results import store, tidy
 def runs(seeds=3, points=5, **config):
     """Runs of two algorithms with curves of floats and of integers."""
     random = np.random.default_rng(0)
-    t = np.arange(1, points + 1)
+    common = dict(problem="tiny", horizon=points, seeds_side_by_side=2, chosen=["t"], limit=None)
     return [
         tidy.Run(
-            dict(
-                problem="tiny",
-                algorithm=name,
-                horizon=points,
-                seeds_side_by_side=2,
-                chosen=["t"],
-                limit=None,
-            )
-            | config,
+            common | dict(algorithm=name) | config,
             seed,
             dict(
-                t=t,
+                t=np.arange(1, points + 1),
                 regret_ratio=random.uniform(size=points).astype(np.float32),
                 simple_regret=random.uniform(size=points),
                 batch_size=random.integers(1, 9, points).astype(np.int32),

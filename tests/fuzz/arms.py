@@ -17,16 +17,11 @@ from jsketch.types import Evaluations
 BATCH = 8
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
 WARM = as_users(
-    lambda bandit, x, key, counts, sums, keep: bandit.init(
-        Arms(x), key, data=Evaluations(counts, sums, keep)
-    )
+    lambda bandit, x, key, *history: bandit.init(Arms(x), key, data=Evaluations(*history))
 )
 # one program returns the query and the width
 ASK = as_users(
-    lambda bandit, state, key, limit: (
-        bandit.ask(state, key, limit),
-        bandit.confidence_width(state),
-    )
+    lambda bandit, state, *how: (bandit.ask(state, *how), bandit.confidence_width(state))
 )
 TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
@@ -71,11 +66,7 @@ class Case:
         self.count = len(self.p.x)
         self.capacity = int(self.random.choice([2, self.count])) if long else self.count
         self.bandit = algorithm(name, self.p, self.capacity)
-        self.counts, self.sums, self.pending = (
-            np.zeros(self.count),
-            np.zeros(self.count),
-            np.zeros(self.count),
-        )
+        self.counts, self.sums, self.pending = np.zeros((3, self.count))
         self.information = 0.0
         self.state = INIT(self.bandit, self.p.x, self.key)
         if name in SKETCHED[:6] and self.capacity == self.count and self.random.uniform() < 0.4:
@@ -85,57 +76,45 @@ class Case:
         """Starts from past evaluations with a random dictionary."""
         self.counts = self.random.poisson(1.0, self.count).astype(float)
         self.counts[self.random.integers(self.count)] += 1
-        self.sums = self.counts * self.p.mean + self.p.noise * self.random.standard_normal(
-            self.count
-        )
-        self.sums[self.counts == 0] = 0
+        noise = self.p.noise * self.random.standard_normal(self.count)
+        self.sums = np.where(self.counts > 0, self.counts * self.p.mean + noise, 0)
         keep = self.random.permutation(self.count)[: self.random.integers(1, self.count + 1)]
         # all dictionaries have one shape: the first arm is repeated
         keep = np.resize(np.append(keep, np.full(self.count, keep[0])), self.count)
         self.state = WARM(self.bandit, self.p.x, self.key, self.counts, self.sums, keep)
-        evidence = self.sketch.evidence
+        evidence = self.state.evidence
         self.information = float(evidence.logdet) + float(evidence.residual_sum) / self.p.lam
 
-    @property
-    def sketch(self):
-        return self.state
+    def dictionary(self):
+        """The arms in the dictionary of the state."""
+        dictionary = self.state.dictionary
+        return np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
 
     def truths(self):
         """The posterior by the oracle, of the true and of the disturbed Gram matrices."""
-        p, cuts = self.p, [1e-18, EPS, EPS, EPS, EPS]
+        p, history = self.p, (self.counts, self.sums, self.p.lam)
         if self.name in EXACT:
-            return [posteriors.exact(g, self.counts, self.sums, p.lam) for g in p.grams]
-        slots = np.asarray(self.sketch.dictionary.index)[np.asarray(self.sketch.dictionary.mask)]
-        return [
-            posteriors.sketched(g, slots, self.counts, self.sums, p.lam, cut)
-            for g, cut in zip(p.grams, cuts, strict=True)
-        ]
+            return [posteriors.exact(g, *history) for g in p.grams]
+        cuts, arms = [1e-18, EPS, EPS, EPS, EPS], self.dictionary()
+        pairs = zip(p.grams, cuts, strict=True)
+        return [posteriors.sketched(g, arms, *history, cut) for g, cut in pairs]
 
     def check_posterior(self):
         truths, r = self.truths(), self.report
-        posterior = self.state.posterior if self.name in EXACT else self.sketch
+        posterior = self.state.posterior if self.name in EXACT else self.state
         logdet = posterior.logdet if self.name in EXACT else posterior.evidence.logdet
-        scale = float(
-            np.abs(self.sums[self.counts > 0] / self.counts[self.counts > 0]).max(initial=0)
-        )
+        scale = float(np.abs(self.sums / np.maximum(self.counts, 1)).max())
         # the variance of a pulled arm, lam of k(x,x), is a difference whose rounding is eps k / lam
         lost = 4 * EPS * self.prior
         r.near("mean", posterior.mean, [t.mean for t in truths], (1e-9 + lost) * scale)
-        largest = float(truths[0].variance.max())
-        r.near(
-            "variance",
-            posterior.variance,
-            [t.variance for t in truths],
-            200 * EPS * self.prior + lost * largest,
-        )
+        floor = 200 * EPS * self.prior + lost * float(truths[0].variance.max())
+        r.near("variance", posterior.variance, [t.variance for t in truths], floor)
         r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
         r.true("no negative variance", float(posterior.variance.min()) >= 0)
         if self.name in SKETCHED:
-            r.same("pull counts", self.sketch.pull_counts, self.counts)
-            r.true(
-                "reward sums",
-                np.allclose(self.sketch.reward_sums, self.sums, rtol=1e-12, atol=1e-11),
-            )
+            r.same("pull counts", self.state.pull_counts, self.counts)
+            equal = np.allclose(self.state.reward_sums, self.sums, rtol=1e-12, atol=1e-11)
+            r.true("reward sums", equal)
         else:
             r.same("count", self.state.count, self.counts.sum())
             r.same("distinct arms", posterior.used, (self.counts > 0).sum())
@@ -150,12 +129,8 @@ class Case:
         """Widths are those of the authors: sqrt(lam) F + xi sqrt(information + log 1/delta) times
         sqrt(C), C or a tenth."""
         p, n = self.p, self.counts.sum()
-        factor = {
-            "gp_bucb": p.ratio**0.5,
-            "gp_bucb_sum": p.ratio**0.5,
-            "mini": p.ratio,
-            "mini_ei": p.ratio,
-        }.get(self.name, 1)
+        powers = dict(gp_bucb=0.5, gp_bucb_sum=0.5, mini=1, mini_ei=1)
+        factor = p.ratio ** powers.get(self.name, 0)
         factor *= 0.1 if self.name in ("ts", "sketched_ts") else 1
         widths = []
         for t in truths:
@@ -185,18 +160,16 @@ class Case:
 
     def check_query(self, key):
         r, no_limit = self.report, jnp.asarray(10**6)
-        (query, self.width), (again, _) = (
-            ASK(self.bandit, self.state, key, no_limit) for _ in range(2)
-        )
+        query, self.width = ASK(self.bandit, self.state, key, no_limit)
+        again, _ = ASK(self.bandit, self.state, key, no_limit)
         r.same("ask is deterministic", again.index, query.index)
         index, mask = np.asarray(query.index), np.asarray(query.mask)
         size = int(mask.sum())
         r.true("mask is a prefix", mask[:size].all() and size >= 1)
         r.true("arms exist", (index >= 0).all() and (index < self.count).all())
-        cut, _ = ASK(self.bandit, self.state, key, jnp.asarray(max(1, size - 1)))
-        r.same(
-            "a limit cuts", np.asarray(cut.index)[np.asarray(cut.mask)], index[: max(1, size - 1)]
-        )
+        limit = max(1, size - 1)
+        cut, _ = ASK(self.bandit, self.state, key, jnp.asarray(limit))
+        r.same("a limit cuts", np.asarray(cut.index)[np.asarray(cut.mask)], index[:limit])
         return query
 
     def tell(self, query, key):
@@ -210,7 +183,7 @@ class Case:
             index, mask, y = index[order], mask[order], y[order]
         observed = mask & np.isfinite(y)
         query = Query(jnp.asarray(index), jnp.asarray(mask))
-        before = self.sketch.variance if self.name in SKETCHED else None
+        before = self.state.variance if self.name in SKETCHED else None
         counts = self.counts + np.bincount(index[observed], minlength=self.count)
         new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
         while bool(info.overflow):
@@ -225,21 +198,15 @@ class Case:
             observed_or_failed = np.bincount(index[mask], minlength=self.count)
             self.pending = np.maximum(self.pending - observed_or_failed, 0)
             r.same("pending", new.pending, self.pending)
-        r.true(
-            "batch size and observed",
-            int(info.batch_size) == mask.sum() and int(info.observed) == observed.sum(),
-        )
+        sizes = mask.sum(), observed.sum()
+        r.same("batch size and observed", (info.batch_size, info.observed), sizes)
         r.true("no false alarm", not bool(info.nonfinite))
         size = (counts > 0).sum()
         if before is not None:
             self.information += float(np.log1p(np.asarray(before, LD)[index[observed]]).sum())
-            keep = np.asarray(UNIFORM(key, before)) < np.clip(
-                self.p.qbar * counts * np.asarray(before), 0, 1
-            )
-            slots = np.asarray(self.sketch.dictionary.index)[
-                np.asarray(self.sketch.dictionary.mask)
-            ]
-            r.same("the dictionary is the draw", slots, np.flatnonzero(keep))
+            probability = np.clip(self.p.qbar * counts * np.asarray(before), 0, 1)
+            keep = np.asarray(UNIFORM(key, before)) < probability
+            r.same("the dictionary is the draw", self.dictionary(), np.flatnonzero(keep))
             size = keep.sum()
         r.same("dictionary size", info.dictionary_size, size)
 
@@ -248,22 +215,16 @@ def check_picks(case, truths, picks):
     """Every pick has the largest score up to rounding, and the rule of the batch ends it."""
     name, r = case.name, case.report
     if name in ("ts", "sketched_ts"):
-        return r.true(
-            "samples are finite",
-            np.isfinite(np.asarray(case.bandit.samples(case.state, case.key))).all(),
-        )
+        samples = case.bandit.samples(case.state, case.key)
+        return r.true("samples are finite", np.isfinite(samples).all())
     width = float(case.width)
     no_data = case.counts.sum() == 0
-    first = case.state.first_arm
     if no_data and not case.pending.any():
-        r.same("the first arm", picks[0], first)
+        r.same("the first arm", picks[0], case.state.first_arm)
         if name != "fixed":
             return None
-    errors = (
-        tolerance([t.mean for t in truths]),
-        tolerance([t.variance for t in truths]) + 200 * EPS * case.prior,
-    )
-    true = truths[0]
+    true, mean_error = truths[0], tolerance([t.mean for t in truths])
+    error = tolerance([t.variance for t in truths]) + 200 * EPS * case.prior
     whole = name == "fixed" or name in EXACT
     covariance = np.array(true.covariance if whole else true.embedded)
     for arm in np.flatnonzero(case.pending):
@@ -272,21 +233,17 @@ def check_picks(case, truths, picks):
     for slot, arm in enumerate(picks):
         variance = np.maximum(np.diag(covariance) + (0 if whole else true.residual), 0)
         if not (no_data and slot == 0 and not case.pending.any()) and name != "mini_ei":
-            slack = errors[0] + width * (
-                np.sqrt(variance + errors[1]) - np.sqrt(np.maximum(variance - errors[1], 0))
-            )
+            least = np.sqrt(np.maximum(variance - error, 0))
+            slack = mean_error + width * (np.sqrt(variance + error) - least)
             score = true.mean + width * np.sqrt(variance)
             behind = float(np.max(score - slack) - (score[arm] + slack[arm]))
-            r.true(
-                "a pick is a largest score",
-                behind <= 1e-9 * float(np.abs(score).max()),
-                f"pick {slot} is {behind:.1e} behind",
-            )
+            near = behind <= 1e-9 * float(np.abs(score).max())
+            r.true("a pick is a largest score", near, f"pick {slot} is {behind:.1e} behind")
         product.append(product[-1] * (1 + variance[arm]))
         if name[:4] == "mini":
             break
         covariance = posteriors.pulled_once(covariance, arm)
-    check_end(case, true, picks, errors[1], np.array(product[1:]))
+    check_end(case, true, picks, error, np.array(product[1:]))
     return None
 
 
@@ -296,16 +253,12 @@ def check_end(case, true, picks, error, product):
     if name[:4] == "mini":
         r.true("one arm", (picks == picks[0]).all())
         variance = true.variance[picks[0]]
-        ends = [
-            (p.ratio**2 - 1) / max(float(v), 1e-300)
-            for v in (variance + error, max(variance - error, 0))
-        ]
         low, high = (
-            int(np.clip(e * s, 1, BATCH)) for e, s in zip(ends, (1 - 1e-9, 1 + 1e-9), strict=True)
+            int(np.clip((p.ratio**2 - 1) / max(float(v), 1e-300) * near, 1, BATCH))
+            for v, near in ((variance + error, 1 - 1e-9), (variance - error, 1 + 1e-9))
         )
-        return r.true(
-            "repeats of the arm", low <= size <= high, f"{size} is not in [{low}, {high}]"
-        )
+        words = f"{size} is not in [{low}, {high}]"
+        return r.true("repeats of the arm", low <= size <= high, words)
     if name in ("bkb", "gp_ucb", "fixed"):
         return r.same("batch size", size, BATCH if name == "fixed" else 1)
     total = 1 + np.cumsum(true.variance[picks])
@@ -322,16 +275,9 @@ def check_end(case, true, picks, error, product):
         spare = 1e-2 * local if error else 1e-6
         over = over & (local > p.ratio + spare)
         under = under | ((local < p.ratio - spare) & sure.all())
-    r.true(
-        "a batch continues until its rule ends it",
-        not under[-1] or size == BATCH,
-        f"{size} picks, C {p.ratio}, {bound[-1]}",
-    )
-    return r.true(
-        "a batch ends where its rule says",
-        not over[:-1].any(),
-        f"{size} picks, C {p.ratio}, {bound[-2:]}",
-    )
+    words = f"{size} picks, C {p.ratio}, {bound[-2:]}"
+    r.true("a batch continues until its rule ends it", not under[-1] or size == BATCH, words)
+    return r.true("a batch ends where its rule ends it", not over[:-1].any(), words)
 
 
 def check(seed, report, long=False):

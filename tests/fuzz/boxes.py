@@ -19,33 +19,30 @@ KERNELS = {
     "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
     "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
 }
-VALUES = as_users(
-    lambda kernel, numbers, u, y, mask, at: (
-        gp.predict(gp.condition(kernel, numbers, gp.standardized(u, y, mask)), at),
-        gp.joint(gp.condition(kernel, numbers, gp.standardized(u, y, mask)), at)[1],
-        jax.value_and_grad(
-            lambda n: gp.log_marginal_likelihood(kernel, n, gp.standardized(u, y, mask))
-        )(numbers),
-    )
-)
-IMPROVEMENT = as_users(
-    lambda mean, variance, threshold: (
-        acquisition.log_expected_improvement(mean, variance, threshold),
-        acquisition.log_probability_of_improvement(mean, variance, threshold),
-    )
-)
-BALL = as_users(
-    lambda rows, lam, targets, w0, v: (
-        lambda s: (
-            s.solve(v),
-            s.inverse_root(v),
-            s.inverse_root_transposed(v),
-            s.logdet,
-            estimate(s, rows, targets, w0),
-        )
-    )(ellipsoid(rows, lam))
-)
 ADD = as_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
+
+
+@as_users
+def VALUES(kernel, numbers, u, y, mask, at):
+    """The posterior's (mean, variance), its covariance, and (marginal likelihood, gradient)."""
+    data = gp.standardized(u, y, mask)
+    posterior = gp.condition(kernel, numbers, data)
+    likelihood = jax.value_and_grad(gp.log_marginal_likelihood, argnums=1)(kernel, numbers, data)
+    return gp.predict(posterior, at), gp.joint(posterior, at)[1], likelihood
+
+
+@as_users
+def IMPROVEMENT(*arguments):
+    expected = acquisition.log_expected_improvement(*arguments)
+    return expected, acquisition.log_probability_of_improvement(*arguments)
+
+
+@as_users
+def BALL(rows, lam, targets, w0, v):
+    s = ellipsoid(rows, lam)
+    products = s.inverse_root(v), s.inverse_root_transposed(v)
+    norms = s.squared_norm(v), s.inverse_squared_norm(v)
+    return *products, *norms, s.logdet, estimate(s, rows, targets, w0)
 
 
 def check(seed, report, long=False):
@@ -77,14 +74,9 @@ def gaussian_process(random, report, name, hard):
         10 ** random.uniform(-1.3, 1.3),
         10 ** random.uniform(-6 if hard else -3, -0.7),
     )
-    (mean, variance), covariance, (value, slope) = VALUES(
-        kernel,
-        jax.tree.map(jnp.asarray, numbers),
-        u,
-        np.where(mask, y, np.nan_to_num(9e9)),
-        mask,
-        at,
-    )
+    data = u, np.where(mask, y, 9e9), mask
+    given = jax.tree.map(jnp.asarray, numbers)
+    (mean, variance), covariance, (value, slope) = VALUES(kernel, given, *data, at)
     report.problem += f", {name}, {used} points, {numbers}"
     observed = np.asarray(y, LD)[mask]
     spread = np.sqrt(np.mean((observed - observed.mean()) ** 2))
@@ -104,35 +96,23 @@ def gaussian_process(random, report, name, hard):
 
     def likelihood(log_numbers, errors=None):
         lower = factored(log_numbers, errors)
-        return (
-            -(solve(lower, centred) ** 2).sum() / 2
-            - np.log(np.diag(lower)).sum()
-            - used * np.log(2 * LD(np.pi)) / 2
-        )
+        quadratic = (solve(lower, centred) ** 2).sum() / 2
+        return -quadratic - np.log(np.diag(lower)).sum() - used * np.log(2 * LD(np.pi)) / 2
 
-    logs = np.log(
-        np.concatenate([numbers.lengthscale, [numbers.outputscale, numbers.noise]]).astype(LD)
-    )
+    logs = np.log(np.append(numbers.lengthscale, [numbers.outputscale, numbers.noise]).astype(LD))
     cross, prior = gram(parts(logs), u[mask], at), gram(parts(logs), at, at)
     truths = []
     for errors in (None, np.random.default_rng(0), np.random.default_rng(1)):
         half = solve(factored(logs, errors), cross)
         weights = solve(factored(logs, errors), centred)
-        truths.append(
-            (half.T @ weights, np.maximum(np.diag(prior - half.T @ half), 0), prior - half.T @ half)
-        )
+        truths.append((half.T @ weights, prior - half.T @ half))
+    floor = 1e-14 * float(numbers.outputscale)
     report.near("mean of a box", mean, [t[0] for t in truths])
-    report.near(
-        "variance of a box", variance, [t[1] for t in truths], 1e-14 * float(numbers.outputscale)
-    )
-    report.near(
-        "joint covariance", covariance, [t[2] for t in truths], 1e-14 * float(numbers.outputscale)
-    )
+    variances = [np.maximum(np.diag(t[1]), 0) for t in truths]
+    report.near("variance of a box", variance, variances, floor)
+    report.near("joint covariance", covariance, [t[1] for t in truths], floor)
     values = [likelihood(logs), *(likelihood(logs, np.random.default_rng(seed)) for seed in (1, 2))]
     report.near("marginal likelihood", value, values, 1e-9)
-
-    def weights_of(inverse):
-        return inverse.T @ (inverse @ centred)
 
     steps = LD(1e-5) * np.eye(len(logs), dtype=LD)
 
@@ -150,7 +130,8 @@ def gaussian_process(random, report, name, hard):
     # and added: at most 4 eps (x_i^2 + x_j^2) an input, even between equal points, times |w w^T -
     # C^-1| / 2 times the kernel's slope, at most 5/6 or 1/2; the roundings of pairs are independent
     inverse = solve(factored(logs), np.eye(used, dtype=LD))
-    entries = np.abs(np.outer(weights_of(inverse), weights_of(inverse)) - inverse.T @ inverse) / 2
+    weights = inverse.T @ (inverse @ centred)
+    entries = np.abs(np.outer(weights, weights) - inverse.T @ inverse) / 2
     squares = np.square(u[mask] / numbers.lengthscale)
     entries = entries * (numbers.outputscale * (5 / 6 if word == "matern" else 1 / 2))
     products = entries[:, :, None] * (squares[:, None] + squares)
@@ -168,16 +149,11 @@ def improvement(random, report):
     z = (mean - threshold) / deviation
     nodes, weights = np.polynomial.legendre.leggauss(120)
     expected = [_log_excess(value, nodes, weights) for value in z] + np.log(deviation)
-    for name, ours, theirs in (
-        ("expected", results[0], expected),
-        ("probable", results[1], log_ndtr(z)),
-    ):
-        wrong = np.abs(np.asarray(ours) - theirs) > 1e-9 * (1 + np.abs(theirs))
-        report.true(
-            f"{name} improvement",
-            not wrong.any(),
-            f"at z = {z[wrong]}: {np.asarray(ours)[wrong]}, {theirs[wrong]}",
-        )
+    truths = dict(expected=expected, probable=log_ndtr(z))
+    for (name, truth), ours in zip(truths.items(), map(np.asarray, results), strict=True):
+        wrong = np.abs(ours - truth) > 1e-9 * (1 + np.abs(truth))
+        words = f"at z = {z[wrong]}: {ours[wrong]}, {truth[wrong]}"
+        report.true(f"{name} improvement", not wrong.any(), words)
 
 
 def _log_excess(z, nodes, weights):
@@ -193,7 +169,7 @@ def _log_excess(z, nodes, weights):
 
 
 def ball(random, report):
-    """Solutions, roots and estimates of Sigma = lam I + G^T G against dense linear algebra."""
+    """Roots, norms and estimates of Sigma = lam I + G^T G against dense linear algebra."""
     parameters, rows, used = 12, 8, int(random.integers(0, 9))
     g = 10 ** random.uniform(-1, 1) * random.standard_normal((rows, parameters))
     if random.uniform() < 0.3:
@@ -202,7 +178,7 @@ def ball(random, report):
     lam, targets = float(10 ** random.uniform(-3, 1)), random.standard_normal(rows)
     targets[used:] = 0
     w0, v = random.standard_normal((2, parameters))
-    results = [np.asarray(a) for a in BALL(g, lam, targets, w0, v)]
+    root, transposed, *norms, logdet, fitted = map(np.asarray, BALL(g, lam, targets, w0, v))
 
     def dense(g):
         g = np.asarray(g, LD)
@@ -211,29 +187,20 @@ def ball(random, report):
         def inverse(b):
             return solve(lower.T[::-1, ::-1], solve(lower, b)[::-1])[::-1]
 
-        fitted = w0 + inverse(g.T @ (targets - g @ w0))
-        return (
-            inverse(v),
-            2 * np.log(np.diag(lower)).sum() - parameters * np.log(LD(lam)),
-            fitted,
-            lower,
-        )
+        logdet = 2 * np.log(np.diag(lower)).sum() - parameters * np.log(LD(lam))
+        return logdet, w0 + inverse(g.T @ (targets - g @ w0)), lower
 
-    truths = [
-        dense(g),
-        *(dense(g * (1 + 1e-15 * random.uniform(-1, 1, g.shape))) for _ in range(2)),
-    ]
-    report.near("solve", results[0], [t[0] for t in truths])
-    report.near("logdet of Sigma", results[3], [t[1] for t in truths], 1e-12)
-    report.near("estimate", results[4], [t[2] for t in truths])
+    errors = [0, *(1e-15 * random.uniform(-1, 1, g.shape) for _ in range(2))]
+    truths = [dense(g * (1 + error)) for error in errors]
+    report.near("logdet of Sigma", logdet, [t[0] for t in truths], 1e-12)
+    report.near("estimate", fitted, [t[1] for t in truths])
     # the root is defined up to a rotation, which changes no length
-    report.near(
-        "|W v| in the norm of Sigma",
-        np.sum((truths[0][3].T @ results[1]) ** 2),
-        [np.sum(np.asarray(v, LD) ** 2)],
-        1e-9 / lam,
-    )
-    report.near("|W^T v|", np.sum(results[2] ** 2), [np.sum(solve(t[3], v) ** 2) for t in truths])
+    square = np.sum((truths[0][2].T @ root) ** 2)
+    report.near("|W v| in the norm of Sigma", square, [np.sum(np.asarray(v, LD) ** 2)], 1e-9 / lam)
+    inverse_squares = [np.sum(solve(t[2], v) ** 2) for t in truths]
+    report.near("|W^T v|", np.sum(transposed**2), inverse_squares)
+    report.near("inverse squared norm", norms[1], inverse_squares)
+    report.near("squared norm", norms[0], [np.sum((t[2].T @ v) ** 2) for t in truths])
 
 
 def histories(random, report):
@@ -246,15 +213,11 @@ def histories(random, report):
         mask = mask & (np.arange(3) < 6 - len(evaluations))
         past = ADD(past, x, mask, y)
         evaluations += [(a, b) for a, b, m in zip(x, y, mask, strict=True) if m]
-    report.same("evaluations", past.count, len(evaluations))
-    report.same(
-        "points", np.asarray(past.x)[: len(evaluations)], np.array([a for a, _ in evaluations])
-    )
-    values = np.array([b for _, b in evaluations])
-    report.same("which succeeded", np.asarray(past.ok)[: len(evaluations)], np.isfinite(values))
-    report.same(
-        "values", np.asarray(past.y)[: len(evaluations)], np.where(np.isfinite(values), values, 0)
-    )
+    count, values = len(evaluations), np.array([b for _, b in evaluations])
+    report.same("evaluations", past.count, count)
+    report.same("points", np.asarray(past.x)[:count], np.array([a for a, _ in evaluations]))
+    report.same("which succeeded", np.asarray(past.ok)[:count], np.isfinite(values))
+    report.same("values", np.asarray(past.y)[:count], np.where(np.isfinite(values), values, 0))
 
 
 def spaces(random, report):
@@ -274,19 +237,11 @@ def spaces(random, report):
     for x in (random.uniform(0, 10, 4), np.zeros(4), np.full(4, 10.0)):
         decoded = space.decode(x)
         encoded = space.encode(decoded)
-        report.true(
-            "inside",
-            low <= decoded["real"] <= high and first <= decoded["integer"] < first + count,
-            str(decoded),
-        )
-        report.true(
-            "where it was",
-            np.abs(encoded[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low),
-            f"{x} {encoded}",
-        )
-        report.same(
-            "an interval", decoded["integer"], first + min(int(x[2] / 10 * count), count - 1)
-        )
-        report.same(
-            "the same again", list(space.decode(encoded).values())[2:], list(decoded.values())[2:]
-        )
+        inside = low <= decoded["real"] <= high and first <= decoded["integer"] < first + count
+        report.true("inside", inside, str(decoded))
+        near = np.abs(encoded[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low)
+        report.true("where it was", near, f"{x} {encoded}")
+        interval = first + min(int(x[2] / 10 * count), count - 1)
+        report.same("an interval", decoded["integer"], interval)
+        again = list(space.decode(encoded).values())
+        report.same("the same again", again[2:], list(decoded.values())[2:])

@@ -59,11 +59,8 @@ def kernel_of(random, x, nu):
     """(words, library's kernel, oracle's parts): a weighted sum of four kernels, of which most
     weights are zero."""
     inputs = x.shape[1]
-    scale = (
-        10 ** random.uniform(-0.7, 0.8, inputs) * np.sqrt(inputs)
-        if random.uniform() < 0.3
-        else np.full(inputs, 10 ** random.uniform(-0.7, 0.8) * np.sqrt(inputs))
-    )
+    size = inputs if random.uniform() < 0.3 else 1
+    scale = np.resize(10 ** random.uniform(-0.7, 0.8, size), inputs) * np.sqrt(inputs)
     weights = np.where(random.uniform(size=4) < 0.2, 10 ** random.uniform(-1, 1, 4), 0.0)
     weights[random.choice(4, p=[0.4, 0.3, 0.2, 0.1])] = 10 ** random.uniform(-0.5, 0.5)
     alpha, offset = float(10 ** random.uniform(-1, 1)), float(random.choice([0.0, 1.0, 0.3]))

@@ -31,18 +31,12 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "kinds",
-        nargs="*",
-        default=KINDS,
-        metavar="kind",
-        help="arms, streams, boxes, sheets; by default all",
-    )
+    words = "arms, streams, boxes, sheets; by default all"
+    parser.add_argument("kinds", nargs="*", default=KINDS, metavar="kind", help=words)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=300, help="seeds of each kind")
-    parser.add_argument(
-        "--long", action="store_true", help="all algorithms and shapes, and hard problems"
-    )
+    words = "all algorithms and shapes, and hard problems"
+    parser.add_argument("--long", action="store_true", help=words)
     options = parser.parse_args()
     unknown = set(options.kinds) - set(KINDS)
     if unknown or options.count < 1 or options.first < 0:
@@ -71,14 +65,11 @@ def campaign(kind, options):
             report.failures.append(f"{report.problem}: {traceback.format_exc()}")
         for failure in report.failures[shown:]:
             print("FAILED", failure, flush=True)
-        if (seed - options.first + 1) % EVERY == 0:
-            print(
-                f"{kind}: {seed - options.first + 1} problems, {time.perf_counter() - began:.0f} s",
-                flush=True,
-            )
+        done, seconds = seed - options.first + 1, time.perf_counter() - began
+        if done % EVERY == 0:
+            print(f"{kind}: {done} problems, {seconds:.0f} s", flush=True)
             jax.clear_caches()
     n_checks, skipped = sum(report.checks.values()), dict(report.skipped)
-    seconds = time.perf_counter() - began
     print(
         f"{kind}: {options.count} problems, {n_checks} checks of {len(report.checks)} kinds,"
         f" {len(report.failures)} failures, not compared: {skipped or 'none'}, {seconds:.0f} s",

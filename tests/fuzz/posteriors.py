@@ -43,11 +43,6 @@ def sketched(gram, dictionary, counts, sums, lam, cut):
     return Posterior(mean, variance, logdet, embedded, residual / LD(lam), covariance, pivots)
 
 
-def features(z, counts, sums, lam):
-    """Ridge regression in given features z [A,r]."""
-    return exact(np.asarray(z, LD) @ np.asarray(z, LD).T, counts, sums, lam)
-
-
 def _regression(gram, counts, sums, lam):
     """(mean, covariance / lam, logdet(K / lam + I)) by the averages of the pulled arms, of noise
     variance lam / count."""

@@ -26,27 +26,17 @@ class Report:
         error, allowed = np.atleast_1d(*np.broadcast_arrays(error, allowed))
         worst = np.unravel_index(np.argmax(error - allowed), error.shape) if error.size else None
         holds = np.isfinite(error).all() and (worst is None or error[worst] <= allowed[worst])
-        self.true(
-            name,
-            holds,
-            ""
-            if holds
-            else f"is off by {error[worst]:.2e}, {allowed[worst]:.2e} would be rounding",
-        )
+        sizes = () if holds else (error[worst], allowed[worst])
+        self.true(name, holds, "off by {:.2e}, rounding is {:.2e}".format(*sizes) if sizes else "")
 
     def same(self, name, actual, expected):
-        equal = np.array_equal(
-            np.asarray(actual),
-            np.asarray(expected),
-            equal_nan=np.asarray(expected).dtype.kind == "f",
-        )
-        self.true(name, equal, f"{np.asarray(actual)!s:.80} is not {np.asarray(expected)!s:.80}")
+        actual, expected = np.asarray(actual), np.asarray(expected)
+        equal = np.array_equal(actual, expected, equal_nan=expected.dtype.kind == "f")
+        self.true(name, equal, f"{actual!s:.80} is not {expected!s:.80}")
 
 
 def tolerance(truths, times=16.0, relative=1e-9):
     """The tolerance of a float64 program around truths[0]: `times` the effect of disturbances."""
-    truth = np.asarray(truths[0], float)
-    spread = max(
-        (np.max(np.abs(np.asarray(t, float) - truth), initial=0.0) for t in truths[1:]), default=0.0
-    )
+    truth, *others = (np.asarray(t, float) for t in truths)
+    spread = max((np.max(np.abs(t - truth), initial=0.0) for t in others), default=0.0)
     return times * spread + relative * np.max(np.abs(truth), initial=0.0)

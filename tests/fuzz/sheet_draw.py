@@ -89,15 +89,15 @@ class Sheet:
 
     def options(self):
         """The command's options, but those that name files."""
-        found = ["--id", self.id_name, "--value", self.value_name]
+        options = ["--id", self.id_name, "--value", self.value_name]
         for option in ("--categories", "--sequence", "--bits", "--smiles", "--ignore"):
             names = [column.name for column in self.columns if column.option == option]
-            found += [option, *names] if names else []
-        found += ["--error", self.error_name] if self.error_name is not None else []
-        found += ["--cost", self.cost_name] if self.cost_name is not None else []
-        found += ["--same", self.same.name] if self.same is not None else []
-        found += ["--minimize"] * self.minimize
-        return found
+            options += [option, *names] if names else []
+        options += ["--error", self.error_name] if self.error_name is not None else []
+        options += ["--cost", self.cost_name] if self.cost_name is not None else []
+        options += ["--same", self.same.name] if self.same is not None else []
+        options += ["--minimize"] * self.minimize
+        return options
 
     def left(self):
         """Candidates that may be suggested."""
@@ -155,7 +155,7 @@ def sheet(seed, whole=None):
     cost = whole is None and random.uniform() < 0.3
     labelled = [column for column in columns if column.labels and whole is None]
     priced = str(random.choice(["cost", "Price", "price, €"])) if cost else None
-    found = Sheet(
+    drawn = Sheet(
         _ids(random, count), columns, random.permutation(len(columns) + 1).tolist(),
         str(random.choice(["id", "id", "Name", "sample, no", "No"])),
         str(random.choice(["value", "Yield (%)", "y;1", "Wert"])),
@@ -165,10 +165,10 @@ def sheet(seed, whole=None):
         failures, bool(random.uniform() < 0.3),
         arms, values, np.abs(_numbers(random, len(arms), "general")), pending, excluded,
     )  # fmt: skip
-    if found.error_name is not None:
-        found.errors[np.isnan(values)] = 0
-        found.errors[:1] = 0
-    return found
+    if drawn.error_name is not None:
+        drawn.errors[np.isnan(values)] = 0
+        drawn.errors[:1] = 0
+    return drawn
 
 
 def _kinds(random):
@@ -180,19 +180,19 @@ def _kinds(random):
 
 def _numbers(random, count, style):
     """Dyadic numbers are exact in units that are powers of two apart."""
-    found = random.integers(-20000, 20000, count) / 64.0
+    numbers = random.integers(-20000, 20000, count) / 64.0
     if style == "general":
-        found = np.round(random.standard_normal(count), int(random.integers(1, 9)))
+        numbers = np.round(random.standard_normal(count), int(random.integers(1, 9)))
     elif style == "whole":
-        found = random.integers(-5, 3000, count).astype(float)
+        numbers = random.integers(-5, 3000, count).astype(float)
     elif style == "large":
-        found = np.round(10.0 ** random.uniform(-1, 9, count), 2)
+        numbers = np.round(10.0 ** random.uniform(-1, 9, count), 2)
     elif style == "tiny":
-        found = 10.0 ** random.uniform(-12, -3, count)
+        numbers = 10.0 ** random.uniform(-12, -3, count)
     if style != "whole":
-        found[:2] = [0.5, -0.25] if count > 1 else [0.5]
+        numbers[:2] = [0.5, -0.25] if count > 1 else [0.5]
     # Excel files hold 16 digits
-    return np.array([float(f"{x:.15g}") for x in found + 0.0])
+    return np.array([float(f"{x:.15g}") for x in numbers + 0.0])
 
 
 def _column(random, count, name, kind):
@@ -263,8 +263,8 @@ def _ids(random, count):
         lambda i: f"{i + 10**14}", lambda i: f"{i} %", lambda i: f"a  {i}", lambda i: f"@{i}",
     ]  # fmt: skip
     some = random.permutation(len(styles))[: random.integers(1, 6)]
-    found = [styles[some[random.integers(len(some))]](i) for i in range(count)]
+    ids = [styles[some[random.integers(len(some))]](i) for i in range(count)]
     if random.uniform() < 0.3:
         words = random.permutation(["NA", "None", "nan", "TRUE", "null", "inf", "N/A"])
-        found[:5] = words[:5].tolist()
-    return found
+        ids[:5] = words[:5].tolist()
+    return ids

@@ -178,10 +178,7 @@ FAULTS = (
         wrong_entry("an unknown id", table, lambda s: s.id_name, lambda s: ("nowhere",))
         for table in ("observations", "pending", "exclude")
     ),
-    wrong_entry(
-        *("a wrong value", "observations", lambda s: s.value_name),
-        lambda s: VALUES,
-    ),
+    wrong_entry("a wrong value", "observations", lambda s: s.value_name, lambda s: VALUES),
     wrong_entry(
         *("a wrong error", "observations", lambda s: s.error_name),
         lambda s: (-0.5, None, "few", "inf"),

@@ -59,11 +59,8 @@ class Case:
             if rows[name][1] is None:
                 return None
             # the sheet comes first: an option before it could take it for its argument
-            options = (
-                [str(path), *options]
-                if name == "candidates"
-                else [*options, f"--{name}", str(path)]
-            )
+            first = name == "candidates"
+            options = [str(path), *options] if first else [*options, f"--{name}", str(path)]
         return options, rows
 
     def read(self, grids, words, ending=None, options=None):
@@ -73,24 +70,24 @@ class Case:
         parsed = parse([*files, *options, "--batch", "1", "--out", str(self.folder / "next.csv")])
         self.report.problem = f"{self.words}, {words}"
         try:
-            found = inputs.read(parsed)
+            arrays = inputs.read(parsed)
         except Exception as error:
             self.report.true("is read", False, f"{type(error).__name__}: {error}")
             return None
         self.report.true("is read", True)
-        return parsed, found
+        return parsed, arrays
 
-    def check_truth(self, found, truth):
+    def check_truth(self, arrays, truth):
         """Exactly the arrays of the sheet."""
-        r, candidates = self.report, found.candidates
+        r, candidates = self.report, arrays.candidates
         r.same("ids", candidates.ids, truth["ids"])
         r.same("features", candidates.features, truth["features"])
         r.same("names of features", candidates.names, truth["names"])
         kinds = [(group.kind, group.width) for group in candidates.columns]
         r.true("kinds of features", kinds == truth["columns"], f"{kinds} is not {truth['columns']}")
         for name in ("arms", "values", "pending", "excluded"):
-            r.same(name, getattr(found, name), truth[name])
-        optional = dict(errors=found.errors, same=candidates.same, cost=candidates.cost)
+            r.same(name, getattr(arrays, name), truth[name])
+        optional = dict(errors=arrays.errors, same=candidates.same, cost=candidates.cost)
         for name, array in optional.items():
             r.true(f"{name} is given", (array is None) == (truth[name] is None))
             if array is not None and truth[name] is not None:
@@ -131,9 +128,8 @@ class Case:
             return
         truth = self.sheet.truth()
         groups = [Columns(*column) for column in truth["columns"]]
-        one, two = (
-            np.asarray(x.features) for x in (library(truth["features"], groups), read[1].library)
-        )
+        one = np.asarray(library(truth["features"], groups).features)
+        two = np.asarray(read[1].library.features)
         if exact:
             self.report.same("features in units of powers of two", two, one)
         else:
@@ -275,24 +271,24 @@ class Case:
         files, rows = self.written(self.sheet.grids(), ".csv")
         table = rows["candidates"][0]
         before = table.read_bytes()
-        kept = self.place("kept", str(self.random.choice(ENDINGS)))
-        kept.write_text("results")
+        old = self.place("old", str(self.random.choice(ENDINGS)))
+        old.write_text("results")
         link = self.place("link", ".csv")
         link.symlink_to(table)
         again = table.parent / ".." / table.parent.name / table.name
         free = str(self.place("free", ".csv"))
         for target in (
-            ["--out", str(kept)],
+            ["--out", str(old)],
             ["--out", str(link), "--overwrite"],
             ["--out", str(again), "--overwrite"],
-            ["--out", free, "--report", str(kept)],
+            ["--out", free, "--report", str(old)],
             ["--out", free, "--report", str(table), "--overwrite"],
             ["--out", free, "--report", free],
         ):
             self.report.problem = f"{self.words}, {target[0]} and {target[-1]}"
             self.refusal([*files, *self.sheet.options(), "--batch", "1", *target])
         self.report.problem = self.words
-        self.report.true("a file is kept", kept.read_text() == "results" and link.is_symlink())
+        self.report.true("a file is kept", old.read_text() == "results" and link.is_symlink())
         self.report.true("a table is kept", table.read_bytes() == before)
         self.report.true("nothing is left behind", not Path(free).exists())
 
@@ -307,11 +303,10 @@ class Case:
         report.problem = f"{self.words}, the command"
         with contextlib.redirect_stdout(io.StringIO()):
             batch = command.run(parse([*arguments, "--out", str(out)]))
-        table = cells.read(out, [sheet.id_name, "predicted", "low_90", "high_90"])
-        report.same(
-            "ids of the batch", table.text(sheet.id_name), np.array(sheet.ids, object)[batch.rows]
-        )
-        numbers = [table.numbers(name) for name in ("predicted", "low_90", "high_90")]
+        names = ["predicted", "low_90", "high_90"]
+        table, ids = cells.read(out, [sheet.id_name, *names]), np.array(sheet.ids, object)
+        report.same("ids of the batch", table.text(sheet.id_name), ids[batch.rows])
+        numbers = [table.numbers(name) for name in names]
         sign = -1 if sheet.minimize else 1
         # 16 digits are written to Excel files
         digits = [float(f"{sign * x:.16g}") if ending == ".xlsx" else sign * x for x in batch.mean]
@@ -344,10 +339,10 @@ class Case:
         read = self.read(grids, words)
         if read is None:
             return
-        options, found = read
+        options, arrays = read
         report, key = self.report, jax.random.key(0)
         options.batch = LEFT
-        model = fit(found.library, found.arms, found.values, errors=found.errors, key=key)
+        model = fit(arrays.library, arrays.arms, arrays.values, errors=arrays.errors, key=key)
         for name, unit in dict(lengthscale=1.0, ratio=1.0, scale=scale, centre=scale).items():
             one = np.asarray(getattr(batch.model, name)) * unit
             two = np.asarray(getattr(model, name))
@@ -357,7 +352,7 @@ class Case:
         # the fits were compared above; batches are compared with equal models
         model = batch.model
         same = model._replace(scale=model.scale * scale, centre=model.centre * scale)
-        other = results.choose(options, found, key, same)
+        other = results.choose(options, arrays, key, same)
         picked, mine = rows[other.rows], batch.rows
         report.same("the same candidates are rated", np.sort(picked), np.sort(mine))
         place = np.argsort(mine)[np.searchsorted(np.sort(mine), picked)]
@@ -374,16 +369,12 @@ def check(seed, report, long=False):
     """One sheet; of every EVERY-th one the batch."""
     with tempfile.TemporaryDirectory(prefix="sheet") as name:
         case = Case(seed, report, Path(name))
-        checks = [
-            case.check_formats,
-            case.check_units,
-            case.check_changes,
-            case.check_ids_written,
-            case.check_refusals,
-            case.check_damage,
-            case.check_kept,
-        ]
-        for part in checks:
-            part()
+        case.check_formats()
+        case.check_units()
+        case.check_changes()
+        case.check_ids_written()
+        case.check_refusals()
+        case.check_damage()
+        case.check_kept()
         if case.whole:
             case.check_whole()

@@ -1,5 +1,7 @@
 """Random streams: predictions and joins of dictionaries against their definitions."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -135,9 +137,7 @@ def check(seed, report, long=False):
     forecaster, key = forecaster_of(name, p), jax.random.key(seed)
     first = INIT(forecaster, jnp.asarray(p.xs[0]), key)
     run = RUN(forecaster, first, p.xs, p.ys, key)
-    report.true(
-        "no flag", not bool(run.overflow) and not bool(run.nonfinite) and int(run.t) == len(p.xs)
-    )
+    report.same("no flag", (run.overflow, run.nonfinite, run.t), (False, False, len(p.xs)))
     labelled = np.isfinite(p.ys)
     prediction = np.asarray(run.forecasts.prediction)
     losses = np.where(labelled, (prediction - np.where(labelled, p.ys, 0)) ** 2, 0)
@@ -200,9 +200,8 @@ def in_spans(p, joined, predict, feature_error, report):
     truths = [predict(features)] + [predict(spans(g, joined, cut=noise)[0]) for g in p.grams[1:]]
     if not (residuals < NEARLY_DEPENDENT).any():
         return truths, 0.0
-    others = [
-        predict(spans(p.grams[0], joined, **cuts)[0]) for cuts in ({}, dict(least=LEAST_RESIDUAL))
-    ]
+    cuts = {}, dict(least=LEAST_RESIDUAL)
+    others = [predict(spans(p.grams[0], joined, **cut)[0]) for cut in cuts]
     apart = max(float(np.abs(other - truths[0]).max()) for other in others)
     allowance = 2 * apart + 4 * EPS**0.5 * feature_error
     if tolerance(truths) + np.min(allowance) > 0.1 * p.largest_label:
@@ -228,14 +227,13 @@ def of_dictionaries(function, code=False):
             start = drawn + 1
         joined = np.array(joined, int)
         chance = [kors_probabilities(g, joined.tolist(), p.mu, p.beta, 0.5, code) for g in p.grams]
-        wrong = (uniform < np.asarray(chance[0], float)) != np.isin(np.arange(len(p.xs)), joined)
+        true = np.asarray(chance[0], float)
         slack = 8 * max(float(np.abs(c - chance[0]).max()) for c in chance[1:]) + 1e-9
-        certain = np.abs(uniform - np.asarray(chance[0], float)) > slack
-        report.true(
-            "points join where they are drawn",
-            not (wrong & certain).any(),
-            str(np.flatnonzero(wrong & certain)),
+        certain = np.abs(uniform - true) > slack
+        wrong = np.flatnonzero(
+            certain & ((uniform < true) != np.isin(np.arange(len(true)), joined))
         )
+        report.true("points join where they are drawn", not len(wrong), str(wrong))
         if not certain.all():
             report.skipped["draws too close to call"] += 1
             return None
@@ -246,11 +244,10 @@ def of_dictionaries(function, code=False):
             # with h = z A^-1 z and residuals e, errors dZ of observed features change predictions
             # z A^-1 Z^T y by |A^-1 z| |dZ^T e| + |Z A^-1 z| |dZ w| <= sqrt(h / lam) |dZ| |e| +
             # sqrt(h) |dZ| |w|; the other forecasters divide that by 1 + h
-            h = leverages(spans(p.grams[0], joined)[0], p.ys, joined, p.lam)
+            h = leverages(p.ys, joined, spans(p.grams[0], joined)[0], p.lam)
             feature_error = feature_error * np.sqrt(np.maximum(h, 1))
-        result = in_spans(
-            p, joined, lambda features: function(p, features, joined), feature_error, report
-        )
+        predict = partial(function, p, joined)
+        result = in_spans(p, joined, predict, feature_error, report)
         if result is None or not code:
             return result
         # without division by 1 + h the error of A^-1 counts sqrt(1 + h) times (THEORY 9.5)
@@ -265,10 +262,8 @@ def _first_drawn(p, joined, at, uniform, code):
     """Which of several equal examples joined: the first with a uniform number below its
     probability."""
     for t in at:
-        chance = kors_probabilities(
-            p.grams[0][: t + 1, : t + 1], [*joined], p.mu, p.beta, 0.5, code
-        )[t]
-        if uniform[t] < chance:
+        gram_until = p.grams[0][: t + 1, : t + 1]
+        if uniform[t] < kors_probabilities(gram_until, joined, p.mu, p.beta, 0.5, code)[t]:
             return t
     return at[0]
 
@@ -280,9 +275,8 @@ def of_sketched_kons(p, run, first, key, report):
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, probabilities, close = [], [], False
     for number, t in enumerate(labels):
-        lower = cholesky(
-            p.grams[0][np.ix_(entered, entered)] + np.diag(LD(p.lam) * np.array(probabilities, LD))
-        )
+        noise = np.diag(LD(p.lam) * np.array(probabilities, LD))
+        lower = cholesky(p.grams[0][np.ix_(entered, entered)] + noise)
         half = solve(lower, p.grams[0][entered, t])
         residual = max(p.grams[0][t, t] - half @ half, LD(0))
         chance = max(min(LD(1), LD(p.beta) * residual / (LD(p.lam) + residual)), LD(p.gamma))
@@ -328,14 +322,10 @@ def experts(rule):
 PREDICTIONS = {
     "kernel": of_grams(lambda p, g: ridge(g, p.ys, p.lam, True)),
     "cosines": of_cosines(lambda p, g: ridge(g, p.ys, p.lam, True)),
-    "nystrom": of_dictionaries(lambda p, z, joined: on_a_dictionary(z, p.ys, joined, p.lam, True)),
-    "nystrom_code": of_dictionaries(
-        lambda p, z, joined: on_a_dictionary(z, p.ys, joined, p.lam, False), code=True
-    ),
-    "forgetting": of_dictionaries(lambda p, z, joined: forgetting(z, p.ys, joined, p.lam, True)),
-    "pros_n_kons": of_dictionaries(
-        lambda p, z, joined: pros_n_kons(z, p.ys, joined, p.lam, p.bound)
-    ),
+    "nystrom": of_dictionaries(lambda p, *at: on_a_dictionary(p.ys, *at, p.lam, True)),
+    "nystrom_code": of_dictionaries(lambda p, *at: on_a_dictionary(p.ys, *at, p.lam, False), True),
+    "forgetting": of_dictionaries(lambda p, *at: forgetting(p.ys, *at, p.lam, True)),
+    "pros_n_kons": of_dictionaries(lambda p, *at: pros_n_kons(p.ys, *at, p.lam, p.bound)),
     "sketched_kons": of_sketched_kons,
     "nogd": of_gradient,
     "fogd": of_fourier,

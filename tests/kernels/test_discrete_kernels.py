@@ -44,10 +44,7 @@ def test_bits_survive_float32():
 
 def test_min_max_is_the_ratio_of_sums():
     x = jnp.asarray(COUNTS)
-    low, high = (
-        np.minimum(COUNTS[:, None], COUNTS).sum(2),
-        np.maximum(COUNTS[:, None], COUNTS).sum(2),
-    )
+    low, high = (least(COUNTS[:, None], COUNTS).sum(2) for least in (np.minimum, np.maximum))
     desired = np.where(high > 0, low / np.maximum(high, 1e-300), 1)
     np.testing.assert_allclose(kernels.MinMax().gram(x, x), desired, atol=1e-14)
     np.testing.assert_allclose(kernels.MinMax().diag(x), np.diag(desired))
@@ -77,12 +74,8 @@ LEVELS = RANDOM.integers(0, 3, 30)
 SETS = RANDOM.integers(0, 2, (30, 40))
 SITES = RANDOM.integers(0, 4, 30)
 # a category before and one after the numbers
-COLUMNS = (
-    Columns("category", 3),
-    Columns("bits", 3),
-    Columns("numbers", 2),
-    Columns("category", 4),
-)
+KINDS = ("category", 3), ("bits", 3), ("numbers", 2), ("category", 4)
+COLUMNS = tuple(Columns(*kind) for kind in KINDS)
 CANDIDATES = np.hstack([np.eye(3)[LEVELS], pack_bits(SETS), NUMBERS, np.eye(4)[SITES]])
 LENGTHS = np.array([0.7, 0.4, 0.3, 2.0, 1.3])
 
@@ -121,14 +114,12 @@ def check(lengthscales=LENGTHS, columns=COLUMNS):
     ("action", "message"),
     [
         (lambda: pack_bits(np.full((2, 3), 2)), "zeros and ones"),
-        (lambda: pack_bits(np.zeros(4)), "zeros and ones"),
         (lambda: pack_bits(BITS, np.float16), "cannot hold 16 bits"),
         (lambda: check(columns=COLUMNS[:3]), "name 8 columns in all; the candidates have 12"),
         (lambda: check(columns=(Columns("words", 12),)), "kind"),
         (lambda: check(columns=(Columns("category", 12),)), "columns 0 to 11 are a category"),
         (lambda: check(columns=(Columns("bits", 12),)), "words of 16 bits"),
         (lambda: check(LENGTHS[:4]), "has 5 lengthscales"),
-        (lambda: check(-LENGTHS), "above 0"),
     ],
 )
 def test_wrong_bits_columns_and_lengthscales_are_refused(action, message):

@@ -199,32 +199,22 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
 
 MISTAKES = [
     (lambda s: s.predict([0.0, 1.0, 2.0]), r"vector of 2 numbers; its shape is \(3,\)"),
-    (lambda s: s.predict([[0.0, 1.0]]), r"vector of 2 numbers; its shape is \(1, 2\)"),
     (lambda s: s.predict([0.0, np.nan]), "input 1 is not"),
     (lambda s: s.predict(np.array([0.0, 1j])), "must be real numbers; their dtype is complex128"),
     (lambda s: s.learn([np.inf, 0.0], 1.0), "input 0 is not"),
     (lambda s: s.learn(["a", "b"], 1.0), "the 2 numbers of an example must be real"),
-    (lambda s: s.learn([0.0, 1j], 1.0), "must be real numbers; their dtype is complex128"),
     (lambda s: s.learn([0.0, 1.0], np.inf), "one finite number, or NaN"),
-    (lambda s: s.learn([0.0, 1.0], [1.0]), "one finite number, or NaN"),
     (lambda s: s.learn([0.0, 1.0], "high"), "labels must be real numbers"),
-    (lambda s: s.learn([0.0, 1.0], 1j), "labels must be real numbers; their dtype is complex128"),
     (lambda s: s.predict_many([[0.0, 1.0, 2.0]]), "vector of 2 numbers; these have 3"),
     (lambda s: s.predict_many([0.0, 1.0]), "a matrix"),
     (lambda s: s.predict_many(np.ones((0, 2))), "empty"),
-    (lambda s: s.predict_many(np.full((3, 2), 1j)), "examples must be real numbers"),
     (lambda s: s.learn_many(np.ones((3, 2)), np.ones(2)), "the shapes are"),
     (lambda s: s.learn_many(np.full((3, 2), np.nan), np.ones(3)), "inputs must be finite"),
     (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
-    (lambda s: s.learn_many(np.ones((3, 2)), np.full(3, 1j)), "labels must be real numbers"),
     (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
-    (lambda s: s.learn_many(np.array([[1.0, "high"]], object), [1.0]), "examples must be real"),
-    (lambda s: s.learn_many(np.full((1, 2), "2020", "datetime64[D]"), [1.0]), "examples must be"),
     (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs must be"),
     (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
-    (lambda s: loops.Live(TAYLOR, 2, 0), "key must be one key"),
     (lambda s: loops.Live(TAYLOR, 2, KEY, dtype=int), "floating point type"),
-    (lambda s: loops.Live(TAYLOR.replace(regularization=-1.0), 2, KEY), "regularization must be"),
     (lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)), r"the shapes are \(4, 2\) and \(3,\)"),
     (lambda s: loops.chunks(np.ones((0, 2)), np.ones(0)), "at least one"),
     (lambda s: loops.chunks(np.ones((4, 2)), np.ones(4), 0), "size must be"),
@@ -298,17 +288,10 @@ def test_memory_does_not_grow_with_the_stream(tmp_path):
     """600,000 examples, which take 91 MB, in a separate process."""
     out = tmp_path / "numbers.json"
     root = Path(__file__).parents[2]
-    command = [
-        "-m",
-        "experiments.runs.stream_memory",
-        "--examples",
-        "600000",
-        "--chunk",
-        "20000",
-        "--out",
-    ]
+    command = "-m experiments.runs.stream_memory --examples 600000 --chunk 20000 --out"
     environment = dict(os.environ, PYTHONPATH=str(root))
-    subprocess.run([sys.executable, *command, str(out)], cwd=root, env=environment, check=True)
+    arguments = [sys.executable, *command.split(), str(out)]
+    subprocess.run(arguments, cwd=root, env=environment, check=True)
     numbers = json.loads(out.read_text())["stream"]
     assert numbers["peak_mb"] < 1000
     assert numbers["peak_mb"] - numbers["peak_mb_after_two_chunks"] < 60
@@ -339,9 +322,9 @@ def test_chunks_have_the_dtype_of_the_first(name):
     ]
     mixed = [f.prediction for f, _ in loops.prequential(CASES[name], pieces, KEY)]
     same = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
-    for prediction, wanted in zip(mixed, loops.prequential(CASES[name], same, KEY), strict=True):
+    for prediction, expected in zip(mixed, loops.prequential(CASES[name], same, KEY), strict=True):
         assert prediction.dtype == jnp.float32
-        np.testing.assert_array_equal(prediction, wanted[0].prediction)
+        np.testing.assert_array_equal(prediction, expected[0].prediction)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
     with pytest.raises(ValueError, match="inputs must be finite; example 0 is not"):
         list(loops.prequential(CASES[name], too_large, KEY))
@@ -383,10 +366,10 @@ def test_the_average_loss_is_that_of_the_labelled(name):
     forecasts, _ = loops.prequential(CASES[name], (xs, ys), KEY)
     live = loops.Live(CASES[name], 2, KEY).learn_many(xs, ys)
     errors = np.square(np.asarray(forecasts.prediction) - ys)
-    wanted = [np.nan, *(np.nanmean(errors[: t + 1]) for t in range(1, 12))]
+    expected = [np.nan, *(np.nanmean(errors[: t + 1]) for t in range(1, 12))]
     for result in (forecasts, live):
         np.testing.assert_array_equal(result.labelled, np.isfinite(ys))
-        np.testing.assert_allclose(result.average_loss, wanted, rtol=1e-12)
+        np.testing.assert_allclose(result.average_loss, expected, rtol=1e-12)
 
 
 @struct.dataclass

@@ -1,14 +1,11 @@
 """`jsketch.plan`: the time and the memory of a run, from a few of its evaluations."""
 
-import os
-
-import jax
 import numpy as np
 import pytest
 
 import jsketch
 from experiments.runs import plan_line
-from jsketch import kernels, loops, problems
+from jsketch import kernels, problems
 from jsketch.bandits import BBKB, GPUCB, Uniform
 from jsketch.loops import planning
 
@@ -47,17 +44,3 @@ def test_experiments_print_the_plan_of_all_their_runs(capsys, monkeypatch):
     grid = [BBKB_SMALL.replace(regularization=value) for value in (0.01, 0.02, 0.04)]
     whole = plan_line.announce(grid, problem(), 30, 40, 2)
     assert whole.seeds == 40 and capsys.readouterr().out.startswith("plan: about ")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    "optimization_level=0" in os.environ.get("XLA_FLAGS", ""),
-    reason="programs are compiled quickly and run slowly",
-)
-@pytest.mark.parametrize("bandit", [BBKB(KERNEL, regularization=0.01), GPUCB(KERNEL)])
-def test_seconds_are_within_a_factor_of_three(bandit):
-    """The second run is measured, on an otherwise idle machine; the test does not run in CI."""
-    horizon, key = 1000, jax.random.key(0)
-    loops.run(bandit, problem(4000), key, horizon)
-    seconds = loops.run(bandit, problem(4000), key, horizon).run_seconds
-    assert 1 / 3 <= jsketch.plan(bandit, problem(4000), horizon).seconds / seconds <= 3

@@ -27,10 +27,8 @@ TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)
 
 def test_a_run_ends_where_no_arm_is_left():
     """With 12 arms and horizon 13 `run` raises and `rollout` sets a flag after 12 evaluations."""
-    with pytest.raises(
-        ValueError,
-        match="horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12",
-    ):
+    words = "horizon is 13, but FixedBKB .* 12 are left: ask for a horizon of at most 12"
+    with pytest.raises(ValueError, match=words):
         loops.run(FIXED, PROBLEM, KEY, 13)
     keys = jax.random.split(KEY, 2)
     stopped = jax.jit(jax.vmap(lambda key: loops.rollout(FIXED, PROBLEM, key, 13)))(keys)
@@ -64,21 +62,16 @@ def test_drive_ends_and_failures_are_not_repeated():
         batches.append(arms)
         return np.where(arms % 2 == 0, np.nan, np.sin(arms))
 
-    with pytest.warns(
-        UserWarning, match="ended after 12 of 20 evaluations: the algorithm returned an empty"
-    ):
+    words = "ended after 12 of 20 evaluations: the algorithm returned an empty"
+    with pytest.warns(UserWarning, match=words):
         driven = loops.drive(FIXED, objective, PROBLEM.arms, KEY, 20)
     assert [len(batch) for batch in batches] == [5, 5, 2] and driven.exhausted and driven.t == 12
     assert sorted(driven.x.tolist()) == list(range(12)) and np.isnan(driven.y).sum() == 6
     with pytest.warns(UserWarning, match="returned an empty query"):  # nothing is evaluated again
         assert loops.drive(FIXED, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
     # after a batch of failures only, the first arm is not the first of the next batch
-    all_failed = TELL(
-        FIXED,
-        FIXED.init(PROBLEM.arms, KEY),
-        Query(jnp.arange(5), jnp.ones(5, bool)),
-        jnp.full(5, jnp.nan),
-    )[0]
+    start, query = FIXED.init(PROBLEM.arms, KEY), Query(jnp.arange(5), jnp.ones(5, bool))
+    all_failed = TELL(FIXED, start, query, jnp.full(5, jnp.nan))[0]
     for first in range(5):
         state = all_failed.replace(first_arm=jnp.asarray(first, jnp.int32))
         assert np.asarray(ASK(FIXED, state, KEY).index).min() > 4
@@ -132,10 +125,9 @@ class Ending(Uniform):
 
 
 @pytest.mark.parametrize("strategy", ["threads", "vmap"])
-def test_an_algorithm_that_asks_for_nothing_ends_its_run(strategy):
-    with pytest.raises(
-        RuntimeError, match="stopped after 3 of 9 evaluations: the algorithm returned an empty"
-    ):
+def test_an_empty_query_ends_a_run(strategy):
+    words = "stopped after 3 of 9 evaluations: the algorithm returned an empty"
+    with pytest.raises(RuntimeError, match=words):
         loops.run(Ending(), PROBLEM, KEY[None], 9, strategy=strategy)
 
 
@@ -148,7 +140,7 @@ class EndingBox(UniformBox):
         return query.replace(mask=query.mask & (state.history.count < 3))
 
 
-def test_an_optimiser_that_asks_for_nothing_ends_its_run():
+def test_an_empty_query_ends_a_run_over_a_box():
     box = Box(jnp.zeros(1), jnp.ones(1))
     with pytest.raises(RuntimeError, match="stopped after 3 of 9 evaluations"):
         loops.run(EndingBox(), problems.on_box(lambda x, key: x[0], box), KEY, 9)
@@ -180,7 +172,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_a_first_arm_that_fails_is_left(name):
+def test_a_first_arm_that_fails_is_replaced(name):
     """A first arm that succeeds stays the first arm."""
     bandit, batches = FAILING[name], []
     state = first = bandit.init(PROBLEM.arms, KEY)
@@ -230,9 +222,8 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
     after, info = TELL(bandit, short, query, jnp.where(query.mask, 0.5, jnp.nan))
     assert bool(info.overflow)
     chex.assert_trees_all_equal(short, after)
-    with pytest.raises(
-        ValueError, match="have 10 inducing points, and the capacity is 4: call `init` again"
-    ):
+    words = "have 10 inducing points, and the capacity is 4: call `init` again"
+    with pytest.raises(ValueError, match=words):
         bandit.grow(after, 8)
     with pytest.raises(ValueError, match="have 10 inducing points"):
         loops.run(bandit, PROBLEM, KEY, 5, states=[short])

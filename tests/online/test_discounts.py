@@ -10,7 +10,6 @@ import pytest
 from test_online import KEY, changed, examples, steps
 
 from jsketch import kernels, loops, online, struct
-from jsketch.adapters import SklearnRegressor
 from jsketch.sketch import fourier, nystrom
 from jsketch.sketch.fourier import RandomFourier
 from jsketch.sketch.taylor import Taylor
@@ -155,8 +154,8 @@ def test_discounts_sweep_by_vmap():
         return loops.streams.stream(forecaster, state, jnp.asarray(xs), jnp.asarray(ys), KEY)
 
     runs = run(gammas)
-    wanted = [solved(z, ys, LAM, gamma, renew=True) for gamma in gammas]
-    np.testing.assert_allclose(runs.forecasts.prediction, wanted, atol=1e-8)
+    expected = [solved(z, ys, LAM, gamma, renew=True) for gamma in gammas]
+    np.testing.assert_allclose(runs.forecasts.prediction, expected, atol=1e-8)
     assert not runs.nonfinite.any()
 
 
@@ -173,26 +172,6 @@ def test_traced_discounts_out_of_range_are_flagged(takes):
 
     flags = jax.jit(jax.vmap(last))(jnp.array([0.5, 1.0, 1.5, 0.0, -0.5, jnp.nan]))
     assert flags.tolist() == [False] * 2 + [True] * 4
-
-
-def test_gradients_of_a_renewed_regularization():
-    """They are those of finite differences. Nothing is renewed where the first label is missing."""
-    xs, ys = (jnp.asarray(values[:4]) for values in examples())
-    ys = ys.at[0].set(jnp.nan)
-
-    @jax.jit
-    def last(discount):
-        forecaster = FORECASTERS["renew"].replace(discount=discount)
-
-        def one(state, example):
-            return forecaster.update(state, *example, KEY)[0], None
-
-        state, _ = jax.lax.scan(one, forecaster.init(xs[0], KEY), (xs, ys))
-        return forecaster.predict(state, xs[0])
-
-    slope = jax.jit(jax.grad(last))(0.9)
-    difference = (last(0.9 + 1e-5) - last(0.9 - 1e-5)) / 2e-5
-    assert float(slope) == pytest.approx(float(difference), rel=1e-6)
 
 
 @pytest.mark.slow
@@ -268,25 +247,3 @@ def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not(
     np.testing.assert_allclose(predictions, solved(z[:240], ys[:240], LAM, GAMMA), atol=1e-3)
     renewed, _ = in_parts(forecaster.replace(renew=True), xs, ys)
     np.testing.assert_allclose(renewed, solved(z, ys, LAM, GAMMA, renew=True), atol=1e-10)
-
-
-def test_discounts_have_less_loss_where_the_target_changes():
-    """A function that changes its sign twice."""
-    xs, _ = examples(5, 480)
-    ys = np.where(np.arange(480) // 160 % 2, -1, 1) * np.sin(1.5 * xs.sum(1))
-    renewed = PLAIN.replace(regularization=0.1, renew=True)
-    mixture = online.over_discounts(renewed, [0.8, 0.9, 0.95, 0.99, 1.0], bound=1.0)
-    static, *others = (
-        np.square(np.clip(in_parts(run, xs, ys)[0], -1, 1) - ys).mean()
-        for run in (online.PKAWV(TAYLOR, 0.1), renewed, mixture)
-    )
-    assert max(others) < 0.6 * static
-
-
-def test_scikit_learn_adapts_a_mixture_over_discounts():
-    xs, ys = (values[:PART] for values in examples())
-    mixture = online.over_discounts(FORECASTERS["renew"], [0.9, 1.0], bound=1.0)
-    wanted, _ = loops.prequential(mixture, (xs, ys), KEY)
-    model = SklearnRegressor(mixture).fit(xs, ys)
-    np.testing.assert_allclose(model.forecasts_.prediction, wanted.prediction, atol=1e-12)
-    assert SklearnRegressor(PLAIN).set_params(forecaster__discount=0.5).forecaster.discount == 0.5

@@ -34,9 +34,9 @@ def single_steps(z, ys):
 
 @pytest.mark.parametrize("accelerator", [False, True])
 def test_blocks_keep_digits(accelerator, monkeypatch):
-    """Off by at most B^1.5 / 2 eps |z|^2 / lam of the labels: 1 is seen, and up to 900 where the
-    two triangles of S part by rounding, or where the steps' directions are a product with L^-1 and
-    no more."""
+    """Predictions are off by at most B^1.5 / 2 eps |z|^2 / lam of the labels. The factor is 1; it
+    is up to 900 where rounding separates the two triangles of S, or where the directions of the
+    steps are a product with L^-1 alone."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
     # traced anew, for the other machine
     learn = jax.jit(lambda *block: ridge.learn_block(*block))

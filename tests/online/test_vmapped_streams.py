@@ -1,12 +1,12 @@
-"""Streams of growing dictionaries under vmap: each run is what it is alone, and no step copies the
-state of all."""
+"""Streams of growing dictionaries under vmap: each run equals the run alone, and no step copies the
+states of all runs."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend import core
-from singular_oracles import walk
+from small_problems import walk
 from test_online import CASES, VARIANTS, examples
 
 from jsketch import kernels, loops, online
@@ -82,8 +82,8 @@ def carries(equation, shape):
 
 
 def equations(program):
-    """The equations of a program and of what it calls in every step, without those of loops, which
-    may have no iterations."""
+    """The equations of a program and of the programs that it calls in every step. The bodies of
+    loops, which may have no iterations, are left out."""
     for equation in program.eqns:
         yield equation
         if equation.primitive.name != "while":

@@ -49,8 +49,8 @@ def test_inverse_root_of_near_duplicates(size):
     # k(x,x) - |z(x)|^2 by an eigendecomposition cut at m eps
     values, vectors = np.linalg.eigh(gram)
     keep = values > size * np.finfo(float).eps * values.max()
-    wanted = 1 - np.square(k @ vectors[:, keep] / np.sqrt(values[keep])).sum(1)
-    assert np.abs(residual - wanted).max() < 1e-7
+    expected = 1 - np.square(k @ vectors[:, keep] / np.sqrt(values[keep])).sum(1)
+    assert np.abs(residual - expected).max() < 1e-7
     # the residuals of the points themselves are 0
     assert np.abs(1 - np.square(gram[:, order] @ root).sum(1)).max() < 1e-7
     assert (np.abs(root).sum(0) > 0).sum() < size
@@ -111,30 +111,10 @@ def test_matmul_upper(size):
     np.testing.assert_allclose(
         linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper)), a @ upper, atol=1e-12
     )
-    found = linalg.squares_upper(jnp.asarray(a), jnp.asarray(upper))
-    np.testing.assert_allclose(found, np.square(a @ upper).sum(1), rtol=1e-12)
-    found = linalg.upper_outer(jnp.asarray(upper))
-    np.testing.assert_allclose(found, upper @ upper.T, atol=1e-12)
-
-
-def test_compact():
-    for seed in range(20):
-        mask = np.random.default_rng(seed).random(50) < seed / 20
-        running = linalg.running_count(jnp.asarray(mask))
-        for start, size in ((0, 50), (0, 7), (5, 10)):
-            index, valid = linalg.compact(running, start, size)
-            desired = np.flatnonzero(mask)[start : start + size]
-            np.testing.assert_array_equal(np.asarray(index)[np.asarray(valid)], desired)
-            assert (np.asarray(index)[~np.asarray(valid)] == 0).all()
-
-
-def test_put_and_chunked():
-    np.testing.assert_array_equal(
-        linalg.put(jnp.arange(4.0), jnp.asarray(2), jnp.asarray(9.0)), [0, 1, 9, 3]
-    )
-    for size, target in ((1, 8), (8, 8), (4177, 1024), (9, 8)):
-        count, rows = linalg.chunked(size, target)
-        assert count * rows >= size and rows <= target and (count - 1) * rows < size
+    product = linalg.squares_upper(jnp.asarray(a), jnp.asarray(upper))
+    np.testing.assert_allclose(product, np.square(a @ upper).sum(1), rtol=1e-12)
+    product = linalg.upper_outer(jnp.asarray(upper))
+    np.testing.assert_allclose(product, upper @ upper.T, atol=1e-12)
 
 
 @pytest.mark.float32
@@ -225,9 +205,9 @@ def test_runs_in_turn(monkeypatch):
     def runs(a, b):
         return jax.vmap(lambda a: linalg.sequential_vmap(product, a, b, 2.0, 3))(a)
 
-    wanted = jax.vmap(lambda a: product(a, b, 2.0, 3))(a)
+    expected = jax.vmap(lambda a: product(a, b, 2.0, 3))(a)
     for compiled in (runs, jax.jit(runs)):
-        chex.assert_trees_all_close(compiled(a, b), wanted, rtol=1e-14, atol=0)
+        chex.assert_trees_all_close(compiled(a, b), expected, rtol=1e-14, atol=0)
     program = str(jax.make_jaxpr(runs)(a, b))
     assert "tanh" in program and "f64[3,4] = tanh" not in program
     # float32 stays float32 beside a Python number

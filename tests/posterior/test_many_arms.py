@@ -1,4 +1,4 @@
-"""More arms than fit into one piece of what a compiler cuts a loop into (16,384 floats)."""
+"""More arms than the compiler puts into one piece of a loop (16,384 floats)."""
 
 import jax
 import jax.numpy as jnp

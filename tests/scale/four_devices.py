@@ -114,15 +114,6 @@ def messages(program):
     return sorted(re.findall(COLLECTIVE, program.as_text()))
 
 
-def bytes_of(messages_of_program):
-    """Bytes that a device receives in these messages."""
-    return sum(
-        (int(bits) // 8 if bits else 1) * int(np.prod([int(n) for n in shape.split(",") if n]))
-        for result, _ in messages_of_program
-        for bits, shape in re.findall(r"(?:[fsu]|pred)(\d*)\[([\d,]*)\]", result)
-    )
-
-
 def one_round(arms, devices):
     """Bytes on a device and messages of a compiled round of BBKB."""
     mesh = mesh_of(devices)

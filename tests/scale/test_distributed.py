@@ -80,7 +80,7 @@ def test_a_run_resumes_after_a_lost_process(alone, tmp_path):
     files = sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock"))
     assert files == ["both.run"]
     again = [json.loads(lines[-1]) for lines in outputs(2, **options)]
-    assert [found["picks"] for found in again] == [alone["picks"]] * 2
+    assert [results["picks"] for results in again] == [alone["picks"]] * 2
     assert 0 < again[0]["evaluated"] == again[1]["evaluated"] < len(alone["picks"])
 
 
@@ -96,7 +96,6 @@ def test_mistakes_are_refused():
             lambda: start(here[:-2], processes=2, process=1),
             "host:port, such as .*; '127.0.0.1' was",
         ),
-        (lambda: start(here, processes="2", process=1), "processes must be an integer of at least"),
     ):
         with pytest.raises(ValueError, match=message):
             act()

@@ -35,8 +35,8 @@ def four_devices(**requests):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def check_picks(found, how="picks"):
-    for name, runs in found[how].items():
+def check_picks(results, how="picks"):
+    for name, runs in results[how].items():
         assert len(set(runs["alone"])) > 4, name
         for devices, arms in runs["over"].items():
             assert arms == runs["alone"], f"{name} on {devices} devices"
@@ -82,19 +82,16 @@ def test_a_checkpoint_of_another_mesh_is_refused(small):
 
 def test_seeds_over_devices_are_those_of_one_device(small):
     """Five seeds on four devices."""
-    found = small["seeds"][0]
-    assert found["over"] == found["alone"] and len(found["over"]) == 5
-    assert found["devices"] == 4
+    results = small["seeds"][0]
+    assert results["over"] == results["alone"] and len(results["over"]) == 5
+    assert results["devices"] == 4
 
 
 @pytest.mark.slow
 def test_the_picks_are_those_of_one_device_for_every_algorithm_and_rule():
     counts = [1, 2, 4]
-    check_picks(
-        four_devices(
-            picks=dict(bbkb=counts, bkb=counts, fixed=[2], ts=counts, local=[2, 4], swept=[4])
-        )
-    )
+    more = dict(fixed=[2], local=[2, 4], swept=[4])
+    check_picks(four_devices(picks=dict(bbkb=counts, bkb=counts, ts=counts, **more)))
 
 
 @pytest.mark.slow
@@ -115,8 +112,8 @@ def test_a_device_holds_its_part_and_messages_do_not_grow_with_the_arms():
 
 @pytest.mark.slow
 def test_seeds_on_different_devices_exchange_no_messages():
-    found = four_devices(apart=[[5, 4]])["apart"][0]
-    assert found["messages"] == [] and found["capacity"] > found["first"]
+    results = four_devices(apart=[[5, 4]])["apart"][0]
+    assert results["messages"] == [] and results["capacity"] > results["first"]
 
 
 def mesh(axis="arms"):
@@ -129,14 +126,12 @@ def test_mistakes_are_refused():
     problem, keys = problems.finite_arms(np.eye(3), np.arange(3.0), 0.1), jax.random.split(KEY, 2)
     placed = problem.replace(arms=place(np.eye(3), mesh()))
     invalid = np.where(np.arange(9)[:, None] == 2, np.nan, x)
-    evaluations = Evaluations(np.ones(8), 1)
     for act, message in (
         (lambda: place(x, axes), "has the axes 'rows' and no axis 'arms'"),
         (lambda: place(x, jax.devices()), r"must be a jax\.sharding\.Mesh.* a list was given"),
         (lambda: place(invalid, mesh()), "arms must be finite; arm 2"),
         (lambda: BBKB(KERNEL).init(arms, KEY), "wrap the algorithm, as in Sharded"),
         (lambda: sharded.init(Arms(x), KEY), r"Sharded needs arms over its mesh.* on one device"),
-        (lambda: sharded.init(place(x, axes, "rows"), KEY), "along the axis 'rows'"),
         (
             lambda: Sharded(GPUCB(KERNEL), mesh()).init(arms, KEY),
             r"one of BBKB.*; a GPUCB was given",
@@ -151,8 +146,6 @@ def test_mistakes_are_refused():
             lambda: sharded.init(arms, KEY, data=Evaluations(failed=[2])),
             "BBKB cannot start from failed arms",
         ),
-        (lambda: sharded.init(arms, KEY, data=evaluations), "one number for each of the 9 arms"),
-        (lambda: Sharded(BBKB(KERNEL), axes).init(arms, KEY), "no axis 'arms'"),
         (
             lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices()),
             r"must be a jax\.sharding\.Mesh",

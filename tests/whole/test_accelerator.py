@@ -1,14 +1,13 @@
-"""The programs for an accelerator, run on a CPU: the same picks and predictions; and its
-benchmark."""
+"""The programs for an accelerator make the same picks and predictions on a CPU."""
 
 import cases
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_live import TAYLOR, examples
 
-from experiments.bench import accelerator as accelerator_benchmark
 from jsketch import Query, devices, linalg, loops, rollout
 from jsketch.bandits import history
 from jsketch.bandits.batches import adaptive_batch
@@ -33,15 +32,13 @@ def runs(name):
 )
 def test_runs_are_the_same(name, request):
     """Working sets are so small that every batch needs several."""
-    wanted = runs(name)
+    expected = runs(name)
     request.getfixturevalue("accelerator")
     request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "SIZE", 2)
     request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "PICKS", 3)
-    found = runs(name)
-    np.testing.assert_array_equal(found.trace.arm, wanted.trace.arm)
-    for one, other in zip(jax.tree.leaves(found.trace), jax.tree.leaves(wanted.trace), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(found.state.mean, wanted.state.mean, rtol=1e-7, atol=1e-9)
+    made = runs(name)
+    chex.assert_trees_all_close(made.trace, expected.trace, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(made.state.mean, expected.state.mean, rtol=1e-7, atol=1e-9)
 
 
 def gram_of_points(random, spread):
@@ -55,36 +52,34 @@ def gram_of_points(random, spread):
 def test_inverse_roots_represent_the_same(spread, accelerator):
     """R R^T is the pseudo-inverse, also with near-duplicates."""
     gram, mask = gram_of_points(np.random.default_rng(0), spread)
-    order, root, own = linalg.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
+    order, root, factor = linalg.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
     rank = int((np.diagonal(root) != 0).sum())
     assert rank == mask.sum() - (0 if spread > 1e-3 else int((mask[:4] & mask[8:12]).sum()))
     # the root explains the whole of every point in use
     represented = np.square(gram[mask][:, order] @ np.asarray(root)).sum(1)
     np.testing.assert_allclose(represented, 1, atol=1e-6)
-    wanted = np.where(mask[:, None] & mask[None, :], gram, 0)
-    np.testing.assert_allclose(np.asarray(own) @ np.asarray(own).T, wanted, atol=1e-12)
+    expected = np.where(mask[:, None] & mask[None, :], gram, 0)
+    np.testing.assert_allclose(np.asarray(factor) @ np.asarray(factor).T, expected, atol=1e-12)
 
 
 def test_factors(monkeypatch):
     z = np.random.default_rng(1).standard_normal((70, 40))
     matrix = jnp.asarray(np.eye(40) + 0.3 * z.T @ z)
-    wanted = linalg.cholesky_inverse(matrix)
+    expected = linalg.cholesky_inverse(matrix)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    for one, other in zip(linalg.cholesky_inverse(matrix), wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    chex.assert_trees_all_close(linalg.cholesky_inverse(matrix), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_blocks_with_missing_labels(monkeypatch):
-    """70 examples in three panels; those without a label are predicted and not learned."""
+    """70 examples in three panels; examples without a label change no weight."""
     random = np.random.default_rng(1)
     z, ys = jnp.asarray(random.standard_normal((70, 40))), random.standard_normal(70)
     ys[random.uniform(size=70) < 0.3] = np.nan
     block = jnp.eye(40) / 0.3, jnp.zeros(40), z, jnp.asarray(ys), jnp.isfinite(ys)
-    wanted = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
+    expected = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    found = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    learned = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
+    chex.assert_trees_all_close(learned, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_rewards_are_added_together(accelerator, monkeypatch):
@@ -113,22 +108,11 @@ def test_segments_side_by_side(cut, monkeypatch):
     key = jax.random.key(0)
     state = None if cut is None else loops.prequential(TAYLOR, (xs[:cut], ys[:cut]), key)[1]
     xs, ys = xs[cut:], ys[cut:]
-    wanted, last = loops.prequential(TAYLOR, (xs, ys), key, state=state, block=8, segments=1)
+    expected, last = loops.prequential(TAYLOR, (xs, ys), key, state=state, block=8, segments=1)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    found, end = loops.prequential(TAYLOR, (xs, ys), key, state=state, block=8, segments=3)
-    np.testing.assert_allclose(found.prediction, wanted.prediction, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(found.average_loss, wanted.average_loss, rtol=1e-9)
+    segmented, end = loops.prequential(TAYLOR, (xs, ys), key, state=state, block=8, segments=3)
+    np.testing.assert_allclose(segmented.prediction, expected.prediction, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(segmented.average_loss, expected.average_loss, rtol=1e-9)
     np.testing.assert_allclose(end.weights, last.weights, rtol=1e-9, atol=1e-10)
     with pytest.raises(ValueError, match="inputs must be finite; example 2 is not"):
         loops.prequential(TAYLOR, (np.where(np.arange(len(xs))[:, None] == 2, np.inf, xs), ys), key)
-
-
-@pytest.mark.slow
-def test_the_benchmark():
-    sizes = accelerator_benchmark.Sizes(
-        runs=((2, 20),), sweep=(2, 2, 20), arms=(500,), arms_horizon=20, repeats=1
-    )
-    bandit, problem = cases.CASES["bbkb_global"], cases.problem()
-    for part, rows in accelerator_benchmark.PARTS.items():
-        found = dict(rows(sizes, problem, bandit))
-        assert found and all(row["run_seconds"] > 0 for row in found.values()), part

@@ -1,18 +1,17 @@
-"""A conformance vector, streams and boxes, compiled with XLA's default flags; other tests compile
-with less optimization. `test_properties.test_users_compile_the_same_run` and tests/fuzz do so
-too."""
+"""A conformance vector, streams and boxes, compiled with XLA's default flags. Most other tests
+compile with less optimization."""
 
 import jax
 import numpy as np
 import pytest
+from cases import OPTIMISERS
 from compiled import as_users
 from test_golden import HERE, Vector, close
 from test_online import CASES as FORECASTERS
 from test_online import VARIANTS, examples, one_by_one
 
-from jsketch import Box, loops, problems
+from jsketch import loops
 from jsketch.bandits import BKB
-from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, ball
 from jsketch.loops.streams import stream
 from jsketch.problems import boxes
 
@@ -23,12 +22,6 @@ FUZZED = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
 # the other vector
 VECTORS = [HERE / "golden" / "rbf_repeats.npz"]
 STREAM = as_users(stream, static_argnames="block")
-BOXES = {
-    "uniform": UniformBox(initial=4),
-    "gp_log_ei": GPBandit(initial=4, candidates=20, starts=2, steps=10, fit_steps=5),
-    "turbo": Turbo(initial=4, candidates=20, frequencies=16, fit_steps=5),
-    "go_ucb": GOUCB(ball.OFUL(), initial=4, candidates=16, starts=4, steps=10),
-}
 
 
 @pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
@@ -57,21 +50,14 @@ def test_a_stream_has_the_predictions_of_single_steps(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "turbo")) for n in BOXES]
+    "name", ["uniform", "gp_log_ei", "go_ucb", pytest.param("turbo_1", marks=pytest.mark.slow)]
 )
 def test_a_box_is_searched(name):
-    """Points inside and all different, their values, and the best of them."""
-    box, objective = Box(np.array([-5.0, 0.0]), np.array([10.0, 15.0])), boxes.branin()
-    run = as_users(
-        lambda key: loops.rollout(
-            BOXES[name], problems.on_box(lambda x, _: objective.value(x), box), key, 7
-        )
-    )(KEY)
-    points = np.asarray(run.x)
-    assert (
-        (points >= np.asarray(box.lower)).all()
-        and (points <= np.asarray(box.upper)).all()
-        and len(np.unique(run.x, axis=0)) == 7
-    )
-    np.testing.assert_allclose(run.y, [objective.value(x) for x in run.x], rtol=1e-9)
+    """Points are in the box and differ; values and the best values are those of the points."""
+    problem = boxes.branin()
+    run = as_users(lambda key: loops.rollout(OPTIMISERS[name], problem, key, 7))(KEY)
+    points, box = np.asarray(run.x), problem.domain
+    assert (points >= np.asarray(box.lower)).all() and (points <= np.asarray(box.upper)).all()
+    assert len(np.unique(points, axis=0)) == 7
+    np.testing.assert_allclose(run.y, [problem.value(x) for x in run.x], rtol=1e-9)
     np.testing.assert_array_equal(run.best, np.maximum.accumulate(np.asarray(run.y)))

@@ -33,18 +33,6 @@ def stream(path):
     return live.state, live.received, live.inputs, jax.random.key_data(live._key)
 
 
-def drive(path):
-    calls = []
-
-    def objective(arms):
-        calls.append(arms)
-        return np.sin(arms)
-
-    new = not path.exists()
-    driven = loops.drive(FIXED, objective, ARMS, KEY, 8, checkpoint=path)
-    return driven.state, driven.x, driven.y, new or len(calls)
-
-
 def run(path):
     result = loops.run(FIXED, PROBLEM, KEY, 8, checkpoint=path)
     return result.trace, result.state
@@ -112,7 +100,6 @@ def record(path):
 
 KINDS = dict(
     stream=("saved.stream", stream),
-    drive=("drive.saved", drive),
     arms=("arms.saved", run),
     box=("box.saved", box),
     curves=(tidy.CURVES, tables),
@@ -175,7 +162,7 @@ def test_a_flipped_bit_is_refused_or_harmless(kind, count, tmp_path):
     assert [flip for flip in outcomes if flip[2] not in ("refused", "harmless")] == []
 
 
-@pytest.mark.parametrize("kind", ["stream", "drive", "arms", "box"])
+@pytest.mark.parametrize("kind", ["stream", "arms", "box"])
 def test_the_names_of_a_header_are_in_the_hash(kind, tmp_path):
     """The lowest bit of the first letter of each of them."""
 

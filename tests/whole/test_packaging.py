@@ -72,14 +72,9 @@ def test_the_wheel_contains_the_library_alone(wheel):
 def test_the_library_is_imported_without_the_extras(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_EXTRAS, str(tmp_path)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(tmp_path)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, str(tmp_path)]
+    place = dict(cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    done = subprocess.run(command, **place, check=True, capture_output=True, text=True)
     assert f"-{done.stdout.strip()}-" in wheel.name
 
 

@@ -44,14 +44,14 @@ def have_joined(joined, count):
     return np.searchsorted(joined, np.arange(count), side="right")
 
 
-def on_a_dictionary(features, ys, joined, lam, awv):
+def on_a_dictionary(ys, joined, features, lam, awv):
     """`ridge` in the span of the points that have joined by then; features as those of `spans`."""
     projected = [z @ z.T for z in features]
     joins = have_joined(joined, len(ys))
     return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
 
 
-def leverages(features, ys, joined, lam):
+def leverages(ys, joined, features, lam):
     """z^T A^-1 z [n] of every example, A of the labelled ones before it, in the span of the points
     that have joined."""
     values = []
@@ -63,8 +63,8 @@ def leverages(features, ys, joined, lam):
     return np.array(values)
 
 
-def forgetting(features, ys, joined, lam, awv):
-    """Ridge regression on examples that are each projected on the span at their own time: the inner
+def forgetting(ys, joined, features, lam, awv):
+    """Ridge regression on examples, each projected on the span at its arrival. The inner
     product of two of them is that in the smaller span."""
     projected = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(have_joined(joined, len(ys))):
@@ -89,7 +89,7 @@ def kors_probabilities(gram, joined, mu, beta, eps, code):
     return np.array(probabilities)
 
 
-def pros_n_kons(features, ys, joined, alpha, bound):
+def pros_n_kons(ys, joined, features, alpha, bound):
     """Newton steps in the span of the points that have joined, restarted whenever one does."""
     predictions, curvature = np.zeros(len(ys), LD), 1 / (8 * LD(bound) ** 2)
     for t, m in enumerate(have_joined(joined, len(ys))):
@@ -153,11 +153,9 @@ def mixture(predictions, ys, bound, rule):
         if rule == "average":
             mixed[t] = weights @ clipped[:, t]
         else:
-            pooled = [
-                -np.log(weights @ np.exp(-rate * (clipped[:, t] - end) ** 2)) / rate
-                for end in (-bound, bound)
-            ]
-            mixed[t] = (pooled[0] - pooled[1]) / (4 * bound)
+            likelihoods = np.exp(-rate * np.subtract.outer((-bound, bound), clipped[:, t]) ** 2)
+            below, above = -np.log(likelihoods @ weights) / rate
+            mixed[t] = (below - above) / (4 * bound)
         if np.isfinite(ys[t]):
             losses += (clipped[:, t] - np.clip(ys[t], -bound, bound)) ** 2
     return mixed

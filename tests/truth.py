@@ -36,10 +36,8 @@ def gram(parts, x, y):
         elif name == "rational":
             values = (1 + squares(x, y, scale) / (2 * LD(number))) ** -LD(number)
         else:  # a polynomial of degree 2
-            scaled = (np.asarray(x, LD) / np.asarray(scale, LD)) @ (
-                np.asarray(y, LD) / np.asarray(scale, LD)
-            ).T
-            values = (scaled + LD(number)) ** 2
+            x, y = np.asarray(x, LD), np.asarray(y, LD)
+            values = (x / LD(scale) @ (y / LD(scale)).T + LD(number)) ** 2
         total += LD(weight) * values
     return total
 
