@@ -17,7 +17,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from jsketch.kernels.discrete import WORD
-from jsketch.suggest import Library, leave_one_out
+from jsketch.suggest import Library
 from jsketch.suggest.tables import messages
 from jsketch.suggest.tables.factors import Effect, Factor
 from jsketch.suggest.tables.inputs import goal
@@ -68,7 +68,7 @@ def effect(results: Results, found: Effect, ends: tuple[float, float], caption: 
     axis of values, from ends[0] to ends[1]."""
     factor, measured = found.factor, results.measured
     level = factor.level[results.inputs.arms[measured]]
-    values, reach = results.inputs.measured[measured], REACH_90 * found.std
+    values, reach = results.inputs.measured[measured], results.widening * REACH_90 * found.std
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
     dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
     value = results.options.value_column
@@ -101,7 +101,8 @@ def common_ends(results: Results, found: list[Effect]) -> tuple[float, float]:
     values = [results.inputs.measured[results.measured]]
     for each in found:
         for sign in (-1, 1):
-            values.append(results.within_bounds(each.mean + sign * REACH_90 * each.std))
+            reach = sign * results.widening * REACH_90 * each.std
+            values.append(results.within_bounds(each.mean + reach))
     low, high = (float(end(np.concatenate(values))) for end in (np.min, np.max))
     margin = 0.03 * (high - low)
     return low - margin, high + margin
@@ -195,9 +196,8 @@ def _png(figure: plt.Figure) -> bytes:
 @styled
 def fit(results: Results) -> tuple[Figure, str]:
     """(the figure of the leave-one-out predictions, a sentence about them)."""
-    inputs, model = results.inputs, results.model
-    data = inputs.library, inputs.arms, inputs.measured
-    found = leave_one_out(*data, model, errors=inputs.errors, key=results.key)
+    inputs, model, found = results.inputs, results.model, results.left_out
+    assert found is not None
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
     fit = messages.explained_sentence(found.explained)
     note = (
