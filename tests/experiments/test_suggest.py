@@ -89,7 +89,9 @@ def test_values_of_any_size_are_learned_from(tmp_path, unit):
     other = run(tmp_path, frame.assign(size=frame["size"] * unit), large, "--batch", "9")
     assert list(one["id"]) == list(other["id"])
     for name in ("predicted", "high_90"):
-        np.testing.assert_allclose(other[name], one[name] * unit, rtol=1e-9)
+        width = one["high_90"] - one["low_90"]
+        assert (np.abs(other[name] / unit - one[name]) <= 0.01 * width).all()
+        assert (one[name].map(lambda x: len(f"{x:g}")) <= 8).all()  # three digits of the width
 
 
 def test_units_are_exact():
@@ -426,7 +428,7 @@ def test_scores_of_all_candidates_are_written(tmp_path):
     assert set(whole.index[whole["state"] == "measured"]) == set(done["id"])
     assert set(whole.index[whole["state"] == "suggested"]) == set(batch.index)
     for name in ("predicted", "low_90", "high_90"):
-        np.testing.assert_allclose(whole[name][batch.index], batch[name], rtol=1e-6)
+        np.testing.assert_allclose(whole[name][batch.index], batch[name], atol=0.01)
     assert whole["score"][whole["state"] == ""].max() <= whole["score"][batch.index[0]]
     with pytest.raises(ValueError, match=r"all.parquet is there already"):
         run(tmp_path, frame, done, *more)
@@ -545,7 +547,7 @@ def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys
     np.testing.assert_allclose(batch["predicted"], truth(frame)[rows_of(batch)], atol=0.2)
     whole = run(tmp_path, frame, done, "--batch", "30").set_index("id").loc[batch["id"]]
     for name in ("predicted", "low_90", "high_90"):
-        np.testing.assert_allclose(batch[name], whole[name], rtol=1e-6)
+        np.testing.assert_allclose(batch[name], whole[name], atol=0.01)
 
 
 def test_the_first_column_of_different_words_is_the_id(tmp_path, capsys):

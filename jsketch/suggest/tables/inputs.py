@@ -36,6 +36,7 @@ class Inputs(NamedTuple):
     # (candidates, values) of --observations, and the column of values
     added: tuple[np.ndarray, np.ndarray] = (np.zeros(0, int), np.zeros(0))
     value_column: str = "value"
+    batch: np.ndarray | None = None  # [n], the number of the batch of each evaluation, 0 without
 
     @property
     def failures(self) -> bool:
@@ -118,6 +119,7 @@ def read(options: argparse.Namespace) -> Inputs:
         1 + max(each.number for each in done),
         (arms[len(done[0].arms) :], values[len(done[0].arms) :]),
         options.value_column,
+        np.concatenate([each.batch for each in done]),
     )
 
 
@@ -201,7 +203,9 @@ def _without(sheet: tables.Evaluations, done: tables.Evaluations) -> tables.Eval
     known = set(pairs(sheet))
     new = np.array([pair not in known for pair in pairs(done)], bool)
     errors = None if done.errors is None else done.errors[new]
-    return done._replace(arms=done.arms[new], values=done.values[new], errors=errors)
+    return done._replace(
+        arms=done.arms[new], values=done.values[new], errors=errors, batch=done.batch[new]
+    )
 
 
 def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:

@@ -219,23 +219,27 @@ def fit(results: Results) -> tuple[Figure, str]:
 
 @styled
 def best_so_far(results: Results) -> Figure:
+    """The values in the order of their batches, and the best one up to each."""
     inputs = results.inputs
-    caption = "The best value up to each evaluation"
-    if inputs.errors is not None:
-        caption += ", whatever its error"
-    figure, axes = _axes("evaluation, in the order of the table", results.options.value_column, 2.8)
-    t = np.arange(1, len(inputs.values) + 1)
-    axes.plot(t, inputs.measured, "o", color=GREY, markersize=3, label="each")
+    batch = np.zeros(len(inputs.arms), int) if inputs.batch is None else inputs.batch
+    order = np.argsort(batch, kind="stable")
+    measured, batch = inputs.measured[order], batch[order]
     # the value at the largest goal so far
-    goals = np.where(np.isnan(inputs.values), -np.inf, inputs.values)
-    best = inputs.measured[[int(np.argmax(goals[: i + 1])) for i in range(len(goals))]]
+    goals = np.where(np.isnan(measured), -np.inf, inputs.values[order])
+    best = measured[[int(np.argmax(goals[: i + 1])) for i in range(len(goals))]]
+    figure, axes = _axes("evaluation", results.options.value_column, 2.8)
+    t = np.arange(1, len(measured) + 1)
+    for start in np.flatnonzero(np.diff(batch)):
+        axes.axvline(start + 1.5, color="0.8", linewidth=0.8, linestyle=":")
+    axes.plot(t, measured, "o", color="0.6", markersize=3, label="each")
     axes.step(t, best, where="post", color=BLUE, label="best so far")
-    failed = t[np.isnan(inputs.values)]
+    failed = t[np.isnan(measured)]
     if failed.size:
-        worst = np.full(failed.size, inputs.measured[np.nanargmin(inputs.values)])
+        worst = np.full(failed.size, measured[goals.argsort()[failed.size]])
         axes.plot(failed, worst, "x", color=ORANGE, markersize=4, label="failed")
     figure.legend(loc="outside lower center", ncols=3)
-    return Figure("Best so far", f"{caption}.", _png(figure))
+    caption = "Evaluations are in the order of the batches, and of the tables within a batch."
+    return Figure("Best so far", caption, _png(figure))
 
 
 @styled
