@@ -475,11 +475,24 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
 
 
-def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch):
+def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch, capsys):
     frame = library().assign(**{"Yield (%)": 1.0 + np.arange(A)})
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     with pytest.raises(ValueError, match="every candidate has a value; none is left"):
         suggest_in(tmp_path, monkeypatch, "sheet.csv")
+    # the values of the sheet are answers, and only the others are used and counted
+    frame[:9].to_csv(tmp_path / "done.csv", index=False)
+    suggest_in(tmp_path, monkeypatch, "sheet.csv", "--observations", "done.csv")
+    batch = pd.read_csv(tmp_path / "next.csv")
+    assert not set(batch["id"]) & set(frame["id"][:9])
+    assert [path.name for path in tmp_path.glob("*batch*")] == []
+    batch["Yield (%)"] = [1.0, 2.0, 3.0, "failed"]
+    batch.to_csv(tmp_path / "next.csv", index=False)
+    capsys.readouterr()
+    suggest_in(tmp_path, monkeypatch, "sheet.csv", "--observations", "done.csv", "next.csv")
+    printed = capsys.readouterr().out
+    assert "13 evaluations, 1 of them failed" in printed
+    assert "run the command again with next2.csv added to --observations" in printed
 
 
 def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
