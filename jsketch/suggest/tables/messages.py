@@ -219,12 +219,13 @@ def reasons(results: Results) -> list[str]:
     evaluated, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]
     kernel = Mixed(np.asarray(model.lengthscale), inputs.library.columns)
     correlation = np.asarray(kernel.gram(chosen, evaluated))
+    close = 0.0 if "bits" in kinds else AS_SIMILAR
     for i, row in enumerate(batch.rows):
         line = "It explores."
         if batch.mean[i] >= goals.max() - model.noise_std:
             line = "It exploits: it is expected to be about as good as the best."
         top = correlation[i].max()
-        near = int(np.where(correlation[i] >= top - AS_SIMILAR, goals, -np.inf).argmax())
+        near = int(np.where(correlation[i] >= top - close, goals, -np.inf).argmax())
         value = inputs.measured[measured][near]
         neighbour = f"{named(inputs, arms[near])} ({value:.3g})"
         if top < SIMILAR:

@@ -53,7 +53,7 @@ def fingerprints(smiles: Sequence[str]) -> Fingerprints:
             canonical[start + i] = chem.MolToSmiles(molecule)
             bits[i, :BITS] = generator.GetFingerprintAsNumPy(molecule)
             # only these characters write marks, except for a single atom
-            if molecule.GetNumAtoms() == 1 or MARKS.search(word):
+            if molecule.GetNumAtoms() == 1 or MARKS.search(word.replace("[nH]", "")):
                 bits[i, BITS + _marked_bits(chem, labeler, molecule)] = 1
         parts.append(pack_bits(bits))
     return Fingerprints(np.concatenate(parts), readable, canonical)
