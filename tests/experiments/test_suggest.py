@@ -125,7 +125,7 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     images = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
     assert len(images) == 8  # a grid, the map, four effects, the best so far and the fit
     assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in images)
-    assert all(f"<td>{name}</td>" in html for name in batch["id"])
+    assert all(f">{name}</td>" in html for name in batch["id"])
     assert len(set(frame["heat"][rows])) == 1 and not (rows >= 45).any()
     printed = capsys.readouterr().out
     assert f"all of the batch has heat = {frame['heat'][rows[0]]}" in printed

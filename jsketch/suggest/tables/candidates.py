@@ -181,7 +181,8 @@ def read_sheet(
     )
     done = Evaluations(np.zeros(0, int), np.zeros(0))
     if with_values:
-        done = _evaluations(whole, candidate_of, *roles.results, readings=roles.readings)
+        value, error = (*roles.results, None)[:2]
+        done = _evaluations(whole, candidate_of, str(value), error, roles.readings)
     return Sheet(candidates, whole, candidate_of, id_name, done)
 
 

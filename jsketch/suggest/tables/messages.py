@@ -36,7 +36,7 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     failed = int(np.isnan(inputs.values).sum())
     line = (
         f"{options.candidates}: {len(inputs.candidates.ids)} candidates, each with"
-        f" {' and '.join(counts)}; {len(inputs.values)} evaluations"
+        f" {', '.join(counts)}; {len(inputs.values)} evaluations"
         + (" with standard errors" if inputs.errors is not None else "")
         + (f", {failed} of them failed" if failed else "")
         + (f"; {len(inputs.pending)} pending" if len(inputs.pending) else "")
@@ -153,7 +153,7 @@ def _described(inputs: Inputs, row: int) -> str:
     if inputs.sheet is None:
         return name
     names, (cells,) = conditions(inputs, np.array([row]))
-    numbers = {n for n, g in zip(*_kinds(inputs), strict=True) if g == "numbers"}
+    numbers = {n for n, kind in zip(*_kinds(inputs), strict=True) if kind == "numbers"}
     words = [f"{n} {cell}" if n in numbers else cell for n, cell in zip(names, cells, strict=True)]
     return f"{name}: {('; ' if any(',' in word for word in words) else ', ').join(words)}"
 
@@ -176,7 +176,11 @@ def conditions(inputs: Inputs, rows: np.ndarray) -> tuple[list[str], list[list[s
     first = np.unique(inputs.sheet.candidate_of, return_index=True)[1][rows]
     features = {name.partition("[")[0] for name in inputs.candidates.names}
     names = [n for n in table.names if n in features or n in inputs.candidates.names]
-    cells = [[short(word) for word in table.text(name).iloc[first]] for name in names]
+    numbers = {n for n, kind in zip(*_kinds(inputs), strict=True) if kind == "numbers"}
+    cells = [
+        [short(word) if name in numbers else word for word in table.text(name).iloc[first]]
+        for name in names
+    ]
     return names, [list(row) for row in zip(*cells, strict=True)]
 
 

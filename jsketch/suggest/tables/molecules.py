@@ -64,7 +64,7 @@ def drawing(smiles: str) -> str:
     chem, _, _ = _rdkit()
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    canvas = rdMolDraw2D.MolDraw2DSVG(*DRAWING)
+    canvas: Any = rdMolDraw2D.MolDraw2DSVG(*DRAWING)
     canvas.drawOptions().clearBackground = False
     rdMolDraw2D.PrepareAndDrawMolecule(canvas, chem.MolFromSmiles(smiles))
     canvas.FinishDrawing()
