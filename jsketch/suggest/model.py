@@ -76,7 +76,9 @@ class Model(NamedTuple):
     ratio: float  # noise variance over signal variance, the regularization
     scale: float  # standard deviation of the signal, in units of the values
     centre: float  # mean of the signal
-    fitted: bool  # False: too few or equal values, so that these are the defaults
+    # False: too few values, or equal ones up to rounding, so that these are the defaults, and
+    # standard deviations are in units of a signal whose scale is unknown
+    fitted: bool
 
     __repr__ = shown
 
@@ -236,7 +238,7 @@ def fit_data(
     default = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
     length = default if fixed is None else fixed
     kernel = kernel_of(library, length)
-    if len(values) < MIN_VALUES or np.ptp(values) == 0:
+    if len(values) < MIN_VALUES or weighted_moments(values, 0 * values, arms).deviation == 0:
         centre = float(values[0]) if len(values) else 0.0
         ratio = float(np.exp(NOISE.location) / np.exp(OUTPUTSCALE.location))
         return Model(length, ratio, 1.0, centre, False)

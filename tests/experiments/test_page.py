@@ -60,6 +60,39 @@ def test_effects_are_averages_over_the_library(tmp_path):
         assert effect.std[0] == pytest.approx(variance**0.5, rel=1e-6)
 
 
+def test_intervals_hold_what_the_left_out_values_do(tmp_path):
+    """A model that states too small errors: the intervals are as wide as its errors of values that
+    it does not see, and not narrower than it states."""
+    results = computed(tmp_path, reactions())
+    wrong = results.left_out._replace(mean=results.left_out.observed + 3 * results.left_out.std)
+    every = np.arange(18)
+    for left_out, factor in ((wrong, 3.0), (wrong._replace(mean=wrong.observed), 1.0)):
+        mean, low, high = results._replace(left_out=left_out).intervals(every)
+        reach = factor * 1.645 * results.predicted.value_std
+        np.testing.assert_allclose(mean, results.predicted.mean)
+        np.testing.assert_allclose([low, high], [mean - reach, mean + reach])
+
+
+def test_the_verdict_names_the_best_measured_candidate(tmp_path):
+    """As a mean of repeats; at the end also the one that the model takes for the best."""
+    results = computed(tmp_path, reactions())
+    inputs = results.inputs
+    assert inputs.arms[inputs.values.argmax()] == 2  # KOAc, XPhos at 60 C
+    lucky = inputs._replace(
+        arms=np.append(inputs.arms, [6, 6, 7]),
+        values=np.append(inputs.values, [90.0, 10.0, 70.0]),
+        measured=np.append(inputs.measured, [90.0, 10.0, 70.0]),
+    )
+    more = dict(of_any=np.full(9, 5.0), of_batch=np.full(9, 4.0), best=2)
+    results = results._replace(inputs=lucky, gain=results.gain._replace(**more))
+    assert messages.verdict(results).startswith("Continue: the best is 70 (r7: KOAc, ")
+    assert "expected to gain 4 (4 to 4)." in messages.verdict(results)
+    results.options.tolerance = 6.0
+    words = messages.verdict(results)
+    assert words.startswith("Stop: r2: KOAc, XPhos, T (C) 60 with 66.7 is the best candidate")
+    assert words.endswith(" The better value of r7, 70, seems to be chance.")
+
+
 def joint_covariance(results):
     """The posterior covariance of all candidates, by dense matrices."""
     inputs, model = results.inputs, results.model

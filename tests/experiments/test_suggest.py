@@ -89,7 +89,9 @@ def test_values_of_any_size_are_learned_from(tmp_path, unit):
     other = run(tmp_path, frame.assign(size=frame["size"] * unit), large, "--batch", "9")
     assert list(one["id"]) == list(other["id"])
     for name in ("predicted", "high_90"):
-        np.testing.assert_allclose(other[name], one[name] * unit, rtol=1e-9)
+        width = one["high_90"] - one["low_90"]
+        assert (np.abs(other[name] / unit - one[name]) <= 0.01 * width).all()
+        assert (one[name].map(lambda x: len(f"{x:g}")) <= 8).all()  # three digits of the width
 
 
 def test_units_are_exact():
@@ -123,7 +125,7 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     images = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
     assert len(images) == 8  # a grid, the map, four effects, the best so far and the fit
     assert all(base64.b64decode(picture)[1:4] == b"PNG" for picture in images)
-    assert all(f"<td>{name}</td>" in html for name in batch["id"])
+    assert all(f">{name}</td>" in html for name in batch["id"])
     assert len(set(frame["heat"][rows])) == 1 and not (rows >= 45).any()
     printed = capsys.readouterr().out
     assert f"all of the batch has heat = {frame['heat'][rows[0]]}" in printed
@@ -401,7 +403,7 @@ def test_scores_of_all_candidates_are_written(tmp_path):
     assert set(whole.index[whole["state"] == "measured"]) == set(done["id"])
     assert set(whole.index[whole["state"] == "suggested"]) == set(batch.index)
     for name in ("predicted", "low_90", "high_90"):
-        np.testing.assert_allclose(whole[name][batch.index], batch[name], rtol=1e-6)
+        np.testing.assert_allclose(whole[name][batch.index], batch[name], atol=0.01)
     assert whole["score"][whole["state"] == ""].max() <= whole["score"][batch.index[0]]
     with pytest.raises(ValueError, match=r"all.parquet is there already"):
         run(tmp_path, frame, done, *more)
@@ -448,11 +450,24 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
 
 
-def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch):
+def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch, capsys):
     frame = library().assign(**{"Yield (%)": 1.0 + np.arange(A)})
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     with pytest.raises(ValueError, match="every candidate has a value; none is left"):
         suggest_in(tmp_path, monkeypatch, "sheet.csv")
+    # the values of the sheet are answers, and only the others are used and counted
+    frame[:9].to_csv(tmp_path / "done.csv", index=False)
+    suggest_in(tmp_path, monkeypatch, "sheet.csv", "--observations", "done.csv")
+    batch = pd.read_csv(tmp_path / "next.csv")
+    assert not set(batch["id"]) & set(frame["id"][:9])
+    assert [path.name for path in tmp_path.glob("*batch*")] == []
+    batch["Yield (%)"] = [1.0, 2.0, 3.0, "failed"]
+    batch.to_csv(tmp_path / "next.csv", index=False)
+    capsys.readouterr()
+    suggest_in(tmp_path, monkeypatch, "sheet.csv", "--observations", "done.csv", "next.csv")
+    printed = capsys.readouterr().out
+    assert "13 evaluations, 1 of them failed" in printed
+    assert "run the command again with next2.csv added to --observations" in printed
 
 
 def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
@@ -520,7 +535,7 @@ def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys
     np.testing.assert_allclose(batch["predicted"], truth(frame)[rows_of(batch)], atol=0.2)
     whole = run(tmp_path, frame, done, "--batch", "30").set_index("id").loc[batch["id"]]
     for name in ("predicted", "low_90", "high_90"):
-        np.testing.assert_allclose(batch[name], whole[name], rtol=1e-6)
+        np.testing.assert_allclose(batch[name], whole[name], atol=0.01)
 
 
 def test_the_first_column_of_different_words_is_the_id(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """Tables of `jsketch-suggest`: kinds of columns, molecules and refusals. The random sheets of
 tests/fuzz cover formats, dialects and spellings."""
 
+import re
 import sys
 import tracemalloc
 from pathlib import Path
@@ -182,9 +183,10 @@ def test_columns_of_every_kind(tmp_path, capsys):
     batch = run(tmp_path, frame, done, "--batch", "5", *more, "--categories", "lot")
     printed = capsys.readouterr().out
     # the letters at two sites, and the properties that vary there
-    assert "40 candidates, 7 numbers, 4 categories, 1 fingerprints, numbers scaled" in printed
+    assert "40 candidates, each with 7 numbers, 4 categories, 1 fingerprint; 20 evaluat" in printed
+    assert re.search(r"c\d+: size [-.\d]+, \w+, [A-E]G[A-E], [01]{20}, [123]\)", printed)
     assert "20 evaluations with standard errors" in printed
-    assert "the shorter, the more a column matters): size" in printed
+    assert "what matters most (lengthscale): size" in printed
     assert batch["predicted"].max() > done["value"].mean()
 
 
@@ -260,7 +262,9 @@ def read_molecules(path, words):
 
 def test_without_rdkit(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(ValueError, match=r"--smiles needs RDKit, .* pip install -e '.\[smiles\]'"):
+    with pytest.raises(
+        ValueError, match=r"--smiles needs RDKit, .* pip install 'jsketch\[smiles\]'"
+    ):
         read_molecules(tmp_path, SMILES)
 
 

@@ -359,6 +359,13 @@ def test_the_gradient_of_the_posterior_density():
         )
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])
+def test_values_that_are_equal_up_to_rounding_fit_no_model(unit):
+    values = unit * np.array([0.3, 0.1 + 0.2, 0.3, 0.1 + 0.2])
+    assert np.ptp(values) > 0 and not fit(LIBRARY, range(4), values).fitted
+    assert fit(LIBRARY, range(4), values + unit * np.array([0, 1e-9, 0, 0])).fitted
+
+
 def test_a_fit_finds_the_columns_that_matter():
     """The third one does not matter. A given lengthscale is fixed, and wrong values with large
     errors are ignored."""

@@ -86,6 +86,7 @@ class Evaluations(NamedTuple):
     pending: np.ndarray = np.zeros(0, int)  # [p], rows of suggested candidates without a value
     number: int = 0  # of the last suggested batch
     notes: Sequence[str] = ()  # sentences on how the values were read
+    batch: np.ndarray = np.zeros(0, int)  # [n], the number of the batch; 0 without one
 
 
 class Sheet(NamedTuple):
@@ -180,7 +181,8 @@ def read_sheet(
     )
     done = Evaluations(np.zeros(0, int), np.zeros(0))
     if with_values:
-        done = _evaluations(whole, candidate_of, *roles.results, readings=roles.readings)
+        value, error = (*roles.results, None)[:2]
+        done = _evaluations(whole, candidate_of, str(value), error, roles.readings)
     return Sheet(candidates, whole, candidate_of, id_name, done)
 
 
@@ -261,11 +263,11 @@ def _evaluations(
 ) -> Evaluations:
     """The evaluations in a table, whose rows are those of candidates `arms` [rows]."""
     values, measured, notes = _values(table, value_column, readings or {})
-    pending, number = np.zeros(0, int), 0
+    pending, numbers = np.zeros(0, int), np.zeros(len(table), int)
     if SUGGESTED in table.names:
-        numbers = table.reading(SUGGESTED).values
-        number = int(np.nanmax(numbers, initial=0))
-        pending = np.setdiff1d(arms[~np.isnan(numbers) & ~measured], arms[measured])
+        read = table.reading(SUGGESTED).values
+        numbers = np.nan_to_num(read).astype(int)
+        pending = np.setdiff1d(arms[~np.isnan(read) & ~measured], arms[measured])
     errors = None
     if error_column is not None:
         errors = np.zeros(len(table))
@@ -274,7 +276,10 @@ def _evaluations(
             errors[observed] = table.select(observed).numbers(error_column)
         _refuse_cells(table, error_column, errors < 0, "a standard error must be at least 0")
         errors = errors[measured]
-    return Evaluations(arms[measured], values[measured], errors, pending, number, notes)
+    number = int(numbers.max(initial=0))
+    return Evaluations(
+        *(arms[measured], values[measured], errors, pending, number, notes, numbers[measured])
+    )
 
 
 def _values(

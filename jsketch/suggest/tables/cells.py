@@ -321,9 +321,11 @@ def changed_copy(
         sheet.cell(1, column).value = name
         for row, cell in cells.items():
             sheet.cell(row, column).value = cell
-    for row, cells in enumerate(added, sheet.max_row + 1):
-        for name, cell in cells.items():
-            sheet.cell(row, names.index(name) + 1).value = None if cell == "" else _as_number(cell)
+    for below, new in enumerate(added, sheet.max_row + 1):
+        for name, cell in new.items():
+            sheet.cell(below, names.index(name) + 1).value = (
+                None if cell == "" else _as_number(cell)
+            )
     buffer = io.BytesIO()
     book.save(buffer)
     return buffer.getvalue()

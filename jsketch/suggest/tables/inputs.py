@@ -36,6 +36,8 @@ class Inputs(NamedTuple):
     # (candidates, values) of --observations, and the column of values
     added: tuple[np.ndarray, np.ndarray] = (np.zeros(0, int), np.zeros(0))
     value_column: str = "value"
+    batch: np.ndarray | None = None  # [n], the number of the batch of each evaluation, 0 without
+    keeps_values: bool = True  # whether the sheet holds the values that are used
 
     @property
     def failures(self) -> bool:
@@ -68,11 +70,12 @@ def read(options: argparse.Namespace) -> Inputs:
         )
         for path in options.observations
     ]
-    count = len(candidates.ids)
+    count, keeps_values = len(candidates.ids), True
     if options.replicates or len(np.unique(sheet.done.arms)) < count:
         others = done if options.replicates else [_without(sheet.done, each) for each in done]
         done = [sheet.done, *others]
     elif done:
+        keeps_values = False
         notes.append(
             f"{options.candidates}: every candidate has a value there, so that nothing would be"
             " left to suggest: only the values of --observations are used"
@@ -118,6 +121,8 @@ def read(options: argparse.Namespace) -> Inputs:
         1 + max(each.number for each in done),
         (arms[len(done[0].arms) :], values[len(done[0].arms) :]),
         options.value_column,
+        np.concatenate([each.batch for each in done]),
+        keeps_values and options.value_column in sheet.table.names,
     )
 
 
@@ -201,19 +206,22 @@ def _without(sheet: tables.Evaluations, done: tables.Evaluations) -> tables.Eval
     known = set(pairs(sheet))
     new = np.array([pair not in known for pair in pairs(done)], bool)
     errors = None if done.errors is None else done.errors[new]
-    return done._replace(arms=done.arms[new], values=done.values[new], errors=errors)
+    return done._replace(
+        arms=done.arms[new], values=done.values[new], errors=errors, batch=done.batch[new]
+    )
 
 
 def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
     """Names the file of --out where it is not given. Returns the path of the copy of the sheet;
-    None where the sheet has no column of values. Raises ValueError as `check_outputs` does."""
+    None where the sheet does not hold the values that are used. Raises ValueError as
+    `check_outputs` does."""
     suffix = options.candidates.suffix.lower().replace(".xlsm", ".xlsx") or ".csv"
     if options.out is None:
         number = "" if inputs.number == 1 else inputs.number
         options.out = Path(f"next{number}{suffix}")
         check_outputs(options)
     cells.check_ids(options.out, inputs.candidates.ids)
-    if inputs.sheet is None or options.value_column not in inputs.sheet.table.names:
+    if not inputs.keeps_values:
         return None
     stem = re.sub(r"-batch\d+$", "", options.candidates.stem)
     copy = options.out.parent / f"{stem}-batch{inputs.number}{suffix}"

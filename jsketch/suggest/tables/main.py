@@ -20,6 +20,8 @@ from jsketch.suggest.tables.inputs import Inputs, check_outputs, read, set_outpu
 from jsketch.suggest.tables.options import parse
 from jsketch.suggest.tables.results import Results, compute
 
+DIGITS = 3  # of the width of an interval, in the file of the batch
+
 
 def run(options: argparse.Namespace) -> Suggestion:
     """Reads the tables, chooses a batch and writes it. Raises ValueError for a mistake in the
@@ -108,7 +110,7 @@ def table(results: Results) -> pd.DataFrame:
         if name not in (*columns, *PREDICTED, options.value_column, options.error_column):
             columns[name] = sheet.table.frame[name].to_numpy()[first[batch.rows]]
     if results.predicted is not None:
-        numbers = (*results.intervals(batch.rows), batch.chance)
+        numbers = (*_rounded(*results.intervals(batch.rows)), batch.chance)
         for name, column in zip(PREDICTED, numbers, strict=True):
             if column is not None:
                 columns[name] = column
@@ -116,6 +118,17 @@ def table(results: Results) -> pd.DataFrame:
     if options.error_column is not None:
         columns[options.error_column] = np.full(len(batch.rows), "", object)
     return pd.DataFrame(columns)
+
+
+def _rounded(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
+    """The numbers with as many digits as make three of the width of their interval."""
+    width = np.log10(np.maximum(high - low, np.finfo(float).tiny))
+    columns = []
+    for column in (mean, low, high):
+        size = np.log10(np.maximum(np.abs(column), np.finfo(float).tiny))
+        digits = np.clip(np.floor(size) - np.floor(width) + DIGITS, 1, 17).astype(int)
+        columns.append(np.array([float(f"{x:.{n}g}") for x, n in zip(column, digits, strict=True)]))
+    return columns
 
 
 def table_of_scores(results: Results) -> pd.DataFrame:

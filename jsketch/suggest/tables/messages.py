@@ -18,6 +18,7 @@ IMPORTANT_COLUMNS = 4  # columns with the shortest lengthscales that are named
 KNOWS_NOTHING = 0.2  # of the explained share of the variance
 LONGEST_NUMBER = 6  # characters of a number that are shown
 SIMILAR = 0.5  # correlation with an evaluation from which a candidate is similar to it
+CERTAIN = 0.995  # chance of success that is not mentioned
 AS_SIMILAR = 0.02  # less correlation than the most similar evaluation: the better one is named
 CHANGES = 2  # factors in which a candidate differs from its neighbour that are named
 
@@ -35,7 +36,7 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     failed = int(np.isnan(inputs.values).sum())
     line = (
         f"{options.candidates}: {len(inputs.candidates.ids)} candidates, each with"
-        f" {' and '.join(counts)}; {len(inputs.values)} evaluations"
+        f" {', '.join(counts)}; {len(inputs.values)} evaluations"
         + (" with standard errors" if inputs.errors is not None else "")
         + (f", {failed} of them failed" if failed else "")
         + (f"; {len(inputs.pending)} pending" if len(inputs.pending) else "")
@@ -94,14 +95,18 @@ def verdict(results: Results) -> str:
         count = int(results.measured.sum())
         few = "nothing was measured yet" if count == 0 else f"{count} values are too few to predict"
         return f"Continue: {few}; this batch is spread over the conditions."
-    best = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
-    name = _described(inputs, gain.best)
+    row, best = _best_measured(inputs)
+    name = _described(inputs, row)
     top = float(np.quantile(gain.of_any, stopping.PROBABILITY))
     if at_most is not None and stopping.should_stop(gain, at_most):
         closer = "better" if options.target is None else "closer to the target"
+        value = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
+        lucky = ""
+        if row != gain.best:
+            lucky = f" The better value of {named(inputs, row)}, {best:.4g}, seems to be chance."
         return (
-            f"Stop: {name} with {best:.4g} is the best candidate, or the best one is at most"
-            f" {top:.2g} {closer}, with 95% probability by the model."
+            f"Stop: {_described(inputs, gain.best)} with {value:.4g} is the best candidate, or the"
+            f" best one is at most {top:.2g} {closer}, with 95% probability by the model.{lucky}"
         )
     low, high = np.quantile(gain.of_batch, (0.05, 0.95))
     expected = f"{np.mean(gain.of_batch):.2g} ({low:.2g} to {high:.2g})"
@@ -119,12 +124,10 @@ def _reached(results: Results, at_most: float) -> str | None:
     possible = goal_bounds(options)
     if possible is None or not results.measured.any():
         return None
-    row = int(inputs.arms[np.nanargmax(inputs.values)])
-    repeats = inputs.arms == row
-    short = possible[1] - float(np.nanmean(inputs.values[repeats]))
+    row, value = _best_measured(inputs)
+    short = possible[1] - float(np.nanmean(inputs.values[inputs.arms == row]))
     if short > at_most:
         return None
-    value = float(np.nanmean(inputs.measured[repeats]))
     name = f"Stop: {_described(inputs, row)} with {value:.4g}"
     if options.target is not None:
         return f"{name} is within {max(at_most, short):.2g} of the target of {options.target:g}."
@@ -135,13 +138,22 @@ def _reached(results: Results, at_most: float) -> str | None:
     return f"{name} is within {at_most:.2g} of {end:g}, the {extreme} value that is possible."
 
 
+def _best_measured(inputs: Inputs) -> tuple[int, float]:
+    """(row, value) of the candidate whose measured values are the best, as a mean of repeats."""
+    measured = ~np.isnan(inputs.values)
+    arms, at = np.unique(inputs.arms[measured], return_inverse=True)
+    mean = np.bincount(at, inputs.values[measured]) / np.bincount(at)
+    row = int(arms[mean.argmax()])
+    return row, float(np.nanmean(inputs.measured[inputs.arms == row]))
+
+
 def _described(inputs: Inputs, row: int) -> str:
     """The id of a candidate, with its conditions as in the sheet."""
     name = named(inputs, row)
     if inputs.sheet is None:
         return name
     names, (cells,) = conditions(inputs, np.array([row]))
-    numbers = {n for n, g in zip(*_kinds(inputs), strict=True) if g == "numbers"}
+    numbers = {n for n, kind in zip(*_kinds(inputs), strict=True) if kind == "numbers"}
     words = [f"{n} {cell}" if n in numbers else cell for n, cell in zip(names, cells, strict=True)]
     return f"{name}: {('; ' if any(',' in word for word in words) else ', ').join(words)}"
 
@@ -164,7 +176,11 @@ def conditions(inputs: Inputs, rows: np.ndarray) -> tuple[list[str], list[list[s
     first = np.unique(inputs.sheet.candidate_of, return_index=True)[1][rows]
     features = {name.partition("[")[0] for name in inputs.candidates.names}
     names = [n for n in table.names if n in features or n in inputs.candidates.names]
-    cells = [[short(word) for word in table.text(name).iloc[first]] for name in names]
+    numbers = {n for n, kind in zip(*_kinds(inputs), strict=True) if kind == "numbers"}
+    cells = [
+        [short(word) if name in numbers else word for word in table.text(name).iloc[first]]
+        for name in names
+    ]
     return names, [list(row) for row in zip(*cells, strict=True)]
 
 
@@ -202,15 +218,18 @@ def reasons(results: Results) -> list[str]:
         return ["It differs most from the others."] * len(batch.rows)
     model, lines = batch.model, []
     arms, goals = inputs.arms[measured], inputs.values[measured]
+    # of each lengthscale
+    kinds = [g.kind for g in inputs.library.columns for _ in range(g.lengthscales)]
     evaluated, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]
     kernel = Mixed(np.asarray(model.lengthscale), inputs.library.columns)
     correlation = np.asarray(kernel.gram(chosen, evaluated))
+    close = 0.0 if "bits" in kinds else AS_SIMILAR
     for i, row in enumerate(batch.rows):
         line = "It explores."
         if batch.mean[i] >= goals.max() - model.noise_std:
             line = "It exploits: it is expected to be about as good as the best."
         top = correlation[i].max()
-        near = int(np.where(correlation[i] >= top - AS_SIMILAR, goals, -np.inf).argmax())
+        near = int(np.where(correlation[i] >= top - close, goals, -np.inf).argmax())
         value = inputs.measured[measured][near]
         neighbour = f"{named(inputs, arms[near])} ({value:.3g})"
         if top < SIMILAR:
@@ -218,11 +237,13 @@ def reasons(results: Results) -> list[str]:
         else:
             apart = distances(inputs.library, np.asarray(chosen[i]), np.asarray(evaluated[near]))
             apart = apart / np.square(model.lengthscale)
-            if apart.max() > 0:
+            if kinds[int(apart.argmax())] == "bits":
+                line += f" The most similar measured candidate is {neighbour}."
+            elif apart.max() > 0:
                 line += f" It tests {_change(inputs, row, arms[near], apart)} against {neighbour}."
             else:
                 line += f" It has the conditions of {neighbour}."
-        if batch.chance is not None:
+        if batch.chance is not None and batch.chance[i] < CERTAIN:
             line += f" It succeeds with a chance of {100 * batch.chance[i]:.0f}%."
         lines.append(line)
     return lines

@@ -53,7 +53,7 @@ def fingerprints(smiles: Sequence[str]) -> Fingerprints:
             canonical[start + i] = chem.MolToSmiles(molecule)
             bits[i, :BITS] = generator.GetFingerprintAsNumPy(molecule)
             # only these characters write marks, except for a single atom
-            if molecule.GetNumAtoms() == 1 or MARKS.search(word):
+            if molecule.GetNumAtoms() == 1 or MARKS.search(word.replace("[nH]", "")):
                 bits[i, BITS + _marked_bits(chem, labeler, molecule)] = 1
         parts.append(pack_bits(bits))
     return Fingerprints(np.concatenate(parts), readable, canonical)
@@ -64,7 +64,7 @@ def drawing(smiles: str) -> str:
     chem, _, _ = _rdkit()
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    canvas = rdMolDraw2D.MolDraw2DSVG(*DRAWING)
+    canvas: Any = rdMolDraw2D.MolDraw2DSVG(*DRAWING)
     canvas.drawOptions().clearBackground = False
     rdMolDraw2D.PrepareAndDrawMolecule(canvas, chem.MolFromSmiles(smiles))
     canvas.FinishDrawing()
@@ -122,7 +122,7 @@ def _rdkit() -> tuple[Any, Any, Any]:
         from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator
     except ImportError as error:
         raise ValueError(
-            "--smiles needs RDKit, which is not installed: pip install -e '.[smiles]'"
+            "--smiles needs RDKit, which is not installed: pip install 'jsketch[smiles]'"
         ) from error
     # unreadable molecules are reported once, by the caller
     rdBase.DisableLog("rdApp.*")

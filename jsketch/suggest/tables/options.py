@@ -97,6 +97,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="tables of ids and values, such as earlier batches that were filled in")  # fmt: skip
     add("--pending", type=Path, metavar="FILE", help="table of ids that are being measured")
     add("--exclude", type=Path, metavar="FILE", help="table of ids that are never suggested")
+
+    add = parser.add_argument_group("what is written").add_argument
     add("--out", type=Path, metavar="FILE",
         help="the batch (default next.csv or next.xlsx, as the sheet is)")  # fmt: skip
     add("--report", type=Path, metavar="FILE", help="write a page for the browser, such as r.html")
@@ -104,7 +106,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="write predictions and scores of all candidates, such as all.parquet")  # fmt: skip
     add("--overwrite", action="store_true", help="replace the files that are written")
 
-    add = parser.add_argument_group("kinds of columns and cells").add_argument
+    add = parser.add_argument_group("kinds of columns, where they are not guessed").add_argument
     for name, text in (
         ("--categories", "numbers that are names"),
         ("--sequence", "words of one length, each site a category"),
@@ -114,9 +116,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         ("--ignore", "columns that are not conditions"),
     ):
         add(name, nargs="+", action="extend", default=[], metavar="COLUMN", help=text)
-    add("--read", nargs="+", action="extend", type=_reading, default=[], metavar="CELL=VALUE",
-        help="what cells of the values mean, such as n.d.=failed '<5=0' (VALUE is a number,"
-        " failed, or nothing where it was not measured)")  # fmt: skip
 
     add = parser.add_argument_group("limits of the batch").add_argument
     add("--replicates", action="store_true",
@@ -132,6 +131,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="names of the candidates (default id, or a column of different words)")  # fmt: skip
     add("--error", dest="error_column", metavar="COLUMN",
         help="standard errors of the values; 0 where there is none")  # fmt: skip
+    add("--read", nargs="+", action="extend", type=_reading, default=[], metavar="CELL=VALUE",
+        help="what cells of the values mean, such as n.d.=failed '<5=0' (VALUE is a number,"
+        " failed, or nothing where it was not measured)")  # fmt: skip
     add("--explain", action="store_true", help="print the reason for each candidate")
     add("--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)")
     add("--seed", type=_seed, default=0, help="of the random choices (default 0)")

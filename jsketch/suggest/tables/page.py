@@ -36,10 +36,12 @@ def write(results: Results) -> None:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     head, rows = _table(results)
+    verdict = messages.verdict(results)
     first, *remarks = messages.describe_inputs(options, inputs)
     html = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         title=f"Batch {inputs.number} of {options.candidates.name}",
-        verdict=messages.verdict(results),
+        verdict=verdict,
+        heading="The batch, if you go on" if verdict.startswith("Stop") else "The batch",
         notes=[f"{first}.", *notes],
         remarks=remarks,
         figures=[*_of_conditions(results), *figures],

@@ -17,7 +17,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from jsketch.kernels.discrete import WORD
-from jsketch.suggest import Library, leave_one_out
+from jsketch.suggest import Library
 from jsketch.suggest.tables import messages
 from jsketch.suggest.tables.factors import Effect, Factor
 from jsketch.suggest.tables.inputs import goal
@@ -68,7 +68,7 @@ def effect(results: Results, found: Effect, ends: tuple[float, float], caption: 
     axis of values, from ends[0] to ends[1]."""
     factor, measured = found.factor, results.measured
     level = factor.level[results.inputs.arms[measured]]
-    values, reach = results.inputs.measured[measured], REACH_90 * found.std
+    values, reach = results.inputs.measured[measured], results.widening * REACH_90 * found.std
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
     dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
     value = results.options.value_column
@@ -101,7 +101,8 @@ def common_ends(results: Results, found: list[Effect]) -> tuple[float, float]:
     values = [results.inputs.measured[results.measured]]
     for each in found:
         for sign in (-1, 1):
-            values.append(results.within_bounds(each.mean + sign * REACH_90 * each.std))
+            reach = sign * results.widening * REACH_90 * each.std
+            values.append(results.within_bounds(each.mean + reach))
     low, high = (float(end(np.concatenate(values))) for end in (np.min, np.max))
     margin = 0.03 * (high - low)
     return low - margin, high + margin
@@ -195,9 +196,8 @@ def _png(figure: plt.Figure) -> bytes:
 @styled
 def fit(results: Results) -> tuple[Figure, str]:
     """(the figure of the leave-one-out predictions, a sentence about them)."""
-    inputs, model = results.inputs, results.model
-    data = inputs.library, inputs.arms, inputs.measured
-    found = leave_one_out(*data, model, errors=inputs.errors, key=results.key)
+    inputs, model, found = results.inputs, results.model, results.left_out
+    assert found is not None
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
     fit = messages.explained_sentence(found.explained)
     note = (
@@ -219,23 +219,27 @@ def fit(results: Results) -> tuple[Figure, str]:
 
 @styled
 def best_so_far(results: Results) -> Figure:
+    """The values in the order of their batches, and the best one up to each."""
     inputs = results.inputs
-    caption = "The best value up to each evaluation"
-    if inputs.errors is not None:
-        caption += ", whatever its error"
-    figure, axes = _axes("evaluation, in the order of the table", results.options.value_column, 2.8)
-    t = np.arange(1, len(inputs.values) + 1)
-    axes.plot(t, inputs.measured, "o", color=GREY, markersize=3, label="each")
+    batch = np.zeros(len(inputs.arms), int) if inputs.batch is None else inputs.batch
+    order = np.argsort(batch, kind="stable")
+    measured, batch = inputs.measured[order], batch[order]
     # the value at the largest goal so far
-    goals = np.where(np.isnan(inputs.values), -np.inf, inputs.values)
-    best = inputs.measured[[int(np.argmax(goals[: i + 1])) for i in range(len(goals))]]
+    goals = np.where(np.isnan(measured), -np.inf, inputs.values[order])
+    best = measured[[int(np.argmax(goals[: i + 1])) for i in range(len(goals))]]
+    figure, axes = _axes("evaluation", results.options.value_column, 2.8)
+    t = np.arange(1, len(measured) + 1)
+    for start in np.flatnonzero(np.diff(batch)):
+        axes.axvline(start + 1.5, color="0.8", linewidth=0.8, linestyle=":")
+    axes.plot(t, measured, "o", color="0.6", markersize=3, label="each")
     axes.step(t, best, where="post", color=BLUE, label="best so far")
-    failed = t[np.isnan(inputs.values)]
+    failed = t[np.isnan(measured)]
     if failed.size:
-        worst = np.full(failed.size, inputs.measured[np.nanargmin(inputs.values)])
+        worst = np.full(failed.size, measured[goals.argsort()[failed.size]])
         axes.plot(failed, worst, "x", color=ORANGE, markersize=4, label="failed")
     figure.legend(loc="outside lower center", ncols=3)
-    return Figure("Best so far", f"{caption}.", _png(figure))
+    caption = "Evaluations are in the order of the batches, and of the tables within a batch."
+    return Figure("Best so far", caption, _png(figure))
 
 
 @styled

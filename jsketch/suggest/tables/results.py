@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jsketch.suggest import (
+    LeftOut,
     Model,
     Prediction,
     Suggestion,
     acquisitions,
     fit,
+    leave_one_out,
     predict,
     stopping,
     suggest,
@@ -36,12 +38,23 @@ class Results(NamedTuple):
     model: Model  # of the measured values
     predicted: Prediction | None  # of all candidates [A]; None before a model is fitted
     key: PRNGKey
+    left_out: LeftOut | None = None  # each measured value, predicted from the others
+
+    @property
+    def widening(self) -> float:
+        """The factor of all intervals: the root mean square of the errors of `left_out` over those
+        that the model states, at least 1. Of few values the model states too small ones."""
+        if self.left_out is None:
+            return 1.0
+        error = (self.left_out.observed - self.left_out.mean) / self.left_out.std
+        return max(1.0, float(np.sqrt(np.mean(np.square(error)))))
 
     def intervals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(means, lower ends, upper ends) of 90% intervals of measured values, noise included, at
         some candidates, within --bounds."""
         assert self.predicted is not None
-        mean, reach = self.predicted.mean[rows], REACH_90 * self.predicted.value_std[rows]
+        mean = self.predicted.mean[rows]
+        reach = self.widening * REACH_90 * self.predicted.value_std[rows]
         return (
             self.within_bounds(mean),
             self.within_bounds(mean - reach),
@@ -79,8 +92,11 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     elif options.target is not None:
         # the goal is a distance; its prediction in the unit of the values needs a second model
         model = fit(*data, errors=inputs.errors, key=key)
-    predicted = predict(*data, model, errors=inputs.errors, key=key) if model.fitted else None
-    return Results(options, inputs, batch, gain, model, predicted, key)
+    if not model.fitted:
+        return Results(options, inputs, batch, gain, model, None, key)
+    predicted = predict(*data, model, errors=inputs.errors, key=key)
+    left_out = leave_one_out(*data, model, errors=inputs.errors, key=key)
+    return Results(options, inputs, batch, gain, model, predicted, key, left_out)
 
 
 def _acquisition(options: argparse.Namespace) -> Any:
