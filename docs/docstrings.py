@@ -88,7 +88,7 @@ def _definitions(rows) -> Iterator[str]:
 
 
 def _inline(text: str) -> str:
-    """Escapes markup outside of backticks; names in backticks become links where they are known."""
+    """Escapes markup outside of backticks; names in backticks become links to the reference."""
     parts = re.split(r"(`[^`]+`)", text)
     for i, part in enumerate(parts):
         if i % 2 == 0:
