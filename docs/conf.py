@@ -24,7 +24,13 @@ author = "the maintainers of jsketch"
 copyright = "the maintainers of jsketch; no licence has been chosen"
 version = release = jsketch.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["_build"]
 templates_path: list[str] = []
 
