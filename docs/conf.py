@@ -24,7 +24,13 @@ author = "the maintainers of jsketch"
 copyright = "the maintainers of jsketch; no licence has been chosen"
 version = release = jsketch.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
 exclude_patterns = ["_build"]
 templates_path: list[str] = []
 
@@ -49,6 +55,8 @@ if os.environ.get("JSKETCH_DOCS_SMALL") == "1":
     # most of the time of small notebooks is compilation
     quick = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     os.environ.setdefault("XLA_FLAGS", quick)
+# tqdm looks for widgets, which the page does not need
+os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
 # notebooks call the command jsketch-suggest of this environment
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 

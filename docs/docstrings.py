@@ -13,13 +13,14 @@ import textwrap
 from collections.abc import Iterator
 
 ROW = re.compile(r"(\S.*?) {2,}(?!#)(\S.*)$")
+EMPTY = "\\"  # an empty paragraph
 BULLET = re.compile(r"(- |\d+\. )")
 
 
 def of_object(app, what, name, obj, options, lines) -> None:
     """The handler of Sphinx's event autodoc-process-docstring: rewrites `lines` in place."""
     text = "\n".join(lines)
-    rows = dict(_rows(text))
+    rows = {name for names, _ in _rows(text) for name in names.split(", ")}
     result = list(_converted(text))
     if inspect.isclass(obj) and dataclasses.is_dataclass(obj):
         fields = {name: text for name, text in fields_of(obj).items() if name not in rows}
@@ -70,9 +71,11 @@ def _table(block: list[str]) -> list[tuple[str, str]]:
             rows.append((row[1], row[2]))
         elif rows and line.startswith("  "):
             rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
+        elif line.isidentifier():
+            rows.append((line, ""))
         else:
             return []
-    return rows
+    return rows if any(description for _, description in rows) else []
 
 
 def _rows(text: str) -> Iterator[tuple[str, str]]:
@@ -83,12 +86,12 @@ def _rows(text: str) -> Iterator[tuple[str, str]]:
 def _definitions(rows) -> Iterator[str]:
     for name, description in rows:
         yield f"``{name.replace('`', '')}``"
-        yield f"    {_inline(description)}"
+        yield f"    {_inline(description) or EMPTY}"
     yield ""
 
 
 def _inline(text: str) -> str:
-    """Escapes markup outside of backticks; names in backticks become links where they are known."""
+    """Escapes markup outside of backticks; names in backticks become links to the reference."""
     parts = re.split(r"(`[^`]+`)", text)
     for i, part in enumerate(parts):
         if i % 2 == 0:

@@ -11,15 +11,15 @@ OTHERS = (
     (
         "pools",
         "arylation.png",
-        "Best yield against reactions made, direct arylation, 1,728 reactions: jsketch, BoTorch, a"
-        " random forest, random batches, and 50 chemists",
+        "Best yield against reactions made, direct arylation, 1,728 reactions: jsketch, a random"
+        " forest and random reactions (50 campaigns each); published: EDBO and 50 chemists",
         "python -m experiments.pools.picture",
     ),
     (
         "closed_loop",
         "simple_regret.png",
-        "Distance to the best of 4,177 candidates against rounds: batches of 8 of"
-        " `jsketch.suggest`, and random batches",
+        "Difference to the best of 4,177 candidates against evaluations: batches of 8 of"
+        " jsketch.suggest, and random batches",
         "python -m experiments.suggest.closed_loop --out results/closed_loop",
     ),
 )

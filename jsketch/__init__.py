@@ -7,7 +7,8 @@ an observation updates it. The names of this package:
 
     Arms, Box           the domain of an algorithm
     Query, Info         the evaluations of a round, and its record
-    minimize, maximize  a function of named hyperparameters (`Space`), or of the elements of a list
+    Space               named hyperparameters and their ranges
+    minimize, maximize  a function of them, or of the elements of a list
     run, rollout        an algorithm with a problem that can be traced, on the host or in your jit
     drive               an algorithm with a function on the host
     prequential, Live   a forecaster with a stream, or with one example at a time
