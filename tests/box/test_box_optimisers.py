@@ -239,7 +239,6 @@ def test_wrong_settings():
         (GP.replace(initial=-1), "initial must be an integer of at least 1"),
         (GP.replace(acquisition="knowledge"), "acquisition must be one of"),
         (GP.replace(sample_around_best="no"), "sample_around_best must be True or False; 'no'"),
-        (GP.replace(kernel=1.0), "kernel must be a kernel"),
         (GP.replace(margin=-1.0), "margin must be a finite number, at least 0"),
         (GP.replace(width=float("nan")), "width must be a finite number"),
         (GP.replace(starts=0), "starts must be an integer"),
