@@ -1,13 +1,10 @@
 """Docstrings of jsketch as reStructuredText.
 
 A docstring is plain text. Three kinds of blocks are recognised: lines `name   description` in two
-columns, indented code, and paragraphs. Fields of dataclasses are described by comments in the
-source, above the field or beside it; they are appended to the docstring of the class.
+columns, indented code, and paragraphs. Docstrings of dataclasses have a line for every field
+(`jsketch.struct`).
 """
 
-import ast
-import dataclasses
-import inspect
 import re
 import textwrap
 from collections.abc import Iterator
@@ -20,13 +17,7 @@ BULLET = re.compile(r"(- |\d+\. )")
 def of_object(app, what, name, obj, options, lines) -> None:
     """The handler of Sphinx's event autodoc-process-docstring: rewrites `lines` in place."""
     text = "\n".join(lines)
-    rows = {name for names, _ in _rows(text) for name in names.split(", ")}
-    result = list(_converted(text))
-    if inspect.isclass(obj) and dataclasses.is_dataclass(obj):
-        fields = {name: text for name, text in fields_of(obj).items() if name not in rows}
-        if fields:
-            result += ["", *_definitions(fields.items())]
-    lines[:] = result
+    lines[:] = _converted(text)
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
@@ -78,11 +69,6 @@ def _table(block: list[str]) -> list[tuple[str, str]]:
     return rows if any(description for _, description in rows) else []
 
 
-def _rows(text: str) -> Iterator[tuple[str, str]]:
-    for block in _blocks(text):
-        yield from _table(textwrap.dedent("\n".join(block)).splitlines())
-
-
 def _definitions(rows) -> Iterator[str]:
     for name, description in rows:
         yield f"``{name.replace('`', '')}``"
@@ -103,35 +89,3 @@ def _inline(text: str) -> str:
             parts[i] += "\\ "
     # a line that begins with "i." or "(a)" would begin a list
     return re.sub(r"^(\(?\w{1,4})([.)]) ", r"\1\\\2 ", "".join(parts))
-
-
-def fields_of(cls: type) -> dict[str, str]:
-    """{field: comment} of a dataclass and its bases, in the order of the constructor."""
-    comments: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        if dataclasses.is_dataclass(base):
-            comments |= _comments(base)
-    return {
-        field.name: comments[field.name]
-        for field in dataclasses.fields(cls)
-        if comments.get(field.name) and not field.name.startswith("_")
-    }
-
-
-def _comments(cls: type) -> dict[str, str]:
-    try:
-        source = textwrap.dedent(inspect.getsource(cls))
-    except (OSError, TypeError):
-        return {}
-    lines = source.splitlines()
-    found = {}
-    for node in ast.parse(source).body[0].body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            beside = re.search(r"  # (.*)$", lines[node.end_lineno - 1])
-            above: list[str] = []
-            for line in reversed(lines[: node.lineno - 1]):
-                if not line.strip().startswith("# "):
-                    break
-                above.insert(0, line.strip()[2:])
-            found[node.target.id] = " ".join([*above, *([beside[1]] if beside else [])])
-    return found

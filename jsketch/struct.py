@@ -13,16 +13,21 @@ runs the program of another class.
 A subclass inherits the fields of its base and is decorated as well.
 
 The repr of an object has at most ten lines (`jsketch.show`); a misspelt argument of a constructor
-raises a TypeError with the nearest name; and the docstring of a class includes the lines
-"name   description" of inherited fields.
+raises a TypeError with the nearest name; and the docstring of a class documents all fields: it
+includes the comments of those that it does not document itself.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import difflib
 import functools
+import inspect
+import io
 import re
+import textwrap
+import tokenize
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -54,7 +59,7 @@ def dataclass(cls: Class) -> Class:
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
     cls.__init__ = _naming_the_nearest(cls, [f.name for f in fields])  # type: ignore[misc]
-    _document_inherited(cls, [f.name for f in fields])
+    cls.__doc__ = _Docstring(cls)  # type: ignore[assignment]
     for f in fields:
         if not f.init:
             raise ValueError(
@@ -83,22 +88,75 @@ def _naming_the_nearest(cls: type, names: list[str]) -> Any:
     return construct
 
 
-def _document_inherited(cls: Any, names: list[str]) -> None:
-    """Adds to the docstring the lines of those fields that a base documents and the class does
-    not."""
-    lines: dict[str, str] = {}
+class _Docstring:
+    """The docstring of a class, and a line for each field that it does not document: the comment
+    of the field, in the class or in its nearest base. It is made when it is first read."""
+
+    def __init__(self, cls: Any):
+        self.cls, self.plain, self.whole = cls, cls.__doc__, ""
+
+    def __get__(self, instance: Any, owner: Any) -> str | None:
+        if not self.whole and self.plain:
+            self.whole = _with_fields(self.cls, self.plain)
+        return self.plain and self.whole
+
+
+def _with_fields(cls: Any, plain: str) -> str:
+    known: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        lines |= vars(base).get("_field_lines", {})
-    entry = r"^ {4}(\w+(?:, \w+)*) {2,}\S.*(?:\n {5,}\S.*)*"
-    found = {match[0]: match[1] for match in re.finditer(entry, cls.__doc__ or "", re.M)}
-    documented = {
-        name: line for line, listed in found.items() for name in listed.split(", ") if name in names
+        doc = vars(base).get("__doc__")
+        known |= _comments(base) | _entries(doc.plain if isinstance(doc, _Docstring) else doc)
+    names = [f.name for f in dataclasses.fields(cls) if f.name not in _entries(plain)]
+    if not names:
+        return plain
+    width = max(map(len, names)) + 4
+    lines = [
+        textwrap.fill(
+            f"{name:{width}}" + known.get(name, ""),
+            96,
+            initial_indent="    ",
+            subsequent_indent=" " * (width + 4),
+        )
+        for name in names
+    ]
+    title = "Further fields" if len(names) < len(dataclasses.fields(cls)) else "Fields"
+    return "\n".join([plain.rstrip(), "", f"    {title}:", "", *lines, "    "])
+
+
+def _entries(doc: str | None) -> dict[str, str]:
+    """{name: description} of the lines "name   description" of a docstring; a line may have several
+    names."""
+    entry = r"^ {4}(\w+(?:, \w+)*) {2,}(\S.*(?:\n {5,}\S.*)*)"
+    return {
+        name: " ".join(match[2].split())
+        for match in re.finditer(entry, doc or "", re.M)
+        for name in match[1].split(", ")
     }
-    cls._field_lines = documented
-    inherited = [lines[name] for name in names if name in lines and name not in documented]
-    if inherited and cls.__doc__:
-        added = "\n".join(dict.fromkeys(inherited))
-        cls.__doc__ = f"{cls.__doc__.rstrip()}\n\n    Inherited fields:\n\n{added}\n    "
+
+
+def _comments(cls: type) -> dict[str, str]:
+    """{name: comment} of the annotated names in the source of a class; none without a source."""
+    try:
+        source = textwrap.dedent(inspect.getsource(cls))
+    except (OSError, TypeError):
+        return {}
+    lines = source.splitlines()
+    comments = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    found = {}
+    for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            above = node.lineno - 1
+            while above in comments and lines[above - 1].lstrip().startswith("#"):
+                above -= 1
+            rows = range(above + 1, (node.end_lineno or node.lineno) + 1)
+            text = " ".join(comments[row] for row in rows if row in comments)
+            if text:
+                found[node.target.id] = text
+    return found
 
 
 def _replace(self: Any, **changes: Any) -> Any:

@@ -33,6 +33,7 @@ class EpsGreedy(Algorithm):
     BBKB's experiments name EpsGreedy without a definition; this one is ours (THEORY 6.2).
     """
 
+    # a kernel of `jsketch.kernels`
     kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
     epsilon: ArrayLike = 0.1  # exploration probability, in [0, 1]

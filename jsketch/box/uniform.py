@@ -27,6 +27,7 @@ class UniformState:
 class UniformBox:
     """Every point uniform at random."""
 
+    # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=1)
 
     def init(

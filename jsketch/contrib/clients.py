@@ -174,6 +174,7 @@ class SharedEmbedding(widths.Optimistic):
 
     qbar: ArrayLike = 2.0  # oversampling
     threshold: ArrayLike = 0.1  # D >= 0; 0 exchanges in every round
+    # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bbkb_code
     clients: int = struct.field(pytree_node=False, default=8)  # N
     max_wait: int = struct.field(pytree_node=False, default=64)  # B rounds between exchanges

@@ -45,6 +45,7 @@ class ContextualUCB(widths.Optimistic):
     `inputs`, the number d of inputs, and `started` [] bool, whether a reward was observed.
     """
 
+    # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bbkb_code
     max_history: int = struct.field(pytree_node=False, default=1024)  # H rewards
 
@@ -150,6 +151,7 @@ class KUCB(ContextualUCB):
     (`sketch.kors`), which stores them.
     """
 
+    # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> KUCBState:

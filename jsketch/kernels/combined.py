@@ -16,7 +16,9 @@ from jsketch.struct import in_dtype
 class Scaled:
     """variance * kernel."""
 
+    # a kernel of `jsketch.kernels`
     kernel: Any
+    # the factor
     variance: ArrayLike = 1.0
 
     def gram(self, x: Array, y: Array) -> Array:
@@ -39,7 +41,9 @@ class Scaled:
 class Pair:
     """Two kernels of the same inputs."""
 
+    # a kernel of `jsketch.kernels`
     left: Any
+    # a kernel of `jsketch.kernels`
     right: Any
 
     def check_inputs(self, x: Any) -> None:

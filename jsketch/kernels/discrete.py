@@ -73,6 +73,7 @@ class Tanimoto:
     similarity 1.
     """
 
+    # True: inputs are words of `pack_bits`. False: zeros and ones
     packed: bool = struct.field(pytree_node=False, default=True)
 
     def gram(self, x: Array, y: Array) -> Array:

@@ -60,7 +60,8 @@ class Mixed:
     fingerprints without common bits.
     """
 
-    lengthscale: ArrayLike
+    lengthscale: ArrayLike  # [L]
+    # the kinds of the inputs, from left to right
     columns: tuple[Columns, ...] = struct.field(pytree_node=False)
 
     def gram(self, x: Array, y: Array) -> Array:

@@ -18,6 +18,7 @@ from jsketch.struct import in_dtype
 class Linear:
     """x . y / lengthscale^2, lengthscale [] or [d]."""
 
+    # l, one number, or [d], one for each input
     lengthscale: ArrayLike = 1.0
 
     def gram(self, x: Array, y: Array) -> Array:
@@ -36,8 +37,11 @@ class Linear:
 class Polynomial:
     """(x . y / lengthscale^2 + offset)^degree, degree static, offset >= 0."""
 
+    # l, one number, or [d], one for each input
     lengthscale: ArrayLike = 1.0
+    # added to the inner product
     offset: ArrayLike = 1.0
+    # of the polynomial
     degree: int = struct.field(pytree_node=False, default=2)
 
     def gram(self, x: Array, y: Array) -> Array:

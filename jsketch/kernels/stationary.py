@@ -153,6 +153,7 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
 class Stationary:
     """The methods that kernels of the distance share, with k(x,x) = 1; a subclass adds `gram`."""
 
+    # l, one number, or [d], one for each input
     lengthscale: ArrayLike = 1.0
 
     def diag(self, x: Array) -> Array:
@@ -207,6 +208,7 @@ def _root(squared: Array) -> Array:
 class Matern(Stationary):
     """Matern kernel of smoothness nu = 1/2, 3/2 or 5/2 (static), lengthscale [] or [d]."""
 
+    # smoothness
     nu: float = struct.field(pytree_node=False, default=2.5)
 
     def gram(self, x: Array, y: Array) -> Array:
@@ -236,6 +238,7 @@ class Matern(Stationary):
 class RationalQuadratic(Stationary):
     """(1 + |x-y|^2 / (2 alpha lengthscale^2))^-alpha: a scale mixture of Gaussian kernels."""
 
+    # shape: the smaller, the heavier the tail
     alpha: ArrayLike = 1.0
 
     def gram(self, x: Array, y: Array) -> Array:

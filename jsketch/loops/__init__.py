@@ -7,6 +7,7 @@
     drive        the same rounds for an objective on the host; saved and resumed. `gap` bounds its
                  simple regret
     prequential  predictions of a stream, each before its label is observed
+    chunks       a stream in arrays, a file or an iterator, for `prequential`
     Live         a stream whose examples arrive one at a time; saved and resumed
     plan         estimates of time and memory
 
@@ -15,6 +16,7 @@ evaluation axis [T], and the last batch is cut at T.
 """
 
 from jsketch.loops.advance import compiled_programs
+from jsketch.loops.chunking import chunks
 from jsketch.loops.host import Driven, drive, gap
 from jsketch.loops.live import Live
 from jsketch.loops.planning import plan
@@ -26,7 +28,7 @@ from jsketch.loops.rollouts import (
     rollout,
 )
 from jsketch.loops.runs import Run, run
-from jsketch.loops.streams import Forecasts, chunks, prequential
+from jsketch.loops.streams import Forecasts, prequential
 
 __all__ = [
     "BoxRun",

@@ -2,7 +2,6 @@
 
     stream       the pure pass, for use inside jit and vmap; in blocks where the forecaster has them
     prequential  the pass on the host over arrays or chunks, with capacities that grow by themselves
-    chunks       a stream in a file, in chunks
 
 Keys are folded in by the number of the example, so that a stream in several parts has the same
 predictions.
@@ -34,7 +33,6 @@ BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190
 # examples of a segment: shorter ones cost more than they save, on a CPU by starting a program on
 # another core, on an accelerator by a step of `learn`
 MIN_SEGMENT, MIN_SEGMENT_ACCELERATOR = 32_768, 8_192
-CHUNK = 65_536  # examples that `chunks` reads together
 
 
 @struct.dataclass
@@ -76,12 +74,11 @@ class Pass:
     nonfinite: Array  # [] bool, an infinite label or a state that is not finite
 
 
-def _empty(state: Any, ys: Array) -> Pass:
+def _empty(state: Any, ys: Array, count: ArrayLike | None) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
     trace = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
-    return Pass(
-        state, trace, jnp.zeros((), jnp.int32), jnp.asarray(len(ys), jnp.int32), false, false
-    )
+    end = jnp.asarray(len(ys) if count is None else count, jnp.int32)
+    return Pass(state, trace, jnp.zeros((), jnp.int32), end, false, false)
 
 
 def stream(
@@ -93,6 +90,7 @@ def stream(
     first: ArrayLike = 0,
     resume: Pass | None = None,
     block: int = BLOCK,
+    count: ArrayLike | None = None,
 ) -> Pass:
     """The pass over examples in order, each predicted and then learned.
 
@@ -105,13 +103,15 @@ def stream(
     resume      a pass over the same examples that overflowed, with an enlarged state
     block       int (static), examples of a block for a forecaster that takes blocks, with the same
                 predictions; other forecasters take one example at a time
+    count       [] int, examples of the stream; those after them are padding, without labels. None:
+                n
     """
     unit = takes(forecaster)
     if unit == "blocks":
         return _blocks(forecaster, state, xs, ys, block)
     if unit == "growing blocks":
         return _growing_blocks(
-            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty(state, ys)
+            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty(state, ys, count)
         )
 
     def step(run: Pass) -> Pass:
@@ -129,7 +129,7 @@ def stream(
             new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
         )
 
-    return lax.while_loop(_unfinished, step, resume or _empty(state, ys))
+    return lax.while_loop(_unfinished, step, resume or _empty(state, ys, count))
 
 
 def _unfinished(run: Pass) -> Array:
@@ -231,7 +231,8 @@ def prequential(
                  the stream
     on_progress  a function of the number of examples so far, called after each pair
 
-    The dtype of all chunks is that of the first; chunks of equal size compile once. Neither `block`
+    The dtype of all chunks is that of the first. Chunks as long as the first one, or shorter, share
+    its compiled programs: shorter ones are padded. Neither `block`
     nor `segments` changes a prediction, up to rounding.
 
     Warns of experts of a mixture that diverge, and of examples too large for the regularization
@@ -268,16 +269,16 @@ def _over_chunks(
     on_progress: Callable[[int], None] | None,
 ) -> Iterator[tuple[Forecasts, Any]]:
     """Yields predict(xs, ys, state, first) of every chunk."""
-    begin, inputs = first, None
+    begin, inputs, size = first, None, 0
     for xs, ys in chunks:
         shape = np.shape(xs)
-        inputs = inputs or shape[1:]
+        inputs, size = inputs or shape[1:], size or len(xs)
         if shape[1:] != inputs:
             raise ValueError(
                 f"the first chunk has examples of shape {inputs}; the one after {first - begin}"
                 f" examples has {shape[1:]}."
             )
-        forecasts, state = predict(xs, ys, state, first)
+        forecasts, state = predict(xs, ys, state, first, size=size)
         first += len(forecasts.loss)
         if on_progress is not None:
             on_progress(first)
@@ -293,8 +294,9 @@ def _predicted(
     first: int,
     block: int,
     segments: int | None,
+    size: int = 0,
 ) -> tuple[Forecasts, Any]:
-    """`prequential` on arrays."""
+    """`prequential` on arrays, which are padded to `size` examples."""
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state))
     checks.inputs_of(forecaster, xs)
     key = checks.one_key(key=key)
@@ -311,12 +313,16 @@ def _predicted(
     else:
         _check_state(forecaster, state, xs[0], init_key)
         forecaster.check_rounding(largest)
+    count = len(ys)
+    if count < size:
+        xs = jnp.asarray(np.pad(np.asarray(xs), ((0, size - count), (0, 0)), mode="edge"))
+        ys = jnp.asarray(np.pad(np.asarray(ys), (0, size - count), constant_values=np.nan))
     if segments is None:
         segments = _number_of_segments(forecaster, len(ys))
     if segments > 1 and forecaster.learns:
         run = _in_segments(forecaster, state, xs, ys, stream_key, block, segments)
     else:
-        run = _stream(forecaster, state, xs, ys, stream_key, first, block=block)
+        run = _stream(forecaster, state, xs, ys, stream_key, first, block=block, count=count)
     while bool(run.overflow):
         run = replace(run, state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
         run = _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
@@ -327,13 +333,16 @@ def _predicted(
             " discount renew=True, fewer features or one nearer to 1."
         )
     warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
-    finite = np.isfinite(run.forecasts.prediction)
+    forecasts = run.forecasts
+    if count < len(ys):
+        forecasts = jax.tree.map(lambda values: jnp.asarray(np.asarray(values)[:count]), forecasts)
+    finite = np.isfinite(forecasts.prediction)
     if not finite.all():
         raise FloatingPointError(
             f"the prediction of example {first + np.flatnonzero(~finite)[0]} is not finite: try"
             " float64 or a larger regularization."
         )
-    return run.forecasts, run.state
+    return forecasts, run.state
 
 
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
@@ -421,30 +430,3 @@ def _segments_at_once(
     last, before = lax.scan(learned, state, (xs[:-1], ys[:-1]))
     states = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), before, last)
     return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(states, xs, ys)
-
-
-def chunks(xs: Any, ys: Any, size: int = CHUNK) -> Iterator[tuple[Any, Any]]:
-    """An iterator over pairs (xs, ys) of consecutive examples, for `prequential`.
-
-    xs    [n, d] examples: anything with a shape that can be sliced, such as `np.load(path,
-          mmap_mode="r")` or a data set of an HDF5 file; lists and tables are converted to arrays
-    ys    [n] labels, likewise
-    size  int, examples of a chunk. A shorter last chunk compiles the pass again
-
-    A slice is read when the iterator reaches it. Raises ValueError for shapes that do not fit, an
-    empty stream or a size below 1.
-    """
-    xs, ys = (
-        np.asarray(a) if not hasattr(a, "shape") or hasattr(a, "iloc") else a for a in (xs, ys)
-    )
-    if len(xs.shape) != 2 or tuple(ys.shape) != tuple(xs.shape[:1]) or 0 in xs.shape:
-        raise ValueError(
-            "a stream is a matrix [n, d] of examples and a vector [n] of labels, at least one; the"
-            f" shapes are {tuple(xs.shape)} and {tuple(ys.shape)}."
-        )
-    checks.capacity(size=size)
-    # a generator function would raise the errors above only at its first chunk
-    return (
-        (xs[begin : begin + size], ys[begin : begin + size])
-        for begin in range(0, xs.shape[0], size)
-    )

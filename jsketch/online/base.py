@@ -28,6 +28,7 @@ TAKES = ("examples", "blocks", "growing blocks")
 class KernelForecaster(Forecaster):
     """A forecaster in the space of a kernel."""
 
+    # a kernel of `jsketch.kernels`
     kernel: Any
     regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
 

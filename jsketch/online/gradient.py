@@ -56,6 +56,7 @@ class GradientState:
 class FOGD(Forecaster):
     """Gradient steps in random Fourier features, O(D d) an example."""
 
+    # a kernel of `jsketch.kernels`
     kernel: Any
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=1000)  # D frequencies
@@ -104,6 +105,7 @@ class NOGDState:
 class NOGD(GrowingBlocks):
     """Gradient steps in the span of the first examples, O(B^2 + B d) an example."""
 
+    # a kernel of `jsketch.kernels`
     kernel: Any
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
     count: int = struct.field(pytree_node=False, default=100)  # B points

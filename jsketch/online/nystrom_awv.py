@@ -60,7 +60,9 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
               its arrival. The paper has no such algorithm, and its theorems do not hold
     """
 
+    # mu, beta, eps of KORS, which samples the inducing points
     sampling: Sampling = struct.field(default_factory=Sampling)
+    # True: AWV, whose prediction is shrunk by the current example. False: ridge regression
     penalize_current: bool = struct.field(pytree_node=False, default=True)
     capacity: int = struct.field(pytree_node=False, default=64)
     memory: int = struct.field(pytree_node=False, default=4 * CHUNK)

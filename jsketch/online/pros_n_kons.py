@@ -38,6 +38,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     stream."""
 
     bound: ArrayLike = 1.0  # C, on |y| and on the predictions
+    # mu, beta, eps of KORS, which samples the inducing points
     sampling: Sampling = struct.field(default_factory=Sampling)
     capacity: int = struct.field(pytree_node=False, default=64)  # inducing points M at first
 

@@ -27,9 +27,11 @@ from jsketch.types import Box, PRNGKey
 class BoxProblem:
     """y = function(x) + noise_std * standard normal, x in the box `domain`."""
 
+    # the box
     domain: Box
     maximum: Array  # [], of the function on the box
     maximiser: Array  # [d], a point where it is attained
+    # standard deviation of the noise of an evaluation
     noise_std: ArrayLike
     function: Callable[[Array], Array] = struct.field(pytree_node=False)  # x [d] -> []
 
@@ -45,7 +47,9 @@ class BoxProblem:
 class OnBox:
     """A function of x [d] and a key, maximised over a box."""
 
+    # a function (x [d], key) -> y
     objective: Any
+    # the box
     domain: Box
 
 

@@ -21,6 +21,7 @@ class GaussianArms:
 
     arms: Arms  # [A, d]
     mean_reward: Array  # [A]
+    # standard deviation of the noise of a reward
     noise_std: ArrayLike
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:

@@ -97,8 +97,11 @@ def check_mesh(mesh: Any, axis: str) -> int:
 class Sharded(Algorithm):
     """BBKB, BKB, FixedBKB or SketchedTS over arms of `place` on the same mesh."""
 
+    # an algorithm over arms
     bandit: Any
+    # the devices
     mesh: Mesh = struct.field(pytree_node=False)
+    # the axis of the mesh
     axis: str = struct.field(pytree_node=False, default=AXIS)
 
     def init(

@@ -38,6 +38,7 @@ class Taylor:
     """The feature map of degree M for d = `inputs` inputs. Raises ValueError for a degree < 0 and
     for more than 20,000 features."""
 
+    # d
     inputs: int = struct.field(pytree_node=False)
     degree: int = struct.field(pytree_node=False)  # M
     lengthscale: ArrayLike = 1.0  # l, one number

@@ -199,6 +199,7 @@ class _Greedy:
 class UCB(_Greedy, _Valued):
     """mean + width standard deviations; width 0 is greedy."""
 
+    # standard deviations
     width: ArrayLike = 2.0
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
@@ -253,6 +254,7 @@ class TopTwo(_OfDraws):
     `leader` (Russo. Simple Bayesian algorithms for best-arm identification. Operations Research
     2020)."""
 
+    # probability of the best candidate of a draw
     leader: ArrayLike = 0.5
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
@@ -274,7 +276,9 @@ class ProbabilityOfBest(_OfDraws):
     count: the batch with the largest expected number of them. Ties are broken by mean + standard
     deviation."""
 
+    # draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)
+    # k, the best ones that count
     top: int = struct.field(pytree_node=False, default=1)
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:

@@ -219,7 +219,6 @@ def test_wrong_settings():
         (UniformBox(initial=0), "initial must be an integer of at least 1"),
         (GP.replace(acquisition="knowledge"), "acquisition must be one of"),
         (GP.replace(sample_around_best="no"), "sample_around_best must be True or False; 'no'"),
-        (GP.replace(kernel=1.0), "kernel must be a kernel"),
         (GP.replace(margin=-1.0), "margin must be a finite number, at least 0"),
         (GP.replace(starts=0), "starts must be an integer"),
         (GP.replace(steps=0), "steps must be an integer"),

@@ -311,6 +311,77 @@ def test_chunks_of_memory_mapped_files(tmp_path):
     np.testing.assert_allclose(np.concatenate(parts), whole.prediction, rtol=1e-9, atol=1e-10)
 
 
+def table_of(xs, ys):
+    return pd.DataFrame(dict(a=xs[:, 0], y=ys, b=xs[:, 1], note=["-"] * len(ys)))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "tsv", "pairs"])
+def test_chunks_of_files_and_pairs(tmp_path, kind):
+    """Also across the groups of rows of a Parquet file."""
+    xs, ys = examples(23)
+    path = tmp_path / f"events.{kind}"
+    if kind == "parquet":
+        table_of(xs, ys).to_parquet(path, row_group_size=4)
+    elif kind != "pairs":
+        table_of(xs, ys).to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+    stream = (
+        loops.chunks(zip(xs, ys, strict=True), size=10)
+        if kind == "pairs"
+        else loops.chunks(path, size=10, target="y", inputs=["a", "b"])
+    )
+    pieces = list(stream)
+    assert [len(y) for _, y in pieces] == [10, 10, 3]
+    np.testing.assert_allclose(np.concatenate([x for x, _ in pieces]), xs, rtol=1e-15)
+    np.testing.assert_allclose(np.concatenate([y for _, y in pieces]), ys, rtol=1e-15)
+
+
+def test_all_other_columns_are_inputs(tmp_path):
+    xs, ys = examples(5)
+    table_of(xs, ys).drop(columns="note").to_csv(tmp_path / "events.csv", index=False)
+    [(inputs, labels)] = loops.chunks(str(tmp_path / "events.csv"), target="y")
+    np.testing.assert_array_equal(inputs, xs)
+    np.testing.assert_array_equal(labels, ys)
+
+
+def test_wrong_files_are_refused(tmp_path):
+    path = tmp_path / "events.csv"
+    table_of(*examples(5)).to_csv(path, index=False)
+    (tmp_path / "empty.csv").write_text("a,y\n")
+    for make, error, words in [
+        (lambda: loops.chunks(path), ValueError, "target is the column of the labels; .* a, y, b"),
+        (lambda: loops.chunks(path, target="z"), ValueError, "has no column z; it has a, y, b"),
+        (lambda: list(loops.chunks(path, target="y")), ValueError, "column note has values .* '-'"),
+        (lambda: loops.chunks("events.xlsx", target="y"), ValueError, "a .parquet or .csv file"),
+        (lambda: loops.chunks("no.csv", target="y"), FileNotFoundError, "no.csv does not exist"),
+        (lambda: loops.chunks(tmp_path / "empty.csv", target="y"), ValueError, "has no rows"),
+        (lambda: loops.chunks(*examples(5), target="y"), ValueError, "columns of a file"),
+        (lambda: list(loops.chunks([1.0, 2.0], size=3)), ValueError, "has pairs"),
+        (lambda: list(loops.chunks([], size=3)), ValueError, "the stream is empty"),
+    ]:
+        with pytest.raises(error, match=words):
+            list(make())
+
+
+@pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
+def test_a_shorter_last_chunk_compiles_nothing(name):
+    """Its predictions and the state after it are those of the whole stream."""
+    xs, ys = examples(36)
+    forecaster = CASES[name]
+    if name == "kors":
+        forecaster = forecaster.replace(capacity=64)  # it does not grow
+    whole, state = loops.prequential(forecaster, (xs, ys), KEY)
+    passes = loops.prequential(forecaster, loops.chunks(xs, ys, 15), KEY)
+    parts = [next(passes), next(passes)]
+    before = loops.streams._stream._cache_size()
+    parts += list(passes)
+    assert loops.streams._stream._cache_size() == before
+    assert [len(forecasts.loss) for forecasts, _ in parts] == [15, 15, 6]
+    for field in ("prediction", "loss", "labelled", "dictionary_size"):
+        both = np.concatenate([getattr(forecasts, field) for forecasts, _ in parts])
+        np.testing.assert_allclose(both, getattr(whole, field), rtol=1e-9, atol=1e-10)
+    chex.assert_trees_all_close(parts[-1][1], state, rtol=1e-7, atol=1e-10)
+
+
 @pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
 def test_chunks_have_the_dtype_of_the_first(name):
     """After a chunk of float32, chunks of float64, integers and lists are converted to float32."""

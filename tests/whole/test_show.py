@@ -8,7 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsketch import Arms, Box, Space, bandits, box, kernels, loops, problems, show, suggest
+from jsketch import (
+    Arms,
+    Box,
+    Space,
+    bandits,
+    box,
+    contrib,
+    kernels,
+    loops,
+    online,
+    problems,
+    scale,
+    show,
+    struct,
+    suggest,
+)
 from jsketch.bandits import BBKB, BKB
 from jsketch.online import PKAWV, NystromAWV
 from jsketch.sketch import Taylor
@@ -126,3 +141,27 @@ def test_a_misspelt_argument_is_answered_with_the_nearest_name():
 def test_a_wrong_kernel_is_refused_at_construction(make):
     with pytest.raises(ValueError, match="kernel must be a kernel with its numbers"):
         make()
+
+
+@pytest.mark.parametrize(
+    "package", [bandits, box, contrib, kernels, online, scale, suggest.acquisitions]
+)
+def test_help_documents_every_field(package):
+    names = getattr(package, "__all__", dir(package))
+    kinds = [kind for name in names if isinstance(kind := getattr(package, name), type)]
+    pytrees = [kind for kind in kinds if isinstance(vars(kind).get("__doc__"), struct._Docstring)]
+    assert pytrees
+    for kind in pytrees:
+        described = struct._entries(kind.__doc__)
+        for field in dataclasses.fields(kind):
+            assert described.get(field.name), f"{kind.__name__}.{field.name}"
+
+
+def test_fields_of_a_base_are_documented_by_its_comments():
+    help_of = inspect.getdoc(BBKB)
+    assert help_of.startswith("BBKB over finite arms")
+    lines = [line.split(maxsplit=1) for line in help_of.splitlines() if line[:1] != " "]
+    assert ["ratio", "C >= 1, by which a variance may shrink within a batch; 1 is one"] in lines
+    assert ["regularization", "lam, usually noise_std^2"] in lines
+    # documented in the text of the class: not repeated
+    assert inspect.getdoc(PKAWV).count("\npenalize_current ") == 1

@@ -53,6 +53,7 @@ class ExactBandit(widths.Optimistic, Algorithm):
     """The fields and methods of all algorithms on the exact posterior. Subclasses may override
     `ask`."""
 
+    # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 

@@ -130,8 +130,10 @@ class SketchedBandit(widths.Optimistic, Algorithm):
     # The pulled arms join the dictionary while it has at most (1 + resparsify) times the expected
     # size of a fresh draw. EVERY_BATCH draws afresh after every batch, as the papers do.
     resparsify: ArrayLike | None = EVERY_BATCH
+    # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bkb_code
-    capacity: int = struct.field(pytree_node=False, default=64)  # M; `run` grows it
+    # M, most inducing points; `run` grows it
+    capacity: int = struct.field(pytree_node=False, default=64)
     # whether the pull counts of earlier evaluations must be integers, and not weights
     whole_counts: ClassVar[bool] = True
     # whether updates of low rank may replace refreshes from scratch where a dictionary is extended

@@ -147,9 +147,10 @@ class Optimistic:
     """The fields of all algorithms whose confidence width comes from a kernel. Subclasses add a
     field `width`."""
 
+    # a kernel of `jsketch.kernels`
     kernel: Kernel
     regularization: ArrayLike = 1e-2  # lam, usually noise_std^2
-    noise_std: ArrayLike = 0.1  # xi
+    noise_std: ArrayLike = 0.1  # xi, standard deviation of the noise of a reward
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
 

@@ -51,6 +51,7 @@ class FourierUCB(FeatureBandit, widths.Optimistic):
 
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
+    # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
 
     def init(
@@ -75,6 +76,7 @@ class FourierTS(FeatureBandit, widths.Optimistic):
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = QuadratureFourier()  # or RandomFourier
     # a sample is a draw from the Bayesian posterior, and not one of a confidence set
+    # the standard deviations of a draw, one of `bandits.widths`
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
     def init(

@@ -50,6 +50,7 @@ class LinearBandit(Algorithm):
     norm_bound: ArrayLike = 1.0  # F >= |theta|
     delta: ArrayLike = 0.1  # failure probability
     scale: ArrayLike = 1.0  # factor on the width
+    # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
     size: int = struct.field(pytree_node=False, default=16)  # m
 

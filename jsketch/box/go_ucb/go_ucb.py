@@ -132,9 +132,13 @@ class GOUCB:
     rate: ArrayLike = 0.05
     model: Any = struct.field(pytree_node=False, default=Network())
     acquisition: str = struct.field(pytree_node=False, default="ball")
+    # w_t is fitted again after every evaluation; see above
     refit: bool = struct.field(pytree_node=False, default=True)
+    # eqs. 3 and 5 include the points of phase I; see above
     exploration_rows: bool = struct.field(pytree_node=False, default=True)
+    # inputs and values are scaled; see above
     standardize: bool = struct.field(pytree_node=False, default=True)
+    # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=8)
     candidates: int = struct.field(pytree_node=False, default=256)
     starts: int = struct.field(pytree_node=False, default=16)

@@ -79,6 +79,7 @@ class GPBandit:
     margin: ArrayLike = 0.001
     width: ArrayLike = 1.96
     acquisition: str = struct.field(pytree_node=False, default="log_ei")
+    # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=8)
     restarts: int = struct.field(pytree_node=False, default=1)
     fit_steps: int = struct.field(pytree_node=False, default=25)

@@ -74,11 +74,15 @@ class Turbo:
     published ceil(max(4 / b, d / b)) rounds.
     """
 
+    # of inputs divided by their fitted lengthscales
     kernel: Any = Matern()
     bounds: Bounds = trust_regions.BOUNDS
     least_length: ArrayLike = 2.0**-7
+    # trust regions
     regions: int = struct.field(pytree_node=False, default=1)
+    # evaluations of a round
     batch: int = struct.field(pytree_node=False, default=1)
+    # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=8)
     candidates: int | None = struct.field(pytree_node=False, default=None)
     frequencies: int = struct.field(pytree_node=False, default=512)
