@@ -1,22 +1,29 @@
 """Claims of the papers, and functions that read the numbers on which the verdicts depend.
 
-A claim consists of the paper's statement, a rule in words, and a function that applies the rule to
-a folder of results. The function reads summary.json and the tables, and returns a `Finding`.
+A claim consists of the place of a sentence in a paper, the sentence in our words, a rule in words
+with its reason, and one or more cases. A case is a function that applies the rule to a folder of
+results: it reads summary.json and the tables, and returns a `Finding`. A sentence that a paper
+repeats for several data sets is one claim with several cases.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.figures.styles import label
-from experiments.results import store, tidy
+from experiments.results import store, summaries, tidy
 
 # DIFFERS: the statement does not hold with the settings that the paper specifies
 CONFIRMED, DIFFERS, UNREADABLE = "confirmed", "differs", "unreadable"
 UNDECIDED = "not decidable here"
+CAUSE_UNKNOWN = "Cause unknown."
+# part of a method's regret below which a difference in regret is a tie, not a lead
+TIE = 0.05
+
+Interval = tuple[float, float]  # centre and half width, at 95%
 
 
 class Missing(LookupError):
@@ -38,15 +45,35 @@ class Finding(NamedTuple):
     note: str = ""  # evidence for the cause, or settings under which the verdict changes
 
 
-class Claim(NamedTuple):
-    """A statement of a paper, in our words, and its rule."""
+class Case(NamedTuple):
+    """A rule applied to one folder of results."""
 
-    item: str  # figure or table of the paper
-    statement: str
-    rule: str  # the condition under which the claim is confirmed
+    folder: str  # under results/
     check: Callable[[Source], Finding]
-    missing_data: str = ""  # data that a decision needs; if not empty, the verdict is UNDECIDED
-    reason: str = ""  # why the rule fails
+    name: str = ""  # what distinguishes this case from the others of its claim
+
+
+class Claim(NamedTuple):
+    """A sentence of a paper, in our words, and its rule. It is confirmed if every case satisfies
+    the rule, and it differs if at least one case contradicts it."""
+
+    place: str  # section, figure or table of the paper
+    statement: str
+    rule: str  # the statistic, and the condition under which the claim is confirmed
+    why: str  # the reason for the statistic and for the threshold
+    cases: tuple[Case, ...]
+    before: tuple[str, ...] = ()  # verdicts of the claims that this one replaces
+    change: str = ""  # how the rule differs from the earlier one, and what the earlier one gives
+    cause: str = CAUSE_UNKNOWN  # of a difference, tested by changing it
+
+
+class Withdrawn(NamedTuple):
+    """A statement that had a verdict before and is no claim, with the reason."""
+
+    place: str
+    statement: str
+    before: tuple[str, ...]
+    reason: str
 
 
 class Table(NamedTuple):
@@ -63,24 +90,34 @@ class Figure(NamedTuple):
     alt: str
 
 
+class Measurements(NamedTuple):
+    """A table of numbers of summary.json: a row for each problem and method, or as `levels`
+    names the nested entries."""
+
+    caption: str
+    fields: Mapping[str, tuple[str, int]]  # {field of an entry: (its head, digits)}
+    levels: tuple[str, ...] = ("problems", "methods")
+
+
 class Experiment(NamedTuple):
-    """A folder of results and the claims about it; its command is in the paper's README
-    (`commands`)."""
+    """A folder of results; its command is in the paper's README (`commands`)."""
 
     folder: str  # under results/
     title: str
     note: str  # differences from the paper's set-up
-    figures: tuple[Figure, ...]
-    claims: tuple[Claim, ...]
+    figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()
+    measurements: tuple[Measurements, ...] = ()
 
 
 class Paper(NamedTuple):
-    """A paper and its experiments."""
+    """A paper with its claims and its experiments."""
 
     name: str
     title: str
     experiments: tuple[Experiment, ...]
+    claims: tuple[Claim, ...] = ()
+    withdrawn: tuple[Withdrawn, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -88,7 +125,7 @@ class Outcome(NamedTuple):
 
     claim: Claim
     verdict: str
-    numbers: str  # our numbers, or the error that prevents a verdict
+    numbers: tuple[str, ...]  # of each case: our numbers, or the error that prevents a verdict
     note: str = ""
 
 
@@ -120,26 +157,79 @@ def read_sibling(source: Source, name: str) -> Source:
     return read(source.folder.parent / name)
 
 
-def judge(claim: Claim, folder: Path) -> Outcome:
-    """The verdict on a claim. If results are missing or damaged, the outcome holds the error."""
-    try:
-        numbers, holds, note = claim.check(read(folder))
-    except Missing as error:
-        text = str(error)
-        return Outcome(claim, UNDECIDED, f"{text[0].upper()}{text[1:]}.")
-    except Exception as error:
-        # damaged files raise many kinds of errors; the page shows them beside the claim
-        text = f"{type(error).__name__}: {error}".replace(str(folder), folder.name)
-        return Outcome(claim, UNREADABLE, f"The results cannot be read: {text}")
-    if claim.missing_data:
-        return Outcome(
-            claim, UNDECIDED, numbers, f"Missing here: {claim.missing_data}. {note}".strip()
-        )
-    if holds is None:
-        return Outcome(claim, UNDECIDED, numbers, note)
-    if not holds:
-        return Outcome(claim, DIFFERS, numbers, f"{claim.reason} {note}".strip())
-    return Outcome(claim, CONFIRMED, numbers, note)
+def judge(claim: Claim, root: Path) -> Outcome:
+    """The verdict on a claim from the results in `root`. If results are missing or damaged, the
+    numbers hold the error."""
+    numbers, notes, decisions, damaged = [], [], [], False
+    for case in claim.cases:
+        try:
+            text, holds, note = case.check(read(root / case.folder))
+        except Missing as error:
+            text, holds, note = f"{str(error)[0].upper()}{str(error)[1:]}.", None, ""
+        except Exception as error:
+            # damaged files raise many kinds of errors; the page shows them beside the claim
+            kind = f"{type(error).__name__}: {error}".replace(str(root / case.folder), case.folder)
+            text, holds, note, damaged = f"The results cannot be read: {kind}", None, "", True
+        prefix = f"{case.name}: " if case.name else ""
+        numbers.append(f"{prefix}{text}")
+        notes += [f"{prefix}{note}"] if note else []
+        decisions.append(None if holds is None else bool(holds))
+    if damaged:
+        verdict = UNREADABLE
+    elif any(holds is False for holds in decisions):
+        verdict = DIFFERS
+        notes.insert(0, claim.cause)
+    elif all(decisions):
+        verdict = CONFIRMED
+    else:
+        verdict = UNDECIDED
+    return Outcome(claim, verdict, tuple(numbers), " ".join(notes))
+
+
+def difference(
+    ours: Sequence[float] | np.ndarray, theirs: Sequence[float] | np.ndarray
+) -> Interval:
+    """The 95% interval of theirs minus ours over the seeds that both have. Raises Missing for fewer
+    than two common seeds."""
+    count = min(len(ours), len(theirs))
+    if count < 2:
+        raise Missing("fewer than two seeds are common to both methods")
+    gap = np.asarray(theirs[:count], float) - np.asarray(ours[:count], float)
+    return float(gap.mean()), summaries.ci95(gap)
+
+
+def leads(intervals: Iterable[Interval], tie: float) -> bool | None:
+    """Whether a method has less regret than others, by the intervals of their regret minus its
+    own: True if all lie above 0, False if one lies below `tie`, and None otherwise."""
+    intervals = list(intervals)
+    if any(centre + half <= tie for centre, half in intervals):
+        return False
+    return True if all(centre - half > 0 for centre, half in intervals) else None
+
+
+def level(intervals: Iterable[Interval], margin: float) -> bool | None:
+    """Whether methods have similar regrets, by the intervals of the differences: False if one does
+    not contain 0, True if all lie within `margin` of 0, and None otherwise."""
+    intervals = list(intervals)
+    if any(abs(centre) > half for centre, half in intervals):
+        return False
+    return True if all(abs(centre) + half <= margin for centre, half in intervals) else None
+
+
+def interval_texts(intervals: Mapping[str, Interval], digits: int) -> str:
+    """The text "label: centre ± half width; ..." of some methods."""
+    return list_texts({name: interval_text(one, digits) for name, one in intervals.items()})
+
+
+def interval_text(interval: Interval, digits: int) -> str:
+    """The text "centre ± half width"."""
+    centre, half = interval
+    return f"{centre:.{digits}f} ± {half:.{digits}f}"
+
+
+def values(source: Source, *keys: str) -> list[float]:
+    """The values over seeds."""
+    return list(entry(source, *keys, "values"))
 
 
 def entry(source: Source, *keys: str) -> Any:
@@ -206,6 +296,36 @@ def mean_curve(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray,
     """(t [P], mean over seeds [P]) of one algorithm. Raises Missing as `curve`."""
     t, values = curve(source, metric, algorithm)
     return t, values.mean(0)
+
+
+def measured(source: Source, table: Measurements) -> list[list[str]]:
+    """The rows of a table of measurements, the header first."""
+    heads = [head for head, _ in table.fields.values()]
+    rows = [[level.removesuffix("s") for level in table.levels] + heads]
+
+    def visit(value: Any, levels: tuple[str, ...], names: list[str]) -> None:
+        if levels:
+            for name, part in value.get(levels[0], {}).items():
+                visit(part, levels[1:], [*names, name])
+            return
+        cells = [_cell(value.get(field), digits) for field, (_, digits) in table.fields.items()]
+        if any(cells):
+            rows.append([*(label(name) for name in names), *cells])
+
+    visit(source.summary, table.levels, [])
+    return rows
+
+
+def _cell(value: Any, digits: int) -> str:
+    """A number, or "mean ± half width" of an entry {mean, values or ci95}; empty without one."""
+    if value is None:
+        return ""
+    if not isinstance(value, dict):
+        return f"{value:,.{digits}f}"
+    of_seeds = value.get("values", ())
+    spread = summaries.ci95(of_seeds) if len(of_seeds) > 1 else value.get("ci95") or 0.0
+    width = f" ± {spread:,.{digits}f}" if spread > 0 else ""
+    return f"{value['mean']:,.{digits}f}{width}"
 
 
 def list_numbers(names: Iterable[str], values: Iterable[float], digits: int = 3) -> str:

@@ -91,7 +91,7 @@ def configure(name: str, options: argparse.Namespace) -> Config:
         norm_bound=1.0,
         delta=1 / options.horizon if options.horizon > 1 else 0.5,
         qbar=2.0,
-        ts_scale=0.1,
+        ts_scale=options.ts_scale,
         root_seed=0,
         seeds_side_by_side=options.workers,
         chosen=CHOSEN,
@@ -124,6 +124,12 @@ def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
     parser.add_argument("--regularization", type=cli.positive, default=0.1, help="default 0.1")
+    parser.add_argument(
+        "--ts-scale",
+        type=cli.positive,
+        default=0.1,
+        help="factor on SOFUL-TS's width (default 0.1)",
+    )
     bandit_runs.add_options(parser, list(ALGORITHMS), 5_000)
     options = parser.parse_args()
     cli.set_up_jax()

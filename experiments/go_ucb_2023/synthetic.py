@@ -57,7 +57,7 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
-# possible causes of differences, run by variants.py
+# GP methods with uniform candidates, BoTorch's default, and GO-UCB with all terms of eq. 7
 VARIANTS: dict[str, Callable[[int], Any]] = {
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),
     "gp_pi_uniform": lambda n: GPBandit(initial=n, acquisition="pi", sample_around_best=False),

@@ -4,19 +4,25 @@ A rule is a function from a `Source` to a `Finding`.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from experiments.claims import (
+    Case,
     Claim,
     Experiment,
     Figure,
     Finding,
+    Measurements,
     Missing,
     Paper,
     Source,
     Table,
+    Withdrawn,
+    difference,
     entry,
+    interval_text,
     list_numbers,
     list_texts,
     mean,
@@ -25,9 +31,11 @@ from experiments.claims import (
     number,
     optional,
     read_sibling,
+    values,
 )
 
-CLOSE = 1.05  # the largest ratio to the loss or regret of the exact forecaster
+CLOSE = 1.05  # the largest ratio to the loss of the exact forecaster, and to the least error
+FAST_APPROACH = 1.1  # the largest ratio of a regret that has converged to that of Kernel-AWV
 SKETCHES = ("taylor_2", "taylor_3", "nystrom")
 MILLION, TEN_MINUTES = 1_000_000, 600.0
 # seconds and average losses on casp in the notebook of the first author
@@ -42,14 +50,18 @@ def _of(source: Source, names: tuple[str, ...], field: str) -> list[float]:
 
 
 def as_notebook(*names: str) -> Callable[[Source], Finding]:
+    """The losses of the authors' notebook are among those of random orders and draws."""
+
     def check(source: Source) -> Finding:
-        ours = _of(source, names, "average_loss")
+        losses = {name: values(source, "methods", name, "average_loss") for name in names}
+        ours = {name: float(np.mean(of)) for name, of in losses.items()}
+        shown = {n: f"{ours[n]:.4f} ({min(of):.4f} to {max(of):.4f})" for n, of in losses.items()}
         published = [NOTEBOOK[name] for name in names]
-        holds = all(abs(a / b - 1) <= 0.02 for a, b in zip(ours, published, strict=True))
+        allowed = {n: max(1.96 * np.std(of, ddof=1), 0.01 * ours[n]) for n, of in losses.items()}
         return Finding(
-            f"Ours: {list_numbers(names, ours, 4)}; published:"
+            f"Means and ranges of {entry(source, 'seeds')} orders: {list_texts(shown)}; published:"
             f" {list_numbers(names, published, 4)}.",
-            holds,
+            all(abs(NOTEBOOK[name] - ours[name]) <= allowed[name] for name in names),
         )
 
     return check
@@ -60,31 +72,16 @@ def near_exact(metric: str) -> Callable[[Source], Finding]:
 
     def check(source: Source) -> Finding:
         n, exact = mean_curve(source, metric, "kernel_ridge")
-        at, sketched = mean_curve(source, metric, "taylor_2")
-        there = float(np.interp(n[-1], at, sketched))
+        others = [m for m in ("taylor_2", "taylor_3", "taylor_4") if m in entry(source, "methods")]
+        there = [float(np.interp(n[-1], *mean_curve(source, metric, name))) for name in others]
         return Finding(
             f"{metric.replace('_', ' ').capitalize()} at n = {n[-1]:,}, where the exact one"
-            f" stopped: {exact[-1]:.4f} exact, {there:.4f} with M = 2.",
-            there <= CLOSE * exact[-1],
-            _under_the_papers_scaling(source, metric),
+            f" stopped: {exact[-1]:.4f} exact, {there[0]:.4f} with M = 2.",
+            there[0] <= CLOSE * exact[-1],
+            f"With larger degrees: {list_numbers(others[1:], there[1:], 4)}.",
         )
 
     return check
-
-
-@optional
-def _under_the_papers_scaling(source: Source, metric: str) -> str:
-    """Degree 2 against the exact forecaster with inputs and labels in [-1, 1], unlike the published
-    curves; empty without such a run."""
-    there = read_sibling(source, "settings")
-    key = ("measured", source.folder.name, "paper")
-    exact, sketched = (number(there, *key, name, metric) for name in ("kernel_ridge", "taylor_2"))
-    examples = number(there, *key, "kernel_ridge", "examples")
-    close = "holds" if sketched <= CLOSE * exact else "does not hold"
-    return (
-        f"With inputs and labels in [-1, 1], as the paper says, it {close}: {exact:.4f} exact,"
-        f" {sketched:.4f} with M = 2 at n = {examples:,.0f}."
-    )
 
 
 def degree_two_is_fast(source: Source) -> Finding:
@@ -122,17 +119,18 @@ def nystrom_is_slowest(source: Source) -> Finding:
     return Finding(f"Seconds: {list_numbers(names, seconds, 2)}.", holds, note)
 
 
-def least_errors(source: Source) -> Finding:
+def least_errors(source: Source, metric: str = "error_rate") -> Finding:
     """The error of degree 2 is close to the least error of the methods that finished the stream."""
     methods = entry(source, "methods")
     whole = max(number(source, "methods", name, "examples") for name in methods)
     names = tuple(name for name in methods if methods[name]["examples"] == whole)
-    errors = _of(source, names, "error_rate")
+    errors = _of(source, names, metric)
     if "taylor_2" not in names:
         raise Missing("this run has no finished taylor_2")
-    holds = errors[names.index("taylor_2")] <= 1.05 * min(errors)
+    holds = errors[names.index("taylor_2")] <= CLOSE * min(errors)
     note = "" if holds else _sizes(source, ("taylor_2", names[int(np.argmin(errors))]))
-    return Finding(f"0/1 error: {list_numbers(names, errors, 4)}.", holds, note)
+    words = metric.replace("_", " ").capitalize()
+    return Finding(f"{words}: {list_numbers(names, errors, 4)}.", holds, note)
 
 
 @optional
@@ -176,36 +174,55 @@ def _points(source: Source, names: tuple[str, ...]) -> str:
     return f"Points or features: {list_numbers(names, sizes, 0)}."
 
 
-def ordered(*names: str) -> Callable[[Source], Finding]:
-    """The regrets grow in the order of the names."""
+def _gap(source: Source, less: str, more: str) -> tuple[float, float]:
+    """The interval of the regret of one method minus that of another one, over the same games."""
+    return difference(
+        values(source, "methods", less, "regret"), values(source, "methods", more, "regret")
+    )
+
+
+def below(less: str, more: str) -> Callable[[Source], Finding]:
+    """One method has less regret than another one, beyond the interval of the difference."""
 
     def check(source: Source) -> Finding:
-        regrets = [mean(source, "methods", name, "regret") for name in names]
-        holds = regrets == sorted(regrets)
-        note = "" if holds else _points(source, names)
-        return Finding(f"Regret after all rounds: {_regrets(source, names)}.", holds, note)
-
-    return check
-
-
-def extreme(name: str, pick: Callable[[list[float]], float]) -> Callable[[Source], Finding]:
-    """The method has the least (or largest) regret of all."""
-
-    def check(source: Source) -> Finding:
-        names = tuple(entry(source, "methods"))
-        regrets = {other: mean(source, "methods", other, "regret") for other in names}
-        if name not in regrets:
-            raise Missing(f"this run has no {name}")
+        centre, half = _gap(source, less, more)
+        holds = None if abs(centre) <= half else centre > 0
         return Finding(
-            f"Regret after all rounds: {_regrets(source, names)}.",
-            regrets[name] == pick(list(regrets.values())),
+            f"Regret after all rounds: {_regrets(source, (less, more))}; difference"
+            f" {interval_text((centre, half), 1)}.",
+            holds,
+            "" if holds else _points(source, (less, more)),
         )
 
     return check
 
 
-ABOVE = 0.1  # the largest excess of a measured exponent
-LOGARITHM = 0.14  # the contribution of a factor log n to an exponent at n = 1,024
+def extreme(name: str, least: bool) -> Callable[[Source], Finding]:
+    """The method has the least (or largest) regret of all, beyond the intervals of the
+    differences."""
+
+    def check(source: Source) -> Finding:
+        others = [other for other in entry(source, "methods") if other != name]
+        gaps = [_gap(source, *((name, o) if least else (o, name))) for o in others]
+        holds = all(centre > half for centre, half in gaps)
+        text = f"Regret after all rounds: {_regrets(source, (name, *others))}."
+        return Finding(text, holds)
+
+    return check
+
+
+def approaches(source: Source) -> Finding:
+    """The regret of the Taylor features falls with M, and at M = 4 it is close to Kernel-AWV's."""
+    names = ("kernel_awv", "taylor_4", "taylor_3", "taylor_2")
+    regrets = [mean(source, "methods", name, "regret") for name in names]
+    return Finding(
+        f"Regret after all rounds: {_regrets(source, names)}.",
+        regrets == sorted(regrets) and regrets[1] <= FAST_APPROACH * regrets[0],
+    )
+
+
+# the contribution of a factor log n to an exponent that is fitted between n = 256 and 4,096
+LOGARITHM = 0.146
 
 
 def reaches_optimum(source: Source) -> Finding:
@@ -215,6 +232,7 @@ def reaches_optimum(source: Source) -> Finding:
         optimal, size = gamma / (1 + gamma), 2 * gamma / (1 + gamma)
         large = [a for a in rows if float(a) >= size]
         if not large:
+            text.append(f"gamma {key}: no measured a is as large as {size:.2f}")
             continue
         row = ("measured", key, large[0])
         measured, error = number(source, *row, "exponent"), number(source, *row, "standard_error")
@@ -223,8 +241,6 @@ def reaches_optimum(source: Source) -> Finding:
             f"gamma {key}: {measured:.3f} ± {1.96 * error:.3f} at a = {large[0]}, optimal"
             f" {optimal:.3f}"
         )
-    if not text:
-        raise Missing("no measured size is as large as 2 gamma / (1 + gamma)")
     return Finding(f"{'; '.join(text)}.", bool(holds))
 
 
@@ -279,26 +295,10 @@ def corollary_7(source: Source) -> Finding:
         )
         text.append(f"gamma {gamma}: {pairs}")
     return Finding(
-        f"Measured exponents (by (8), a): {'; '.join(text)}.",
-        bool(above <= ABOVE and larger <= LOGARITHM),
+        f"Measured exponents (by (8), a): {'; '.join(text)}. Largest excess: {above:.3f} of the"
+        f" regret, {larger:.3f} of the points.",
+        bool(max(above, larger) <= LOGARITHM),
     )
-
-
-def degree_grows(source: Source) -> Finding:
-    """The growing degrees of Theorem 4 against exact Kernel-AWV and the theorem's bound."""
-    holds, text = True, []
-    for name, row in entry(source, "measured").items():
-        regret = {of: [at["mean"] for at in values] for of, values in row["regret"].items()}
-        pairs = zip(regret["growing"], regret["kernel_awv"], row["bound"], strict=True)
-        holds &= all(ours <= CLOSE * exact and ours <= most for ours, exact, most in pairs)
-        last = {of: values[-1] for of, values in regret.items()}
-        text.append(
-            f"{name}: degrees {row['degrees'][0]} to {row['degrees'][-1]}"
-            f" {last.pop('growing'):.1f}, {list_numbers(last, last.values(), 1)}, bound"
-            f" {row['bound'][-1]:.0f}"
-        )
-    n = entry(source, "config", "counts")[-1]
-    return Finding(f"Regret after n = {n:,}: {'. '.join(text)}.", bool(holds))
 
 
 def beats_sketched_kons(source: Source) -> Finding:
@@ -316,160 +316,235 @@ def beats_sketched_kons(source: Source) -> Finding:
     )
 
 
-# "usually very fast"; the curves have FOGD at half of its time
-_FAST = (
-    f"At most {FAST:.1f} times the least time of the paper's methods, as in the notebook on casp."
+STREAMS = dict(casp="casp", cod_rna="cod-rna", susy="SUSY", ijcnn1="ijcnn1")
+
+
+def _on_streams(check: Callable[[str], Callable[[Source], Finding]]) -> tuple[Case, ...]:
+    """A case for each stream; the metric is the loss on casp, and the error on the others."""
+    metrics = dict.fromkeys(STREAMS, "error_rate") | dict(casp="average_loss")
+    return tuple(
+        Case(f"pkawv_2019/{folder}", check(metrics[folder]), name)
+        for folder, name in STREAMS.items()
+    )
+
+
+def _on(folder: str, check: Callable[[Source], Finding], name: str = "") -> Case:
+    return Case(f"pkawv_2019/{folder}", check, name)
+
+
+CLAIMS = (
+    Claim(
+        "Section 3.2, Figure 1",
+        "Features chosen beforehand reach the optimal exponent gamma / (1 + gamma) at a = 2 gamma"
+        " / (1 + gamma).",
+        "The optimum is in the 95% interval of the exponent at the first measured a not below that,"
+        " for gamma = 0.25 and 0.414.",
+        "For gamma = 0.75 the dictionary would have n^0.86 points, beyond the measured sizes.",
+        (_on("rates", reaches_optimum),),
+        ("confirmed",),
+    ),
+    Claim(
+        "Section 3.2, Figure 1",
+        "With fewer features chosen beforehand the exponent grows along a line in a.",
+        "All measured exponents are within 0.1 of the bound.",
+        "The exponents of the figure differ by 0.2 and more from one a to the next.",
+        (_on("rates", on_the_line),),
+        ("confirmed",),
+    ),
+    Claim(
+        "Corollary 7",
+        "PKAWV with KORS has a regret of at most n^b with a dictionary of n^a points, up to"
+        " logarithms.",
+        f"No measured exponent of the regret is more than {LOGARITHM} above b, and none of the"
+        f" points more than {LOGARITHM} above a.",
+        "Appendix E defines the paper's inequality up to logarithmic factors. One factor log n"
+        f" adds {LOGARITHM} to an exponent between n = 256 and 4,096.",
+        (_on("rates", corollary_7),),
+        ("confirmed",),
+        "Without a logarithm the points exceed a by up to 0.117, and it would differ.",
+    ),
+    Claim(
+        "Table 1",
+        "Pros-N-KONS levels off at the exponent 4 gamma / (1 + gamma)^2.",
+        "The printed exponent is the least one that the paper's bounds (8) give, within 0.01.",
+        "The statement is algebra.",
+        (_on("rates", levels_off),),
+        ("differs",),
+        cause="An erratum: the bounds (8) give gamma (3 + gamma) / (1 + gamma)^2 (THEORY 7.11).",
+    ),
+    Claim(
+        "Section 3.2",
+        "PKAWV's rate beats that of Sketched-KONS for gamma up to 1/2.",
+        "By the bounds (8), its exponent is nowhere above at gamma = 1/2.",
+        "The statement is algebra.",
+        (_on("rates", beats_sketched_kons),),
+        ("differs",),
+        cause="An erratum: by (8) the two lines coincide at gamma = sqrt(2) - 1 = 0.414 (THEORY"
+        " 7.11).",
+    ),
+    Claim(
+        "Section 4, Figures 2 and 4",
+        "In all experiments Taylor features of degree 2 approximate the kernel forecaster"
+        " reasonably well.",
+        f"Average loss (casp) or 0/1 error at most {CLOSE - 1:.0%} above the exact forecaster's,"
+        " where the time limit stopped that one.",
+        "The paper's curves of the two are hardly distinguishable.",
+        _on_streams(near_exact),
+        ("confirmed", "differs", "confirmed", "differs"),
+        cause="The degree: on cod-rna the excess falls from 61% at M = 2 to 17% at 3 and 5% at 4;"
+        " on ijcnn1 M = 4 has too many features.",
+    ),
+    Claim(
+        "Section 4, Figures 2 and 4",
+        "Taylor features of degree 2 end close to the best of all forecasters.",
+        f"Average loss (casp) or 0/1 error within {CLOSE - 1:.0%} of the least of the methods that"
+        " saw the whole stream.",
+        "As above.",
+        _on_streams(lambda metric: partial(least_errors, metric=metric)),
+        ("differs", "confirmed", "differs"),
+        "casp is a fourth case.",
+        "The number of features: larger degrees and larger dictionaries have less error.",
+    ),
+    Claim(
+        "Section 4, Figures 2 and 4",
+        "Degree 2 is usually very fast.",
+        f"At most {FAST:.1f} times the least seconds of the paper's methods.",
+        "In the notebook of the first author it takes 1.9 times FOGD's seconds on casp.",
+        _on_streams(lambda metric: degree_two_is_fast),
+        ("confirmed",) * 4,
+        "The earlier rule, the least time of all, is wrong: the paper does not state it, and its"
+        " own curve on casp would fail. It gives: casp and cod-rna confirmed, SUSY and ijcnn1 not.",
+    ),
+    Claim(
+        "Section 4",
+        "On the first million examples of SUSY, degree 2 has FALKON's error, within ten minutes.",
+        f"0/1 error after {MILLION:,} examples at most 1% above {FALKON_ERROR}, FALKON's with"
+        f" 10,000 centres; at most {TEN_MINUTES:g} s.",
+        "Both numbers are those that the paper compares with.",
+        (_on("susy", a_million_in_ten_minutes),),
+        ("not decidable here",),
+    ),
+    Claim(
+        "Appendix G, Figure 3",
+        "Kernel-AWV has the lowest regret.",
+        "The 95% intervals of the other methods' regret minus its own, over the same games, lie"
+        " above 0.",
+        "The paper draws one game.",
+        (_on("adversarial", extreme("kernel_awv", True)),),
+        ("confirmed",),
+        "Intervals decide in place of means.",
+    ),
+    Claim(
+        "Appendix G, Figure 3",
+        "Taylor features converge very fast to the regret of Kernel-AWV as M grows.",
+        "The regrets fall from M = 2 to 4, and that of M = 4 is at most"
+        f" {FAST_APPROACH - 1:.0%} above Kernel-AWV's.",
+        "M = 4 is the largest degree of the figure.",
+        (_on("adversarial", approaches),),
+        ("confirmed",),
+        "The earlier rule took the order only, which holds.",
+        "Cause unknown. Our adversary is stronger than the notebook's.",
+    ),
+    Claim(
+        "Appendix G, Figure 3",
+        "Pros-N-KONS performs poorly.",
+        "It has the largest regret, beyond the 95% intervals of the differences.",
+        "It is the uppermost curve of the figure.",
+        (_on("adversarial", extreme("pros_n_kons", False)),),
+        ("confirmed",),
+        "Intervals decide in place of means.",
+    ),
+    Claim(
+        "Appendix G, Figure 3",
+        "FOGD performs surprisingly well.",
+        "Its regret is below that of Taylor features of degree 2, beyond the 95% interval of the"
+        " difference.",
+        "The figure has it between PKAWV and Kernel-AWV.",
+        (_on("adversarial", below("fogd", "taylor_2")),),
+        ("confirmed",),
+        "The interval decides in place of the mean.",
+    ),
+    Claim(
+        "Appendix G, Figure 3",
+        "Nystrom follows Kernel-AWV.",
+        "Its regret is below that of Taylor features of degree 4, beyond the 95% interval of the"
+        " difference.",
+        "In the figure the two curves coincide.",
+        (_on("adversarial", below("nystrom", "taylor_4")),),
+        ("differs",),
+        cause="The curve: that of the authors' notebook is a second run of exact Kernel-AWV (THEORY"
+        " 7.10).",
+    ),
+    Claim(
+        "Appendix G, Figure 4",
+        "The average losses on casp.",
+        "Each published loss is within 1.96 standard deviations of the losses of 20 random orders"
+        " and draws around their mean, or within 1% of it.",
+        "A published loss is that of one order and one draw, printed with two or three digits.",
+        (
+            _on("casp_orders", as_notebook(*SKETCHES), "PKAWV"),
+            _on("casp_orders", as_notebook("fogd"), "FOGD"),
+            _on("casp_orders", as_notebook("pros_n_kons"), "Pros-N-KONS"),
+        ),
+        ("confirmed", "confirmed", "differs"),
+        "The earlier rule allowed 2% around one order. It gives 2.6% for Pros-N-KONS, less than its"
+        " variation between draws.",
+    ),
+    Claim(
+        "Appendix G, Figure 4",
+        "On casp Nystrom is as good as Taylor features of degree 3.",
+        "Average losses within 2%.",
+        "As for the published losses.",
+        (_on("casp", nystrom_as_taylor),),
+        ("confirmed",),
+    ),
+    Claim(
+        "Appendix G, Figure 4",
+        "On casp FOGD and Pros-N-KONS are worse than PKAWV.",
+        "Both average losses are above all of PKAWV's.",
+        "The curves do not cross.",
+        (_on("casp", others_are_worse),),
+        ("confirmed",),
+    ),
+    Claim(
+        "Appendix G, Figure 4",
+        "On casp Nystrom is the slowest of the sketches.",
+        "It takes the most seconds.",
+        "In the notebook it takes 14 times the seconds of Taylor features of degree 3.",
+        (_on("casp", nystrom_is_slowest),),
+        ("differs",),
+        cause="Cause unknown: ours computes blocks of examples, but the listing of Appendix H.2 was"
+        " not timed.",
+    ),
+)
+WITHDRAWN = (
+    Withdrawn(
+        "Section 3.1",
+        "The degree of the Taylor features may be increased over time.",
+        ("confirmed",),
+        "The bound of Theorem 4 is 10 to 20 times the measured regret: the check cannot fail.",
+    ),
 )
 
 
-def _stream(
-    name: str, title: str, item: str, note: str, *claims: Claim, classes: bool = True
-) -> Experiment:
-    file, metric = ("error", "0/1 error") if classes else ("loss", "Average squared loss")
+def _stream(name: str, item: str, note: str) -> Experiment:
+    title = STREAMS[name]
+    file, metric = ("loss", "Average squared loss") if name == "casp" else ("error", "0/1 error")
     lines = "one line for each forecaster"
     figures = (
         Figure(f"{file}.png", f"{metric} on {title} against examples, {lines}"),
         Figure("time.png", f"Seconds on {title} against examples on log axes, {lines}"),
         Figure("loss_at_time.png", f"Average squared loss on {title} against seconds, {lines}"),
     )
-    return Experiment(f"pkawv_2019/{name}", f"{item}: {title}", note, figures, claims)
+    return Experiment(f"pkawv_2019/{name}", f"{item}: {title}", note, figures)
 
 
-def _signs(item: str) -> tuple[Claim, ...]:
-    return (
-        Claim(
-            item,
-            "Taylor features of degree 2 approximate the kernel forecaster reasonably well.",
-            "0/1 error at most 5% above the exact one's where that stopped.",
-            near_exact("error_rate"),
-            reason="What degree 2 misses depends on how far apart the scaling puts the inputs, and"
-            " grows with n (on ijcnn1 2% at n = 4,096: settings).",
-        ),
-        Claim(
-            item,
-            "They are close to the best of all forecasters.",
-            "0/1 error within 5% of the least of those that saw the whole stream.",
-            least_errors,
-            reason="Degree 2 has too few features to be as good as the larger sketches.",
-        ),
-        Claim(item, "They are fast.", _FAST, degree_two_is_fast),
-    )
-
-
-_MILLION = Claim(
-    "Section 4",
-    "On the first million examples of SUSY, degree 2 has FALKON's error, within ten minutes.",
-    f"0/1 error after {MILLION:,} examples at most 1% above {FALKON_ERROR}, FALKON's"
-    f" with 10,000 centres; at most {TEN_MINUTES:g} s.",
-    a_million_in_ten_minutes,
-)
 _AS_AUTHORS = (
     "The first author's settings, scaling and prediction (projected kernel ridge regression)."
 )
 _SAMPLE = (
     " Without the 880 MB file in the data folder, a random sample of 39,930 rows is used; the"
     " provenance contains the source."
-)
-CASP = _stream(
-    "casp",
-    "casp",
-    "Figure 4",
-    _AS_AUTHORS,
-    Claim(
-        "Figure 4",
-        "PKAWV's average losses.",
-        "Within 2% of the published ones.",
-        as_notebook(*SKETCHES),
-    ),
-    Claim(
-        "Figure 4",
-        "FOGD's average loss.",
-        "Within 2% of the published one.",
-        as_notebook("fogd"),
-    ),
-    Claim(
-        "Figure 4",
-        "Pros-N-KONS's average loss.",
-        "Within 2% of the published one (which predicts with the parameters of a step ago).",
-        as_notebook("pros_n_kons"),
-        reason="Its dictionary is drawn at random, and other draws and orders come within 2%. A"
-        " prediction a step late, as in the notebook (THEORY 7.8), does not explain it (both:"
-        " README).",
-    ),
-    Claim(
-        "Figure 4",
-        "Taylor features of degree 2 are close to the kernel forecaster.",
-        "Average loss at most 5% above the exact one's where that stopped.",
-        near_exact("average_loss"),
-    ),
-    Claim("Figure 4", "They are fast.", _FAST, degree_two_is_fast),
-    Claim(
-        "Figure 4",
-        "Nyström is as good as Taylor features of degree 3.",
-        "Losses within 2%.",
-        nystrom_as_taylor,
-    ),
-    Claim(
-        "Figure 4",
-        "FOGD and Pros-N-KONS are worse than PKAWV.",
-        "Both losses above all of PKAWV's.",
-        others_are_worse,
-    ),
-    Claim(
-        "Figure 4",
-        "Nyström is the slowest of the sketches.",
-        "Most seconds.",
-        nystrom_is_slowest,
-        reason="Ours computes blocks between two points that join the dictionary.",
-    ),
-    classes=False,
-)
-ADVERSARY = Experiment(
-    "pkawv_2019/adversarial",
-    "Figure 3: the greedy adversary",
-    "Our adversary climbs by gradients from many starts and is stronger than the notebook's single"
-    " start.",
-    (
-        Figure(
-            "regret.png",
-            "Regret against examples in games with the adversary, one line for each forecaster, 95%"
-            " bands",
-        ),
-    ),
-    (
-        Claim(
-            "Figure 3",
-            "Kernel-AWV has the lowest regret.",
-            "Least mean of all methods.",
-            extreme("kernel_awv", min),
-        ),
-        Claim(
-            "Figure 3",
-            "Taylor features approach Kernel-AWV as M grows.",
-            "Means in the order Kernel-AWV, M = 4, 3, 2.",
-            ordered("kernel_awv", "taylor_4", "taylor_3", "taylor_2"),
-        ),
-        Claim(
-            "Figure 3",
-            "Pros-N-KONS is worst.",
-            "Largest mean of all methods.",
-            extreme("pros_n_kons", max),
-        ),
-        Claim(
-            "Figure 3",
-            "FOGD is surprisingly good.",
-            "Mean below Taylor M = 2's.",
-            ordered("fogd", "taylor_2"),
-        ),
-        Claim(
-            "Figure 3",
-            "Nyström follows Kernel-AWV.",
-            "Mean below Taylor M = 4's.",
-            ordered("kernel_awv", "nystrom", "taylor_4"),
-            reason="The notebook's curve of that name is a second run of exact Kernel-AWV (THEORY"
-            " 7.10); a dictionary at mu = 1 costs more than Taylor features.",
-        ),
-    ),
 )
 RATES = Experiment(
     "pkawv_2019/rates",
@@ -483,65 +558,36 @@ RATES = Experiment(
             " gamma: bounds of four methods, and measured exponents of three with intervals",
         ),
     ),
-    (
-        Claim(
-            "Figure 1",
-            "Features chosen beforehand reach the optimal exponent gamma / (1 + gamma) at a = 2"
-            " gamma / (1 + gamma).",
-            "The optimum is in the 95% interval at the first measured size not below that, for each"
-            " gamma that has one.",
-            reaches_optimum,
-        ),
-        Claim(
-            "Figure 1",
-            "With fewer features the exponent grows along a line.",
-            "All measured exponents within 0.1 of the bound.",
-            on_the_line,
-        ),
-        Claim(
-            "Corollary 7",
-            "PKAWV with KORS has a regret of at most n^b with a dictionary of n^a points, up to"
-            " logarithms.",
-            f"No measured exponent is more than {ABOVE} above b, and no exponent of the"
-            f" points more than {LOGARITHM} above a, which a factor log n adds at n ="
-            " 1,024.",
-            corollary_7,
-        ),
-        Claim(
-            "Table 1",
-            "Pros-N-KONS levels off at the exponent 4 gamma / (1 + gamma)^2.",
-            "The printed exponent is the least one that the paper's own bounds (8) give, within"
-            " 0.01.",
-            levels_off,
-            reason="The bounds (8) give gamma (3 + gamma) / (1 + gamma)^2 (THEORY 7.11).",
-        ),
-        Claim(
-            "Section 3",
-            "PKAWV's rate beats that of Sketched-KONS for gamma up to 1/2.",
-            "By the bounds (8), its exponent is nowhere above at gamma = 1/2.",
-            beats_sketched_kons,
-            reason="By (8) the two lines coincide at gamma = sqrt(2) - 1 = 0.414 (THEORY 7.11).",
-        ),
-    ),
 )
-
 DEGREE = Experiment(
     "pkawv_2019/growing_degree",
     "Section 3.1: a degree that grows with the stream",
     "An experiment of ours on streams that are made up, R in lengthscales: the paper proposes it"
     " and runs fixed degrees.",
-    (),
+    tables=(Table("regret.csv", "Regret by stream and n: M growing, fixed, and the exact one"),),
+)
+ADVERSARY = Experiment(
+    "pkawv_2019/adversarial",
+    "Figure 3: the greedy adversary",
+    "Our adversary climbs by gradients from many starts and is stronger than the notebook's single"
+    " start.",
     (
-        Claim(
-            "Section 3.1",
-            "The degree of the Taylor features may be increased over time.",
-            "With the degree of Theorem 4 for the end of each block, the blocks doubling: at every"
-            " n and on every stream at most 5% above exact Kernel-AWV's regret, and below the"
-            " theorem's bound.",
-            degree_grows,
+        Figure(
+            "regret.png",
+            "Regret against examples in games with the adversary, one line for each forecaster, 95%"
+            " bands",
         ),
     ),
-    (Table("regret.csv", "Regret by stream and n: M growing, fixed, and the exact forecaster"),),
+)
+ORDERS = Experiment(
+    "pkawv_2019/casp_orders",
+    "Figure 4: casp, 20 random orders and draws",
+    "All else as on casp.",
+    measurements=(
+        Measurements(
+            "Average loss, mean over orders", dict(average_loss=("average loss", 4)), ("methods",)
+        ),
+    ),
 )
 
 PAPER = Paper(
@@ -550,10 +596,13 @@ PAPER = Paper(
     (
         RATES,
         DEGREE,
-        _stream("cod_rna", "cod-rna", "Figure 2", _AS_AUTHORS, *_signs("Figure 2")),
-        _stream("susy", "SUSY", "Figure 2", _AS_AUTHORS + _SAMPLE, *_signs("Figure 2"), _MILLION),
+        _stream("cod_rna", "Figure 2", _AS_AUTHORS),
+        _stream("susy", "Figure 2", _AS_AUTHORS + _SAMPLE),
         ADVERSARY,
-        CASP,
-        _stream("ijcnn1", "ijcnn1", "Figure 4", _AS_AUTHORS, *_signs("Figure 4")),
+        _stream("casp", "Figure 4", _AS_AUTHORS),
+        ORDERS,
+        _stream("ijcnn1", "Figure 4", _AS_AUTHORS),
     ),
+    CLAIMS,
+    WITHDRAWN,
 )

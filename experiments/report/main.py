@@ -2,14 +2,17 @@
 
     scripts/report                      # report/index.html from results/
     scripts/report --results DIR --out DIR
+    scripts/report --record             # also results/verdicts.csv and experiments/VERDICTS.md
 
-For each claim of the four papers, and of the methods beyond them, the page shows the statement, our
-figure, our number, a verdict (confirmed, differs, not decidable here), the rule of the verdict, and
-the provenance of the results. Nothing is run.
+For each claim of the four papers the page shows the place and the statement, the rule with its
+reason, our numbers, the verdict (confirmed, differs, not decidable here) with its cause, and the
+provenance of the results. Methods beyond the papers have tables without verdicts. Nothing is run.
 """
 
 import csv
+import io
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +28,8 @@ TEMPLATE = "report/report.html.jinja"
 TITLE = "Do the papers hold?"
 # paper, setting, text of the paper, our choice, evidence
 UNSPECIFIED_SETTINGS = Path(__file__).parent / "unspecified_settings.csv"
+RECORD = Path("verdicts.csv")  # in the folder of results
+PAGE = environment.ROOT / "experiments" / "VERDICTS.md"
 PAPERS = (bkb_2019.PAPER, bbkb_2020.PAPER, go_ucb_2023.PAPER, pkawv_2019.PAPER, beyond.PAPER)
 VERDICTS = (claims.CONFIRMED, claims.DIFFERS, claims.UNDECIDED, claims.UNREADABLE)
 
@@ -34,26 +39,45 @@ class Section(NamedTuple):
 
     experiment: claims.Experiment
     command: str
-    outcomes: list[claims.Outcome]
     figures: list[claims.Figure]  # those whose files exist
     tables: list[tuple[str, list[list[str]]]]  # (caption, rows with the header first)
     provenance: dict[str, Any]
 
 
-def section(part: claims.Experiment, folder: Path, command: str) -> Section:
-    """The verdicts, figures and tables of an experiment whose results are in `folder`."""
-    return Section(
-        part,
-        command,
-        [claims.judge(claim, folder) for claim in part.claims],
-        [figure for figure in part.figures if (folder / figure.file).is_file()],
+class Part(NamedTuple):
+    """A paper as the page shows it."""
+
+    paper: claims.Paper
+    outcomes: list[claims.Outcome]
+    sections: list[Section]
+
+
+def part_of(paper: claims.Paper, root: Path) -> Part:
+    """The verdicts and the experiments of a paper from the results in `root`."""
+    made_by = commands.by_folder()
+    return Part(
+        paper,
+        [claims.judge(claim, root) for claim in paper.claims],
         [
-            (table.caption, rows)
-            for table in part.tables
-            if (folder / table.file).is_file() and (rows := _rows(folder / table.file))
+            section(experiment, root / experiment.folder, made_by[experiment.folder].text())
+            for experiment in paper.experiments
         ],
-        provenance(folder),
     )
+
+
+def section(part: claims.Experiment, folder: Path, command: str) -> Section:
+    """The figures and tables of an experiment whose results are in `folder`."""
+    tables = [
+        (table.caption, rows)
+        for table in part.tables
+        if (folder / table.file).is_file() and (rows := _rows(folder / table.file))
+    ]
+    made = provenance(folder)
+    if made:
+        source = claims.read(folder)
+        tables += [(table.caption, claims.measured(source, table)) for table in part.measurements]
+    figures = [figure for figure in part.figures if (folder / figure.file).is_file()]
+    return Section(part, command, figures, tables, made)
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -103,28 +127,21 @@ def _fields_text(fields: dict[str, Any]) -> str:
     return "; ".join(f"{name} {value}" for name, value in values.items())
 
 
-def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
+def build(root: Path, out: Path, notice: str = "") -> list[Part]:
     """Writes out/index.html, with `notice` as its first paragraph, and copies the figures to
-    out/figures. Returns the sections of each paper. Raises FileNotFoundError if `root` is not a
-    folder, and ValueError or OSError if `out` cannot be written."""
+    out/figures. Returns the papers. Raises FileNotFoundError if `root` is not a folder, and
+    ValueError or OSError if `out` cannot be written."""
     if not root.is_dir():
         raise FileNotFoundError(
             f"there is no folder {root}: run an experiment first, or name it with --results."
         )
     files.check_folder(out)
-    made_by = commands.by_folder()
-    sections = {
-        paper.name: [
-            section(part, root / part.folder, made_by[part.folder].text())
-            for part in paper.experiments
-        ]
-        for paper in PAPERS
-    }
-    for part in (part for parts in sections.values() for part in parts):
-        for figure in part.figures:
-            place = Path(part.experiment.folder, figure.file)
+    parts = [part_of(paper, root) for paper in PAPERS]
+    for one in (one for part in parts for one in part.sections):
+        for figure in one.figures:
+            place = Path(one.experiment.folder, figure.file)
             files.write(out / "figures" / place, (root / place).read_bytes())
-    counts = {name: verdict_counts(parts) for name, parts in sections.items()}
+    counts = {part.paper.name: verdict_counts(part) for part in parts}
     total = sum(counts.values(), Counter[str]())
     commit = environment.commit()
     head, *settings = _rows(UNSPECIFIED_SETTINGS)
@@ -135,19 +152,82 @@ def build(root: Path, out: Path, notice: str = "") -> dict[str, list[Section]]:
         notice=notice,
         commit=commit["hash"] + (" with uncommitted changes" if commit["dirty"] is True else ""),
         verdicts=[word for word in VERDICTS if word != claims.UNREADABLE or total[word]],
-        papers=[(paper, sections[paper.name], counts[paper.name]) for paper in PAPERS],
+        parts=parts,
+        counts=counts,
         total=total,
         settings_head=head[1:],
         settings={
             paper.name: [row[1:] for row in settings if row[0] == paper.name] for paper in PAPERS
         },
     )
-    return sections
+    return parts
 
 
-def verdict_counts(sections: list[Section]) -> Counter[str]:
+def verdict_counts(part: Part) -> Counter[str]:
     """The number of claims by verdict."""
-    return Counter(outcome.verdict for part in sections for outcome in part.outcomes)
+    return Counter(outcome.verdict for outcome in part.outcomes)
+
+
+def record_text(parts: list[Part]) -> str:
+    """A CSV table with a row for each claim: what judged it, and the results behind it."""
+    head = ("paper", "place", "statement", "rule", "why", "numbers", "verdict", "cause and notes")
+    buffer = io.StringIO()
+    table = csv.writer(buffer, lineterminator="\n")
+    table.writerow((*head, "earlier verdicts", "change of the rule", "results", "commands"))
+    for part in parts:
+        made = {one.experiment.folder: one for one in part.sections}
+        for claim, verdict, numbers, note in part.outcomes:
+            folders = list(dict.fromkeys(case.folder for case in claim.cases))
+            commits = [made[folder].provenance.get("commit", "not run") for folder in folders]
+            results = [
+                f"{folder} at {commit}" for folder, commit in zip(folders, commits, strict=True)
+            ]
+            row = [part.paper.name, claim.place, claim.statement, claim.rule, claim.why]
+            row += [" ".join(numbers), verdict, note, ", ".join(claim.before), claim.change]
+            row += ["; ".join(results), "; ".join(made[folder].command for folder in folders)]
+            table.writerow(row)
+    return buffer.getvalue()
+
+
+def page_text(parts: list[Part]) -> str:
+    """A Markdown page with the earlier verdicts beside each verdict."""
+    rows: list[str] = []
+    earlier: list[tuple[str, str]] = []  # (earlier verdict, verdict) of each earlier claim
+    for part in (part for part in parts if part.outcomes):
+        rows += ["", f"## {part.paper.name}", ""]
+        rows += [
+            "| place | claim | earlier | verdict | change of the rule |",
+            "|---|---|---|---|---|",
+        ]
+        judged = [(claim, verdict) for claim, verdict, _, _ in part.outcomes]
+        for claim, verdict in judged:
+            cells = (claim.place, claim.statement, _counted(claim.before), verdict, claim.change)
+            rows.append(f"| {' | '.join(cells)} |")
+            earlier += [(word, verdict) for word in claim.before]
+        for place, statement, before, reason in part.paper.withdrawn:
+            cells = (place, statement, _counted(before), "withdrawn", reason)
+            rows.append(f"| {' | '.join(cells)} |")
+            earlier += [(word, "withdrawn") for word in before]
+    counts = sum((verdict_counts(part) for part in parts), Counter[str]())
+    now = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
+    changed = sum(before != after for before, after in earlier)
+    head = [
+        "# Verdicts, earlier and present",
+        "",
+        "`scripts/report --record` writes this page. A sentence that a paper repeats is one claim.",
+        f"There are {sum(counts.values())} claims: {now}.",
+        f"They replace {len(earlier)} earlier ones ({_counted([word for word, _ in earlier])});",
+        f"{changed} of these have another verdict now or are withdrawn. The 42 statements about",
+        "methods beyond the papers (33 confirmed, 9 not) are tables of measurements. The report",
+        "has the numbers, the reasons for the rules and the causes.",
+    ]
+    return "\n".join([*head, *rows, ""])
+
+
+def _counted(words: Sequence[str]) -> str:
+    """The words with their counts, such as "2 confirmed, differs"; "new" for none."""
+    counts = Counter(words)
+    return ", ".join(f"{n} {word}" if n > 1 else word for word, n in counts.items()) or "new"
 
 
 @cli.command
@@ -160,12 +240,18 @@ def main() -> None:
         "--out", type=Path, default=Path("report"), help="folder of the page (default: report)"
     )
     parser.add_argument("--notice", default="", help="first paragraph of the page")
+    parser.add_argument(
+        "--record", action="store_true", help="write verdicts.csv into the results, and VERDICTS.md"
+    )
     options = parser.parse_args()
-    sections = build(options.results, options.out, options.notice)
-    for name, parts in sections.items():
-        counts = verdict_counts(parts)
+    parts = build(options.results, options.out, options.notice)
+    if options.record:
+        files.write(options.results / RECORD, record_text(parts).encode())
+        files.write(PAGE, page_text(parts).encode())
+    for part in parts:
+        counts = verdict_counts(part)
         shown = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
-        print(f"{name:24s}{shown}")
+        print(f"{part.paper.name:24s}{shown or 'measurements'}")
     print(f"{options.out / 'index.html'} opens in any browser")
 
 

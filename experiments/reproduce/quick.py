@@ -33,7 +33,6 @@ SMALL = {
         "--repetitions 1 --models random_forest --data breast_cancer"
     ),
     "experiments.go_ucb_2023.turbo_original": "--seeds 1",
-    "experiments.go_ucb_2023.variants": "--functions f1 --seeds 2",
     "experiments.pkawv_2019.adversarial": "--rounds 8 --seeds 2 --tried 16",
     "experiments.pkawv_2019.growing_degree": "--counts 16 32 --seeds 2",
     "experiments.pkawv_2019.large_scale": "--limit 1000 --time-limit 5",

@@ -4,9 +4,6 @@ runs with other settings.
 Each function returns a sentence or two, or an empty text if the runs that it reads are absent.
 """
 
-import csv
-import io
-
 import numpy as np
 
 from experiments.claims import (
@@ -68,26 +65,6 @@ def published_growth(source: Source) -> str:
     )
 
 
-def published_regrets(source: Source, stops: dict[str, int]) -> str:
-    """The poster's regrets where its methods stop, and BBKB's at the same t."""
-    curves = against_published.read_curves(source.folder).get("regret_ratio", {})
-    parts = [
-        f"{label(name)} at t = {stops[name]:,}: {np.interp(stops[name], *curves[name]):.4f}, BBKB"
-        f" {np.interp(stops[name], *curves['bbkb_global']):.4f}"
-        for name in curves
-        if stops.get(name, max(stops.values())) < max(stops.values()) and "bbkb_global" in curves
-    ]
-    return f"On the poster: {'; '.join(parts)}." if parts else ""
-
-
-def of_stopped(source: Source, stops: dict[str, int]) -> str:
-    """The evidence on Thompson sampling that converges: the poster's regrets if slow methods stop
-    early, else the regret per step."""
-    if not stops:
-        return late_regret(source)
-    return published_regrets(source, {"ts": min(stops.values()), "others": max(stops.values())})
-
-
 def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source: Source) -> str:
     """All regret ratios at some lengthscales, by algorithm and lengthscale, and BBKB's with the
     widths of the authors' code."""
@@ -105,30 +82,13 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
 
 
 @optional
-def simple_regrets_with_code_width(source: Source) -> str:
-    """Simple regrets at T with the width of the authors' code."""
-    there = read_sibling(source, f"{source.folder.name}_code")
-    methods = entry(there, "algorithms")
-    values = [mean(there, "algorithms", name, "simple_regret") for name in methods]
-    return f"With the width of the authors' code: {list_numbers(methods, values, 5)}."
-
-
-def settings_tried(source: Source, tried: str, name: str, t: int, settings: dict[str, str]) -> str:
-    """The regrets of a method at t with other settings, from settings.csv of the neighbouring
-    folder that ends in `tried`; settings: {name in the table: name in the text}."""
-    path = source.folder.parent / f"{source.folder.name}_{tried}" / "settings.csv"
-    if not path.exists():
-        return ""
-    table = csv.DictReader(io.StringIO(path.read_text()))
-    rows = {row["setting"]: row for row in table if row["algorithm"] == label(name)}
-    at = f"t = {t:,} (over published)"
-    parts = [
-        f"{shown}: {rows[setting][at]}"
-        for setting, shown in settings.items()
-        if rows.get(setting, {}).get(at)
-    ]
-    head = f"R_t / R_t^unif of {label(name)} at t = {t:,}, in brackets over the poster's"
-    return f"{head}: {'; '.join(parts)}." if parts else ""
+def search_settings(source: Source) -> str:
+    """Seeds with the best cell, by setting of the architecture search."""
+    settings = entry(read_sibling(source, "nas_settings"), "settings")
+    seeds = entry(read_sibling(source, "nas_settings"), "seeds")
+    counts = {name: row["seeds_with_the_best_cell"] for name, row in settings.items()}
+    shown = "; ".join(f"{name}: {count}" for name, count in counts.items())
+    return f"Seeds of {seeds} with the best cell by t = 2,000, global rule: {shown}."
 
 
 def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
@@ -145,22 +105,3 @@ def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
         f"On the poster, after 2,000 evaluations: {seconds}. Our evolution is compiled, and our"
         " BBKB is slower than the poster's, so that the statement depends on the implementation."
     )
-
-
-def published_seconds(source: Source, baseline: str) -> str:
-    """The seconds of a baseline and of BBKB on the poster, and the number of distinct arms on which
-    our time depends."""
-    curves = against_published.read_curves(source.folder).get("seconds", {})
-    if baseline not in curves or "bbkb_global" not in curves:
-        return ""
-    parts = [
-        f"{label(name)} took {seconds[-1]:.1f} s for {t[-1]:,.0f} evaluations"
-        for name, (t, seconds) in curves.items()
-        if name in (baseline, "bbkb_global")
-    ]
-    try:
-        arms = mean(source, "algorithms", baseline, "dictionary_size")
-    except Missing:
-        arms = 0.0
-    ours = f" Our time depends on {arms:.0f} distinct arms, not on evaluations." if arms else ""
-    return f"On the poster {' and '.join(parts)}.{ours}"

@@ -3,7 +3,6 @@ bit; no finished evaluation is lost, and a file has one writer."""
 
 import errno
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.go_ucb_2023 import synthetic, variants
+from experiments.go_ucb_2023 import synthetic
 from experiments.go_ucb_2023.loop import completed, print_table
-from experiments.results import environment, outputs, store
+from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import UniformBox
@@ -37,6 +37,7 @@ BOTORCH = ("botorch_ei", "botorch_pi", "botorch_ucb")
 NAMES = (*SKOPT, *BOTORCH)
 # BoTorch has no defaults for these; the numbers are those of the example in its documentation
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
+DIGITS = 5
 
 
 def run(
@@ -105,6 +106,34 @@ def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
     return kind(gp, best_f=values.max())
 
 
+def row(regret: np.ndarray, function: str, uniform: float) -> dict[str, Any]:
+    """The entry of regrets [S, n + T] in summary.json."""
+    values = dict(
+        regret_ratio=regret.mean(1) / uniform,
+        ratio_last_10=regret[:, -10:].mean(1) / uniform,
+        uniform_draw_ratio=synthetic.uniform_draw(regret, function) / uniform,
+        simple_regret=regret.min(1),
+    )
+    return {
+        name: dict(
+            mean=round(float(v.mean()), DIGITS),
+            ci95=round(summaries.ci95(v), DIGITS) if v.size > 1 else None,
+        )
+        for name, v in values.items()
+    }
+
+
+def figure2(folder: Path, function: str, seeds: int) -> dict[str, np.ndarray]:
+    """{method: regrets [S, n + T]} of the first seeds in a folder of `synthetic`. Raises ValueError
+    when it holds fewer."""
+    curves = tidy.load(folder).curves
+    lines = tidy.lines(curves[curves["problem"] == function], "regret")
+    fewest = min((len(values) for _, values in lines.values()), default=0)
+    if fewest < seeds:
+        raise ValueError(f"{folder} holds {fewest} seeds of {function}; {seeds} are compared.")
+    return {name: values[:seeds] for name, (_, values) in lines.items()}
+
+
 def configure(function: str, name: str) -> dict[str, Any]:
     """The configuration on which the runs of one method on one function depend."""
     _, n, t = synthetic.FUNCTIONS[function]
@@ -138,7 +167,9 @@ def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> 
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    variants.add_options(parser, NAMES, synthetic.PAPER_SEEDS)
+    synthetic.add_options(parser, algorithms=NAMES, seeds=synthetic.PAPER_SEEDS)
+    folder = Path("results/go_ucb_2023/synthetic")
+    parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
     parser.add_argument(
         "--workers", type=cli.count, default=environment.usable_cores(), help="runs side by side"
     )
@@ -147,21 +178,30 @@ def main() -> None:
     config = {
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
     }
-    ours = {f: variants.figure2(options.figure2, f, options.seeds) for f in options.functions}
+    ours = {f: figure2(options.figure2, f, options.seeds) for f in options.functions}
     with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
         runs_by_function = completed(options.out, config, options.seeds, make, jobs=options.workers)
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
-            rows = {
-                n: variants.row(regret, function, uniform) for n, regret in ours[function].items()
-            }
+            rows = {n: row(regret, function, uniform) for n, regret in ours[function].items()}
             for name, runs in runs_by_function[function].items():
                 regret = np.stack([run["regret"] for run in runs])
-                rows[name] = variants.row(regret, function, uniform)
+                rows[name] = row(regret, function, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
-        results.write(dict(config=config, seeds=options.seeds, functions=functions))
+        table = [
+            tidy.Run(
+                dict(problem=function, algorithm=name),
+                seed,
+                dict(t=np.arange(1, len(run["regret"]) + 1), regret=run["regret"]),
+            )
+            for function, methods in runs_by_function.items()
+            for name, runs in methods.items()
+            for seed, run in enumerate(runs)
+        ]
+        summary = dict(config=config, seeds=options.seeds, functions=functions)
+        results.write(summary, table, "20 inputs, noise 0.01, other packages")
     for function, part in functions.items():
         print_table(function, part["algorithms"])
 
