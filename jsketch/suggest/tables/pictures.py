@@ -26,6 +26,7 @@ from jsketch.suggest.tables.results import REACH_90, Results
 SHOWN = 4000  # candidates on the map
 SAMPLED = 2000  # candidates that determine the axes of the map
 BARS = 12  # columns in the picture of importance
+LONGEST_TICKS = 50  # characters of all levels of numbers that fit below a picture
 WIDE = 8  # levels along the width of a grid that needs the whole page
 DARK = 0.45  # of the range of colours, below which text is white
 
@@ -79,12 +80,14 @@ def effect(results: Results, found: Effect, ends: tuple[float, float], caption: 
         at = factor.numbers
         axes.plot(at, found.mean, color=BLUE)
         axes.errorbar(at, found.mean, yerr=reach, **bars)
-        axes.plot(at[level], values, "o", **dots)
-        if len(at) <= BARS:
+        arms = results.inputs.arms[measured]
+        axes.plot(results.inputs.candidates.features[arms, factor.columns[0]], values, "o", **dots)
+        if sum(map(len, factor.labels)) <= LONGEST_TICKS:
             axes.set_xticks(at, factor.labels)
         axes.set_ylim(ends)
     else:
-        order = np.argsort(found.mean)
+        # the best level is the upper one
+        order = np.argsort(-found.mean if results.options.minimize else found.mean)
         place = np.argsort(order)
         height = 1.1 + 0.27 * len(order)
         figure, axes = _axes(value, "", height)
