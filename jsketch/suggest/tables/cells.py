@@ -303,13 +303,13 @@ def changed_copy(
         frame = table.frame.copy()
         for name, cells in changes.items():
             old = table.text(name) if name in table.names else pd.Series("", frame.index)
-            new = {row: _written(cell, table.semicolons) for row, cell in cells.items()}
-            frame[name] = [new.get(row, old[row]) for row in frame.index]
+            words = {row: _written(cell, table.semicolons) for row, cell in cells.items()}
+            frame[name] = [words.get(row, old[row]) for row in frame.index]
         if added:
-            below = pd.DataFrame(list(added)).reindex(columns=frame.columns)
+            further = pd.DataFrame(list(added)).reindex(columns=frame.columns)
             for name in changes:
-                below[name] = [_written(cell, table.semicolons) for cell in below[name]]
-            frame = pd.concat([frame, below.astype(frame.dtypes)])
+                further[name] = [_written(cell, table.semicolons) for cell in further[name]]
+            frame = pd.concat([frame, further.astype(frame.dtypes)])
         return content(path, frame, table)
     import openpyxl
 
