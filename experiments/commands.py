@@ -22,6 +22,7 @@ class Command(NamedTuple):
     folder: str  # under results/: "bbkb_2020/abalone"
     module: str  # "experiments.bbkb_2020.regret"
     arguments: tuple[str, ...]
+    figures: tuple[int, ...] = ()  # of the paper, which the comment above it or beside it names
 
     @property
     def paper(self) -> str:
@@ -37,9 +38,9 @@ class Command(NamedTuple):
         )
         return self._replace(arguments=tuple(moved))
 
-    def text(self) -> str:
+    def text(self, python: str = "python") -> str:
         """The command as a line for the shell."""
-        return shlex.join(("python", "-m", self.module, *self.arguments))
+        return shlex.join((python, "-m", self.module, *self.arguments))
 
     def values(self, option: str) -> tuple[str, ...]:
         """The values of an option; empty if it is not given."""
@@ -54,11 +55,15 @@ def of_text(text: str) -> list[Command]:
     """The commands in the code blocks of a README whose --out is a folder of results/, in their
     order. A backslash continues a line. Raises ValueError for two commands with the same --out."""
     commands: dict[str, Command] = {}
+    heading: tuple[int, ...] = ()
     for line in re.sub(r"\\\n", " ", text).splitlines():
+        if line.startswith("#"):
+            heading = figures_in(line)
         if not line.strip().startswith("python -m experiments."):
             continue
         _, _, module, *arguments = shlex.split(line, comments=True)
-        command = Command("", module, tuple(arguments))
+        beside = figures_in(line.partition("#")[2])
+        command = Command("", module, tuple(arguments), beside or heading)
         out = next(iter(command.values("--out")), "")
         folder = out.removeprefix(RESULTS)
         if folder == out:
@@ -67,6 +72,15 @@ def of_text(text: str) -> list[Command]:
             raise ValueError(f"two commands write their results to {out}.")
         commands[folder] = command._replace(folder=folder)
     return list(commands.values())
+
+
+def figures_in(comment: str) -> tuple[int, ...]:
+    """(3, 4, 5) for "Figures 3 to 5", (1, 2) for "Figures 1 and 2"."""
+    found: set[int] = set()
+    for first, word, last in re.findall(r"Figures? (\d+)(?: (to|and) (\d+))?", comment):
+        ends = int(first), int(last or first)
+        found |= set(range(ends[0], ends[1] + 1)) if word == "to" else set(ends)
+    return tuple(sorted(found))
 
 
 def of_paper(paper: str) -> list[Command]:

@@ -13,6 +13,7 @@ import numpy as np
 from experiments import cli
 from experiments.data import datasets
 from experiments.figures import plots
+from experiments.figures.styles import label
 from experiments.results import files, outputs, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, Uniform
@@ -82,7 +83,7 @@ def main() -> None:
         curves[name] = (t, ratios)
         interval = f"+- {summaries.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""
         print(
-            f"{plots.METHOD_STYLES[name][0]:14s} {ratios[:, -1].mean():7.3f} {interval:>8s}"
+            f"{label(name):14s} {ratios[:, -1].mean():7.3f} {interval:>8s}"
             f" {float(result.trace.round[:, -1].mean()) + 1:8.1f}"
             f" {float(result.trace.dictionary_size[:, -1].mean()):16.1f}"
             f" {result.compile_seconds:10.2f} {result.run_seconds:7.2f}"

@@ -28,7 +28,7 @@ from matplotlib.ticker import NullFormatter
 from experiments import cli
 from experiments.contrib import contextual, saving
 from experiments.figures import drawing
-from experiments.figures.styles import METHOD_STYLES
+from experiments.figures.styles import style
 from experiments.results import tidy
 from jsketch import kernels, struct
 from jsketch.bandits import widths
@@ -151,7 +151,7 @@ def draw(folder: Path) -> None:
             above.margins(x=0.1)
             for name, (t, values) in sent.items():
                 if name != "alone":
-                    label, colour, dashes = METHOD_STYLES[name]
+                    label, colour, dashes = style(name)
                     below.plot(t, values.mean(0), color=colour, linestyle=dashes, label=label)
             if "exchange_0" in as_data:
                 t, values = as_data["exchange_0"]
@@ -178,7 +178,7 @@ def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
         *zip(*ends.values(), strict=True), color="0.6", marker=marker, markersize=5, label=label
     )
     for name, (x, y) in ends.items():
-        axes.plot(x, y, color=METHOD_STYLES[name][1], marker=marker, markersize=5)
+        axes.plot(x, y, color=style(name)[1], marker=marker, markersize=5)
 
 
 @cli.command

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-from experiments.figures.styles import METHOD_STYLES, style
+from experiments.figures.styles import style
 from experiments.results import files, summaries
 
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
@@ -62,12 +62,12 @@ def published_lines(
     """Draws the published curve of each method up to x = `reach`, thin and dashed, in the colour of
     the method."""
     for name, (x, values) in published.items():
-        label, colour, _ = METHOD_STYLES[name]
+        label, colour, _ = style(name)
         shown = x <= reach
         if shown.any():
-            style: dict[str, Any] = dict(linestyle=(0, (4, 2)), linewidth=0.9)
+            thin: dict[str, Any] = dict(linestyle=(0, (4, 2)), linewidth=0.9)
             label = f"{label}, published"
-            axes.plot(x[shown], values[shown], color=colour, label=label, **style)
+            axes.plot(x[shown], values[shown], color=colour, label=label, **thin)
 
 
 def posterior(axes: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, colour: str) -> None:
@@ -93,7 +93,7 @@ def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
                 start + 1.2 * place,
                 values[:, -1].mean(),
                 half,
-                color=METHOD_STYLES[name][1],
+                color=style(name)[1],
                 fmt="o",
                 markersize=3,
                 capsize=2,
@@ -138,8 +138,12 @@ def finish(
 
 
 def save(figure: plt.Figure, path: Path) -> None:
-    """Writes the figure as PNG to `path` and as SVG beside it."""
-    for kind, metadata in (("svg", {"Date": None}), ("png", None)):
+    """Writes the figure as PNG to `path` and as SVG beside it; as PDF, and nothing else, to a path
+    that ends in .pdf."""
+    kinds: tuple[tuple[str, Any], ...] = (("svg", {"Date": None}), ("png", None))
+    if path.suffix == ".pdf":
+        kinds = (("pdf", {"CreationDate": None}),)
+    for kind, metadata in kinds:
         buffer = io.BytesIO()
         figure.savefig(buffer, format=kind, metadata=metadata)
         files.write(path.with_suffix(f".{kind}"), buffer.getvalue())

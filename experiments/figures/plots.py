@@ -24,7 +24,7 @@ from experiments.figures.drawing import (
     published_lines,
     save,
 )
-from experiments.figures.styles import METHOD_STYLES
+from experiments.figures.styles import METHOD_STYLES, style
 
 Published = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], value [P])}
 SLOPES = "method, slope"  # title of a legend with fitted powers
@@ -195,7 +195,7 @@ def streams(
         last = max(x[-1] for x, _ in curves.values())
         for name, (x, values) in curves.items():
             if x[-1] < last and not log:
-                axes.scatter(x[-1], values.mean(0)[-1], color=METHOD_STYLES[name][1], s=16)
+                axes.scatter(x[-1], values.mean(0)[-1], color=style(name)[1], s=16)
         axes.set_xlabel(xlabel)
         axes.set_ylabel(ylabel)
 

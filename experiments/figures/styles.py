@@ -1,5 +1,8 @@
 """Names, colours and dashes of the methods in all figures and tables."""
 
+import zlib
+from typing import Any
+
 # Okabe and Ito's palette, which colour-blind readers can distinguish; dashes distinguish lines in
 # black and white
 METHOD_STYLES = {
@@ -106,9 +109,16 @@ METHOD_STYLES = {
 }
 
 
+COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#332288", "#8C564B")
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 1.5)), (0, (2, 1)), (0, (4, 1, 1, 1)))
+
+
 def style(name: str) -> tuple:
-    """(label, colour, dashes) of a method; a dotted grey line for one that has no row above."""
-    return METHOD_STYLES.get(name, (name, "#555555", (0, (1, 1))))
+    """(label, colour, dashes) of a method. A name that has no row above is its own label, with a
+    colour and dashes that depend on the name only."""
+    number = zlib.crc32(name.encode())
+    other = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+    return METHOD_STYLES.get(name, (name, *other))
 
 
 def label(name: str) -> str:

@@ -5,6 +5,7 @@ report.
     scripts/reproduce --quick        # each at a tiny size, in reproduced/: minutes
     scripts/reproduce                # the results that are missing in results/: hours on 2 cores
     scripts/reproduce --out again    # all of it in another folder: more than a day
+    scripts/reproduce --figure bbkb:2 go_ucb:3   # the commands of some figures of the papers
 
 The commands are those of the papers' READMEs, with --out in place of results/. Finished results are
 skipped, and commands that were killed resume. When a command fails, the others still run; failures
@@ -55,6 +56,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     cli.add_choices(parser, "--only", commands.PAPERS, help="some of the papers")
     parser.add_argument(
+        "--figure", nargs="+", type=figure, metavar="PAPER:NUMBER", help="some figures, bbkb:2"
+    )
+    parser.add_argument(
         "--out", type=Path, help="folder of all results (default: results/; reproduced/ if --quick)"
     )
     cli.add_shared(parser, data_dir=None)
@@ -67,6 +71,20 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
+def figure(text: str) -> tuple[str, int]:
+    """("bbkb_2020", 2) for "bbkb:2", as the `type` of an option."""
+    name, _, number = text.partition(":")
+    known = {
+        paper.rpartition("_")[0]: {n for one in commands.of_paper(paper) for n in one.figures}
+        for paper in commands.PAPERS
+        if paper != "beyond"
+    }
+    if not number.isdecimal() or int(number) not in known.get(name, ()):
+        listed = (f"{paper}:{n}" for paper, numbers in known.items() for n in sorted(numbers))
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(listed)}; {text!r} was given")
+    return next(paper for paper in commands.PAPERS if paper.startswith(f"{name}_")), int(number)
+
+
 def plan(options: argparse.Namespace) -> list[Step]:
     """The commands of the papers with their states. Raises FileNotFoundError when --data-dir does
     not exist."""
@@ -74,6 +92,9 @@ def plan(options: argparse.Namespace) -> list[Step]:
     steps = []
     for paper in commands.PAPERS:
         for command in commands.of_paper(paper) if paper in options.only else ():
+            wanted = [(paper, number) for number in command.figures]
+            if options.figure and not set(wanted) & set(options.figure):
+                continue
             folder = options.out / command.folder
             if options.quick:
                 command = quick.shrunk(command)
@@ -108,12 +129,14 @@ def finished(folder: Path) -> bool:
 
 def print_plan(steps: list[Step], root: Path) -> None:
     paper = None
+    here = Path(sys.executable)
+    python = str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
     for step in steps:
         if step.command.paper != paper:
             paper = step.command.paper
             print(f"\n{paper}")
         note = f"; {step.note}" if step.note else ""
-        print(f"  {step.command.folder}: {step.state}{note}\n      {step.command.text()}")
+        print(f"  {step.command.folder}: {step.state}{note}\n      {step.command.text(python)}")
     counts = Counter(step.state for step in steps)
     states = [f"{counts[name]} {name}" for name in (FINISHED, RESUME, RUN, NOT_RUN) if counts[name]]
     print(f"\n{len(steps)} commands, results in {root}: {', '.join(states)}.", flush=True)

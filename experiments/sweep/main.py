@@ -3,9 +3,13 @@
     scripts/sweep --problem abalone --algorithm bbkb_global --horizon 1000 --seeds 10 \\
         --grid lengthscale 3 5 10 17.5 --grid regularization .01 .1 1 --out results/sweep_abalone
 
---random lengthscale 1 30 --samples 50 draws numbers at random. All runs share one compiled program
-(one for each capacity of the sketch). A sweep that was killed resumes with the same command. A
-folder holds one sweep, and at the end its tables (`experiments.results.tidy`).
+    scripts/sweep --problem table.csv --algorithm mymodule:MyBandit --kernel matern52 \\
+        --grid lengthscale 1 2 4 --out sweep_of_mine
+
+The last column of a table is the reward, the others are numbers. --random lengthscale 1 30
+--samples 50 draws numbers at random. All runs share one compiled program (one for each capacity of
+the sketch). A sweep that was killed resumes with the same command. A folder holds one sweep, and at
+the end its tables (`experiments.results.tidy`) and the printed one, as best.csv and best.tex.
 
 --shard K/N makes every N-th run, from the K-th on, and no tables: several processes or machines
 share the work in one folder, and the command without --shard makes the tables. --cluster submits
@@ -245,8 +249,12 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         if field not in ("out", "grid", "random")
     }
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
-    parser.add_argument("--problem", choices=settings.PROBLEMS)
-    parser.add_argument("--algorithm", help="as the experiment of the problem calls it")
+    listed = ", ".join(settings.PROBLEMS)
+    parser.add_argument("--problem", type=problem, help=f"one of {listed}, or FILE.csv")
+    parser.add_argument(
+        "--algorithm", help="as the experiment of the problem calls it, or yours as module:Name"
+    )
+    parser.add_argument("--kernel", choices=settings.KERNELS, help="in place of the experiment's")
     cli.add_shared(parser, horizon=None, seeds=None, data_dir=None)
     for option, values, help in (
         ("--grid", "NUMBER VALUE ...", "a number of the algorithm and its values"),
@@ -288,6 +296,16 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
     return Sweep(out=options.out, **chosen), options
 
 
+def problem(text: str) -> str:
+    """The name of a problem or of a CSV file, as the `type` of an option."""
+    if text not in settings.PROBLEMS and not text.endswith(".csv"):
+        listed = ", ".join(settings.PROBLEMS)
+        raise argparse.ArgumentTypeError(
+            f"must be one of {listed}, or FILE.csv; {text!r} was given"
+        )
+    return text
+
+
 def shard(text: str) -> tuple[int, int]:
     """(3, 40) for "3/40", as the `type` of an option."""
     number, of = map(int, text.split("/"))
@@ -316,10 +334,13 @@ def main() -> None:
         jax.config.update("jax_platforms", "cpu")
         submit(sweep, options.cluster, options.shards, dict(options.submit))
     cli.set_up_jax()
-    print_table(run(sweep))
-    print(
-        f"\nsummary.json, the tables (curves, summary .parquet) and the figures are in {sweep.out}"
-    )
+    table = run(sweep)
+    print_table(table)
+    files.write(sweep.out / "best.csv", table.to_csv(index=False).encode())
+    latex = table.style.format(precision=4, escape="latex").hide(axis="index")
+    latex = latex.format_index(escape="latex", axis=1)
+    files.write(sweep.out / "best.tex", latex.to_latex(hrules=True).encode())
+    print(f"\nsummary.json, the tables (.parquet, .csv, .tex) and the figures are in {sweep.out}")
 
 
 if __name__ == "__main__":

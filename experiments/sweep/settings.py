@@ -2,8 +2,10 @@
 a sweep: the values that the numbers of its algorithm take."""
 
 import dataclasses
+import importlib
 import itertools
 import math
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,13 +14,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from experiments import demo
 from experiments.bbkb_2020 import methods
 from experiments.bkb_2019 import linear
 from experiments.data import architectures, datasets
 from experiments.results import environment
-from jsketch import Arms, problems
+from jsketch import Arms, kernels, problems
 
 PROBLEMS = (
     "abalone",
@@ -29,6 +32,13 @@ PROBLEMS = (
     "linear_fast",
     "linear_low_rank",
 )
+KERNELS: dict[str, Callable[[float], Any]] = {
+    "gaussian": kernels.Gaussian,
+    "matern12": lambda lengthscale: kernels.Matern(lengthscale, nu=0.5),
+    "matern32": lambda lengthscale: kernels.Matern(lengthscale, nu=1.5),
+    "matern52": lambda lengthscale: kernels.Matern(lengthscale, nu=2.5),
+    "rational_quadratic": kernels.RationalQuadratic,
+}
 Row = dict[str, float]  # a configuration: the swept numbers
 
 
@@ -39,6 +49,7 @@ class Sweep:
     out: Path
     problem: str = "abalone"
     algorithm: str = "bbkb_global"
+    kernel: str | None = None  # one of KERNELS; None: that of the experiment
     horizon: int = 1_000
     seeds: int = 10
     grid: Mapping[str, Sequence[float]] = dataclasses.field(default_factory=dict)
@@ -78,7 +89,8 @@ def load(sweep: Sweep) -> Setting:
         space, lengthscale = architectures.load("auto", sweep.data_dir), 100.0
         problem, source = architectures.problem(space), space.source
     else:
-        dataset = datasets.load(name, sweep.data_dir)
+        is_table = name.endswith(".csv")
+        dataset = table(Path(name)) if is_table else datasets.load(name, sweep.data_dir)
         problem = problems.finite_arms(*datasets.preprocess(dataset), noise_std)
         source = dataset.source
     common |= dict(noise_std=noise_std, regularization=noise_std**2, lengthscale=lengthscale)
@@ -86,15 +98,60 @@ def load(sweep: Sweep) -> Setting:
     return Setting(problem, source, methods.ALGORITHMS, defaults)
 
 
+def table(path: Path) -> datasets.Dataset:
+    """The numbers of a CSV file with a header; its last column is the reward. Raises ValueError for
+    other values, and FileNotFoundError."""
+    frame = pd.read_csv(path)
+    for name in frame:
+        if frame[name].dtype.kind not in "biuf" or not np.isfinite(frame[name]).all():
+            raise ValueError(f"{path}: column {name} must hold a number in every row.")
+    if frame.shape[1] < 2:
+        raise ValueError(f"{path} needs columns of features, and the reward as its last one.")
+    numbers = frame.to_numpy(float)
+    return datasets.Dataset(path.stem, numbers[:, :-1], numbers[:, -1], str(path))
+
+
+def imported(name: str, defaults: dict[str, Any]) -> Any:
+    """The algorithm "module:Name": a class of algorithms over arms, made with those of the default
+    numbers that it has, or an algorithm. Raises ValueError where it cannot be made."""
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, "")  # modules of the working directory
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"there is no algorithm {name}: {error}.") from error
+    finally:
+        sys.path.remove("")
+    if not isinstance(found, type):
+        return found
+    if not dataclasses.is_dataclass(found):
+        raise ValueError(f"{name} must be a class decorated with jsketch.struct.dataclass.")
+    offered = defaults | dict(kernel=kernels.Gaussian(defaults.get("lengthscale", 1.0)))
+    names = {field.name for field in dataclasses.fields(found)} - {"width"}
+    return found(**{name: value for name, value in offered.items() if name in names})
+
+
 def make(sweep: Sweep, setting: Setting) -> Any:
     """The algorithm with its default numbers. Raises ValueError for one that is not run on this
-    problem."""
+    problem, and for a kernel where the algorithm has none."""
+    bandit = _algorithm(sweep, setting)
+    if sweep.kernel is not None:
+        if not hasattr(bandit, "kernel"):
+            raise ValueError(f"{sweep.algorithm} has no kernel: leave --kernel out.")
+        lengthscale = getattr(bandit.kernel, "lengthscale", 1.0)
+        bandit = dataclasses.replace(bandit, kernel=KERNELS[sweep.kernel](lengthscale))
+    return with_numbers(bandit, {})
+
+
+def _algorithm(sweep: Sweep, setting: Setting) -> Any:
+    if ":" in sweep.algorithm:
+        return imported(sweep.algorithm, setting.defaults)
     if sweep.algorithm not in setting.algorithms:
         raise ValueError(
             f"no algorithm called '{sweep.algorithm}' is run on {sweep.problem}: choose one of"
-            f" {', '.join(setting.algorithms)}."
+            f" {', '.join(setting.algorithms)}, or yours as module:Name."
         )
-    return with_numbers(setting.algorithms[sweep.algorithm](setting.defaults), {})
+    return setting.algorithms[sweep.algorithm](setting.defaults)
 
 
 def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]:
@@ -108,6 +165,8 @@ def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]
         horizon=sweep.horizon,
         root_seed=0,
     )
+    if sweep.kernel is not None:
+        config |= dict(kernel=sweep.kernel)
     config |= {f"default.{name}": value for name, value in numbers(bandit).items()}
     config |= {f"grid.{name}": list(values) for name, values in sweep.grid.items()}
     config |= {f"random.{name}": list(ends) for name, ends in sweep.random.items()}

@@ -240,10 +240,10 @@ class Proposer:
         past = [*points, *pending]
         if number < len(self.start):
             return list(self.start[number : number + count])
-        values = np.asarray(values, float)
+        observed = np.asarray(values, float)
         random = np.random.default_rng([self.seed, number, 1])
-        succeeded = np.flatnonzero(~np.isnan(values))
-        best = succeeded[np.argsort(-values[succeeded], kind="stable")][:BEST]
+        succeeded = np.flatnonzero(~np.isnan(observed))
+        best = succeeded[np.argsort(-observed[succeeded], kind="stable")][:BEST]
         drawn = self.domain.draw(np.asarray(past), best, random)
         left = len(drawn.points) - len(past) - len(drawn.excluded)
         if left <= 0:
@@ -252,20 +252,21 @@ class Proposer:
         found = suggest(
             drawn.library,
             arms,
-            _with_failures(values),
+            _with_failures(observed),
             pending=np.arange(len(points), len(past)),
             exclude=drawn.excluded,
             batch=min(count, left),
             acquisition=ExpectedImprovement(),
-            model=self._model(drawn.library, arms, values),
+            model=self._model(drawn.library, arms, observed),
             key=jax.random.fold_in(jax.random.key(self.seed), number),
         )
         return list(drawn.points[found.rows])
 
     def _model(self, library: Library, arms: np.ndarray, values: np.ndarray) -> Model:
         """The model of the first n values, n the last of the numbers at which it is refitted."""
-        before, size = None, min(len(self.start), len(values))
-        while size <= len(values):
+        before: Model | None = None
+        size = min(len(self.start), len(values))
+        while before is None or size <= len(values):
             if size not in self._models:
                 first = _with_failures(values[:size])
                 data = check_data(library, None, arms[:size], first, (), True)

@@ -121,3 +121,20 @@ def test_a_sweep_of_one_number_and_a_random_one(tmp_path):
     ]
     random = swept(tmp_path / "random", {"random.lengthscale": [1.0, 9.0]}, **numbers)
     assert heat_maps.draw(random) == [] and not list(random.glob("*.png"))
+
+
+def test_any_label_and_a_pdf(tmp_path):
+    """The legend has the order in which the curves end."""
+    t = np.arange(1, 20)
+    lines = {name: (t, scale * t[None, :]) for name, scale in (("mine", 1.0), ("theirs", 3.0))}
+    lines |= {"bkb": (t[:9], 2.5 * t[None, :9])}
+    plots.streams(tmp_path / "x.png", lines, "a title", "y", "x")
+    texts = words(tmp_path / "x.png")
+    assert [text for text in texts if text in ("mine", "theirs", "BKB")] == [
+        "theirs",
+        "BKB",
+        "mine",
+    ]
+    plots.regret(tmp_path / "y.pdf", lines, "a title")
+    assert (tmp_path / "y.pdf").read_bytes().startswith(b"%PDF")
+    assert not (tmp_path / "y.png").exists()

@@ -201,3 +201,29 @@ def test_how_a_command_ends(tmp_path):
     status = reproduce.execute(["-c", "raise SystemExit('error: no.\\n')"], log, {})
     assert reproduce.reason(status, log) == "no."
     assert reproduce.reason(-9, log) == "ended by SIGKILL"
+
+
+def test_figures_of_the_papers_are_found_by_name():
+    assert commands.figures_in("# Figures 3 and 4: search; Figures 5 to 7: others") == (
+        3,
+        4,
+        5,
+        6,
+        7,
+    )
+    assert commands.figures_in("no picture") == ()
+    for paper, last in (("bbkb_2020", 7), ("go_ucb_2023", 5), ("pkawv_2019", 4)):
+        found = {number for one in commands.of_paper(paper) for number in one.figures}
+        first = 2 if paper == "go_ucb_2023" else 1
+        assert found == set(range(first, last + 1))
+    options = reproduce.parse(["--figure", "bbkb:2", "pkawv:1", "--dry-run"])
+    folders = [step.command.folder for step in reproduce.plan(options)]
+    assert folders == [
+        "bbkb_2020/abalone",
+        "bbkb_2020/cadata",
+        "pkawv_2019/rates",
+        "pkawv_2019/nystrom_rates",
+        "pkawv_2019/pros_n_kons_rates",
+    ]
+    with pytest.raises(SystemExit):
+        reproduce.parse(["--figure", "bbkb:9"])

@@ -20,7 +20,7 @@ from experiments.results import outputs, tidy
 from experiments.sweep import execution, settings
 from experiments.sweep import main as sweep
 from experiments.sweep.settings import Sweep
-from jsketch import loops
+from jsketch import kernels, loops
 
 ROOT = Path(__file__).parents[2]
 TINY = dict(problem="generated", arms=60, horizon=30, seeds=2, workers=2)
@@ -268,3 +268,69 @@ def test_a_run_that_is_not_finite_is_counted_and_not_hidden(
     grid = dict(ratio=(3.0,), lengthscale=(2.0, 6.0))
     table = sweep.run(dataclasses.replace(options, out=tmp_path / "none", seeds=1, grid=grid))
     assert table["failed"].tolist() == [1, 1] and not list((tmp_path / "none").glob("*.png"))
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A folder with a table of arms and a module of an algorithm."""
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(random.random((60, 3)), columns=["a", "b", "reward"])
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    (tmp_path / "my_bandits.py").write_text(
+        "from jsketch import struct\n"
+        "from jsketch.bandits import BBKB\n"
+        "@struct.dataclass\n"
+        "class MyBandit(BBKB):\n"
+        "    ratio: float = 1.5\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    sys.modules.pop("my_bandits", None)
+
+
+def of_arguments(*arguments):
+    return sweep.parse(
+        [*arguments, "--horizon", "20", "--seeds", "2", "--grid", "ratio", "2", "3"]
+    )[0]
+
+
+def test_your_algorithm_on_your_table_with_another_kernel(mine, monkeypatch, capsys):
+    arguments = ("--problem", "table.csv", "--algorithm", "my_bandits:MyBandit")
+    options = of_arguments(*arguments, "--kernel", "matern52", "--out", str(mine / "out"))
+    setting = settings.load(options)
+    assert setting.problem.arms.count == 60 and setting.problem.arms.features.shape[1] == 2
+    assert setting.problem.mean_reward.min() == 0 and setting.problem.mean_reward.max() == 1
+    bandit = settings.make(options, setting)
+    assert type(bandit).__name__ == "MyBandit" and bandit.kernel == kernels.Matern(1.0, nu=2.5)
+    assert bandit.noise_std == 0.01
+    assert settings.configuration(options, setting, bandit)["kernel"] == "matern52"
+    words = [*arguments, "--kernel", "matern52", "--out", str(mine / "out"), "--horizon", "20"]
+    monkeypatch.setattr(sys, "argv", ["sweep", *words, "--seeds", "1", "--grid", "ratio", "2", "3"])
+    sweep.main()
+    best = pd.read_csv(mine / "out" / "best.csv")
+    assert set(best["ratio"]) == {2, 3} and "best 2 of 2" in capsys.readouterr().out
+    lines = (mine / "out" / "best.tex").read_text().splitlines()
+    assert lines[0].startswith(r"\begin{tabular}") and r"regret\_ratio" in lines[2]
+    assert len([line for line in lines if line.endswith(r"\\")]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--problem", "none.csv"), "none.csv"),
+        (("--problem", "words.csv"), "column b must hold a number in every row"),
+        (
+            ("--problem", "table.csv", "--algorithm", "my_bandits:Yours"),
+            "no algorithm my_bandits:Y",
+        ),
+        (("--problem", "table.csv", "--algorithm", "no_module:Yours"), "No module named"),
+        (("--problem", "table.csv", "--algorithm", "json:JSONDecoder"), "decorated with"),
+        (("--problem", "generated", "--algorithm", "uniform", "--kernel", "matern52"), "no kernel"),
+        (("--problem", "generated", "--algorithm", "mine"), "or yours as module:Name"),
+    ],
+)
+def test_wrong_tables_and_algorithms(mine, arguments, words):
+    (mine / "words.csv").write_text("a,b,y\n1,x,2\n2,y,3\n")
+    options = of_arguments(*arguments, "--out", str(mine / "out"))
+    with pytest.raises((ValueError, FileNotFoundError), match=words):
+        settings.make(options, settings.load(options))

@@ -74,7 +74,7 @@ class OptunaSampler(BaseSampler):
         self.random_sampler = RandomSampler(seed)
         # parameters by study and trial: Optuna stores them only after its sampler has returned
         self.chosen: dict[tuple[str, int], dict[str, Any]] = {}
-        self.proposers: dict[str, Proposer] = {}  # by search space
+        self.proposers: dict[str, tuple[OverSpace, Proposer]] = {}  # by search space
         self.lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -112,8 +112,9 @@ class OptunaSampler(BaseSampler):
         if key not in self.proposers:
             ranges = [_hyperparameter(name, one) for name, one in search_space.items()]
             domain = OverSpace(Space(*ranges))
-            self.proposers[key] = Proposer(domain, self.seed, initial_points(domain))
-        proposer = self.proposers[key]
+            proposer = Proposer(domain, self.seed, initial_points(domain))
+            self.proposers[key] = domain, proposer
+        domain, proposer = self.proposers[key]
         sign = 1 if study.direction == StudyDirection.MAXIMIZE else -1
         points: list[Any] = []
         values: list[float] = []
@@ -122,7 +123,7 @@ class OptunaSampler(BaseSampler):
             parameters = each.params or self.chosen.get((study.study_name, each.number), {})
             if each.number == trial.number or not search_space.keys() <= parameters.keys():
                 continue
-            point = proposer.domain.point(
+            point = domain.point(
                 {name: _encoded(one, parameters[name]) for name, one in search_space.items()}
             )
             if each.state.is_finished():
@@ -133,7 +134,7 @@ class OptunaSampler(BaseSampler):
         found = proposer.propose(points, values, pending, 1, trial.number)
         if not found:  # every combination was evaluated
             return {}
-        decoded = proposer.domain.candidate(found[0])
+        decoded = domain.candidate(found[0])
         return {name: _decoded(one, decoded[name]) for name, one in search_space.items()}
 
     def _choose_row(
