@@ -347,8 +347,8 @@ CLAIMS = (
         ("differs", "differs"),
         "Intervals decide in place of means. Cadata with the theorems' widths has one seed of most"
         " methods, which decides nothing; with the code's widths it has ten, and EpsGreedy.",
-        "On Abalone the width: with sqrt(C) in place of C in Theorem 2, which is as valid (THEORY"
-        " 4.3), the difference to GP-BUCB disappears. On Cadata: cause unknown.",
+        "On Abalone with the theorems' widths, the factor C: with sqrt(C), which is as valid"
+        " (THEORY 4.3), BBKB has GP-BUCB's regret. Otherwise cause unknown.",
     ),
     Claim(
         "Appendix D.1",

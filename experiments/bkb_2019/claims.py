@@ -19,7 +19,7 @@ from experiments.claims import (
     difference,
     entry,
     half_width,
-    interval_texts,
+    interval_text,
     leads,
     list_numbers,
     mean,
@@ -132,25 +132,17 @@ def linear_for_most_projections(source: Source) -> Finding:
 
 
 def below_soful_ts(source: Source) -> Finding:
-    """The regret of BKB against that of SOFUL-TS on the same seeds."""
-    ratios = {
-        name: values(source, "algorithms", name, "regret_ratio") for name in ("bkb", "soful_ts")
-    }
-    gap = difference(ratios["bkb"], ratios["soful_ts"])
-    shown = {name: mean_text(source, "algorithms", name, "regret_ratio") for name in ratios}
+    """The regret of BKB against that of SOFUL-TS on the same seeds; a folder that ends in `_ts`
+    has SOFUL-TS with its whole width, and its sibling the other methods."""
+    there = read_sibling(source, source.folder.name.removesuffix("_ts"))
+    key = ("algorithms", "soful_ts", "regret_ratio")
+    gap = difference(values(there, "algorithms", "bkb", "regret_ratio"), values(source, *key))
     return Finding(
-        f"R_T / R_T^unif: BKB {shown['bkb']}, SOFUL-TS {shown['soful_ts']};"
-        f" {interval_texts({'soful_ts': gap}, 3)} more on the same seeds.",
+        f"R_T / R_T^unif: BKB {mean_text(there, 'algorithms', 'bkb', 'regret_ratio')}, SOFUL-TS"
+        f" {mean_text(source, *key)}, {interval_text(gap, 3)} more on the same seeds.",
         leads([gap], 0.0),
-        _with_whole_width(source),
+        f"SOFUL-TS with a tenth of its width: {mean_text(there, *key)}.",
     )
-
-
-@optional
-def _with_whole_width(source: Source) -> str:
-    other = read_sibling(source, f"{source.folder.name}_ts")
-    ratio = mean_text(other, "algorithms", "soful_ts", "regret_ratio")
-    return f"SOFUL-TS with its whole width, not a tenth of it: {ratio}."
 
 
 def finds_size(source: Source) -> Finding:
@@ -253,9 +245,12 @@ CLAIMS = (
         "Section 5",
         "BKB has less regret than SOFUL-TS.",
         "The 95% interval of the difference in regret on the same seeds lies above 0.",
-        "The paper compares bounds; a measured regret cannot contradict a bound, and the verdict"
-        " concerns the statement about regret as it is printed.",
-        tuple(Case(f"bkb_2019/{folder}", below_soful_ts, name) for folder, name in SPECTRA.items()),
+        "The paper compares the bounds of the two algorithms, so that SOFUL-TS has the width of its"
+        " bound. With a tenth of it, which has no bound, it has less regret than BKB on three"
+        " problems.",
+        tuple(
+            Case(f"bkb_2019/{folder}_ts", below_soful_ts, name) for folder, name in SPECTRA.items()
+        ),
         ("not decidable here",) * 4,
         "The earlier rule compared SOFUL-UCB, about which the paper does not state this.",
     ),
@@ -326,8 +321,10 @@ PAPER = Paper(
         _starvation("variance_starvation_poster", "k = exp(-100 d^2)"),
         _starvation("variance_starvation_qbar_5", "k = exp(-100 d^2), q_bar = 5"),
         *(_linear(folder, title) for folder, title in SPECTRA.items()),
-        _linear("linear_fast_ts", "fast spectrum, SOFUL-TS with its whole width"),
-        _linear("linear_low_rank_ts", "low rank, SOFUL-TS with its whole width"),
+        *(
+            _linear(f"{folder}_ts", f"{title}, SOFUL-TS with its whole width")
+            for folder, title in SPECTRA.items()
+        ),
         _linear("linear_slow_long", "slow spectrum, T = 80,000"),
     ),
     CLAIMS,
