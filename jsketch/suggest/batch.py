@@ -77,8 +77,11 @@ class Suggestion(NamedTuple):
         values |= dict(noise_std=self.model.noise_std, dictionary_size=self.dictionary_size)
         return {name: value for name, value in values.items() if value is not None}
 
-    __repr__ = shown
-    _repr_html_ = table
+    def __repr__(self) -> str:
+        return shown(self)
+
+    def _repr_html_(self) -> str:
+        return table(self)
 
 
 class Constraints(NamedTuple):

@@ -34,7 +34,8 @@ class Library(NamedTuple):
     columns: tuple[Columns, ...]  # the kinds of the features
     gram: Array | None = None  # [A, A], the kernel of candidates without features
 
-    __repr__ = shown
+    def __repr__(self) -> str:
+        return shown(self)
 
     @property
     def n_lengthscales(self) -> int:

@@ -80,7 +80,8 @@ class Model(NamedTuple):
     # standard deviations are in units of a signal whose scale is unknown
     fitted: bool
 
-    __repr__ = shown
+    def __repr__(self) -> str:
+        return shown(self)
 
     @property
     def noise_std(self) -> float:
@@ -167,8 +168,8 @@ def _fit_hyperparameters(
             best, least = free.copy(), value
         return value, slope
 
-    for start in starts:
-        optimize.minimize(loss, start, jac=True, method="L-BFGS-B", options=dict(maxiter=steps))
+    for free in starts:
+        optimize.minimize(loss, free, jac=True, method="L-BFGS-B", options=dict(maxiter=steps))
     return _from_free(np, best.astype(dtype), fixed)
 
 
@@ -312,7 +313,8 @@ class LeftOut(NamedTuple):
     weight: np.ndarray  # [k], of each value in `explained`: equal without errors
     log_likelihood: float  # of all values with the scale that maximises it, up to a constant
 
-    __repr__ = shown
+    def __repr__(self) -> str:
+        return shown(self)
 
     @property
     def explained(self) -> float:

@@ -25,7 +25,8 @@ class Prediction(NamedTuple):
     std: np.ndarray  # [A], of the function, without the noise of a value
     value_std: np.ndarray  # [A], of a value that would be measured, with its noise
 
-    __repr__ = shown
+    def __repr__(self) -> str:
+        return shown(self)
 
 
 def predict(
