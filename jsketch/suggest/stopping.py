@@ -23,11 +23,12 @@ from jsketch.suggest.data import check_data, kernel_of, zero_padded
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
-SHORTLIST = 1023  # unevaluated candidates of the largest upper bounds, whose values are drawn
+SHORTLIST = 511  # unevaluated candidates of the largest upper bounds, whose values are drawn
 OPTIMISM = 3.0  # standard deviations in those bounds
 ROUGHER = (1.4, 2.0, 2.8)  # lengthscales of the fitted model over those of rougher ones
+LEAST_INFLATION = 0.5  # of the standard deviations of a rougher model
 LESS_LIKELY = 3.0  # in log likelihood, by which a rougher model is ruled out
-DRAWS = 2048
+DRAWS = 1024
 PROBABILITY = 0.95
 TOLERANCE = 0.01  # of the range of the values
 MIN_VALUES = 10  # with fewer values the fitted noise and lengthscales are guesses
@@ -67,7 +68,8 @@ def possible_gain(
     the largest quantile of PROBABILITY among the fitted one and those with lengthscales divided by
     a number of ROUGHER, unless the log likelihood of the values is lower by more than LESS_LIKELY.
     The standard deviations of each are multiplied by the root mean square of the errors of
-    `leave_one_out` over those that the model states; those of the fitted one are never reduced.
+    `leave_one_out` over those that the model states, which is at least 1 for the fitted one and
+    LEAST_INFLATION for the others.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     if not model.fitted:
@@ -88,7 +90,8 @@ def possible_gain(
         if left_out.log_likelihood < likelihood - LESS_LIKELY:
             continue
         error = (left_out.observed - left_out.mean) / left_out.std
-        inflation = max(float(np.sqrt(np.mean(np.square(error)))), float(factor == 1))
+        least = 1.0 if factor == 1 else LEAST_INFLATION
+        inflation = max(float(np.sqrt(np.mean(np.square(error)))), least)
         kernel = kernel_of(data.library, each.lengthscale)
         drawn = _draws(
             kernel,
