@@ -8,7 +8,6 @@ A finished run is kept in the file of --out, and a later call with the same file
 needs the package optuna.
 """
 
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -19,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from experiments import cli
-from experiments.results import environment, store
+from experiments.results import files
 from jsketch import Space, minimize
 from jsketch.box import Category, Integer, Real
 
@@ -187,7 +186,7 @@ SAMPLERS = {"jsketch": with_jsketch, "tpe": with_tpe, "random": with_random}
 
 
 def one_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
-    """The losses of a run, and the seconds that the sampler took for itself."""
+    """The best loss of a run after 20 and 40 evaluations, and the seconds of sampler and model."""
     loss, losses, seconds = loss_of(problem), [], 0.0
 
     def recorded(**h: Any) -> float:
@@ -200,19 +199,14 @@ def one_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
     began = time.perf_counter()
     SAMPLERS[sampler](recorded, problem.space, max(AFTER), seed)
     total = time.perf_counter() - began
-    return dict(losses=losses, sampler_seconds=total - seconds, objective_seconds=seconds)
+    best = {f"best_{n}": min(losses[:n]) for n in AFTER}
+    return best | dict(sampler_seconds=total - seconds, model_seconds=seconds)
 
 
 def table(runs: list[dict[str, Any]]) -> pd.DataFrame:
     """The mean best loss after 20 and 40 evaluations by problem and sampler, its standard error,
     and the number of seeds."""
-    rows = [
-        dict(problem=run["problem"], sampler=run["sampler"])
-        | {f"best_{n}": min(run["losses"][:n]) for n in AFTER}
-        | dict(sampler_seconds=run["sampler_seconds"])
-        for run in runs
-    ]
-    groups = pd.DataFrame(rows).groupby(["problem", "sampler"], sort=False)
+    groups = pd.DataFrame(runs).groupby(["problem", "sampler"], sort=False)
     columns = {f"best_{n}": groups[f"best_{n}"].mean() for n in AFTER}
     columns |= {f"error_{n}": groups[f"best_{n}"].sem() for n in AFTER}
     columns |= dict(sampler_seconds=groups["sampler_seconds"].median(), seeds=groups.size())
@@ -225,10 +219,12 @@ def main() -> None:
     cli.add_choices(parser, "--only", list(PROBLEMS))
     cli.add_choices(parser, "--samplers", list(SAMPLERS))
     cli.add_shared(parser, seeds=10)
-    parser.add_argument("--out", type=Path, help="keep the runs in this JSON file")
+    parser.add_argument("--out", type=Path, help="keep the runs in this CSV file")
     options = parser.parse_args()
     file = options.out
-    runs = json.loads(file.read_text())["runs"] if file is not None and file.exists() else []
+    runs: list[Any] = []
+    if file is not None and file.exists():
+        runs = pd.read_csv(file).to_dict("records")
     finished = {(run["problem"], run["sampler"], run["seed"]) for run in runs}
     for seed in range(options.seeds):
         for problem in options.only:
@@ -237,10 +233,10 @@ def main() -> None:
                     continue
                 run = one_run(PROBLEMS[problem], sampler, seed)
                 runs.append(dict(problem=problem, sampler=sampler, seed=seed) | run)
-                best = ", ".join(f"{min(run['losses'][:n]):.4f}" for n in AFTER)
+                best = ", ".join(f"{run[f'best_{n}']:.4f}" for n in AFTER)
                 print(f"{problem:9s} {sampler:8s} seed {seed}: {best}", flush=True)
                 if file is not None:
-                    store.write_json(file, dict(runs=runs, **environment.provenance()))
+                    files.write(file, pd.DataFrame(runs).to_csv(index=False).encode())
     runs = [run for run in runs if run["problem"] in options.only]
     print(table(runs).to_string(index=False, float_format="%.4f"))
 
