@@ -10,7 +10,8 @@ from jsketch import kernels, struct
 from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform
 from jsketch.bandits import widths as formulas
 
-WIDTHS = ("theory", "code")  # of the theorems, or of the authors' code
+# of the theorems; of the authors' code; of the theorems with sqrt(C) in place of C (THEORY 4.3)
+WIDTHS = ("theory", "code", "sqrt")
 # Table 1 of the paper. It lacks eps_greedy and sketched_ts, which take the values of GP-UCB and
 # async-TS (chosen).
 LENGTHSCALES = {
@@ -43,20 +44,23 @@ class ScaledWidth:
 
 def width_of(name: str, c: Config) -> Any:
     """The confidence width of an algorithm. c["width"] is "theory" (BKB eq. 7 for exact posteriors
-    and for batched Thompson sampling, BKB Theorem 4.1, BBKB Theorem 2) or "code" (that of the
-    authors' code).
+    and for batched Thompson sampling, BKB Theorem 4.1, BBKB Theorem 2), "sqrt" (the same, with
+    sqrt(C) in place of C) or "code" (that of the authors' code).
 
     `GPBUCB` multiplies its width by sqrt(C); the paper's alpha = C beta is sqrt(C) times that.
     """
-    theory = c["width"] == "theory"
+    code = c["width"] == "code"
     if name == "bkb":
-        return formulas.bkb_paper if theory else formulas.bkb_code
+        return formulas.bkb_code if code else formulas.bkb_paper
     if name.startswith("bbkb"):
-        return formulas.bbkb_paper if theory else formulas.bbkb_code
-    if name == "sketched_ts" and not theory:
+        bbkb = dict(code=formulas.bbkb_code, theory=formulas.bbkb_paper, sqrt=formulas.bbkb_sqrt)
+        return bbkb[c["width"]]
+    if name == "sketched_ts" and code:
         return formulas.bkb_code
-    exact = formulas.gp_ucb_paper if theory else formulas.gp_ucb_code
-    return ScaledWidth(c["ratio"] ** 0.5, exact) if name == "gp_bucb" and theory else exact
+    exact = formulas.gp_ucb_code if code else formulas.gp_ucb_paper
+    if name == "gp_bucb" and c["width"] == "theory":
+        return ScaledWidth(c["ratio"] ** 0.5, exact)
+    return exact
 
 
 def _model(c: Config) -> dict[str, Any]:
@@ -93,7 +97,10 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
 def add_width(parser: argparse.ArgumentParser) -> None:
     """Adds the option that chooses between the widths."""
     parser.add_argument(
-        "--width", choices=WIDTHS, default="theory", help="of the theorems, or of the authors' code"
+        "--width",
+        choices=WIDTHS,
+        default="theory",
+        help="of the theorems, of the authors' code, or of the theorems with sqrt(C) for C",
     )
 
 

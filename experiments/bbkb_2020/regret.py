@@ -41,6 +41,12 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     bandit_runs.add_options(parser, list(ALGORITHMS), 10_000, default)
     add_width(parser)
     parser.add_argument(
+        "--regularization",
+        type=cli.positive,
+        default=0.01**2,
+        help="lambda (default: the variance of the noise; the theorems assume at least 1)",
+    )
+    parser.add_argument(
         "--no-stops",
         dest="stops",
         action="store_false",
@@ -61,7 +67,7 @@ def configure(options: argparse.Namespace, lengthscale: float | None = None) -> 
             width=options.width,
             lengthscale=table.get(name, 1.0) if lengthscale is None else lengthscale,
             noise_std=0.01,
-            regularization=0.01**2,
+            regularization=options.regularization,
             norm_bound=1.0,
             delta=1 / options.horizon if options.horizon > 1 else 0.5,
             qbar=2.0,

@@ -39,7 +39,7 @@ from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.types import PRNGKey
 
 GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5  # f is observed on [0, EDGE]
-NOISE_STD, QBAR, QFF_NODES = 0.1, 2.0, 96
+NOISE_STD, QFF_NODES = 0.1, 96
 LAM = NOISE_STD**2
 CHOSEN = [
     "lengthscale",
@@ -98,11 +98,11 @@ def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
 
 
 def bkb_state(
-    data: Data, key: PRNGKey, capacity: int, kernel: kernels.Gaussian
+    data: Data, key: PRNGKey, capacity: int, kernel: kernels.Gaussian, qbar: float
 ) -> tuple[SketchState, Array]:
     """BKB after the evaluations, observed one by one, each of which resamples the dictionary; and
     whether the dictionary overflowed."""
-    bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, qbar=QBAR, capacity=capacity)
+    bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, qbar=qbar, capacity=capacity)
     state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
 
     def step(state: SketchState, observed: tuple[Array, Array, Array]) -> tuple[SketchState, Array]:
@@ -125,9 +125,9 @@ def on_features(z: Array, data: Data) -> Posterior:
     return Posterior(ridge.mean(fitted, u), bayes_std(variance, LAM))
 
 
-@partial(jax.jit, static_argnames=("evaluations", "capacity", "lengthscale"))
+@partial(jax.jit, static_argnames=("evaluations", "capacity", "lengthscale", "qbar"))
 def sketched(
-    key: PRNGKey, evaluations: int, capacity: int, lengthscale: float
+    key: PRNGKey, evaluations: int, capacity: int, lengthscale: float, qbar: float
 ) -> tuple[Data, dict[str, Any], Dictionary, Array]:
     """(data, posteriors of all methods but random features, dictionary, overflow) of one seed."""
     kernel = kernels.Gaussian(lengthscale)
@@ -135,7 +135,7 @@ def sketched(
     data = generate(data_key, evaluations, kernel)
     counts, sums = (jnp.zeros(GRID).at[data.arms].add(v) for v in (jnp.ones(evaluations), data.y))
     dense = exact.dense(kernel, data.x, counts, sums, LAM)
-    state, overflow = bkb_state(data, bkb_key, capacity, kernel)
+    state, overflow = bkb_state(data, bkb_key, capacity, kernel, qbar)
     residual = residuals(kernel, state.nystrom, state.dictionary, state.domain.features) / LAM
     grid = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
     posteriors = dict(
@@ -155,12 +155,14 @@ def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) ->
     return on_features(fourier.features(features, data.x), data)
 
 
-def run(seed: int, evaluations: int, lengthscale: float, capacity: int = 48) -> Outcome:
+def run(
+    seed: int, evaluations: int, lengthscale: float, qbar: float = 2.0, capacity: int = 48
+) -> Outcome:
     """One seed; the capacity of the dictionary is doubled until it suffices."""
     key = jax.random.fold_in(jax.random.key(0), seed)
-    data, posteriors, dictionary, overflow = sketched(key, evaluations, capacity, lengthscale)
+    data, posteriors, dictionary, overflow = sketched(key, evaluations, capacity, lengthscale, qbar)
     if bool(overflow):
-        return run(seed, evaluations, lengthscale, 2 * capacity)
+        return run(seed, evaluations, lengthscale, qbar, 2 * capacity)
     posteriors["rff"] = random_features(key, data, -(-int(dictionary.size) // 2), lengthscale)
     return Outcome(data, posteriors, np.asarray(dictionary.index)[np.asarray(dictionary.mask)])
 
@@ -284,6 +286,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_shared(parser, seeds=20)
     parser.add_argument("--lengthscale", type=cli.positive, default=0.1)
+    parser.add_argument("--qbar", type=cli.positive, default=2.0)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
@@ -293,7 +296,7 @@ def main() -> None:
         lengthscale=options.lengthscale,
         noise_std=NOISE_STD,
         regularization=LAM,
-        qbar=QBAR,
+        qbar=options.qbar,
         grid=GRID,
         evaluations=EVALUATIONS,
         observed=[0, EDGE],
@@ -305,7 +308,7 @@ def main() -> None:
     identity = config | dict(draws=options.seeds)
     with outputs.results_folder(options, "bkb_2019.variance_starvation", identity) as results:
         outcomes = {
-            t: [run(seed, t, options.lengthscale) for seed in range(options.seeds)]
+            t: [run(seed, t, options.lengthscale, options.qbar) for seed in range(options.seeds)]
             for t in EVALUATIONS
         }
         numbers = {str(t): summarise(seeds) for t, seeds in outcomes.items()}

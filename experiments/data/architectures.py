@@ -47,6 +47,7 @@ class Space(NamedTuple):
     source: str
     noise_std: float | None = None  # around `evaluations`, if they are means
     span: float = 1.0  # the difference of accuracy between rewards 0 and 1
+    lowest: float = 0.0  # the accuracy at reward 0
 
 
 def problem(space: Space) -> Any:
@@ -131,7 +132,8 @@ def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: str) 
         f" with GENERATED Gaussian noise, standard deviation {NOISE_STD:g} of accuracy"
     )
     means = scale(accuracy[:, None])
-    return Space(name, features, means, None, source, NOISE_STD / span, span)
+    lowest = float(accuracy.min())
+    return Space(name, features, means, None, source, NOISE_STD / span, span, lowest)
 
 
 def _mean_cells(folder: Path) -> Space:

@@ -37,12 +37,14 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.bbkb_2020.bandwidths": ("--dataset", ("abalone",)),
     "experiments.bbkb_2020.nas_bench_101": ("--dataset", ("macro",)),
     "experiments.bbkb_2020.regret": ("--dataset", ("abalone",)),
+    "experiments.bbkb_2020.search_settings": ("", ("nasbench101_means",)),
     "experiments.bbkb_2020.settings_tried": ("", ("cadata",)),
     "experiments.bbkb_2020.widths": ("--problems", ("abalone", "cadata", "nasbench101")),
     "experiments.contrib.few_batches": ("--problems", ("abalone",)),
     "experiments.contrib.unknown": ("--problems", ("abalone",)),
     "experiments.go_ucb_2023.tuning": ("--data", tuple(classifiers.SOURCES)),
     "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
+    "experiments.pkawv_2019.orders": ("", ("casp",)),
     "experiments.pkawv_2019.settings": ("--data", streams.NAMES),
 }
 # packages that an experiment needs and this project does not depend on

@@ -18,6 +18,7 @@ SMALL = {
     "experiments.bbkb_2020.bandwidths": "--horizon 50 --seeds 1 --lengthscales 10 17.5",
     "experiments.bbkb_2020.nas_bench_101": "--horizon 100 --seeds 2",
     "experiments.bbkb_2020.regret": "--horizon 100 --seeds 2",
+    "experiments.bbkb_2020.search_settings": "--horizon 50 --seeds 1",
     "experiments.bbkb_2020.settings_tried": "--horizon 50 --seeds 1",
     "experiments.bbkb_2020.widths": "--problems gp_draw_0 --seeds 1",
     "experiments.go_ucb_2023.choose": (
@@ -37,6 +38,7 @@ SMALL = {
     "experiments.pkawv_2019.growing_degree": "--counts 16 32 --seeds 2",
     "experiments.pkawv_2019.large_scale": "--limit 1000 --time-limit 5",
     "experiments.pkawv_2019.kors_rates": "--counts 64 128 --seeds 2",
+    "experiments.pkawv_2019.orders": "--limit 1000 --seeds 2",
     "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",
     "experiments.pkawv_2019.settings": "--limit 256 --time-limit 5",
 }

@@ -1,0 +1,61 @@
+"""Average losses on casp over random orders of the stream and random dictionaries.
+
+    python -m experiments.pkawv_2019.orders --out results/pkawv_2019/casp_orders
+
+All else is as in `large_scale`, where the methods have one order and one draw.
+"""
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from experiments import cli
+from experiments.data import streams
+from experiments.pkawv_2019 import large_scale
+from experiments.results import outputs, summaries, tidy
+
+METHODS = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons")
+
+
+def curve(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.ndarray]:
+    """The curve of a method; the seed gives the order of the stream and the draws of the method."""
+    stream = streams.load_stream("casp", "authors", options.data_dir, seed, options.limit)
+    settings = dict(data="casp", scaling="authors", seed=seed, limit=options.limit)
+    settings |= dict(awv=False, time_limit=300.0)
+    config = large_scale.configure(name, argparse.Namespace(**settings))
+    return large_scale.run_once(config, stream.xs, stream.ys)
+
+
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__)
+    cli.add_shared(parser, seeds=20, data_dir=None)
+    cli.add_choices(parser, "--methods", METHODS, METHODS)
+    parser.add_argument("--limit", type=cli.count, help="first examples of each order")
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    cli.set_up_jax()
+    config = dict(methods=options.methods, limit=options.limit)
+    with outputs.results_folder(options, "pkawv_2019.orders", config, options.seeds) as results:
+        table: list[tidy.Run] = []
+        methods: dict[str, Any] = {}
+        for name in options.methods:
+            curves = [curve(name, options, seed) for seed in range(options.seeds)]
+            losses = [float(one["average_loss"][-1]) for one in curves]
+            methods[name] = dict(average_loss=summaries.statistics(losses, ci=True))
+            print(f"{name:12s} {np.mean(losses):.4f}, {min(losses):.4f} to {max(losses):.4f}")
+            table += [
+                tidy.Run(
+                    dict(problem="casp", algorithm=name),
+                    seed,
+                    dict(t=one["n"], average_loss=one["average_loss"]),
+                )
+                for seed, one in enumerate(curves)
+            ]
+        summary = dict(config=config, seeds=options.seeds, data="casp", methods=methods)
+        results.write(summary, table, "casp, random orders and draws")
+
+
+if __name__ == "__main__":
+    main()
