@@ -107,21 +107,22 @@ def _of_folder(source: Source, suffix: str, words: str) -> str:
 
 
 def hardly_converges(source: Source) -> Finding:
-    """The regret of Thompson sampling with its whole width, minus that with a tenth of it and minus
-    BBKB's, on the same seeds at t = 2,000."""
-    runs = {
-        "a tenth of the width": ("sketched_ts", "as in regret"),
-        "BBKB": ("bbkb_global", "as in regret"),
-    }
-    whole = _at(source, "regret_ratio", "sketched_ts", FIRST, "its width not divided by 10")
-    gaps, texts = {}, {"the whole width": f"{whole.mean():.3f}"}
-    for words, (name, setting) in runs.items():
-        ratio = _at(source, "regret_ratio", name, FIRST, setting)
-        gaps[words] = difference(ABOVE * ratio, whole)
-        texts[words] = f"{ratio.mean():.3f}"
+    """The regret of Thompson sampling with its whole width at t = 2,000, against that with a tenth
+    of it on the same seeds, and against BBKB's mean."""
+    whole, tenth = (
+        _at(source, "regret_ratio", "sketched_ts", FIRST, setting)
+        for setting in ("its width not divided by 10", "as in regret")
+    )
+    bbkb = read_sibling(source, "cadata")
+    best = min(_at(bbkb, "regret_ratio", rule, FIRST).mean() for rule in _run_here(bbkb, RULES))
+    gaps = [
+        difference(ABOVE * tenth, whole),
+        difference(np.full(len(whole), ABOVE * best), whole),
+    ]
     return Finding(
-        f"R_t / R_t^unif at t = {FIRST:,}, {len(whole)} seeds: {list_texts(texts)}.",
-        leads(gaps.values(), 0.0),
+        f"R_t / R_t^unif at t = {FIRST:,}, {len(whole)} seeds: {whole.mean():.3f} with the whole"
+        f" width, {tenth.mean():.3f} with a tenth; BBKB has {best:.3f}.",
+        leads(gaps, 0.0),
     )
 
 
@@ -248,9 +249,10 @@ def less_regret_than_evolution(source: Source) -> Finding:
 
 def matches_evolution(source: Source) -> Finding:
     """The simple regrets of the global rule and of evolution on the same seeds."""
-    ours, theirs = (
-        values(source, "algorithms", name, "simple_regret") for name in ("bbkb_global", "evolution")
-    )
+    ours = values(source, "algorithms", "bbkb_global", "simple_regret")
+    # evolution has no width; the runs with the width of the code have the same initial evaluations
+    there = read_sibling(source, source.folder.name.removesuffix("_code"))
+    theirs = values(there, "algorithms", "evolution", "simple_regret")
     gap = difference(theirs, ours)
     found = sum(value <= 1e-9 for value in ours)
     return Finding(
@@ -353,9 +355,8 @@ CLAIMS = (
     Claim(
         "Appendix D.1",
         "Batched Thompson sampling struggles to converge, before its width is divided by 10.",
-        f"Its R_t / R_t^unif with the whole width is more than {ABOVE} times that with a tenth of"
-        " the width, and that of BBKB, beyond the 95% interval on the same seeds at"
-        f" t = {FIRST:,}.",
+        f"Its R_t / R_t^unif at t = {FIRST:,} with the whole width is more than {ABOVE} times that"
+        " with a tenth of the width on the same seeds, and BBKB's, beyond the 95% interval.",
         "On the authors' poster the method ends at 1.26 times BBKB's regret.",
         _cases(hardly_converges, cadata_settings_ts="Cadata"),
         ("differs", "differs"),
@@ -471,7 +472,8 @@ CLAIMS = (
             matches_evolution, nas_warm="the theorem's width", nas_warm_code="the width of the code"
         ),
         ("confirmed",),
-        "The earlier rule took the theorem's width only, which confirms it.",
+        "The earlier rule took the theorem's width only, which confirms it. With the code's width"
+        " there are two seeds, one of which has the best cell.",
         "The width: with that of Theorem 2 every seed evaluates the best cell.",
     ),
     Claim(
@@ -699,7 +701,7 @@ PAPER = Paper(
         _settings("cadata_settings_bbkb", "BBKB"),
         _settings("cadata_settings_noise", "GP-UCB and BKB, with more noise,"),
         _settings("cadata_settings_batches", "GP-BUCB and Thompson sampling"),
-        _settings("cadata_settings_ts", "Thompson sampling and BBKB"),
+        _settings("cadata_settings_ts", "Thompson sampling"),
         _widths("widths", "Abalone, and five draws from a Gaussian process"),
         _widths("widths_large", "Cadata until t = 500, NAS-Bench-101 until t = 2,000"),
     ),

@@ -57,7 +57,9 @@ def as_notebook(*names: str) -> Callable[[Source], Finding]:
         ours = {name: float(np.mean(of)) for name, of in losses.items()}
         shown = {n: f"{ours[n]:.4f} ({min(of):.4f} to {max(of):.4f})" for n, of in losses.items()}
         published = [NOTEBOOK[name] for name in names]
-        allowed = {n: max(1.96 * np.std(of, ddof=1), 0.01 * ours[n]) for n, of in losses.items()}
+        allowed = {
+            n: max(1.96 * float(np.std(of, ddof=1)), 0.01 * ours[n]) for n, of in losses.items()
+        }
         return Finding(
             f"Means and ranges of {entry(source, 'seeds')} orders: {list_texts(shown)}; published:"
             f" {list_numbers(names, published, 4)}.",
