@@ -20,13 +20,12 @@ from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.linalg import WHOLE, Rows, map_rows, matmul, shifted_cholesky
+from jsketch.linalg import WHOLE, Rows, map_rows, matmul, shifted_cholesky, sweep_rows
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
 
 EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
-SAMPLE_ENTRIES = 2_000_000  # kernel values in one chunk of arms
 # the largest shift of a Gram matrix, relative to max k(x,x), that rounding explains: in the samples
 # it is independent noise
 LARGEST_SHIFT = 1e-3
@@ -192,7 +191,9 @@ class SketchedTS(SketchedBandit):
         def chunk(x: Array) -> Array:
             return matmul(kernel.gram(x, state.nystrom.points), weights)
 
-        embedded = map_rows(chunk, arms, max(SAMPLE_ENTRIES // state.capacity, 1))
+        # one larger chunk gave wrong numbers to the first arms when two threads ran the program
+        # (jaxlib 0.10.2 on a CPU)
+        embedded = map_rows(chunk, arms, sweep_rows(state.capacity))
         residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)
         residual_sd = jnp.sqrt(residual / lam)
         noise = rows.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
