@@ -10,7 +10,6 @@ from scipy.stats import norm
 from jsketch import kernels
 from jsketch.box import GPBandit, acquisition, history
 from jsketch.box import regression as gp
-from jsketch.box.gp.gp_bandit import ACQUISITIONS
 from jsketch.box.gp.regression import Hyperparameters
 from jsketch.problems import boxes
 
@@ -106,7 +105,8 @@ def test_the_score_of_a_gp_exceeds_the_best_value_by_the_margin():
     @jax.jit
     def read(u, y, mask, points):
         posterior = gp.condition(kernels.Gaussian(), numbers, gp.standardized(u, y, mask))
-        scores = {n: bandit.replace(acquisition=n).score(posterior)(points) for n in ACQUISITIONS}
+        names = GPBandit.choices["acquisition"]
+        scores = {n: bandit.replace(acquisition=n).score(posterior)(points) for n in names}
         return gp.predict(posterior, points), scores
 
     (mean, variance), scores = jax.tree.map(np.asarray, read(u, y, mask, points))

@@ -73,8 +73,6 @@ def drift(**options):
     "act, words",
     [
         (lambda: begin(DiscountedBKB(KERNEL, discount=1.1)), "discount must lie between 0 and 1"),
-        (lambda: begin(WindowBKB(KERNEL, resparsify=0.25)), "observation"),
-        (lambda: begin(DiscountedBKB(KERNEL, resparsify=0.25, incremental=True)), "observation"),
         (lambda: begin(WindowBKB(KERNEL, window=0)), "window must be an integer of at least 1"),
         (tell_other_window, "holds the last 3 observations, and window is 9"),
         (lambda: balancing(scales=(0.5, 1.0)), "the longest one first"),

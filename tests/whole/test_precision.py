@@ -14,7 +14,6 @@ from jsketch import Arms, Box, kernels
 from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GPBandit
 from jsketch.box.gp.fit import Bounds
-from jsketch.box.gp.gp_bandit import ACQUISITIONS
 from jsketch.online.base import takes
 from jsketch.types import Evaluations
 
@@ -98,7 +97,8 @@ def test_optimisers_of_a_box(name, numbers):
         reads = []
         if isinstance(optimizer, GPBandit):
             posterior = optimizer.posterior(state)
-            scores = [optimizer.replace(acquisition=name).score(posterior) for name in ACQUISITIONS]
+            names = GPBandit.choices["acquisition"]
+            scores = [optimizer.replace(acquisition=name).score(posterior) for name in names]
             reads = [score(query.x) for score in scores]
         return state, query, optimizer.tell(state, query, y[: len(query.mask)], KEY), reads
 
