@@ -9,6 +9,7 @@ import pytest
 from experiments import cli
 from jsketch import command_line
 from jsketch.suggest.tables import main as suggest
+from jsketch.suggest.tables import results
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_faults_of_the_program_keep_their_traceback():
 
 
 def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
-    monkeypatch.setattr(suggest, "suggest", pytest.fail)
+    monkeypatch.setattr(results, "suggest", pytest.fail)
     monkeypatch.setattr(
         command_line,
         "probe",

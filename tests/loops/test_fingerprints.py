@@ -112,8 +112,8 @@ def test_differences_name_the_number():
     for kind in (Plain, Node, Data, Static):
         changes = differences(describe(Holder(kind(0.5))), describe(Holder(kind(0.7))))
         assert changes == ["kernel.lengthscale was 0.5, is 0.7"]
-    first, second = (describe(Holder(width=Plain(value).width)) for value in (0.5, 0.7))
-    assert differences(first, second) == ["width.self.lengthscale was 0.5, is 0.7"]
+    first, second = (describe(Holder(Plain(value).width)) for value in (0.5, 0.7))
+    assert differences(first, second) == ["kernel.self.lengthscale was 0.5, is 0.7"]
     many = differences({}, {str(i): i for i in range(20)})
     assert len(many) == 9 and many[-1] == "12 more"
 

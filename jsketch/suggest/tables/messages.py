@@ -105,8 +105,9 @@ def verdict(results: Results) -> str:
         if row != gain.best:
             lucky = f" The better value of {named(inputs, row)}, {best:.4g}, seems to be chance."
         return (
-            f"Stop: {_described(inputs, gain.best)} with {value:.4g} is the best candidate, or the"
-            f" best one is at most {top:.2g} {closer}, with 95% probability by the model.{lucky}"
+            f"Stop: the best is {_described(inputs, gain.best)} with {value:.4g}; no candidate that"
+            f" was not measured is more than {top:.2g} {closer}, with 95% probability by the"
+            f" model.{lucky}"
         )
     low, high = np.quantile(gain.of_batch, (0.05, 0.95))
     expected = f"{np.mean(gain.of_batch):.2g} ({low:.2g} to {high:.2g})"
