@@ -317,6 +317,12 @@ class LeftOut(NamedTuple):
         return shown(self)
 
     @property
+    def error_ratio(self) -> float:
+        """The root mean square of the errors over those that the model states."""
+        error = (self.observed - self.mean) / self.std
+        return float(np.sqrt(np.mean(np.square(error))))
+
+    @property
     def explained(self) -> float:
         """The share of the variance of the values that is predicted: 1 at best, 0 for predicting
         their mean; NaN where all values are equal. Values with errors weigh less

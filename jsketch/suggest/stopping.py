@@ -1,4 +1,4 @@
-"""Whether further evaluations are worth it: joint draws of the posterior say how much better than
+"""Whether further evaluations are worth it: joint draws of the posterior show how much better than
 the best evaluated candidate an unevaluated one may be.
 
 `should_stop` is true where the 95% quantile of that gain is at most a tolerance. Its calibration is
@@ -89,9 +89,8 @@ def possible_gain(
         likelihood = left_out.log_likelihood if factor == 1 else likelihood
         if left_out.log_likelihood < likelihood - LESS_LIKELY:
             continue
-        error = (left_out.observed - left_out.mean) / left_out.std
         least = 1.0 if factor == 1 else LEAST_INFLATION
-        inflation = max(float(np.sqrt(np.mean(np.square(error)))), least)
+        inflation = max(left_out.error_ratio, least)
         kernel = kernel_of(data.library, each.lengthscale)
         drawn = _draws(
             kernel,

@@ -154,14 +154,16 @@ def _described(inputs: Inputs, row: int) -> str:
     if inputs.sheet is None:
         return name
     names, (cells,) = conditions(inputs, np.array([row]))
-    numbers = {n for n, kind in zip(*_kinds(inputs), strict=True) if kind == "numbers"}
+    numbers = _numeric_columns(inputs)
     words = [f"{n} {cell}" if n in numbers else cell for n, cell in zip(names, cells, strict=True)]
     return f"{name}: {('; ' if any(',' in word for word in words) else ', ').join(words)}"
 
 
-def _kinds(inputs: Inputs) -> tuple[list[str], list[str]]:
-    """(names, kinds) of the features."""
-    return inputs.candidates.names, [group.kind for group in inputs.candidates.columns]
+def _numeric_columns(inputs: Inputs) -> set[str]:
+    """The names of the features that are numbers."""
+    candidates = inputs.candidates
+    features = zip(candidates.names, candidates.columns, strict=True)
+    return {name for name, group in features if group.kind == "numbers"}
 
 
 def named(inputs: Inputs, row: int) -> str:
@@ -177,7 +179,7 @@ def conditions(inputs: Inputs, rows: np.ndarray) -> tuple[list[str], list[list[s
     first = np.unique(inputs.sheet.candidate_of, return_index=True)[1][rows]
     features = {name.partition("[")[0] for name in inputs.candidates.names}
     names = [n for n in table.names if n in features or n in inputs.candidates.names]
-    numbers = {n for n, kind in zip(*_kinds(inputs), strict=True) if kind == "numbers"}
+    numbers = _numeric_columns(inputs)
     cells = [
         [short(word) if name in numbers else word for word in table.text(name).iloc[first]]
         for name in names

@@ -46,8 +46,7 @@ class Results(NamedTuple):
         that the model states, at least 1. Of few values the model states too small ones."""
         if self.left_out is None:
             return 1.0
-        error = (self.left_out.observed - self.left_out.mean) / self.left_out.std
-        return max(1.0, float(np.sqrt(np.mean(np.square(error)))))
+        return max(1.0, self.left_out.error_ratio)
 
     def intervals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(means, lower ends, upper ends) of 90% intervals of measured values, noise included, at
