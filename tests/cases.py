@@ -9,6 +9,7 @@ from jsketch import kernels, problems
 from jsketch.bandits import (
     BBKB,
     BKB,
+    EVERY_BATCH,
     GPBUCB,
     GPUCB,
     TS,
@@ -39,7 +40,7 @@ KERNEL = kernels.Gaussian(0.5)
 MODEL = dict(kernel=KERNEL, regularization=0.01)
 ASSUMED = dict(MODEL, noise_std=0.1, norm_bound=1.0, delta=0.1)
 LINEAR = dict(regularization=0.01, noise_std=0.1, norm_bound=1.0, delta=0.1)
-SKETCH = dict(ASSUMED, qbar=2.0, capacity=48)
+SKETCH = dict(ASSUMED, qbar=2.0, resparsify=EVERY_BATCH, capacity=48)
 BATCH = dict(SKETCH, ratio=2.0, max_batch=16)
 
 CASES = {

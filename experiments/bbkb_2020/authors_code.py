@@ -19,9 +19,9 @@ from experiments import cli
 from experiments.data import datasets
 from experiments.results import environment, files, store, summaries
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB
+from jsketch.bandits import BBKB, EVERY_BATCH
 
-CLASSES = {"global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
+CLASSES = {"bkb": "BKB", "global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
 NOISE_STD, QBAR, RATIO = 0.01, 2.0, 2.0
 FIELDS = ("regret_ratio", "dictionary_size", "batches")
 
@@ -33,7 +33,14 @@ def load(folder: Path) -> tuple[Any, Any]:
 
 
 def run_theirs(
-    folder: Path, problem: Any, rule: str, lengthscale: float, horizon: int, seed: int
+    folder: Path,
+    problem: Any,
+    rule: str,
+    lengthscale: float,
+    horizon: int,
+    seed: int,
+    regularization: float = NOISE_STD**2,
+    noise_std: float = NOISE_STD,
 ) -> tuple[float, int, int]:
     """FIELDS of one run of the authors' code at T. It starts from two uniform arms, because that
     code cannot start from one; its kernel is the fast one of their utilities."""
@@ -51,19 +58,20 @@ def run_theirs(
     pairwise = PairwiseKernel(
         gamma=1 / (2 * lengthscale**2), metric="rbf", pairwise_kernels_kwargs={"n_jobs": 1}
     )
+    options = {} if rule == "bkb" else dict(ratio_threshold=RATIO)
     bandit = getattr(library, CLASSES[rule])(
-        lam=NOISE_STD**2,
+        lam=regularization,
         dot=utilities.FastMixinKernel(RBF(lengthscale), pairwise),
-        noise_variance=NOISE_STD**2,
+        noise_variance=noise_std**2,
         fnorm=1.0,
         delta=1 / horizon,
         qbar=QBAR,
         verbose=0,
-        ratio_threshold=RATIO,
+        **options,
     )
 
     def reward(arms: np.ndarray) -> np.ndarray:
-        return mean_reward[arms] + NOISE_STD * random.randn(len(arms))
+        return mean_reward[arms] + noise_std * random.randn(len(arms))
 
     first = random.choice(len(features), 2, replace=False)
     bandit.initialize(features, first, reward(first))
@@ -92,6 +100,7 @@ def run_ours(
         ratio=RATIO,
         rule=rule,
         strict=strict,
+        resparsify=EVERY_BATCH,
     )
     keys = jax.random.split(jax.random.key(0), seeds)
     trace = loops.run(bandit, problem, keys, horizon).trace

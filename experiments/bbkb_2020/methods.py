@@ -7,7 +7,17 @@ from typing import Any
 
 from experiments.runs.bandit_runs import Config
 from jsketch import kernels, struct
-from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, EpsGreedy, SketchedTS, Uniform
+from jsketch.bandits import (
+    BBKB,
+    BKB,
+    EVERY_BATCH,
+    GPBUCB,
+    GPUCB,
+    TS,
+    EpsGreedy,
+    SketchedTS,
+    Uniform,
+)
 from jsketch.bandits import widths as formulas
 
 # of the theorems; of the authors' code; of the theorems with sqrt(C) in place of C (THEORY 4.3)
@@ -76,8 +86,12 @@ def _batched(name: str, c: Config) -> dict[str, Any]:
     return _optimistic(name, c) | dict(ratio=c["ratio"], max_batch=max(10_000, c["horizon"]))
 
 
+def _sketch(c: Config) -> dict[str, Any]:
+    return dict(qbar=c["qbar"], resparsify=EVERY_BATCH)
+
+
 def _bbkb(rule: str, c: Config) -> BBKB:
-    return BBKB(**_batched(f"bbkb_{rule}", c), qbar=c["qbar"], rule=rule)
+    return BBKB(**_batched(f"bbkb_{rule}", c), **_sketch(c), rule=rule)
 
 
 ALGORITHMS: dict[str, Callable[[Config], Any]] = {
@@ -86,8 +100,8 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "gp_bucb": lambda c: GPBUCB(**_batched("gp_bucb", c)),
     "gp_bucb_sqrt": lambda c: GPBUCB(**_batched("gp_bucb_sqrt", c)),
     "ts": lambda c: TS(**_optimistic("ts", c)),
-    "sketched_ts": lambda c: SketchedTS(**_optimistic("sketched_ts", c), qbar=c["qbar"]),
-    "bkb": lambda c: BKB(**_optimistic("bkb", c), qbar=c["qbar"]),
+    "sketched_ts": lambda c: SketchedTS(**_optimistic("sketched_ts", c), **_sketch(c)),
+    "bkb": lambda c: BKB(**_optimistic("bkb", c), **_sketch(c)),
     "bbkb_global": lambda c: _bbkb("global", c),
     "bbkb_global_local": lambda c: _bbkb("global_local", c),
     "eps_greedy": lambda c: EpsGreedy(**_model(c), epsilon=c["epsilon"]),

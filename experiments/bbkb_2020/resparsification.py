@@ -21,8 +21,7 @@ from experiments import cli
 from experiments.data import datasets
 from experiments.results import environment, files, store
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, FixedBKB, SketchedTS, widths
-from jsketch.bandits.core.sketched import EVERY_BATCH
+from jsketch.bandits import BBKB, BKB, EVERY_BATCH, FixedBKB, SketchedTS, widths
 
 RULES: dict[str, float | None] = {
     "every batch": EVERY_BATCH,

@@ -3,24 +3,34 @@ counted apart.
 
 scripts/bench                                  every benchmark
 scripts/bench --only abalone compile           some of them
+scripts/bench --reference DIR                  the authors' code beside them, one after the other
 scripts/bench --accelerator                    the benchmarks of `experiments.bench.accelerator`
+
+Every benchmark of a sketched algorithm runs with both rules of resparsification: after every batch,
+and only where the dictionary has outgrown a fresh draw by a quarter. DIR is a checkout of
+luigicarratino/batch-bkb; this project contains nothing of it.
 """
 
 import argparse
 import statistics
+import tempfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
 
 from experiments import cli
+from experiments.bbkb_2020 import authors_code
 from experiments.bench import accelerator
-from experiments.bench.timing import show
+from experiments.bench.timing import seconds, show
 from experiments.data import datasets
 from experiments.results import environment, files, store
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB
+from jsketch.bandits import BBKB, BKB, EVERY_BATCH, GPBUCB, GPUCB
 
 
 class Task(NamedTuple):
@@ -53,6 +63,7 @@ TASKS = {
     "gp_bucb": Task("gp_bucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
 }
 EXACT = {"gp_ucb": GPUCB, "gp_bucb": GPBUCB}
+RULES = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}
 
 
 def load_problem(dataset: str, noise_std: float, data_dir: Path | None) -> Any:
@@ -83,26 +94,92 @@ def make_bandit(task: Task, **options: Any) -> Any:
     return BBKB(**common, ratio=2.0, rule=rule, **options)
 
 
-def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, Any]:
-    """Times one task; the first run in this process compiles."""
+def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Times one task with both rules of resparsification, and the authors' code."""
     problem = load_problem(task.dataset, task.noise_std, options.data_dir)
-    bandit = make_bandit(task)
+    if task.algorithm in EXACT:
+        return [run_ours(name, task, problem, options.repeats, {})]
+    rows = []
+    for rule, growth in RULES.items():
+        rows.append(run_ours(name, task, problem, options.repeats, dict(resparsify=growth)))
+        rows[-1]["rule"] = rule
+        show(f"{name}, {rule}", rows[-1], f"[{task.target}]")
+    if options.reference is not None:
+        theirs = authors_seconds(task, problem, options)
+        for row in rows:
+            for column in ("run", "fresh_cache", "warm_cache"):
+                row[f"authors_over_{column}"] = theirs["run_seconds"] / row[f"{column}_seconds"]
+        rows.append(theirs)
+        show(f"{name}, authors", theirs)
+    return rows
+
+
+def run_ours(
+    name: str, task: Task, problem: Any, repeats: int, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Seconds of a task: of the first run with an empty compilation cache and with a filled one,
+    and of the later ones, which compile nothing."""
+    bandit = make_bandit(task, **options)
     keys = jax.random.split(jax.random.key(0), task.seeds)
-    jax.clear_caches()
-    first = loops.run(bandit, problem, keys, task.horizon)
-    again = [loops.run(bandit, problem, keys, task.horizon) for _ in range(options.repeats)]
-    ratio = loops.regret_ratio(first.trace.regret, problem.mean_reward)[:, -1]
-    row: dict[str, Any] = dict(
+
+    def run() -> tuple[Any, float]:
+        began = time.perf_counter()
+        result = loops.run(bandit, problem, keys, task.horizon)
+        return result, time.perf_counter() - began
+
+    first = []
+    with tempfile.TemporaryDirectory() as folder:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        for _ in range(2):
+            jax.clear_caches()
+            compilation_cache.reset_cache()
+            first.append(run())
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    result, fresh = first[0]
+    ratio = loops.regret_ratio(result.trace.regret, problem.mean_reward)[:, -1]
+    return dict(
         task=task._asdict(),
-        run_seconds=statistics.median(r.run_seconds + r.compile_seconds for r in again),
-        compile_seconds=first.compile_seconds,
-        with_compilation=first.run_seconds + first.compile_seconds,
-        dictionary_size=float(first.trace.dictionary_size[:, -1].mean()),
-        batches=float(first.trace.round[:, -1].mean()) + 1,
+        run_seconds=statistics.median(run()[1] for _ in range(repeats)),
+        fresh_cache_seconds=fresh,
+        warm_cache_seconds=first[1][1],
+        compile_seconds=result.compile_seconds,
+        dictionary_size=float(result.trace.dictionary_size[:, -1].mean()),
+        batches=float(result.trace.round[:, -1].mean()) + 1,
         regret_ratio=float(ratio.mean()),
     )
-    show(name, row, f"[{task.target}]")
-    return row
+
+
+def authors_seconds(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of the authors' code for a task, one seed after the other."""
+    times = []
+    for _ in range(options.repeats):
+        began = time.perf_counter()
+        for seed in range(task.seeds):
+            regret, size, batches = authors_code.run_theirs(
+                options.reference,
+                problem,
+                task.algorithm.removeprefix("bbkb_"),
+                task.lengthscale,
+                task.horizon,
+                seed,
+                regularization=task.regularization,
+                noise_std=task.noise_std,
+            )
+        times.append(time.perf_counter() - began)
+    return dict(
+        run_seconds=statistics.median(times),
+        dictionary_size=size,
+        batches=batches,
+        regret_ratio=regret,
+    )
+
+
+def gemm_gflops() -> float:
+    """Speed of the product of two dense matrices on this machine, 1e9 operations a second."""
+    matrix = jnp.ones((2_048, 2_048))
+    product = jax.jit(jnp.matmul)
+    return 2 * 2_048**3 / seconds(lambda: product(matrix, matrix), repeats=9)[0] / 1e9
 
 
 def compile_times(options: argparse.Namespace) -> dict[str, float]:
@@ -128,6 +205,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     cli.add_choices(parser, "--only", [*TASKS, "compile"], help="benchmarks to run")
     cli.add_shared(parser, repeats=3, data_dir=None)
+    parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     cli.add_out_file(parser)
     accelerator.add_options(parser)
     options = parser.parse_args()
@@ -139,11 +217,17 @@ def main() -> None:
         bandit = make_bandit(TASKS["abalone"], capacity=accelerator.CAPACITY)
         rows |= accelerator.run(options, problem, bandit)
     else:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+        rows["gemm_gflops"] = gemm_gflops()
+        show("dense products", dict(gflops=rows["gemm_gflops"]))
         for name in options.only:
             if name == "compile":
                 rows[name] = compile_times(options)
             else:
                 rows[name] = run_task(name, TASKS[name], options)
+            if options.out is not None:
+                store.write_json(options.out, rows)
     if options.out is not None:
         store.write_json(options.out, rows)
 

@@ -25,7 +25,7 @@ from experiments.results import outputs, summaries, tidy
 from experiments.runs import bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import kernels, problems
-from jsketch.bandits import BKB, GPUCB, Uniform, widths
+from jsketch.bandits import BKB, EVERY_BATCH, GPUCB, Uniform, widths
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 
 ARMS, INPUTS = 500, 40
@@ -44,7 +44,8 @@ def _assumed(c: Config) -> dict[str, Any]:
 
 
 def _bkb(c: Config, **options: Any) -> BKB:
-    return BKB(kernels.Linear(), **_assumed(c), qbar=c["qbar"], **options)
+    sketch = dict(qbar=c["qbar"], resparsify=EVERY_BATCH)
+    return BKB(kernels.Linear(), **_assumed(c), **sketch, **options)
 
 
 def _soful(c: Config, **options: Any) -> SOFUL:

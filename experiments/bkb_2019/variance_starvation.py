@@ -29,7 +29,7 @@ from experiments import cli
 from experiments.figures import drawing
 from experiments.results import outputs, summaries, tidy
 from jsketch import Query, kernels, problems
-from jsketch.bandits import BKB
+from jsketch.bandits import BKB, EVERY_BATCH
 from jsketch.bandits.core.sketched import SketchState, residuals
 from jsketch.linalg import matmul
 from jsketch.posterior import bayes_std, exact, ridge
@@ -102,7 +102,8 @@ def bkb_state(
 ) -> tuple[SketchState, Array]:
     """BKB after the evaluations, observed one by one, each of which resamples the dictionary; and
     whether the dictionary overflowed."""
-    bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, qbar=qbar, capacity=capacity)
+    sketch = dict(qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
+    bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, **sketch)
     state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
 
     def step(state: SketchState, observed: tuple[Array, Array, Array]) -> tuple[SketchState, Array]:

@@ -26,7 +26,7 @@ from experiments.contrib.saving import Row
 from experiments.results import environment
 from experiments.runs import bandit_runs
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, FixedBKB
+from jsketch.bandits import BBKB, EVERY_BATCH, FixedBKB
 from jsketch.contrib import BatchedExploration, RandomExploration
 from jsketch.contrib.few_batches import lengths
 
@@ -77,12 +77,13 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
         return BatchedExploration(**common, horizon=horizon)
     if method == "random_exploration":
         return RandomExploration(**common, horizon=horizon)
+    sketch = common | dict(qbar=QBAR, resparsify=EVERY_BATCH)
     if method.startswith("bbkb"):
         rule = method.removeprefix("bbkb_")
-        return BBKB(**common, qbar=QBAR, ratio=RATIO, rule=rule, max_batch=horizon)
+        return BBKB(**sketch, ratio=RATIO, rule=rule, max_batch=horizon)
     batches = len(lengths(horizon))
     batch = 96 if method == "fixed_bkb_96" else math.ceil(horizon / batches)
-    return FixedBKB(**common, qbar=QBAR, batch=min(batch, horizon))
+    return FixedBKB(**sketch, batch=min(batch, horizon))
 
 
 def most_batches(horizon: int) -> int:

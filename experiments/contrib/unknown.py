@@ -32,7 +32,7 @@ from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from experiments.data import datasets
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, widths
+from jsketch.bandits import BBKB, EVERY_BATCH, widths
 from jsketch.contrib import LengthscaleBalancing, NormDoubling
 
 POINTS = 500
@@ -120,6 +120,7 @@ def bandit_of(method: str, s: Setting) -> Any:
         delta=0.05,
         width=width,
         max_batch=512,
+        resparsify=EVERY_BATCH,
     )
     if method.startswith("lb_"):
         rule = method.removeprefix("lb_")

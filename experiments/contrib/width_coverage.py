@@ -31,7 +31,7 @@ from experiments.figures import drawing
 from experiments.results import tidy
 from experiments.results.summaries import ci95
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, GPUCB, widths
+from jsketch.bandits import BBKB, EVERY_BATCH, GPUCB, widths
 from jsketch.bandits.core.exact_state import ExactState
 from jsketch.loops.rollouts import start
 
@@ -59,7 +59,14 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
     """The algorithm with this width."""
     lam = NOISE**2
     if name in SKETCHED:
-        return BBKB(**ASSUMED, regularization=lam, width=SKETCHED[name], ratio=2.0, capacity=ARMS)
+        return BBKB(
+            **ASSUMED,
+            regularization=lam,
+            width=SKETCHED[name],
+            ratio=2.0,
+            capacity=ARMS,
+            resparsify=EVERY_BATCH,
+        )
     if name == "smooth_tight":
         lam *= horizon ** (1 / (1 + DECAY))
     return GPUCB(**ASSUMED, regularization=lam, width=EXACT[name], capacity=min(horizon, ARMS))

@@ -8,6 +8,7 @@ from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, initial, widths
 from jsketch.bandits.core import counts as history  # the name in the README
+from jsketch.bandits.core.sketched import EVERY_BATCH
 from jsketch.bandits.evolution import RegularizedEvolution
 from jsketch.bandits.fixed_bkb import FixedBKB
 from jsketch.bandits.gp_bucb import GPBUCB
@@ -25,6 +26,7 @@ __all__ = [
     "BBKB",
     "BKB",
     "CBRAP",
+    "EVERY_BATCH",
     "GPBUCB",
     "GPUCB",
     "SOFUL",

@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import widths
+from jsketch.bandits.core.sketched import EVERY_BATCH
 from jsketch.bandits.core.widths import Evidence
 from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
 from jsketch.linalg import cond_per_run, matmul, put, put_if
@@ -371,7 +372,7 @@ class CBBKB(ContextualUCB):
     capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
 
     def _over_points(self) -> PointBBKB:
-        return PointBBKB(**vars(self))
+        return PointBBKB(**vars(self), resparsify=EVERY_BATCH)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> CBBKBState:
         points = self._over_points().init(dimension, key, dtype)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from jsketch import Arms, kernels
-from jsketch.bandits import BBKB, BKB, widths
+from jsketch.bandits import BBKB, BKB, EVERY_BATCH, widths
 from jsketch.bandits.core.sketched import residuals
 from jsketch.posterior import ridge
 from jsketch.sketch import nystrom
@@ -79,7 +79,8 @@ class Vector:
         self.capacity = len(self.data["dictionary_index"]) + 5
         noise_std, sizes = np.sqrt(spec["noise_variance"]), dict(capacity=self.capacity)
         self.common = dict(kernel=self.kernel, regularization=spec["lam"], noise_std=noise_std)
-        self.common |= {name: spec[name] for name in ("norm_bound", "delta", "qbar")} | sizes
+        self.common |= {name: spec[name] for name in ("norm_bound", "delta", "qbar")}
+        self.common |= dict(resparsify=EVERY_BATCH) | sizes
         names = ("pull_counts", "reward_sums", "dictionary_index")
         self.history = Evaluations(*(self.data[name] for name in names))
 

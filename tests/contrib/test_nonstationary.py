@@ -10,14 +10,14 @@ import pytest
 from small_problems import ARMS, KEY
 
 from jsketch import Arms, Query, kernels, loops, problems
-from jsketch.bandits import BKB, GPUCB, Uniform, widths
+from jsketch.bandits import BKB, EVERY_BATCH, GPUCB, Uniform, widths
 from jsketch.contrib import DiscountedBKB, WindowBKB
 from jsketch.contrib.problems import DriftingArms, play
 from jsketch.types import Evaluations
 
 LENGTHSCALE, LAM, STEPS, WINDOW = 0.4, 0.05, 24, 9
 KERNEL = kernels.Gaussian(LENGTHSCALE)
-COMMON = dict(kernel=KERNEL, regularization=LAM, noise_std=0.2, capacity=32)
+COMMON = dict(kernel=KERNEL, regularization=LAM, noise_std=0.2, capacity=32, resparsify=EVERY_BATCH)
 KEEP_ALL = 1e12  # a qbar that keeps every pulled arm, for any weight
 X = np.random.default_rng(0).uniform(0, 2, (ARMS, 2))
 GRAM = oracles.gaussian(X, X, LENGTHSCALE)

@@ -11,7 +11,7 @@ from report import tolerance
 from truth import EPS, LD
 
 from jsketch import Arms, Query
-from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, TS, FixedBKB, MiniGP, SketchedTS
+from jsketch.bandits import BBKB, BKB, EVERY_BATCH, GPBUCB, GPUCB, TS, FixedBKB, MiniGP, SketchedTS
 from jsketch.types import Evaluations
 
 BATCH = 8
@@ -36,7 +36,8 @@ def algorithm(name, p, capacity):
         kernel=p.kernel, regularization=p.lam, noise_std=p.noise, norm_bound=p.bound, delta=p.delta
     )
     common |= dict(capacity=capacity)
-    sketch, batch = common | dict(qbar=p.qbar), dict(ratio=p.ratio, max_batch=BATCH)
+    sketch = common | dict(qbar=p.qbar, resparsify=EVERY_BATCH)
+    batch = dict(ratio=p.ratio, max_batch=BATCH)
     return {
         "bkb": lambda: BKB(**sketch),
         "bbkb": lambda: BBKB(**sketch, **batch),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # inverse: the round is then refreshed from scratch.
 LEAST_RESIDUAL = 1e-4
 BLOCK = 8  # pulled arms of one pass over all arms
+COLUMNS = 64  # inducing points of one product of a pass
 
 State = TypeVar("State", bound="SketchState")
 
@@ -146,15 +147,27 @@ def add(
     lost = matmul(inverse_root, explained)
     reads = jnp.concatenate([dual[:, None], columns, gained, lost], axis=1)
 
+    # of the slots in use only
+    width = min(COLUMNS, state.capacity)
+    spare = ((0, -state.capacity % width), (0, 0))
+    padded, padded_reads = jnp.pad(points, spare, mode="edge"), jnp.pad(reads, spare)
+    used = dictionary.size + added.sum(dtype=jnp.int32)
+
     def chunk(y: Array) -> tuple[Array, Array]:
-        read = matmul(kernel.gram(y, points), reads)
+        def some(i: Array, read: Array) -> Array:
+            x = lax.dynamic_slice_in_dim(padded, i * width, width)
+            k = kernel.gram(y, x)
+            return read + matmul(k, lax.dynamic_slice_in_dim(padded_reads, i * width, width))
+
+        read = jnp.zeros((len(y), reads.shape[1]), y.dtype)
+        read = lax.fori_loop(0, -(-used // width), some, read)
         squares = jnp.square(read)
         residual, embedded, lost = (
             squares[:, 1 + i * BLOCK : 1 + (i + 1) * BLOCK].sum(1) for i in range(3)
         )
         return read[:, 0], embedded - residual / lam - lost
 
-    mean, difference = map_rows(chunk, arms, sweep_rows(state.capacity))
+    mean, difference = map_rows(chunk, arms, sweep_rows(width))
     variance = jnp.maximum(state.variance + difference, 0)
     # the variances of the pulled arms are small, and computed without a difference
     exact = jnp.square(u - matmul(matmul(u, half.T), other)).sum(1)
@@ -225,24 +238,26 @@ def _chosen(place: Array, index: Array) -> Array:
 def _solve(lower: Array, right: Array) -> Array:
     """lower^-1 @ right for lower [b,b] and right [b,M], written in products: after a call of LAPACK
     the products of a program would run on one core."""
-    solution = jnp.zeros_like(right)
-    for j in range(lower.shape[0]):
-        row = (right[j] - matmul(lower[j], solution)) / lower[j, j]
-        solution = solution.at[j].set(row)
-    return solution
+
+    def row(j: Array, solution: Array) -> Array:
+        return solution.at[j].set((right[j] - matmul(lower[j], solution)) / lower[j, j])
+
+    return lax.fori_loop(0, len(lower), row, jnp.zeros_like(right))
 
 
 def _root_with_cut(matrix: Array, wanted: Array, cut: Array) -> tuple[Array, Array]:
     """(L [b,b], the rows [b] bool that it factors) of the wanted rows of a matrix [b,b] whose
     pivots exceed the cut; the identity in the others."""
-    lower = jnp.zeros_like(matrix)
-    used = jnp.zeros_like(wanted)
-    for j in range(matrix.shape[0]):
-        column = matrix[:, j] - matmul(lower, lower[j])
-        use = wanted[j] & (column[j] > cut)
-        below = jnp.where(jnp.arange(len(matrix)) >= j, column / jnp.sqrt(column[j]), 0)
-        unit = jnp.zeros_like(column).at[j].set(1)
+    slots = jnp.arange(len(matrix), dtype=jnp.int32)
+
+    def column(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        lower, used = carry
+        rest = matrix[:, j] - matmul(lower, lower[j])
+        use = wanted[j] & (rest[j] > cut)
+        below = jnp.where((slots >= j) & wanted, rest / jnp.sqrt(rest[j]), 0)
+        unit = (slots == j).astype(matrix.dtype)
         lower = lower.at[j].set(jnp.where(use, lower[j], 0))
-        lower = lower.at[:, j].set(jnp.where(use, jnp.where(wanted, below, 0), unit))
-        used = used.at[j].set(use)
-    return lower, used
+        return lower.at[:, j].set(jnp.where(use, below, unit)), used.at[j].set(use)
+
+    start = jnp.zeros_like(matrix), jnp.zeros_like(wanted)
+    return lax.fori_loop(0, len(matrix), column, start)
