@@ -10,12 +10,13 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 
 from jsketch import struct
 from jsketch.linalg import inverse_root, matmul, matmul_upper
 
 PROBES = 4  # random directions that estimate a norm
+POINTS = 64  # inducing points of one product of `dual_products`
 
 
 @struct.dataclass
@@ -43,6 +44,21 @@ def build_with_features(kernel: Any, points: Array, mask: Array) -> tuple[Nystro
 def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:
     """z(x), [n,M], of x [n,d]."""
     return matmul_upper(kernel.gram(x, nystrom.points), nystrom.root)
+
+
+def dual_products(kernel: Any, x: Array, points: Array, columns: Array, used: Array) -> Array:
+    """k(x, points) @ columns, [n,c], of points [M,d] and columns [M,c] that are zero from number
+    `used` [] on: kernel values of free slots are not computed."""
+    width = min(POINTS, len(points))
+    spare = ((0, -len(points) % width), (0, 0))
+    points, columns = jnp.pad(points, spare, mode="edge"), jnp.pad(columns, spare)
+
+    def some(i: Array, product: Array) -> Array:
+        k = kernel.gram(x, lax.dynamic_slice_in_dim(points, i * width, width))
+        return product + matmul(k, lax.dynamic_slice_in_dim(columns, i * width, width))
+
+    start = jnp.zeros((len(x), columns.shape[1]), x.dtype)
+    return lax.fori_loop(0, -(-used // width), some, start)
 
 
 def residual(diag: Array, z: Array) -> Array:

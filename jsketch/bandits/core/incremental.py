@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from jsketch.linalg import map_rows, matmul, sweep_rows
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch.dictionary import Dictionary
-from jsketch.sketch.nystrom import Nystrom
+from jsketch.sketch.nystrom import POINTS, Nystrom, dual_products
 from jsketch.types import Kernel
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 # A point whose residual is a smaller part of the prior variance amplifies rounding errors by its
 # inverse: the round is then refreshed from scratch.
 LEAST_RESIDUAL = 1e-4
-BLOCK = 8  # pulled arms of one pass over all arms
-COLUMNS = 64  # inducing points of one product of a pass
+BLOCK = 4  # most pulled arms of one pass over all arms
 
 State = TypeVar("State", bound="SketchState")
 
@@ -44,28 +43,34 @@ class Pulled(NamedTuple):
 
 
 def refresh(
-    state: State, pull_counts: Array, reward_sums: Array, kernel: Kernel, regularization: ArrayLike
+    state: State,
+    pull_counts: Array,
+    reward_sums: Array,
+    kernel: Kernel,
+    regularization: ArrayLike,
+    most: int = BLOCK,
 ) -> tuple[State, Array, Array]:
     """(state, whether its numbers are accurate [], whether its dictionary fits the capacity [])
-    after the pull counts and reward sums [A] of a batch, with the pulled arms in the dictionary, as
-    far as they are not in its span.
+    after the pull counts and reward sums [A] of a batch of at most `most` arms, with the pulled
+    arms in the dictionary, as far as they are not in its span.
 
     The numbers of `sketched.refresh` with that dictionary, up to rounding.
     """
     rows = state.domain.rows
     pulled = rows.running_count(pull_counts > state.pull_counts)
     before = state.pull_counts, state.reward_sums
+    size = min(BLOCK, most)
 
     def block(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, accurate, fits = carry
-        index, valid = rows.compact(pulled, i * BLOCK, BLOCK)
+        index, valid = rows.compact(pulled, i * size, size)
         pulls = rows.take(pull_counts, index) - rows.take(before[0], index)
         rewards = rows.take(reward_sums, index) - rows.take(before[1], index)
         some = Pulled(index, valid, jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0))
         state, well_conditioned, fitting = add(state, some, kernel, regularization)
         return state, accurate & well_conditioned, fits & fitting
 
-    count = -(-rows.total(pulled) // BLOCK)
+    count = -(-rows.total(pulled) // size)
     true = jnp.ones((), bool)
     state, accurate, fits = lax.fori_loop(0, count, block, (state, true, true))
     # sums, and not sums of differences
@@ -84,7 +89,7 @@ def add(
     """`refresh` after the pulls of one block."""
     rows, arms = state.domain.rows, state.domain.features
     dictionary, nystrom = state.dictionary, state.nystrom
-    x = rows.take(arms, pulled.arm)
+    x, size = rows.take(arms, pulled.arm), len(pulled.arm)
     same = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
     new = pulled.valid & ~same.any(1)
 
@@ -114,7 +119,7 @@ def add(
     moments = _outside(state, kernel, points, columns)
     along = matmul(state.whiten.T, matmul(nystrom.root.T, moments.gram))
     lam = jnp.asarray(regularization, arms.dtype)
-    own = moments.own + lam * jnp.eye(BLOCK, dtype=arms.dtype)
+    own = moments.own + lam * jnp.eye(size, dtype=arms.dtype)
     complement, _ = _root_with_cut(own - matmul(along.T, along), added, jnp.zeros((), arms.dtype))
     appended = _solve(complement, place - matmul(state.whiten, along).T).T
     appended = jnp.where(added[None], appended, 0)
@@ -129,9 +134,9 @@ def add(
     u = matmul(matmul(kernel.gram(x, points), inverse_root), whiten)
     scale = jnp.sqrt(pulled.pulls)
     scaled = scale[:, None] * u
-    identity = jnp.eye(BLOCK, dtype=arms.dtype)
+    identity = jnp.eye(size, dtype=arms.dtype)
     lower, _ = _root_with_cut(
-        identity + matmul(scaled, scaled.T), jnp.ones(BLOCK, bool), jnp.zeros((), arms.dtype)
+        identity + matmul(scaled, scaled.T), jnp.ones(size, bool), jnp.zeros((), arms.dtype)
     )
     half = _solve(lower, scaled)  # [b, M], covariances that the pulls explain
     other = _solve(lower + identity, scaled)  # H = I - half^T @ other
@@ -147,27 +152,17 @@ def add(
     lost = matmul(inverse_root, explained)
     reads = jnp.concatenate([dual[:, None], columns, gained, lost], axis=1)
 
-    # of the slots in use only
-    width = min(COLUMNS, state.capacity)
-    spare = ((0, -state.capacity % width), (0, 0))
-    padded, padded_reads = jnp.pad(points, spare, mode="edge"), jnp.pad(reads, spare)
     used = dictionary.size + added.sum(dtype=jnp.int32)
 
     def chunk(y: Array) -> tuple[Array, Array]:
-        def some(i: Array, read: Array) -> Array:
-            x = lax.dynamic_slice_in_dim(padded, i * width, width)
-            k = kernel.gram(y, x)
-            return read + matmul(k, lax.dynamic_slice_in_dim(padded_reads, i * width, width))
-
-        read = jnp.zeros((len(y), reads.shape[1]), y.dtype)
-        read = lax.fori_loop(0, -(-used // width), some, read)
+        read = dual_products(kernel, y, points, reads, used)
         squares = jnp.square(read)
         residual, embedded, lost = (
-            squares[:, 1 + i * BLOCK : 1 + (i + 1) * BLOCK].sum(1) for i in range(3)
+            squares[:, 1 + i * size : 1 + (i + 1) * size].sum(1) for i in range(3)
         )
         return read[:, 0], embedded - residual / lam - lost
 
-    mean, difference = map_rows(chunk, arms, sweep_rows(width))
+    mean, difference = map_rows(chunk, arms, sweep_rows(min(POINTS, state.capacity)))
     variance = jnp.maximum(state.variance + difference, 0)
     # the variances of the pulled arms are small, and computed without a difference
     exact = jnp.square(u - matmul(matmul(u, half.T), other)).sum(1)

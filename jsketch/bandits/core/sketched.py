@@ -350,7 +350,8 @@ def apply_feedback(
     if growth is None or from_scratch or not bandit.incremental or devices.on_accelerator():
         new = refresh_with(before_refresh, feedback, dictionary, *model)
     else:
-        new = refresh_where_needed(before_refresh, feedback, dictionary, extends & ~overflow, model)
+        extends, most = extends & ~overflow, query.index.shape[0]
+        new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, most)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     finite = rows.all(finite)
     new = unless(overflow, state, new)
@@ -387,9 +388,15 @@ def refresh_with(
 
 
 def refresh_where_needed(
-    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any
+    state: State,
+    feedback: Feedback,
+    dictionary: Dictionary,
+    extends: Array,
+    model: Any,
+    most: int,
 ) -> State:
-    """`refresh_with`, by updates of low rank where extends [] is true and they are accurate."""
+    """`refresh_with`, by updates of low rank where extends [] is true and they are accurate; the
+    batch has at most `most` picks."""
     domain = state.domain
     accurate = state.rounding <= STEADY * state.evidence.prior_variance / model[1]
     few = (
@@ -403,7 +410,7 @@ def refresh_where_needed(
         domain, feedback, _, (kernel, regularization) = given
         history = feedback.pull_counts, feedback.reward_sums
         before = replace(carry[0], domain=domain)
-        new, accurate, fits = incremental.refresh(before, *history, kernel, regularization)
+        new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, most)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
         without_domain: Any = None
