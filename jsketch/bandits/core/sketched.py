@@ -60,11 +60,11 @@ EVERY_BATCH = None  # the value of `resparsify` in the papers
 # A posterior is updated, and not computed from scratch, at most MOST_UPDATES times, for at most
 # MOST_UPDATED arms a batch, and while rounding changes variances by less than STEADY of the prior.
 MOST_UPDATES, MOST_UPDATED, STEADY = 50, 64, 1e-11
-ESTIMATE_ARMS = 1_024  # arms of `expected_size`
+ESTIMATE_ARMS = 768  # arms of `expected_size`
 # The final size of a dictionary over the expected size after uniform pulls: on the problems of
 # `experiments.bbkb_2020.resparsification` 0.3 to 0.6, on its hard problem 1.1 to 1.4, where the
 # capacity grows once.
-FIRST_SHARE = 0.6
+FIRST_SHARE = 0.65
 CAPACITY_MULTIPLE = 16
 # Folded into the key of `init` to sample a dictionary. The first arm is drawn with the key itself,
 # and no draw of JAX folds in such a number (it uses 0, 1, ...).
