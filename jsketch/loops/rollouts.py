@@ -7,6 +7,7 @@ the problem: all algorithms get the same noise under the same key.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, devices, struct
 from jsketch.box.history import checked_box, write
-from jsketch.linalg import aligned, put
+from jsketch.linalg import aligned, put, sequential_vmap
 from jsketch.problems.boxes import OnBox
 from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
 
@@ -173,8 +174,11 @@ def rollout(
         state = replace(p.state, domain=problem.arms)
         query = algorithm.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
         slots = query.index.shape[0]
+        # under vmap each step of a common loop would copy the rewards and traces of all runs
         size = slots if devices.on_accelerator() else min(CHUNK, slots)
-        y = _sample(problem, roots.problem, p.t, query, size)
+        record = partial(_record, size=size)
+        sample = partial(_sample, size=size)
+        y = sequential_vmap(sample, problem, roots.problem, p.t, query)
         state, info = algorithm.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
         row = dict(
             round=p.round,
@@ -186,7 +190,7 @@ def rollout(
         applied = (~info.overflow & ~exhausted).astype(jnp.int32)
         return Progress(
             state=replace(state, domain=None),
-            trace=_record(p.trace, p.t, query, y, row, regrets, size),
+            trace=sequential_vmap(record, p.trace, p.t, query, y, row, regrets),
             t=p.t + applied * info.batch_size,
             round=p.round + applied,
             overflow=info.overflow,

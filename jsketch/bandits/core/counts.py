@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from jsketch import checks, devices
-from jsketch.linalg import WHOLE, Rows
+from jsketch.linalg import WHOLE, Rows, sequential_vmap
 from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, State
 
 Carry = TypeVar("Carry")
@@ -157,22 +158,39 @@ def absorb(
     zero = jnp.zeros((), pull_counts.dtype)
     start = (pull_counts, reward_sums, zero, zero)
 
-    def add(i: Array, carry: _Sums) -> _Sums:
-        counts, sums, information, sketched = carry
-        arm, sigma2 = query.index[i], variances[i]
-        counts = rows.add(counts, arm, weight[i])
-        sums = rows.add(sums, arm, reward[i])
-        information = information + weight[i] * jnp.log1p(sigma2)
-        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * sigma2)
-
     if devices.on_accelerator():
         sums = _added_in_chunks(start, variance, query, weight, reward, rows)
     else:
         # before the loop, in which it would be a message between devices for each slot
         variances = rows.take(variance, query.index)
-        sums = lax.fori_loop(0, last_slot(query), add, start)
+        slots = last_slot(query), query.index, variances, weight, reward
+        # under vmap each step of a common loop would copy the counts of all runs
+        sums = sequential_vmap(partial(_added_by_slots, rows=rows), start, *slots)
     infinite = jnp.any(query.mask & jnp.isinf(y))
     return Feedback(*sums, observed.sum(dtype=jnp.int32), infinite)
+
+
+def _added_by_slots(
+    start: _Sums,
+    slots: Array,
+    index: Array,
+    variances: Array,
+    weight: Array,
+    reward: Array,
+    *,
+    rows: Rows,
+) -> _Sums:
+    """The loop of `absorb` over the first `slots` [] slots, with the arms `index`."""
+
+    def add(i: Array, carry: _Sums) -> _Sums:
+        counts, sums, information, sketched = carry
+        arm, sigma2 = index[i], variances[i]
+        counts = rows.add(counts, arm, weight[i])
+        sums = rows.add(sums, arm, reward[i])
+        information = information + weight[i] * jnp.log1p(sigma2)
+        return counts, sums, information, sketched + weight[i] * jnp.log1p(3 * sigma2)
+
+    return lax.fori_loop(0, slots, add, start)
 
 
 def _added_in_chunks(
