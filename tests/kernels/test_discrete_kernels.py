@@ -8,8 +8,8 @@ from small_problems import ASK, INIT
 
 from jsketch import kernels
 from jsketch.bandits import BBKB
-from jsketch.kernels import Columns, Mixed
 from jsketch.kernels.discrete import pack_bits
+from jsketch.suggest import Columns, Mixed
 
 RANDOM = np.random.default_rng(0)
 BITS = (RANDOM.uniform(size=(50, 75)) < RANDOM.uniform(0, 0.6, (50, 1))).astype(int)
