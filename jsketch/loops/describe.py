@@ -21,8 +21,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch.loops import processes
-
 MAX_NUMBERS = 16  # longer arrays are described by a hash
 MAX_ENTRIES = 64  # longer lists are described by a hash
 MAX_DIFFERENCES = 8  # listed in a message
@@ -187,8 +185,6 @@ def _leaf(value: Any) -> Any:
         return str(value)
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return f"{jax.random.key_impl(value)} key {_leaf(np.asarray(jax.random.key_data(value)))}"
-    if processes.is_partitioned(value):
-        return f"{value.dtype}{list(value.shape)} over processes {processes.digest(value)}"
     numbers = np.asarray(value)
     # small floats that NumPy has no type for, such as bfloat16
     if jnp.issubdtype(numbers.dtype, jnp.floating) and numbers.dtype.kind != "f":

@@ -16,7 +16,6 @@ from jax import Array
 from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.box.history import checked_box
-from jsketch.loops import processes
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import Roots, split_roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
@@ -347,7 +346,6 @@ def _file(
     return run_file(
         path,
         HOST_RUN,
-        shared=processes.is_shared(over.domain),
         algorithm=over.algorithm,
         key=np.asarray(jax.random.key_data(key)),
         key_kind=str(jax.random.key_impl(key)),
@@ -386,7 +384,7 @@ def _loaded(file: RunFile, over: _OverArms | _OverBox, start: Driven, given: boo
         state = over.algorithm.grow(state, header["capacity"])
     form = _form(replace(start, state=state))
     fields = file.restored(form, saved)
-    restored = processes.placed(fields.pop("state"), form["state"])
+    restored = jax.tree.map(jnp.asarray, fields.pop("state"))
     if isinstance(over, _OverArms):
         restored = attach(restored, state.domain)
     return replace(start, state=restored, **fields)

@@ -19,7 +19,6 @@ from jax.sharding import Mesh
 from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.devices import check_mesh
-from jsketch.loops import processes
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
 from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file, version
@@ -224,11 +223,6 @@ def _file(
     of that number; None without a path."""
     if path is None:
         return None
-    if processes.is_shared(problem):
-        raise ValueError(
-            "the arms lie over several processes, and a simulated run of those has no file: use"
-            " drive, whose checkpoint process 0 writes."
-        )
     return run_file(
         path if number is None else f"{os.fspath(path)}.{number}",
         SIMULATED_RUN,

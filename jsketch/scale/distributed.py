@@ -7,8 +7,8 @@ itself. `scale.sharded` then runs over a mesh of the devices of all processes.
     domain = distributed.place_own(features[rows], 10_000_000, mesh)  # features: np.memmap
 
 All processes must run the same program with the same keys and rewards; otherwise they wait for each
-other for ever. After a lost process, `drive(..., checkpoint=)` on all of them resumes: process 0
-writes the file.
+other for ever. Such a run has no checkpoint file: after a lost process, start all of them again, with
+the observed evaluations as the `data` of `init`.
 """
 
 from __future__ import annotations
