@@ -14,17 +14,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh
 
 from jsketch import checks, struct
 from jsketch.bandits.core import sketched
-from jsketch.devices import check_mesh
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
 from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file, version
 from jsketch.types import (
     ArmProblem,
-    Arms,
     Box,
     BoxOptimizer,
     PRNGKey,
@@ -77,7 +74,6 @@ def run(
     reports: int = 1,
     states: Sequence[Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    mesh: Mesh | None = None,
 ) -> Any:
     """One run to evaluation `horizon`, or one for each of several keys.
 
@@ -102,8 +98,6 @@ def run(
                  named name.0, name.1. Functions and classes are compared by name: an edited kernel
                  or problem is not noticed unless its attribute `checkpoint_tag`, a text, changes
                  too
-    mesh         devices that share the seeds; each runs its part in one program. Where the devices
-                 do not divide S, some repeat the last seed, and `on_progress` counts that too
 
     Returns a `Run` over arms and a `BoxRun` over a box.
 
@@ -124,7 +118,7 @@ def run(
             " was given."
         )
     if isinstance(getattr(problem, "domain", None), Box):
-        over_arms = dict(on_progress=on_progress, states=states, checkpoint=checkpoint, mesh=mesh)
+        over_arms = dict(on_progress=on_progress, states=states, checkpoint=checkpoint)
         if any(value is not None for value in over_arms.values()):
             names = ", ".join(over_arms)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
@@ -138,23 +132,13 @@ def run(
         raise ValueError(f"states is a list of {seeds}, one state a key; {number} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
-    if mesh is not None:
-        _check_mesh(mesh, strategy, problem.arms)
     _check_start(algorithm, problem, horizon, states)
     if states is None:
         algorithm = algorithm.sized(problem.arms, horizon)
     clock = Clock(on_progress)
-    one = partial(
-        advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports, mesh=mesh
-    )
+    one = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
     file = partial(_file, checkpoint, algorithm, problem, horizon)
-    if mesh is not None:
-        # the last seed is repeated until the devices divide their number
-        chosen = np.minimum(np.arange(-(-seeds // mesh.size) * mesh.size), seeds - 1)
-        begins = None if states is None else [states[i] for i in chosen]
-        progress = _in_one_program(algorithm, one, file, keys[chosen], begins)
-        progress = jax.tree.map(lambda leaf: leaf[:seeds], progress)
-    elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+    if strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
         progress = _in_one_program(algorithm, one, file, keys, states)
     else:
         # two programs that wait for each other's devices would never end
@@ -174,21 +158,6 @@ def run(
         run_seconds=seconds,
         compile_seconds=clock.compile_seconds,
     )
-
-
-def _check_mesh(mesh: Mesh, strategy: str | None, arms: Arms) -> None:
-    """Raises ValueError unless the mesh is one that can share the runs."""
-    check_mesh(mesh)
-    if strategy == "threads":
-        raise ValueError(
-            'mesh runs one program on each of its devices, strategy "threads" one on each core:'
-            " leave one of them out."
-        )
-    if arms.shard is not None:
-        raise ValueError(
-            "mesh divides seeds among devices, and these arms are divided among devices already:"
-            " leave one of them out."
-        )
 
 
 def _check_start(
