@@ -4,7 +4,9 @@ contextual      the candidates change from round to round
 clients         several clients share a function
 unknown         the lengthscale or the norm of the function is unknown
 few_batches     few and long batches
+mini_gp         exact Gaussian processes that evaluate few arms many times each
 nonstationary   mean rewards that change
+points          BBKB without a list of arms: contexts, and boxes
 problems        problems for these methods, and the loop that plays them
 """
 
@@ -12,7 +14,10 @@ from jsketch.contrib import problems
 from jsketch.contrib.clients import IndependentClients, SharedEmbedding
 from jsketch.contrib.contextual import CBBKB, EKUCB, KUCB
 from jsketch.contrib.few_batches import BatchedExploration, RandomExploration
+from jsketch.contrib.mini_gp import MiniGP
 from jsketch.contrib.nonstationary import DiscountedBKB, WindowBKB
+from jsketch.contrib.points import partition
+from jsketch.contrib.points.point_bbkb import PointBBKB
 from jsketch.contrib.unknown.lengthscale_balancing import LengthscaleBalancing
 from jsketch.contrib.unknown.norm import NormDoubling
 
@@ -24,9 +29,12 @@ __all__ = [
     "DiscountedBKB",
     "IndependentClients",
     "LengthscaleBalancing",
+    "MiniGP",
     "NormDoubling",
+    "PointBBKB",
     "RandomExploration",
     "SharedEmbedding",
     "WindowBKB",
+    "partition",
     "problems",
 ]

@@ -20,19 +20,17 @@ from jsketch.bandits import (
     EpsGreedy,
     FixedBKB,
     FourierUCB,
-    MiniGP,
-    PointBBKB,
     RegularizedEvolution,
     Uniform,
     evolution,
     history,
     initial,
-    partition,
     widths,
 )
 from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GPBandit, UniformBox
 from jsketch.box import history as box_history
+from jsketch.contrib import MiniGP, PointBBKB, partition
 from jsketch.online.mixture import Mixture
 from jsketch.posterior import exact
 from jsketch.sketch import bless
