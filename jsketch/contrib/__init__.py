@@ -2,6 +2,7 @@
 
 contextual      the candidates change from round to round
 clients         several clients share a function
+discounted      forecasters of streams whose target drifts
 unknown         the lengthscale or the norm of the function is unknown
 few_batches     few and long batches
 mini_gp         exact Gaussian processes that evaluate few arms many times each
@@ -13,6 +14,7 @@ problems        problems for these methods, and the loop that plays them
 from jsketch.contrib import problems
 from jsketch.contrib.clients import IndependentClients, SharedEmbedding
 from jsketch.contrib.contextual import CBBKB, EKUCB, KUCB
+from jsketch.contrib.discounted import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
 from jsketch.contrib.few_batches import BatchedExploration, RandomExploration
 from jsketch.contrib.mini_gp import MiniGP
 from jsketch.contrib.nonstationary import DiscountedBKB, WindowBKB
@@ -27,6 +29,8 @@ __all__ = [
     "KUCB",
     "BatchedExploration",
     "DiscountedBKB",
+    "DiscountedKernelAWV",
+    "DiscountedPKAWV",
     "IndependentClients",
     "LengthscaleBalancing",
     "MiniGP",
@@ -35,6 +39,7 @@ __all__ = [
     "RandomExploration",
     "SharedEmbedding",
     "WindowBKB",
+    "over_discounts",
     "partition",
     "problems",
 ]

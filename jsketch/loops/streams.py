@@ -329,8 +329,7 @@ def _predicted(
     if bool(run.nonfinite):
         raise FloatingPointError(
             "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
-            " for a missing label; otherwise try float64 or a larger regularization, and with a"
-            " discount renew=True, fewer features or one nearer to 1."
+            " for a missing label; otherwise try float64 or a larger regularization."
         )
     warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
     forecasts = run.forecasts

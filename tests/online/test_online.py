@@ -11,6 +11,7 @@ import oracles
 import pytest
 
 from jsketch import kernels, loops, online
+from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
@@ -38,9 +39,11 @@ CASES = {
         kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64
     ),
     "sketched_kons": online.SketchedKONS(kernels.Gaussian(0.8), bound=0.3, capacity=64),
-    "taylor_discounted": online.PKAWV(Taylor(2, 3, 0.8), LAM, discount=0.97),
-    "taylor_renewed": online.PKAWV(Taylor(2, 3, 0.8), LAM, discount=0.9, renew=True),
-    "kernel_discounted": online.KernelAWV(kernels.Gaussian(0.8), LAM, discount=0.97, capacity=64),
+    "taylor_discounted": DiscountedPKAWV(Taylor(2, 3, 0.8), LAM, discount=0.97),
+    "taylor_renewed": DiscountedPKAWV(Taylor(2, 3, 0.8), LAM, discount=0.9, renew=True),
+    "kernel_discounted": DiscountedKernelAWV(
+        kernels.Gaussian(0.8), LAM, discount=0.97, capacity=64
+    ),
     "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
 }
@@ -51,7 +54,7 @@ CASES |= {
     "mixture_kernels": online.Mixture(
         CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
     ),
-    "mixture_discounts": online.over_discounts(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
+    "mixture_discounts": over_discounts(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
     "mixture_kors": online.over_regularizations(
         CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True
     ),

@@ -30,7 +30,7 @@ from jsketch.bandits import (
 from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GPBandit, UniformBox
 from jsketch.box import history as box_history
-from jsketch.contrib import MiniGP, PointBBKB, partition
+from jsketch.contrib import DiscountedPKAWV, MiniGP, PointBBKB, over_discounts, partition
 from jsketch.online.mixture import Mixture
 from jsketch.posterior import exact
 from jsketch.sketch import bless
@@ -57,9 +57,9 @@ POINTS, NYSTROM = PointBBKB(KERNEL), online.NystromAWV(KERNEL, capacity=64)
 CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
 NEIGHBOURS = evolution.one_change_apart(CODES)
 RIDGE = online.PKAWV(Taylor(2, 2))
-KONS, PLAIN = online.SketchedKONS(KERNEL), RIDGE.replace(discount=0.9)
+KONS, PLAIN = online.SketchedKONS(KERNEL), DiscountedPKAWV(Taylor(2, 2), discount=0.9)
 Y, TWO, LAMS = X[:, 0], jnp.ones(2), np.array([1e-3, 0.1, 10.0])
-over, discounts = online.over_regularizations, online.over_discounts
+over, discounts = online.over_regularizations, over_discounts
 evaluated = partial(history.of_evaluations, ARMS)
 NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
 
@@ -197,12 +197,11 @@ FORECASTERS = [
     (lambda: PLAIN.replace(discount=0.0), "discount must be a finite number above 0; 0.0"),
     (lambda: PLAIN.replace(discount=1.01), "discount must be at most 1, .*; 1.01 was given"),
     (lambda: PLAIN.replace(discount=np.ones(2)), "discount must be one number"),
-    (lambda: RIDGE.replace(renew=True), "give it a discount"),
     (lambda: PLAIN.replace(renew="no"), "renew must be True or False"),
-    (lambda: discounts(PLAIN, 0.9, 1.0), "discounts must be a vector"),
+    (lambda: discounts(PLAIN, 0.9, 1.0), "leading axis"),
     (lambda: discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid names 'discount'"),
     # mixtures
-    (lambda: over(RIDGE, 0.1, 1.0), "must be a vector"),
+    (lambda: over(RIDGE, 0.1, 1.0), "leading axis"),
     (lambda: over(RIDGE, LAMS, 0.0), "bound must be a finite number above 0"),
     (lambda: over(RIDGE, LAMS, 1.0, learning_rate=-1.0), "learning_rate must be"),
     (lambda: over(RIDGE, LAMS, 1.0, rule="hedge"), "rule must be one of"),
