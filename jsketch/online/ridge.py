@@ -22,7 +22,6 @@ from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
-CHUNK = 2048  # examples in one product of `learn`
 PANEL = 32  # columns of a block that are eliminated one by one; the others take products
 
 
@@ -57,7 +56,6 @@ class PKAWV(Forecaster):
     penalize_current: bool = struct.field(pytree_node=False, default=True)
 
     takes = "blocks"
-    learns = True
 
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         checks.settings(self)
@@ -102,38 +100,6 @@ class PKAWV(Forecaster):
         inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, jnp.isfinite(y))
         info = info_after(len(weights), y, weights)
         return RidgeState(inverse, weights), damped(g, h, self.penalize_current), info
-
-    def learn(self, state: RidgeState, x: Array, y: Array) -> RidgeState:
-        """The state after `update` on the labelled examples of x [n,d], y [n], without predictions:
-        O(n r^2) in large products. The order of the examples does not matter.
-
-        With A^-1 = L L^T the new inverse is L (I + L^T Z^T Z L)^-1 L^T, nowhere worse conditioned
-        than A.
-        """
-        size = state.weights.shape[0]
-        chunks = -(-len(y) // CHUNK)
-        extra = chunks * CHUNK - len(y)
-        xs = jnp.pad(x, ((0, extra), (0, 0)), mode="edge").reshape(chunks, CHUNK, -1)
-        ys = jnp.pad(y, (0, extra), constant_values=jnp.nan).reshape(chunks, CHUNK)
-
-        def add(
-            sums: tuple[Array, Array], examples: tuple[Array, Array]
-        ) -> tuple[tuple[Array, Array], None]:
-            x, y = examples
-            labelled = jnp.isfinite(y)
-            z = jnp.where(labelled[:, None], self.features.features(x), 0)
-            errors = jnp.where(labelled, y - matmul(z, state.weights), 0)
-            return (sums[0] + matmul(z.T, z), sums[1] + matmul(errors, z)), None
-
-        zeros = (jnp.zeros((size, size), x.dtype), jnp.zeros(size, x.dtype))
-        (gram, moment), _ = lax.scan(add, zeros, (xs, ys))
-        root = jnp.linalg.cholesky(state.inverse)
-        inner = jnp.eye(size, dtype=x.dtype) + matmul(root.T, matmul(gram, root))
-        half = lax.linalg.triangular_solve(
-            jnp.linalg.cholesky(inner), root.T, left_side=True, lower=True
-        )
-        inverse = matmul(half.T, half)
-        return RidgeState(inverse, state.weights + matmul(inverse, moment))
 
 
 def learn_block(

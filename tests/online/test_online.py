@@ -244,26 +244,6 @@ def test_a_small_mu_in_float32_warns():
         forecaster.init(jnp.zeros(2, jnp.float32), KEY)
 
 
-@pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
-def test_a_stream_in_segments_gives_the_same_predictions(lam, cut):
-    """Labels are missing, segments have different lengths, and the stream may resume."""
-    xs, ys = examples(13, 5000)
-    ys = changed(ys, slice(None, None, 7), np.nan)
-    forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
-    whole, last = loops.prequential(forecaster, (xs, ys), KEY, segments=1)
-    state = None
-    if cut:
-        _, state = loops.prequential(forecaster, (xs[:cut], ys[:cut]), KEY)
-    parts, end = loops.prequential(
-        forecaster, (xs[cut:], ys[cut:]), KEY, state=state, first=cut or 0, segments=3
-    )
-    np.testing.assert_allclose(parts.prediction, whole.prediction[cut:], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
-    assert parts.loss.shape == (5000 - (cut or 0),)
-    with pytest.raises(FloatingPointError, match="infinite"):
-        loops.prequential(forecaster, (xs, changed(ys, 4, np.inf)), KEY, segments=2)
-
-
 @pytest.mark.parametrize("awv", [True, False])
 def test_features_that_span_the_data_give_the_kernel_forecaster(awv):
     xs, ys = examples(2)

@@ -77,8 +77,6 @@ def test_forecasters(name):
         results = [state, forecaster.predict(state, xs[0]), updated]
         if takes(forecaster) == "blocks":
             results.append(forecaster.predict_update(state, xs, ys))
-        if forecaster.learns:
-            results.append(forecaster.learn(state, xs, ys))
         if takes(forecaster) == "growing blocks":
             results.append(forecaster.advance(state, xs, ys, 2))
         return results
