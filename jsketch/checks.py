@@ -181,18 +181,6 @@ def horizon(value: Any) -> int:
     return int(value)
 
 
-def floating(**values: Any) -> Any:
-    """The one named value as a floating dtype."""
-    ((name, value),) = values.items()
-    try:
-        dtype = jnp.dtype(value)
-    except TypeError:
-        dtype = jnp.dtype(bool)
-    if not jnp.issubdtype(dtype, jnp.floating):
-        raise ValueError(f"{name} must be a floating dtype; {value!r} was given.")
-    return dtype
-
-
 def real(name: str, value: Any) -> Any:
     """The named value as an array of real numbers, of JAX where it was one, else of NumPy."""
     try:
@@ -338,15 +326,6 @@ def example(x: Any) -> Array:
     return x
 
 
-def candidates(x: Any, dimension: int) -> None:
-    """The candidates are a finite, non-empty matrix [A, dimension]."""
-    if jnp.ndim(x) != 2 or np.shape(x)[0] == 0 or np.shape(x)[1] != dimension:
-        cause = f"the shape is {np.shape(x)}"
-        raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {cause}.")
-    if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
-        raise ValueError("candidates must be finite.")
-
-
 def box(domain: Box, dimension: int) -> None:
     """The box is finite, has this dimension, and lower < upper."""
     for name, value in (("lower", domain.lower), ("upper", domain.upper)):
@@ -474,20 +453,6 @@ def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
 def single(arm: Array) -> Query:
     """The query of one arm []."""
     return Query(index=arm[None], mask=jnp.ones(1, bool))
-
-
-def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
-    """(arm [], rewards [B]) of a query for one arm, that of its first slot in use. Raises
-    ValueError for a second arm; where it is traced, its reward becomes infinite, which is flagged
-    and not used."""
-    arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]
-    other = query.mask & (query.index != arm)
-    if not is_traced(other) and bool(other.any()):
-        arms = np.unique(np.asarray(query.index)[np.asarray(query.mask)])
-        raise ValueError(
-            f"a batch of this algorithm is one arm, repeated; arms {arms.tolist()} were given."
-        )
-    return arm, jnp.where(other, jnp.inf, y)
 
 
 def evaluations(data: Any) -> None:

@@ -42,17 +42,6 @@ def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
     )
 
 
-def mean(ridge: Ridge, u: Array) -> Array:
-    """Posterior mean [n] at whitened features u [n,M]."""
-    return matmul(u, ridge.weights)
-
-
-def variance(u: Array, residual: Array, regularization: ArrayLike) -> Array:
-    """Posterior variance residual/lam + e(x,x), [n], at whitened features u [n,M] (BBKB eq. 2 on
-    the diagonal)."""
-    return residual / regularization + jnp.square(u).sum(-1)
-
-
 def residual_variance(variance: Array, u: Array) -> Array:
     """residual/lam >= 0, [n]: the part of the variances [n] of points with whitened features u
     [n,M] that pulls within the dictionary do not reduce."""

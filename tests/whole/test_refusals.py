@@ -377,7 +377,6 @@ CALLS = {
         (lambda: jax.jit(lambda x: warm(x, dictionary="bless"))(X), "sampled on the host"),
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.01, most=5), "raise `most`"),
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.0), "max_variance must be"),
-        (lambda: initial.batch_of_at_least(0, 2.0), "evaluations must be an integer of at least 1"),
         (lambda: bless.bless(KERNEL, X[:0], [], 0.1, KEY), "at least one point"),
         (pend_nine, "max_pending is 8"),
         (lambda: begin(BKB(KERNEL), reward_sums=ZEROS), "give pull_counts"),

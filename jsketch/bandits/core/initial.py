@@ -83,15 +83,3 @@ def uncertainty_sampling(
             f" {max_variance:g}: raise `most` or max_variance."
         )
     return np.asarray(picks)[: int(size)]
-
-
-def batch_of_at_least(evaluations: int, ratio: float, *, sketched: bool = True) -> float:
-    """The max_variance after which every batch of BBKB at ratio C has at least P = `evaluations`
-    arms: (C - 1)/P, a third of it for the sketched posterior (THEORY 3.5). Raises ValueError for P
-    < 1 or C <= 1."""
-    checks.capacity(evaluations=evaluations)
-    if ratio <= 1:
-        raise ValueError(
-            f"ratio must be above 1 for batches of more than one arm; {ratio} was given."
-        )
-    return (ratio - 1) / evaluations / (3 if sketched else 1)
