@@ -383,20 +383,6 @@ def cholesky_inverse(matrix: Array) -> Factor:
     )
 
 
-def inverse_root_by_lapack(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times:
-    `cholesky_inverse` is faster but takes a second to compile for each size."""
-    identity = jnp.eye(len(matrix), dtype=matrix.dtype)
-    root = lax.linalg.cholesky(matrix)
-    return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
-
-
-def upper_root(matrix: Array) -> Array:
-    """F [M,M] upper triangular with F F^T = a positive definite matrix [M,M]: Cholesky from the
-    last column to the first."""
-    return cholesky_inverse(matrix[::-1, ::-1]).lower[::-1, ::-1]
-
-
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
     """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made
     indefinite, s [] the first of shift, 10 shift, 100 shift ... that makes it positive definite;

@@ -15,7 +15,6 @@ The unit is a round: ask, evaluate a batch, tell. The horizon counts evaluations
 evaluation axis [T], and the last batch is cut at T.
 """
 
-from jsketch.loops.advance import compiled_programs
 from jsketch.loops.chunking import chunks
 from jsketch.loops.host import Driven, drive, gap
 from jsketch.loops.live import Live
@@ -39,7 +38,6 @@ __all__ = [
     "Run",
     "Trace",
     "chunks",
-    "compiled_programs",
     "drive",
     "gap",
     "plan",

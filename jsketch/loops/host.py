@@ -17,7 +17,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.box.history import checked_box
 from jsketch.loops.advance import larger_capacity
-from jsketch.loops.rollouts import Roots, split_roots
+from jsketch.loops.rollouts import Roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
 from jsketch.loops.saving import HOST_RUN, RunFile, locked, run_file, version
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey, attach, detach
@@ -111,7 +111,7 @@ def drive(
             f" error; a {type(state).__name__} was given."
         )
     checks.function_of("objective", objective, "arms" if isinstance(domain, Arms) else "x")
-    roots = split_roots(key)
+    roots = Roots(*jax.random.split(key, 4))
     over: _OverArms | _OverBox
     if isinstance(domain, Box):
         over = _OverBox(algorithm, objective, checked_box(domain), horizon)

@@ -14,7 +14,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import cholesky_inverse, matmul, upper_outer, upper_root
+from jsketch.linalg import cholesky_inverse, matmul, upper_outer
 
 # the shift of `explained_root` in units of eps, the same at every capacity, and the factor by which
 # it grows where it is too small
@@ -63,7 +63,9 @@ def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         eta = LARGER_ETA * carry[1]
-        return upper_root(identity - inverse / (1 + eta)), eta
+        # F F^T = matrix, by Cholesky from the last column to the first
+        matrix = identity - inverse / (1 + eta)
+        return cholesky_inverse(matrix[::-1, ::-1]).lower[::-1, ::-1], eta
 
     def failed(carry: tuple[Array, Array]) -> Array:
         root, eta = carry

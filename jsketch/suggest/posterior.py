@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.linalg import chunked, inverse_root_by_lapack, matmul
+from jsketch.linalg import chunked, matmul
 from jsketch.sketch import nystrom
 
 BLOCK = 2048  # candidates that are predicted together
@@ -44,6 +44,14 @@ class Posterior:
     # of Cov y = L L^T, or a root of I - (I + Z^T Z / ratio)^-1 times the features z.
     half: Array
     ratio: Array  # [], noise variance over signal variance
+
+
+def inverse_root_by_lapack(matrix: Array) -> Array:
+    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times:
+    `linalg.cholesky_inverse` is faster but takes a second to compile for each size."""
+    identity = jnp.eye(len(matrix), dtype=matrix.dtype)
+    root = lax.linalg.cholesky(matrix)
+    return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
 
 
 def inverse_root(kernel: Any, points: Array, used: Array, noise: Array) -> Array:
