@@ -15,6 +15,7 @@ The unit is a round: ask, evaluate a batch, tell. The horizon counts evaluations
 evaluation axis [T], and the last batch is cut at T.
 """
 
+from jsketch.loops.advance import compiled_programs
 from jsketch.loops.chunking import chunks
 from jsketch.loops.host import Driven, drive, gap
 from jsketch.loops.live import Live
@@ -38,6 +39,7 @@ __all__ = [
     "Run",
     "Trace",
     "chunks",
+    "compiled_programs",
     "drive",
     "gap",
     "plan",

@@ -83,6 +83,13 @@ def _axis(over: Over) -> int | None:
     return 0 if over == "grid" else None
 
 
+def compiled_programs() -> int:
+    """Number of programs that runs over arms have compiled in this process; other numbers or seeds
+    add none."""
+    programs: tuple[Any, ...] = (segment, begin)
+    return sum(program._cache_size() for program in programs)
+
+
 # threads that need the same program wait for the first of them, which compiles it
 _compiling = threading.Lock()
 
