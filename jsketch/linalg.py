@@ -67,10 +67,11 @@ def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
 def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
     """change(old) if needed [], else old, of the same shapes. Under vmap `lax.cond` computes the
     change in every round; here it is computed only where some run needs it."""
-    start = (needed, old)
-    return lax.while_loop(
-        lambda both: both[0], lambda both: (jnp.zeros_like(both[0]), change(both[1])), start
-    )[1]
+
+    def once(both: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
+        return jnp.zeros_like(both[0]), change(both[1])
+
+    return lax.while_loop(operator.itemgetter(0), once, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap
@@ -199,24 +200,14 @@ def _block_edges(size: int) -> list[int]:
     return [0, *(size * np.arange(1, UPPER_BLOCKS) // UPPER_BLOCKS).tolist(), size]
 
 
-def chunked(size: int, target: int) -> tuple[int, int]:
-    """(number of chunks, rows of a chunk) that cover `size` rows in nearly equal chunks of at most
-    `target` rows."""
-    count = -(-size // target)
-    return count, -(-size // count)
-
-
-def sweep_rows(columns: int) -> int:
-    """Rows of one chunk of a sweep over all arms, for tables with so many columns."""
-    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
-    return max(entries // columns, 1)
-
-
-def map_rows(function: Callable[[Array], Pytree], x: Array, target: int) -> Pytree:
-    """function(x) for x [n,d], computed in chunks of at most `target` rows. Its arrays [n, ...] are
-    those of all rows; of a number [] there is one for each chunk."""
+def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:
+    """function(x) for x [n,d], computed in nearly equal chunks, whose tables with `columns` columns
+    have at most SWEEP_ENTRIES entries. Its arrays [n, ...] are those of all rows; of a number []
+    there is one for each chunk."""
     number = x.shape[0]
-    count, rows = chunked(number, target)
+    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
+    count = -(-number // max(entries // columns, 1))
+    rows = -(-number // count)
     padded = jnp.pad(x, ((0, count * rows - number), (0, 0)), mode="edge")
 
     def whole(leaf: Array) -> Array:

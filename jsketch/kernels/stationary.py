@@ -80,23 +80,6 @@ def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
     )
 
 
-def rounding(points: Array, others: int, lengthscale: ArrayLike, direct: bool = False) -> ArrayLike:
-    """The error, in eps k(x,x), of a smooth kernel of the distances of `others` points to points
-    [m,d], []: 1, and where the square is expanded 1 + r / 2, with r the largest square of a point
-    about the mean, in lengthscales.
-
-    Measured in float32, the errors of squared distances were eps r in the root of the mean square,
-    and 2 to 5 times that at most; those of the kernel are half as large. The norms of the other
-    points do not enter: where the kernel is not flat they are as far from the mean. BKB estimates
-    the error of its variances from it: by a factor of 0.4 to 8 for clusters, and far too large for
-    isolated points.
-    """
-    if direct or not expands(others, *points.shape):
-        return 1.0
-    centred = divided(points - points.mean(0, keepdims=True), lengthscale)
-    return 1 + jnp.square(centred).sum(1).max() / 2
-
-
 def scaled_squared_distances(
     x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False
 ) -> Array:
@@ -160,7 +143,20 @@ class Stationary:
         return jnp.ones(x.shape[0], x.dtype)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        return rounding(points, others, self.lengthscale)
+        """The error, in eps k(x,x), of kernel values between `others` points and points [m,d], []:
+        1, and where the square is expanded 1 + r / 2, with r the largest square of a point about
+        the mean, in lengthscales.
+
+        Measured in float32, the errors of squared distances were eps r in the root of the mean
+        square, and 2 to 5 times that at most; those of the kernel are half as large. The norms of
+        the other points do not enter: where the kernel is not flat they are as far from the mean.
+        BKB estimates the error of its variances from it: by a factor of 0.4 to 8 for clusters, and
+        far too large for isolated points.
+        """
+        if not expands(others, *points.shape):
+            return 1.0
+        centred = divided(points - points.mean(0, keepdims=True), self.lengthscale)
+        return 1 + jnp.square(centred).sum(1).max() / 2
 
     def check(self, x: Any) -> None:
         check_lengthscale(self.lengthscale, x)
@@ -221,7 +217,8 @@ class Matern(Stationary):
         return matern(squared, self.nu)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        return rounding(points, others, self.lengthscale, direct=self.nu == 0.5)
+        # exp(-r) takes sums input by input
+        return 1.0 if self.nu == 0.5 else super().rounding(points, others)
 
     def check(self, x: Any) -> None:
         self._check_nu()

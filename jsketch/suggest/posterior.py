@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.linalg import chunked, matmul
+from jsketch.linalg import matmul
 from jsketch.sketch import nystrom
 
 BLOCK = 2048  # candidates that are predicted together
@@ -108,7 +108,8 @@ def _mean_and_explained(posterior: Posterior, x: Array) -> tuple[Array, Array]:
 
 def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     """(mean [A], variance [A]) at all candidates x [A,d], in blocks."""
-    count, size = chunked(x.shape[0], BLOCK)
+    count = -(-x.shape[0] // BLOCK)
+    size = -(-x.shape[0] // count)
 
     def block(begin: Array) -> tuple[Array, Array]:
         part = lax.dynamic_slice_in_dim(x, begin, size)

@@ -24,7 +24,6 @@ from jsketch.bandits.core import counts, incremental, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.linalg import (
-    SWEEP_ENTRIES,
     WHOLE,
     Rows,
     cond_per_run,
@@ -33,7 +32,6 @@ from jsketch.linalg import (
     matmul_upper,
     sequential_vmap,
     squares_upper,
-    sweep_rows,
 )
 from jsketch.posterior import ridge
 from jsketch.posterior.ridge import Ridge
@@ -221,7 +219,7 @@ def predict_arms(
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
         return read[:, 0], variance, nystrom.sensitivity(read[:, 1:])
 
-    mean, variance, sensitivity = map_rows(chunk, arms, sweep_rows(len(features.root)))
+    mean, variance, sensitivity = map_rows(chunk, arms, len(features.root))
     return mean, variance, sensitivity.max()
 
 
@@ -606,7 +604,7 @@ def residuals(
     def chunk(x: Array) -> Array:
         return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
 
-    residual = map_rows(chunk, arms, max(SWEEP_ENTRIES // len(dictionary.index), 1))
+    residual = map_rows(chunk, arms, len(dictionary.index))
     return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
 
 
