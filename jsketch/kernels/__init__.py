@@ -11,12 +11,10 @@ kernel values between n points and these, 1 by default.
     stationary   Gaussian, Matern, rational quadratic; distances and lengthscales
     products     linear and polynomial
     combined     scaled, sums and products of kernels
-    discrete     Tanimoto and MinMax: bits, counts, molecules
     table        Precomputed: a table of kernel values
 """
 
 from jsketch.kernels.combined import Product, Scaled, Sum
-from jsketch.kernels.discrete import MinMax, Tanimoto
 from jsketch.kernels.products import Linear, Polynomial
 from jsketch.kernels.stationary import Gaussian, Matern, RationalQuadratic, squared_distances
 from jsketch.kernels.table import Precomputed, index_features
@@ -25,14 +23,12 @@ __all__ = [
     "Gaussian",
     "Linear",
     "Matern",
-    "MinMax",
     "Polynomial",
     "Precomputed",
     "Product",
     "RationalQuadratic",
     "Scaled",
     "Sum",
-    "Tanimoto",
     "index_features",
     "squared_distances",
 ]

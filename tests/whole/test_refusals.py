@@ -37,6 +37,7 @@ from jsketch.sketch import bless
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
+from jsketch.suggest import discrete
 from jsketch.types import BoxQuery, Evaluations
 
 KEY = jax.random.key(0)
@@ -132,10 +133,10 @@ def traced_width(width):
 
 def test_kernels_and_their_inputs():
     for kernel, x, words in [
-        (kernels.Tanimoto(packed=False), COUNTS, r"compares zeros and ones .* is 2.0"),
-        (kernels.Tanimoto(), X, r"words of 16 bits, from pack_bits; input \[0, 0\]"),
-        (kernels.MinMax(), COUNTS - 1, "at least 0; input .* is -1.0"),
-        (kernels.Scaled(kernels.MinMax(), 2.0), COUNTS - 1, "at least 0; input"),
+        (discrete.Tanimoto(packed=False), COUNTS, r"compares zeros and ones .* is 2.0"),
+        (discrete.Tanimoto(), X, r"words of 16 bits, from pack_bits; input \[0, 0\]"),
+        (discrete.MinMax(), COUNTS - 1, "at least 0; input .* is -1.0"),
+        (kernels.Scaled(discrete.MinMax(), 2.0), COUNTS - 1, "at least 0; input"),
         (kernels.Precomputed(TABLE), X, r"takes features \[A, 1\]"),
         (kernels.Precomputed(TABLE), X[:, :1], "arm 0 is 0.63.*, which is no row of the table"),
         (kernels.Precomputed(TABLE[:9, :9]), ROWS, "arm 9 is 9.0, .* they are 0 to 8"),
@@ -429,11 +430,11 @@ CALLS = {
         (lambda: stream(IMAGINARY), "examples must be real"),
         (lambda: stream(ys=IMAGINARY[:, 0]), "labels must be real"),
         (
-            lambda: stream(-ROWS, forecaster=online.KernelAWV(kernels.MinMax(), capacity=2)),
+            lambda: stream(-ROWS, forecaster=online.KernelAWV(discrete.MinMax(), capacity=2)),
             r"at least 0; input \[1, 0\] is -1.0",
         ),
         (
-            lambda: loops.Live(online.KernelAWV(kernels.MinMax()), 1, KEY).predict([-1.0]),
+            lambda: loops.Live(online.KernelAWV(discrete.MinMax()), 1, KEY).predict([-1.0]),
             "at least 0; input",
         ),
         (
