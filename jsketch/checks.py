@@ -410,12 +410,7 @@ def on_arms(domain: Arms, query: Query) -> Query:
             f" {mask.shape}, its dtype {mask.dtype}."
         )
     if not is_traced(index, mask):
-        used = np.asarray(index)[np.asarray(mask)]
-        outside = used[(used < 0) | (used >= domain.count)]
-        if outside.size:
-            raise ValueError(
-                f"the query names arm {outside[0]}; the arms are 0 to {domain.count - 1}."
-            )
+        arm_numbers(domain, **{"the query": np.asarray(index)[np.asarray(mask)]})
     return Query(or_none(domain, index), mask, query.truncated)
 
 
