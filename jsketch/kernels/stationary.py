@@ -84,7 +84,6 @@ def scaled_squared_distances(
     x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False
 ) -> Array:
     """|x_i - y_j|^2 / lengthscale^2, [n,m], lengthscale [] or [d]."""
-    check_shape(lengthscale, x)
     y, lengthscale = in_dtype((y, lengthscale), x.dtype)
     if jnp.ndim(lengthscale) == 0:
         scale = (1 / jnp.square(lengthscale)).astype(x.dtype)
@@ -99,26 +98,8 @@ def scaled_squared_distances(
 
 def divided(x: Array, lengthscale: ArrayLike) -> Array:
     """x / lengthscale, [n,d], lengthscale [] or [d]."""
-    return x / aligned(in_dtype(lengthscale, x.dtype), x)
-
-
-def check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:
-    """Raises ValueError unless the lengthscale is positive, its square is a number in the dtype of
-    x [n,d], and it is one number or one for each input."""
-    if isinstance(lengthscale, list | tuple):
-        raise ValueError(
-            f"lengthscale must be a number or an array, such as np.array({lengthscale}): in a list"
-            " each number is a separate leaf of the pytree."
-        )
-    checks.all_positive(lengthscale=lengthscale)
     check_shape(lengthscale, x)
-    dtype = jnp.result_type(x, float)
-    least = float(jnp.finfo(dtype).tiny) ** 0.5
-    if np.min(np.asarray(lengthscale, float)) < least:
-        raise ValueError(
-            f"lengthscale must be at least {least:.2g} in {np.dtype(dtype).name}, whose squares end"
-            f" there; {lengthscale} was given."
-        )
+    return x / aligned(in_dtype(lengthscale, x.dtype), x)
 
 
 def check_shape(lengthscale: ArrayLike, x: Any) -> None:
@@ -133,11 +114,35 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
 
 
 @struct.dataclass
-class Stationary:
-    """The methods that kernels of the distance share, with k(x,x) = 1; a subclass adds `gram`."""
+class WithLengthscale:
+    """The field of kernels with a lengthscale, and its check."""
 
     # l, one number, or [d], one for each input
     lengthscale: ArrayLike = 1.0
+
+    def check(self, x: Any) -> None:
+        """Raises ValueError unless the lengthscale is positive, its square is a number in the dtype
+        of x [n,d], and it is one number or one for each input."""
+        lengthscale = self.lengthscale
+        if isinstance(lengthscale, list | tuple):
+            raise ValueError(
+                f"lengthscale must be a number or an array, such as np.array({lengthscale}): in a"
+                " list each number is a separate leaf of the pytree."
+            )
+        checks.all_positive(lengthscale=lengthscale)
+        check_shape(lengthscale, x)
+        dtype = jnp.result_type(x, float)
+        least = float(jnp.finfo(dtype).tiny) ** 0.5
+        if np.min(np.asarray(lengthscale, float)) < least:
+            raise ValueError(
+                f"lengthscale must be at least {least:.2g} in {np.dtype(dtype).name}, whose squares"
+                f" end there; {lengthscale} was given."
+            )
+
+
+@struct.dataclass
+class Stationary(WithLengthscale):
+    """The methods that kernels of the distance share, with k(x,x) = 1; a subclass adds `gram`."""
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
@@ -157,9 +162,6 @@ class Stationary:
             return 1.0
         centred = divided(points - points.mean(0, keepdims=True), self.lengthscale)
         return 1 + jnp.square(centred).sum(1).max() / 2
-
-    def check(self, x: Any) -> None:
-        check_lengthscale(self.lengthscale, x)
 
 
 @struct.dataclass
