@@ -99,12 +99,12 @@ def cond_per_run(
     The change should cost much more than reading its argument `given`, and must not close over
     arrays.
     """
-    if devices.on_accelerator():
-        return lazy_cond(needed, lambda old: change(old, given), old)
 
     def one_run(needed: Array, old: Pytree, given: Given) -> Pytree:
         return lazy_cond(needed, lambda old: change(old, given), old)
 
+    if devices.on_accelerator():
+        return one_run(needed, old, given)
     # the outer condition: where no run needs the change, no run is visited
     return lazy_cond(needed, lambda old: sequential_vmap(one_run, needed, old, given), old)
 

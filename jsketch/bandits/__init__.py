@@ -6,8 +6,8 @@ features. `template` is the start of a new one.
 from jsketch.bandits import evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
-from jsketch.bandits.core import counts, initial, widths
-from jsketch.bandits.core import counts as history  # the name in the README
+from jsketch.bandits.core import counts as history
+from jsketch.bandits.core import initial, widths
 from jsketch.bandits.core.sketched import EVERY_BATCH
 from jsketch.bandits.evolution import RegularizedEvolution
 from jsketch.bandits.fixed_bkb import FixedBKB
@@ -36,7 +36,6 @@ __all__ = [
     "RegularizedEvolution",
     "SketchedTS",
     "Uniform",
-    "counts",
     "evolution",
     "history",
     "initial",

@@ -18,7 +18,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import widths
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
-from jsketch.posterior import features as posteriors
+from jsketch.linalg import matmul
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.struct import in_dtype
@@ -87,7 +87,7 @@ class FourierTS(FeatureBandit, widths.Optimistic):
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:
         """A draw of the mean rewards of all arms, [A], from N(mean, width^2 covariance)."""
         normal = jax.random.normal(key, (state.whitened.shape[1],), state.whitened.dtype)
-        deviation = posteriors.deviation(state.posterior, state.whitened, normal)
+        deviation = matmul(state.whitened, matmul(state.posterior.root, normal))
         return state.posterior.mean + self.confidence_width(state) * deviation
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
