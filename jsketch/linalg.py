@@ -71,7 +71,7 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
     def once(both: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
         return jnp.zeros_like(both[0]), change(both[1])
 
-    return lax.while_loop(operator.itemgetter(0), once, (needed, old))[1]
+    return lax.while_loop(lambda both: both[0], once, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap

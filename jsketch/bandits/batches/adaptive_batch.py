@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -308,7 +307,7 @@ def pick_from_set(
         bound=bound,
         going=jnp.ones((), bool),
     )
-    return lax.while_loop(attrgetter("going"), stride, start)
+    return lax.while_loop(lambda p: p.going, stride, start)
 
 
 def with_pulls(precision: Array, last: LastSet) -> Array:
