@@ -15,7 +15,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import widths
+from jsketch.bandits.core import counts, widths
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
 from jsketch.linalg import matmul
@@ -59,9 +59,6 @@ class FourierUCB(FeatureBandit, widths.Optimistic):
     ) -> FeatureState:
         return _start(self, domain, key, data)
 
-    def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return feature_posterior.best(state, self.scores(state))
-
 
 @struct.dataclass
 class FourierTS(FeatureBandit, widths.Optimistic):
@@ -91,4 +88,4 @@ class FourierTS(FeatureBandit, widths.Optimistic):
         return state.posterior.mean + self.confidence_width(state) * deviation
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return feature_posterior.best(state, self.sample(state, key))
+        return counts.first_or_best(state, self.sample(state, key))
