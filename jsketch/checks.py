@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import devices
-from jsketch.types import Arms, Box, Evaluations, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
 MOST = 2**31 - 1  # the largest 32-bit integer
@@ -448,15 +448,6 @@ def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
 def single(arm: Array) -> Query:
     """The query of one arm []."""
     return Query(index=arm[None], mask=jnp.ones(1, bool))
-
-
-def evaluations(data: Any) -> None:
-    """Earlier evaluations are given as `Evaluations`."""
-    if not isinstance(data, Evaluations):
-        raise ValueError(
-            "data are Evaluations, such as history.of_evaluations(arms, numbers, rewards); a"
-            f" {type(data).__name__} was given."
-        )
 
 
 def no_evaluations(algorithm: Any, data: Any) -> None:

@@ -231,23 +231,19 @@ def prequential(
     is no longer finite.
     """
     predict = partial(_predicted, forecaster, key, block=block)
+    if hasattr(examples, "shape") or not isinstance(examples, Iterable):
+        raise ValueError(
+            "examples are a tuple (xs, ys) or an iterable of such pairs; a"
+            f" {type(examples).__name__} was given."
+        )
     if not isinstance(examples, tuple):
-        return _over_chunks(predict, _pairs(examples), state, first, on_progress)
+        return _over_chunks(predict, examples, state, first, on_progress)
     if len(examples) != 2:
         raise ValueError(f"examples are a pair (xs, ys); a tuple of {len(examples)} was given.")
     result = predict(*examples, state, first)
     if on_progress is not None:
         on_progress(first + len(result[0].loss))
     return result
-
-
-def _pairs(examples: Any) -> Iterable[tuple[Any, Any]]:
-    if hasattr(examples, "shape") or not isinstance(examples, Iterable):
-        raise ValueError(
-            "examples are a tuple (xs, ys) or an iterable of such pairs; a"
-            f" {type(examples).__name__} was given."
-        )
-    return examples
 
 
 def _over_chunks(

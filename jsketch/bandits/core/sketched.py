@@ -527,7 +527,11 @@ def checked_history(
     """
     if isinstance(data, History):
         return data
-    checks.evaluations(data)
+    if not isinstance(data, Evaluations):
+        raise ValueError(
+            "data are Evaluations, such as history.of_evaluations(arms, numbers, rewards); a"
+            f" {type(data).__name__} was given."
+        )
     dictionary = data.dictionary
     if data.pull_counts is None:
         if data.reward_sums is not None or dictionary is not None:
