@@ -590,10 +590,9 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         try:
             try:
                 # operation by operation it would compile for a third of a second
-                probe = jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
+                gram, rounding = jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
-                probe = _probe(kernel, sample, x, others)
-            gram, rounding = probe
+                gram, rounding = _probe(kernel, sample, x, others)
             gram = np.asarray(gram, float)
         except (TypeError, ValueError) as error:
             raise ValueError(

@@ -42,7 +42,6 @@ from jsketch import show
 __all__ = ["dataclass", "field", "in_dtype"]
 
 Tree = TypeVar("Tree")
-
 Class = TypeVar("Class", bound=type)
 
 

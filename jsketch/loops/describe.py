@@ -26,6 +26,12 @@ MAX_ENTRIES = 64  # longer lists are described by a hash
 MAX_DIFFERENCES = 8  # listed in a message
 TAG = "checkpoint_tag"
 
+# values without parts
+LEAVES: tuple[type, ...] = (
+    *(bool, str, int, float, complex, bytes, type(None), type(...), enum.Enum, types.ModuleType),
+    *(np.generic, np.dtype, np.ndarray, jax.Array),
+)
+
 Parts = list[tuple[str, Any]]  # (name, value)
 
 
@@ -121,7 +127,7 @@ def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) 
 
 def _parts(value: Any) -> tuple[Any, Parts]:
     """(the description of a value without its parts, its parts)."""
-    if _is_leaf(value):
+    if isinstance(value, LEAVES) and getattr(value, "dtype", None) != np.dtype(object):
         return _leaf(value), []
     tag = [(TAG, value.__dict__[TAG])] if TAG in getattr(value, "__dict__", {}) else []
     if isinstance(value, jax.sharding.Mesh):
@@ -163,13 +169,6 @@ def _fields(value: Any) -> Parts:
             children, static = node
             parts = [(f"tree.{i}", part) for i, part in enumerate([*children, static])]
     return parts
-
-
-def _is_leaf(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.dtype != object
-    plain = (bool, str, int, float, complex, bytes, enum.Enum, np.generic, np.dtype, jax.Array)
-    return value is None or value is Ellipsis or isinstance(value, (*plain, types.ModuleType))
 
 
 def _leaf(value: Any) -> Any:

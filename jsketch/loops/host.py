@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +20,7 @@ from jsketch.box.history import checked_box
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import Roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
-from jsketch.loops.saving import HOST_RUN, RunFile, locked, run_file, version
+from jsketch.loops.saving import HOST_RUN, RunFile, locked, run_file
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey, attach, detach
 from jsketch.warn import warn
 
@@ -346,9 +347,8 @@ def _file(
     return run_file(
         path,
         HOST_RUN,
+        key,
         algorithm=over.algorithm,
-        key=np.asarray(jax.random.key_data(key)),
-        key_kind=str(jax.random.key_impl(key)),
         version=version("jsketch"),
         **parts,
     )

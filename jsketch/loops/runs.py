@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -19,7 +20,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
-from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file, version
+from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file
 from jsketch.types import (
     ArmProblem,
     Box,
@@ -195,11 +196,10 @@ def _file(
     return run_file(
         path if number is None else f"{os.fspath(path)}.{number}",
         SIMULATED_RUN,
+        keys,
         bandit=bandit,
         problem=problem,
         start="init" if state is None else detach(state),
-        key=np.asarray(jax.random.key_data(keys)),
-        key_kind=str(jax.random.key_impl(keys)),
         horizon=horizon,
         dtype=str(problem.mean_reward.dtype),
         # other versions may round, and so pick, differently
@@ -254,14 +254,8 @@ def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
     return _stack(*states)
 
 
-@jax.jit
-def _stack(*trees: Any) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-@jax.jit
-def _first(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[0], tree)
+_stack = jax.jit(lambda *trees: jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees))
+_first = jax.jit(lambda tree: jax.tree.map(lambda leaf: leaf[0], tree))
 
 
 def _raise_flags(progress: Progress, horizon: int) -> None:

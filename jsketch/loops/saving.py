@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib.metadata
 import json
 import os
 import secrets
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 
 import filelock
 import jax
+import numpy as np
 from flax import serialization
 
 from jsketch.loops.describe import describe, differences
@@ -96,9 +96,9 @@ def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes
     return json.loads(header), state
 
 
-def run_file(path: str | os.PathLike[str], kind: str, **parts: Any) -> RunFile:
-    """The file of a run that consists of these parts. Raises ValueError unless a file can be
-    written at the path, and for arrays that lie over several processes."""
+def run_file(path: str | os.PathLike[str], kind: str, key: jax.Array, **parts: Any) -> RunFile:
+    """The file of a run of these parts. Raises ValueError unless a file can be written at the path,
+    and for arrays that lie over several processes."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
     path = Path(path)
@@ -110,12 +110,8 @@ def run_file(path: str | os.PathLike[str], kind: str, **parts: Any) -> RunFile:
                 "the arms lie over several processes, and a run of those has no file: leave"
                 " checkpoint out."
             )
+    parts |= dict(key=np.asarray(jax.random.key_data(key)), key_kind=str(jax.random.key_impl(key)))
     return RunFile(path, kind, describe(parts))
-
-
-def version(package: str) -> str:
-    """The installed version of a package."""
-    return importlib.metadata.version(package)
 
 
 @contextmanager

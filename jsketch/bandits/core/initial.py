@@ -19,6 +19,7 @@ from jsketch.types import Arms, Kernel
 ROWS = 64  # the first capacity for distinct arms; it doubles on overflow
 
 
+@jax.jit
 def _segment(
     kernel: Kernel,
     arms: Array,
@@ -44,9 +45,6 @@ def _segment(
     return lax.while_loop(go_on, pick, (picks, size, posterior, jnp.zeros((), bool)))
 
 
-_segment_jit = jax.jit(_segment)
-
-
 def uncertainty_sampling(
     kernel: Kernel, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
 ) -> np.ndarray:
@@ -69,7 +67,7 @@ def uncertainty_sampling(
     posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
     picks, size = jnp.zeros(most, jnp.int32), jnp.zeros((), jnp.int32)
     while True:
-        picks, size, posterior, overflow = _segment_jit(
+        picks, size, posterior, overflow = _segment(
             kernel, arms, regularization, max_variance, picks, size, posterior
         )
         if not bool(overflow):
