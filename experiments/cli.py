@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jsketch.command_line import (
+from jsketch.suggest.tables.command_line import (
     TRACEBACK,
     command,
     count,

@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 
 from jsketch import devices
-from jsketch.types import Arms, Box, Evaluations, PRNGKey, Query, is_traced
+from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
 MOST = 2**31 - 1  # the largest 32-bit integer
@@ -181,18 +181,6 @@ def horizon(value: Any) -> int:
     return int(value)
 
 
-def floating(**values: Any) -> Any:
-    """The one named value as a floating dtype."""
-    ((name, value),) = values.items()
-    try:
-        dtype = jnp.dtype(value)
-    except TypeError:
-        dtype = jnp.dtype(bool)
-    if not jnp.issubdtype(dtype, jnp.floating):
-        raise ValueError(f"{name} must be a floating dtype; {value!r} was given.")
-    return dtype
-
-
 def real(name: str, value: Any) -> Any:
     """The named value as an array of real numbers, of JAX where it was one, else of NumPy."""
     try:
@@ -338,15 +326,6 @@ def example(x: Any) -> Array:
     return x
 
 
-def candidates(x: Any, dimension: int) -> None:
-    """The candidates are a finite, non-empty matrix [A, dimension]."""
-    if jnp.ndim(x) != 2 or np.shape(x)[0] == 0 or np.shape(x)[1] != dimension:
-        cause = f"the shape is {np.shape(x)}"
-        raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {cause}.")
-    if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
-        raise ValueError("candidates must be finite.")
-
-
 def box(domain: Box, dimension: int) -> None:
     """The box is finite, has this dimension, and lower < upper."""
     for name, value in (("lower", domain.lower), ("upper", domain.upper)):
@@ -431,12 +410,7 @@ def on_arms(domain: Arms, query: Query) -> Query:
             f" {mask.shape}, its dtype {mask.dtype}."
         )
     if not is_traced(index, mask):
-        used = np.asarray(index)[np.asarray(mask)]
-        outside = used[(used < 0) | (used >= domain.count)]
-        if outside.size:
-            raise ValueError(
-                f"the query names arm {outside[0]}; the arms are 0 to {domain.count - 1}."
-            )
+        arm_numbers(domain, **{"the query": np.asarray(index)[np.asarray(mask)]})
     return Query(or_none(domain, index), mask, query.truncated)
 
 
@@ -474,29 +448,6 @@ def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
 def single(arm: Array) -> Query:
     """The query of one arm []."""
     return Query(index=arm[None], mask=jnp.ones(1, bool))
-
-
-def one_arm(query: Query, y: Array) -> tuple[Array, Array]:
-    """(arm [], rewards [B]) of a query for one arm, that of its first slot in use. Raises
-    ValueError for a second arm; where it is traced, its reward becomes infinite, which is flagged
-    and not used."""
-    arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]
-    other = query.mask & (query.index != arm)
-    if not is_traced(other) and bool(other.any()):
-        arms = np.unique(np.asarray(query.index)[np.asarray(query.mask)])
-        raise ValueError(
-            f"a batch of this algorithm is one arm, repeated; arms {arms.tolist()} were given."
-        )
-    return arm, jnp.where(other, jnp.inf, y)
-
-
-def evaluations(data: Any) -> None:
-    """Earlier evaluations are given as `Evaluations`."""
-    if not isinstance(data, Evaluations):
-        raise ValueError(
-            "data are Evaluations, such as history.of_evaluations(arms, numbers, rewards); a"
-            f" {type(data).__name__} was given."
-        )
 
 
 def no_evaluations(algorithm: Any, data: Any) -> None:
@@ -639,10 +590,9 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         try:
             try:
                 # operation by operation it would compile for a third of a second
-                probe = jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
+                gram, rounding = jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
-                probe = _probe(kernel, sample, x, others)
-            gram, rounding = probe
+                gram, rounding = _probe(kernel, sample, x, others)
             gram = np.asarray(gram, float)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -683,8 +633,7 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         )
     if dtype != jnp.float32:
         return
-    with jax.ensure_compile_time_eval():
-        least = 1e-3 * float(jnp.max(kernel.diag(domain.features[:1])))
+    least = 1e-3 * float(gram[0, 0])
     if value < least:
         warn(
             f"regularization {regularization} is too small to be meaningful in float32: residuals"

@@ -67,10 +67,11 @@ def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
 def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
     """change(old) if needed [], else old, of the same shapes. Under vmap `lax.cond` computes the
     change in every round; here it is computed only where some run needs it."""
-    start = (needed, old)
-    return lax.while_loop(
-        lambda both: both[0], lambda both: (jnp.zeros_like(both[0]), change(both[1])), start
-    )[1]
+
+    def once(both: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
+        return jnp.zeros_like(both[0]), change(both[1])
+
+    return lax.while_loop(lambda both: both[0], once, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap
@@ -98,12 +99,12 @@ def cond_per_run(
     The change should cost much more than reading its argument `given`, and must not close over
     arrays.
     """
-    if devices.on_accelerator():
-        return lazy_cond(needed, lambda old: change(old, given), old)
 
     def one_run(needed: Array, old: Pytree, given: Given) -> Pytree:
         return lazy_cond(needed, lambda old: change(old, given), old)
 
+    if devices.on_accelerator():
+        return one_run(needed, old, given)
     # the outer condition: where no run needs the change, no run is visited
     return lazy_cond(needed, lambda old: sequential_vmap(one_run, needed, old, given), old)
 
@@ -199,24 +200,14 @@ def _block_edges(size: int) -> list[int]:
     return [0, *(size * np.arange(1, UPPER_BLOCKS) // UPPER_BLOCKS).tolist(), size]
 
 
-def chunked(size: int, target: int) -> tuple[int, int]:
-    """(number of chunks, rows of a chunk) that cover `size` rows in nearly equal chunks of at most
-    `target` rows."""
-    count = -(-size // target)
-    return count, -(-size // count)
-
-
-def sweep_rows(columns: int) -> int:
-    """Rows of one chunk of a sweep over all arms, for tables with so many columns."""
-    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
-    return max(entries // columns, 1)
-
-
-def map_rows(function: Callable[[Array], Pytree], x: Array, target: int) -> Pytree:
-    """function(x) for x [n,d], computed in chunks of at most `target` rows. Its arrays [n, ...] are
-    those of all rows; of a number [] there is one for each chunk."""
+def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:
+    """function(x) for x [n,d], computed in nearly equal chunks, whose tables with `columns` columns
+    have at most SWEEP_ENTRIES entries. Its arrays [n, ...] are those of all rows; of a number []
+    there is one for each chunk."""
     number = x.shape[0]
-    count, rows = chunked(number, target)
+    entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
+    count = -(-number // max(entries // columns, 1))
+    rows = -(-number // count)
     padded = jnp.pad(x, ((0, count * rows - number), (0, 0)), mode="edge")
 
     def whole(leaf: Array) -> Array:
@@ -381,20 +372,6 @@ def cholesky_inverse(matrix: Array) -> Factor:
         logdet=first.logdet + last.logdet,
         lower=jnp.block([[first.lower, zeros], [cross, last.lower]]),
     )
-
-
-def inverse_root_by_lapack(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times:
-    `cholesky_inverse` is faster but takes a second to compile for each size."""
-    identity = jnp.eye(len(matrix), dtype=matrix.dtype)
-    root = lax.linalg.cholesky(matrix)
-    return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
-
-
-def upper_root(matrix: Array) -> Array:
-    """F [M,M] upper triangular with F F^T = a positive definite matrix [M,M]: Cholesky from the
-    last column to the first."""
-    return cholesky_inverse(matrix[::-1, ::-1]).lower[::-1, ::-1]
 
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:

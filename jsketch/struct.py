@@ -42,7 +42,6 @@ from jsketch import show
 __all__ = ["dataclass", "field", "in_dtype"]
 
 Tree = TypeVar("Tree")
-
 Class = TypeVar("Class", bound=type)
 
 
@@ -56,7 +55,7 @@ def dataclass(cls: Class) -> Class:
     if hasattr(cls, "summary"):
         cls._repr_html_ = show.table  # type: ignore[attr-defined]
     dataclasses.dataclass(frozen=True, repr=False)(cls)
-    cls.replace = _replace  # type: ignore[attr-defined]
+    cls.replace = dataclasses.replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
     cls.__init__ = _naming_the_nearest(cls, [f.name for f in fields])  # type: ignore[misc]
     cls.__doc__ = _Docstring(cls)  # type: ignore[assignment]
@@ -157,11 +156,6 @@ def _comments(cls: type) -> dict[str, str]:
             if text:
                 found[node.target.id] = text
     return found
-
-
-def _replace(self: Any, **changes: Any) -> Any:
-    """The object with other values of these fields."""
-    return dataclasses.replace(self, **changes)
 
 
 def _register_pytree(cls: type, leaves: list[str], static: list[str]) -> None:

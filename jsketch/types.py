@@ -280,15 +280,10 @@ class Forecaster:
     "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  the
                       first `done` examples of a block; a limit of zero changes nothing
 
-    Two other attributes declare a method each:
-
-    learns = True     learn(state, x [n,d], y [n]) -> state   many examples at once, without
-                      predictions
-    grows = True      grow(state) -> state                    a larger capacity
+    The attribute `grows = True` declares the method grow(state) -> state, a larger capacity.
     """
 
     takes: Any = "examples"
-    learns: ClassVar[bool] = False
     grows: ClassVar[bool] = False
 
     def init(self, x: Array, key: PRNGKey) -> Any:

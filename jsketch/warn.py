@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 import warnings
 
 SKIPPED = ("jsketch", "jax", "contextlib")
@@ -12,10 +11,8 @@ SKIPPED = ("jsketch", "jax", "contextlib")
 def warn(message: str) -> None:
     """A UserWarning at the innermost line of the call that belongs to neither jsketch nor JAX."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and _package(frame) in SKIPPED:
+    while frame.f_back is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in SKIPPED:
+            break
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
-
-
-def _package(frame: types.FrameType) -> str:
-    return frame.f_globals.get("__name__", "").partition(".")[0]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 import jsketch
 from jsketch import kernels, loops, online, problems, rollout
-from jsketch.bandits import BBKB
+from jsketch.bandits import BBKB, EVERY_BATCH
 from jsketch.box import GOUCB
 from jsketch.sketch.taylor import Taylor
 
@@ -43,11 +43,16 @@ def entered(function, *arguments):
 def main():
     x = jax.random.uniform(KEY, (60, 2))
     problem = problems.finite_arms(x, jnp.sin(x.sum(1)), 0.1)
-    bandit = BBKB(kernels.Gaussian(0.5), regularization=0.01, max_batch=16, capacity=48)
+    extends = BBKB(kernels.Gaussian(0.5), regularization=0.01, max_batch=16, capacity=48)
+    paper = extends.replace(resparsify=EVERY_BATCH)
     branin = problems.boxes.branin()
     forecaster = online.PKAWV(Taylor(2, 3, 1.0), 1.0)
     entries = {
-        "rollout(BBKB)": (lambda key: rollout(bandit, problem, key, 40), KEY),
+        "rollout(BBKB)": (lambda key: rollout(paper, problem, key, 40), KEY),
+        "rollout(BBKB that extends its dictionary)": (
+            lambda key: rollout(extends, problem, key, 40),
+            KEY,
+        ),
         "rollout(GOUCB)": (lambda key: loops.rollout(GOUCB(initial=6), branin, key, 12), KEY),
         "stream(PKAWV)": (
             lambda x: loops.streams.stream(
@@ -59,7 +64,7 @@ def main():
     for name, (function, argument) in entries.items():
         frames = entered(function, argument)
         print(f"{name}: {len({file for file, _, _ in frames})} files, {len(frames)} functions")
-        if "--list" in sys.argv and sys.argv[-1] in name:
+        if "--list" in sys.argv and name.endswith(f"({sys.argv[-1]})"):
             print_files(frames)
 
 

@@ -18,6 +18,7 @@ from experiments.data import streams
 from experiments.results import environment, files, store
 from jsketch import kernels, loops, online
 from jsketch.loops.streams import BLOCK
+from jsketch.scale import prequential_in_segments
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 
@@ -81,8 +82,10 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, An
     forecaster = make_forecaster(task)
     jax.clear_caches()
 
+    predict = prequential_in_segments if task.method == "taylor" else loops.prequential
+
     def run() -> loops.Forecasts:
-        return loops.prequential(forecaster, (inputs, labels), jax.random.key(0))[0]
+        return predict(forecaster, (inputs, labels), jax.random.key(0))[0]
 
     median, compiling = seconds(run, options.repeats)
     forecasts = run()

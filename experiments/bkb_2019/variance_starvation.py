@@ -122,8 +122,8 @@ def on_features(z: Array, data: Data) -> Posterior:
     observed = z[data.arms]
     fitted = ridge.fit(matmul(observed.T, observed), matmul(data.y, observed), LAM)
     u = matmul(z, fitted.whiten)
-    variance = ridge.variance(u, jnp.zeros(len(z)), LAM)
-    return Posterior(ridge.mean(fitted, u), bayes_std(variance, LAM))
+    variance = jnp.square(u).sum(-1)
+    return Posterior(matmul(u, fitted.weights), bayes_std(variance, LAM))
 
 
 @partial(jax.jit, static_argnames=("evaluations", "capacity", "lengthscale", "qbar"))

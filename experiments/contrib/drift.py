@@ -24,6 +24,7 @@ from experiments import cli
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from jsketch import kernels, loops, online
+from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
 from jsketch.sketch.taylor import Taylor
 
 STREAMS = ("jumps", "turning", "still")
@@ -58,11 +59,13 @@ def generated(name: str, seed: int, count: int) -> Task:
 
 def forecasters() -> dict[str, Any]:
     """The forecasters on Taylor features, by their names in the table."""
-    static = online.PKAWV(Taylor(2, 5, LENGTHSCALE), REGULARIZATION)
-    renewing = replace(static, renew=True)
+    features = Taylor(2, 5, LENGTHSCALE)
+    static = online.PKAWV(features, REGULARIZATION)
+    forgetting = DiscountedPKAWV(features, REGULARIZATION)
+    renewing = replace(forgetting, renew=True)
     single = {f"gamma_{g:g}": replace(renewing, discount=g) for g in DISCOUNTS if g < 1}
-    mixture = online.over_discounts(renewing, DISCOUNTS, bound=1.0, rule="vovk")
-    forgets = online.over_discounts(static, DISCOUNTS, bound=1.0, rule="vovk")
+    mixture = over_discounts(renewing, DISCOUNTS, bound=1.0, rule="vovk")
+    forgets = over_discounts(forgetting, DISCOUNTS, bound=1.0, rule="vovk")
     mixtures = {"over_discounts": mixture, "over_discounts_forget": forgets}
     return {"static": static, **single, **mixtures}
 
@@ -70,7 +73,7 @@ def forecasters() -> dict[str, Any]:
 def kernel_forecasters() -> dict[str, Any]:
     """Kernel-AWV and kernel ridge regression on the Gaussian kernel itself."""
     static = online.KernelAWV(kernels.Gaussian(LENGTHSCALE), REGULARIZATION)
-    forgets = replace(static, discount=0.99)
+    forgets = DiscountedKernelAWV(static.kernel, REGULARIZATION, discount=0.99)
     ridge = replace(forgets, penalize_current=False)
     return {"kernel_static": static, "kernel_0.99": forgets, "kernel_ridge_0.99": ridge}
 

@@ -25,6 +25,7 @@ from experiments.pkawv_2019 import rates
 from experiments.results import outputs, store, summaries, tidy
 from experiments.runs import against_published
 from jsketch import kernels, loops, online
+from jsketch.scale import segments
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 
 # (d, R over the lengthscale): the degree of Theorem 4 is at least 8 R^2 and 2 log n
@@ -58,7 +59,7 @@ def taylor_losses(xs: Array, ys: Array, degree: int, begin: int, key: Array) -> 
     def one(x: Array, y: Array) -> Array:
         state = forecaster.init(x[0], key)
         if begin:
-            state = forecaster.learn(state, x[:begin], y[:begin])
+            state = segments.learn(forecaster, state, x[:begin], y[:begin])
         return loops.streams.stream(forecaster, state, x[begin:], y[begin:], key).forecasts.loss
 
     return jax.vmap(one)(xs, ys)

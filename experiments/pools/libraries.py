@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.data import architectures, datasets
-from jsketch.kernels import Columns
-from jsketch.kernels.discrete import pack_bits
-from jsketch.suggest import Library, library, residues
+from jsketch.suggest import Columns, Library, library, residues
+from jsketch.suggest.discrete import pack_bits
 
 _DIRECT = "direct_arylation"
 SHA256 = {

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jsketch.command_line import check, check_new
-from jsketch.command_line import probe as _probe
 from jsketch.loops.saving import error_at, write
 from jsketch.loops.saving import held as _held
+from jsketch.suggest.tables.command_line import check, check_new
+from jsketch.suggest.tables.command_line import probe as _probe
 
 __all__ = ["check", "check_checksum", "check_folder", "check_new", "held", "with_checksum", "write"]
 

@@ -1,13 +1,13 @@
-"""Bandits over a list of arms, or over points: one file for each algorithm or paper. `core/` holds
-their parts, `batches/` the rules that end a batch, `linear/` the algorithms that are linear in
-inputs or features, `points/` those without a list of arms. `template` is the start of a new one.
+"""Bandits over a list of arms: one file for each algorithm or paper. `core/` holds their parts,
+`batches/` the rules that end a batch, `linear/` the algorithms that are linear in inputs or
+features. `template` is the start of a new one.
 """
 
 from jsketch.bandits import evolution
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
-from jsketch.bandits.core import counts, initial, widths
-from jsketch.bandits.core import counts as history  # the name in the README
+from jsketch.bandits.core import counts as history
+from jsketch.bandits.core import initial, widths
 from jsketch.bandits.core.sketched import EVERY_BATCH
 from jsketch.bandits.evolution import RegularizedEvolution
 from jsketch.bandits.fixed_bkb import FixedBKB
@@ -15,9 +15,6 @@ from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
-from jsketch.bandits.mini_gp import MiniGP
-from jsketch.bandits.points import partition
-from jsketch.bandits.points.point_bbkb import PointBBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 from jsketch.types import Evaluations
@@ -36,15 +33,11 @@ __all__ = [
     "FixedBKB",
     "FourierTS",
     "FourierUCB",
-    "MiniGP",
-    "PointBBKB",
     "RegularizedEvolution",
     "SketchedTS",
     "Uniform",
-    "counts",
     "evolution",
     "history",
     "initial",
-    "partition",
     "widths",
 ]

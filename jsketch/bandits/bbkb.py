@@ -52,9 +52,8 @@ class BBKB(SketchedBandit):
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
         """Also warns if the local rule voids the guarantee of the width."""
-        function = getattr(self.width, "function", None)
-        certified = any(function is width.function for width in widths.CERTIFIED)
-        if certified and (self.rule, self.local_statistic) == ("global_local", "full"):
+        voids = (self.rule, self.local_statistic) == ("global_local", "full")
+        if voids and self.width in widths.CERTIFIED:
             warn(
                 'with rule="global_local" a certified width is proved for local_statistic='
                 '"guaranteed" only (THEORY 5.4).'

@@ -20,7 +20,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.linalg import WHOLE, Rows, map_rows, matmul, shifted_cholesky, sweep_rows
+from jsketch.linalg import WHOLE, Rows, map_rows, matmul, shifted_cholesky
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
@@ -193,7 +193,7 @@ class SketchedTS(SketchedBandit):
 
         # one larger chunk gave wrong numbers to the first arms when two threads ran the program
         # (jaxlib 0.10.2 on a CPU)
-        embedded = map_rows(chunk, arms, sweep_rows(state.capacity))
+        embedded = map_rows(chunk, arms, state.capacity)
         residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)
         residual_sd = jnp.sqrt(residual / lam)
         noise = rows.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)

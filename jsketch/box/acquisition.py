@@ -56,8 +56,3 @@ def log_expected_improvement(mean: Array, variance: Array, threshold: ArrayLike)
 def log_probability_of_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:
     """log P(f > threshold)."""
     return log_normal_cdf((mean - threshold) / jnp.sqrt(variance))
-
-
-def upper_confidence_bound(mean: Array, variance: Array, width: ArrayLike) -> Array:
-    """mean + width * standard deviation."""
-    return mean + width * jnp.sqrt(variance)

@@ -2,17 +2,24 @@
 
 contextual      the candidates change from round to round
 clients         several clients share a function
+discounted      forecasters of streams whose target drifts
 unknown         the lengthscale or the norm of the function is unknown
 few_batches     few and long batches
+mini_gp         exact Gaussian processes that evaluate few arms many times each
 nonstationary   mean rewards that change
+points          BBKB without a list of arms: contexts, and boxes
 problems        problems for these methods, and the loop that plays them
 """
 
 from jsketch.contrib import problems
 from jsketch.contrib.clients import IndependentClients, SharedEmbedding
 from jsketch.contrib.contextual import CBBKB, EKUCB, KUCB
+from jsketch.contrib.discounted import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
 from jsketch.contrib.few_batches import BatchedExploration, RandomExploration
+from jsketch.contrib.mini_gp import MiniGP
 from jsketch.contrib.nonstationary import DiscountedBKB, WindowBKB
+from jsketch.contrib.points import partition
+from jsketch.contrib.points.point_bbkb import PointBBKB
 from jsketch.contrib.unknown.lengthscale_balancing import LengthscaleBalancing
 from jsketch.contrib.unknown.norm import NormDoubling
 
@@ -22,11 +29,17 @@ __all__ = [
     "KUCB",
     "BatchedExploration",
     "DiscountedBKB",
+    "DiscountedKernelAWV",
+    "DiscountedPKAWV",
     "IndependentClients",
     "LengthscaleBalancing",
+    "MiniGP",
     "NormDoubling",
+    "PointBBKB",
     "RandomExploration",
     "SharedEmbedding",
     "WindowBKB",
+    "over_discounts",
+    "partition",
     "problems",
 ]

@@ -19,7 +19,8 @@ from jsketch import checks, struct
 from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import EVERY_BATCH
 from jsketch.bandits.core.widths import Evidence
-from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
+from jsketch.contrib.inputs import check_candidates, floating_dtype
+from jsketch.contrib.points.point_bbkb import PointBBKB, PointState
 from jsketch.linalg import cond_per_run, matmul, put, put_if
 from jsketch.online.nystrom_awv import NystromAWV, NystromState
 from jsketch.precision import in_dtype, one_dtype
@@ -74,7 +75,7 @@ class ContextualUCB(widths.Optimistic):
         checks.settings(self)
         checks.capacity(dimension=dimension)
         checks.one_key(key=key)
-        return jnp.zeros(dimension, checks.floating(dtype=dtype or jnp.zeros(()).dtype))
+        return jnp.zeros(dimension, floating_dtype(dtype))
 
     def _checked(self, state: Any, x: Any, y: Any) -> tuple[Array, Array]:
         """The point x [d] that was played and its reward y [], in its dtype. Raises ValueError for
@@ -89,7 +90,7 @@ class ContextualUCB(widths.Optimistic):
 def check_points(kernel: Any, x: Any, inputs: int) -> None:
     """Raises ValueError for an empty or non-finite matrix of points, or one with another number of
     inputs."""
-    checks.candidates(x, inputs)
+    check_candidates(x, inputs)
     checks.a_kernel(kernel, x)
 
 

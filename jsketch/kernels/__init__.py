@@ -11,32 +11,24 @@ kernel values between n points and these, 1 by default.
     stationary   Gaussian, Matern, rational quadratic; distances and lengthscales
     products     linear and polynomial
     combined     scaled, sums and products of kernels
-    discrete     Tanimoto and MinMax: bits, counts, molecules
-    mixed        Mixed: a table of numbers, categories and fingerprints
     table        Precomputed: a table of kernel values
 """
 
 from jsketch.kernels.combined import Product, Scaled, Sum
-from jsketch.kernels.discrete import MinMax, Tanimoto
-from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.kernels.products import Linear, Polynomial
 from jsketch.kernels.stationary import Gaussian, Matern, RationalQuadratic, squared_distances
 from jsketch.kernels.table import Precomputed, index_features
 
 __all__ = [
-    "Columns",
     "Gaussian",
     "Linear",
     "Matern",
-    "MinMax",
-    "Mixed",
     "Polynomial",
     "Precomputed",
     "Product",
     "RationalQuadratic",
     "Scaled",
     "Sum",
-    "Tanimoto",
     "index_features",
     "squared_distances",
 ]

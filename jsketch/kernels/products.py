@@ -9,36 +9,26 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.kernels.stationary import check_lengthscale, check_shape, divided
+from jsketch.kernels.stationary import WithLengthscale, divided
 from jsketch.linalg import matmul
 from jsketch.struct import in_dtype
 
 
 @struct.dataclass
-class Linear:
+class Linear(WithLengthscale):
     """x . y / lengthscale^2, lengthscale [] or [d]."""
 
-    # l, one number, or [d], one for each input
-    lengthscale: ArrayLike = 1.0
-
     def gram(self, x: Array, y: Array) -> Array:
-        check_shape(self.lengthscale, x)
         return matmul(divided(x, self.lengthscale), divided(y, self.lengthscale).T)
 
     def diag(self, x: Array) -> Array:
-        check_shape(self.lengthscale, x)
         return jnp.square(divided(x, self.lengthscale)).sum(1)
-
-    def check(self, x: Any) -> None:
-        check_lengthscale(self.lengthscale, x)
 
 
 @struct.dataclass
-class Polynomial:
+class Polynomial(WithLengthscale):
     """(x . y / lengthscale^2 + offset)^degree, degree static, offset >= 0."""
 
-    # l, one number, or [d], one for each input
-    lengthscale: ArrayLike = 1.0
     # added to the inner product
     offset: ArrayLike = 1.0
     # of the polynomial
@@ -53,6 +43,6 @@ class Polynomial:
         return (Linear(self.lengthscale).diag(x) + offset) ** self.degree
 
     def check(self, x: Any) -> None:
-        check_lengthscale(self.lengthscale, x)
+        super().check(x)
         checks.nonnegative(offset=self.offset)
         checks.capacity(degree=self.degree)

@@ -80,28 +80,10 @@ def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
     )
 
 
-def rounding(points: Array, others: int, lengthscale: ArrayLike, direct: bool = False) -> ArrayLike:
-    """The error, in eps k(x,x), of a smooth kernel of the distances of `others` points to points
-    [m,d], []: 1, and where the square is expanded 1 + r / 2, with r the largest square of a point
-    about the mean, in lengthscales.
-
-    Measured in float32, the errors of squared distances were eps r in the root of the mean square,
-    and 2 to 5 times that at most; those of the kernel are half as large. The norms of the other
-    points do not enter: where the kernel is not flat they are as far from the mean. BKB estimates
-    the error of its variances from it: by a factor of 0.4 to 8 for clusters, and far too large for
-    isolated points.
-    """
-    if direct or not expands(others, *points.shape):
-        return 1.0
-    centred = divided(points - points.mean(0, keepdims=True), lengthscale)
-    return 1 + jnp.square(centred).sum(1).max() / 2
-
-
 def scaled_squared_distances(
     x: Array, y: Array, lengthscale: ArrayLike, direct: bool = False
 ) -> Array:
     """|x_i - y_j|^2 / lengthscale^2, [n,m], lengthscale [] or [d]."""
-    check_shape(lengthscale, x)
     y, lengthscale = in_dtype((y, lengthscale), x.dtype)
     if jnp.ndim(lengthscale) == 0:
         scale = (1 / jnp.square(lengthscale)).astype(x.dtype)
@@ -116,26 +98,8 @@ def scaled_squared_distances(
 
 def divided(x: Array, lengthscale: ArrayLike) -> Array:
     """x / lengthscale, [n,d], lengthscale [] or [d]."""
-    return x / aligned(in_dtype(lengthscale, x.dtype), x)
-
-
-def check_lengthscale(lengthscale: ArrayLike, x: Any) -> None:
-    """Raises ValueError unless the lengthscale is positive, its square is a number in the dtype of
-    x [n,d], and it is one number or one for each input."""
-    if isinstance(lengthscale, list | tuple):
-        raise ValueError(
-            f"lengthscale must be a number or an array, such as np.array({lengthscale}): in a list"
-            " each number is a separate leaf of the pytree."
-        )
-    checks.all_positive(lengthscale=lengthscale)
     check_shape(lengthscale, x)
-    dtype = jnp.result_type(x, float)
-    least = float(jnp.finfo(dtype).tiny) ** 0.5
-    if np.min(np.asarray(lengthscale, float)) < least:
-        raise ValueError(
-            f"lengthscale must be at least {least:.2g} in {np.dtype(dtype).name}, whose squares end"
-            f" there; {lengthscale} was given."
-        )
+    return x / aligned(in_dtype(lengthscale, x.dtype), x)
 
 
 def check_shape(lengthscale: ArrayLike, x: Any) -> None:
@@ -150,20 +114,54 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
 
 
 @struct.dataclass
-class Stationary:
-    """The methods that kernels of the distance share, with k(x,x) = 1; a subclass adds `gram`."""
+class WithLengthscale:
+    """The field of kernels with a lengthscale, and its check."""
 
     # l, one number, or [d], one for each input
     lengthscale: ArrayLike = 1.0
+
+    def check(self, x: Any) -> None:
+        """Raises ValueError unless the lengthscale is positive, its square is a number in the dtype
+        of x [n,d], and it is one number or one for each input."""
+        lengthscale = self.lengthscale
+        if isinstance(lengthscale, list | tuple):
+            raise ValueError(
+                f"lengthscale must be a number or an array, such as np.array({lengthscale}): in a"
+                " list each number is a separate leaf of the pytree."
+            )
+        checks.all_positive(lengthscale=lengthscale)
+        check_shape(lengthscale, x)
+        dtype = jnp.result_type(x, float)
+        least = float(jnp.finfo(dtype).tiny) ** 0.5
+        if np.min(np.asarray(lengthscale, float)) < least:
+            raise ValueError(
+                f"lengthscale must be at least {least:.2g} in {np.dtype(dtype).name}, whose squares"
+                f" end there; {lengthscale} was given."
+            )
+
+
+@struct.dataclass
+class Stationary(WithLengthscale):
+    """The methods that kernels of the distance share, with k(x,x) = 1; a subclass adds `gram`."""
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        return rounding(points, others, self.lengthscale)
+        """The error, in eps k(x,x), of kernel values between `others` points and points [m,d], []:
+        1, and where the square is expanded 1 + r / 2, with r the largest square of a point about
+        the mean, in lengthscales.
 
-    def check(self, x: Any) -> None:
-        check_lengthscale(self.lengthscale, x)
+        Measured in float32, the errors of squared distances were eps r in the root of the mean
+        square, and 2 to 5 times that at most; those of the kernel are half as large. The norms of
+        the other points do not enter: where the kernel is not flat they are as far from the mean.
+        BKB estimates the error of its variances from it: by a factor of 0.4 to 8 for clusters, and
+        far too large for isolated points.
+        """
+        if not expands(others, *points.shape):
+            return 1.0
+        centred = divided(points - points.mean(0, keepdims=True), self.lengthscale)
+        return 1 + jnp.square(centred).sum(1).max() / 2
 
 
 @struct.dataclass
@@ -221,7 +219,8 @@ class Matern(Stationary):
         return matern(squared, self.nu)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        return rounding(points, others, self.lengthscale, direct=self.nu == 0.5)
+        # exp(-r) takes sums input by input
+        return 1.0 if self.nu == 0.5 else super().rounding(points, others)
 
     def check(self, x: Any) -> None:
         self._check_nu()

@@ -19,11 +19,8 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 
 from jsketch.bandits.core.sketched import CAPACITY_MULTIPLE
-from jsketch.devices import automatic
 from jsketch.loops.rollouts import Progress, rollout, start
 from jsketch.loops.saving import RunFile
 from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
@@ -47,7 +44,7 @@ Over = Literal["run", "seeds", "grid"]
 
 @partial(
     jax.jit,
-    static_argnames=("horizon", "over", "mesh"),
+    static_argnames=("horizon", "over"),
     donate_argnames="progress",
     compiler_options=COMPILER_OPTIONS,
 )
@@ -59,7 +56,6 @@ def segment(
     until: Array,
     horizon: int,
     over: Over = "run",
-    mesh: Mesh | None = None,
 ) -> Progress:
     """`rollout` of one program up to evaluation `until`; the arguments are those of `advance`."""
 
@@ -67,13 +63,6 @@ def segment(
         return rollout(bandit, problem, key, horizon, progress, until)
 
     run = one if over == "run" else jax.vmap(one, in_axes=(_axis(over), 0, 0))
-    if mesh is not None:
-        # a loop on each device: one loop over all of them would wait for the longest run
-        each = P(mesh.axis_names)
-        specs = (each if over == "grid" else P(), each, each)
-        run = jax.shard_map(
-            run, mesh=automatic(mesh), in_specs=specs, out_specs=each, check_vma=False
-        )
     return run(bandit, keys, progress)
 
 
@@ -159,7 +148,6 @@ def advance(
     clock: Clock,
     steps: int,
     file: RunFile | None = None,
-    mesh: Mesh | None = None,
 ) -> Progress:
     """Runs one program to its horizon.
 
@@ -169,7 +157,6 @@ def advance(
     over      "run", "seeds" or "grid": the meaning of the keys
     steps     segments of a run; progress is reported after each
     file      the file that the run is saved to, and resumed from
-    mesh      devices that share the runs, equally many on each; None: one device
 
     A run whose flag `nonfinite` or `exhausted` is set ends before its horizon. In a grid the other
     runs continue; over seeds all runs end with it.
@@ -183,7 +170,7 @@ def advance(
 
         return (jax.vmap(one, in_axes=(_axis(over), 0)) if vmapped else one)(bandit, state)
 
-    step = partial(segment, horizon=horizon, over=over, mesh=mesh)
+    step = partial(segment, horizon=horizon, over=over)
     progress = clock.compile(begin, bandit, problem, keys, horizon, over)
     if state is not None:
         # a copy, because the program below reuses the memory of its argument

@@ -133,21 +133,15 @@ def _numbers(frame: Any, names: list[str]) -> np.ndarray:
 
 
 def _parquet(path: Path, size: int) -> Iterator[Any]:
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            "Parquet files need the package pyarrow (pip install pyarrow)."
-        ) from error
+    from pyarrow import parquet
+
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=size):
             yield batch.to_pandas()
 
 
 def _csv(path: Path, size: int, separator: str) -> Iterator[Any]:
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("CSV files need the package pandas: pip install pandas.") from error
+    import pandas
+
     with pandas.read_csv(path, sep=separator, chunksize=size) as reader:
         yield from reader

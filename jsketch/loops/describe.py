@@ -21,12 +21,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch.loops import processes
-
 MAX_NUMBERS = 16  # longer arrays are described by a hash
 MAX_ENTRIES = 64  # longer lists are described by a hash
 MAX_DIFFERENCES = 8  # listed in a message
 TAG = "checkpoint_tag"
+
+# values without parts
+LEAVES: tuple[type, ...] = (
+    *(bool, str, int, float, complex, bytes, type(None), type(...), enum.Enum, types.ModuleType),
+    *(np.generic, np.dtype, np.ndarray, jax.Array),
+)
 
 Parts = list[tuple[str, Any]]  # (name, value)
 
@@ -123,7 +127,7 @@ def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) 
 
 def _parts(value: Any) -> tuple[Any, Parts]:
     """(the description of a value without its parts, its parts)."""
-    if _is_leaf(value):
+    if isinstance(value, LEAVES) and getattr(value, "dtype", None) != np.dtype(object):
         return _leaf(value), []
     tag = [(TAG, value.__dict__[TAG])] if TAG in getattr(value, "__dict__", {}) else []
     if isinstance(value, jax.sharding.Mesh):
@@ -167,13 +171,6 @@ def _fields(value: Any) -> Parts:
     return parts
 
 
-def _is_leaf(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.dtype != object
-    plain = (bool, str, int, float, complex, bytes, enum.Enum, np.generic, np.dtype, jax.Array)
-    return value is None or value is Ellipsis or isinstance(value, (*plain, types.ModuleType))
-
-
 def _leaf(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return f"{_name(type(value))}.{value.name}"
@@ -187,8 +184,6 @@ def _leaf(value: Any) -> Any:
         return str(value)
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return f"{jax.random.key_impl(value)} key {_leaf(np.asarray(jax.random.key_data(value)))}"
-    if processes.is_partitioned(value):
-        return f"{value.dtype}{list(value.shape)} over processes {processes.digest(value)}"
     numbers = np.asarray(value)
     # small floats that NumPy has no type for, such as bfloat16
     if jnp.issubdtype(numbers.dtype, jnp.floating) and numbers.dtype.kind != "f":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import jax
@@ -16,11 +17,10 @@ from jax import Array
 from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.box.history import checked_box
-from jsketch.loops import processes
 from jsketch.loops.advance import larger_capacity
-from jsketch.loops.rollouts import Roots, split_roots
+from jsketch.loops.rollouts import Roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
-from jsketch.loops.saving import HOST_RUN, RunFile, locked, run_file, version
+from jsketch.loops.saving import HOST_RUN, RunFile, locked, run_file
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey, attach, detach
 from jsketch.warn import warn
 
@@ -112,7 +112,7 @@ def drive(
             f" error; a {type(state).__name__} was given."
         )
     checks.function_of("objective", objective, "arms" if isinstance(domain, Arms) else "x")
-    roots = split_roots(key)
+    roots = Roots(*jax.random.split(key, 4))
     over: _OverArms | _OverBox
     if isinstance(domain, Box):
         over = _OverBox(algorithm, objective, checked_box(domain), horizon)
@@ -347,10 +347,8 @@ def _file(
     return run_file(
         path,
         HOST_RUN,
-        shared=processes.is_shared(over.domain),
+        key,
         algorithm=over.algorithm,
-        key=np.asarray(jax.random.key_data(key)),
-        key_kind=str(jax.random.key_impl(key)),
         version=version("jsketch"),
         **parts,
     )
@@ -386,7 +384,7 @@ def _loaded(file: RunFile, over: _OverArms | _OverBox, start: Driven, given: boo
         state = over.algorithm.grow(state, header["capacity"])
     form = _form(replace(start, state=state))
     fields = file.restored(form, saved)
-    restored = processes.placed(fields.pop("state"), form["state"])
+    restored = jax.tree.map(jnp.asarray, fields.pop("state"))
     if isinstance(over, _OverArms):
         restored = attach(restored, state.domain)
     return replace(start, state=restored, **fields)

@@ -48,13 +48,6 @@ _step = jax.jit(
 )
 
 
-def compiled_programs() -> int:
-    """Programs that live streams have compiled in this process: one for each of their methods, and
-    for each capacity."""
-    programs: tuple[Any, ...] = (_start, _preview, _preview_all, _step)
-    return sum(program._cache_size() for program in programs)
-
-
 class Live:
     """A forecaster and its state after `received` examples of d = `inputs` numbers.
 

@@ -90,7 +90,7 @@ def plan(
     began = time.perf_counter()
     # the calls of `advance`, so that a run compiles nothing more
     progress = advance.begin(bandit, problem, key, horizon, "run")
-    program = dict(horizon=horizon, over="run", mesh=None)
+    program = dict(horizon=horizon, over="run")
     capacity = advance.capacity_of(progress.state, False)
     until = jnp.asarray(0)
     compiled = advance.segment.lower(bandit, problem, key, progress, until, **program).compile()

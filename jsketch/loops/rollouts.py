@@ -29,17 +29,13 @@ CHUNK = 32
 
 
 class Roots(NamedTuple):
-    """Independent keys of one run; each use folds in the number of the evaluation."""
+    """Independent keys of one run, `Roots(*jax.random.split(key, 4))`; each use folds in the number
+    of the evaluation."""
 
     init: PRNGKey
     ask: PRNGKey
     tell: PRNGKey
     problem: PRNGKey
-
-
-def split_roots(key: PRNGKey) -> Roots:
-    """The roots of a run with this key."""
-    return Roots(*jax.random.split(key, 4))
 
 
 @struct.dataclass
@@ -81,7 +77,8 @@ class Progress:
 
 def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) -> Progress:
     """The run before its first evaluation."""
-    state = replace(bandit.init(problem.arms, split_roots(key).init, horizon=horizon), domain=None)
+    roots = Roots(*jax.random.split(key, 4))
+    state = replace(bandit.init(problem.arms, roots.init, horizon=horizon), domain=None)
     dtype = problem.mean_reward.dtype
     checks.memory(TRACE * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
@@ -163,7 +160,7 @@ def rollout(
             raise ValueError("progress and until are for runs over arms; this one is over a box.")
         objective = problem.objective if isinstance(problem, OnBox) else problem
         return _over_box(algorithm, objective, problem.domain, key, horizon)
-    roots = split_roots(key)
+    roots = Roots(*jax.random.split(key, 4))
     progress = start(algorithm, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until
     mean_reward = problem.mean_reward
@@ -245,7 +242,7 @@ def _over_box(
 ) -> BoxRun:
     """`rollout` over a box, of an objective as in `problems.on_box`."""
     box = checked_box(box)
-    roots = split_roots(key)
+    roots = Roots(*jax.random.split(key, 4))
     checks.objective(
         objective, jax.ShapeDtypeStruct(box.lower.shape, box.lower.dtype), roots.problem
     )

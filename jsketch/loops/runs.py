@@ -8,24 +8,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh
 
 from jsketch import checks, struct
 from jsketch.bandits.core import sketched
-from jsketch.devices import check_mesh
-from jsketch.loops import processes
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
-from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file, version
+from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file
 from jsketch.types import (
     ArmProblem,
-    Arms,
     Box,
     BoxOptimizer,
     PRNGKey,
@@ -78,7 +75,6 @@ def run(
     reports: int = 1,
     states: Sequence[Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    mesh: Mesh | None = None,
 ) -> Any:
     """One run to evaluation `horizon`, or one for each of several keys.
 
@@ -103,8 +99,6 @@ def run(
                  named name.0, name.1. Functions and classes are compared by name: an edited kernel
                  or problem is not noticed unless its attribute `checkpoint_tag`, a text, changes
                  too
-    mesh         devices that share the seeds; each runs its part in one program. Where the devices
-                 do not divide S, some repeat the last seed, and `on_progress` counts that too
 
     Returns a `Run` over arms and a `BoxRun` over a box.
 
@@ -125,7 +119,7 @@ def run(
             " was given."
         )
     if isinstance(getattr(problem, "domain", None), Box):
-        over_arms = dict(on_progress=on_progress, states=states, checkpoint=checkpoint, mesh=mesh)
+        over_arms = dict(on_progress=on_progress, states=states, checkpoint=checkpoint)
         if any(value is not None for value in over_arms.values()):
             names = ", ".join(over_arms)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
@@ -139,23 +133,13 @@ def run(
         raise ValueError(f"states is a list of {seeds}, one state a key; {number} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
-    if mesh is not None:
-        _check_mesh(mesh, strategy, problem.arms)
     _check_start(algorithm, problem, horizon, states)
     if states is None:
         algorithm = algorithm.sized(problem.arms, horizon)
     clock = Clock(on_progress)
-    one = partial(
-        advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports, mesh=mesh
-    )
+    one = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
     file = partial(_file, checkpoint, algorithm, problem, horizon)
-    if mesh is not None:
-        # the last seed is repeated until the devices divide their number
-        chosen = np.minimum(np.arange(-(-seeds // mesh.size) * mesh.size), seeds - 1)
-        begins = None if states is None else [states[i] for i in chosen]
-        progress = _in_one_program(algorithm, one, file, keys[chosen], begins)
-        progress = jax.tree.map(lambda leaf: leaf[:seeds], progress)
-    elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+    if strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
         progress = _in_one_program(algorithm, one, file, keys, states)
     else:
         # two programs that wait for each other's devices would never end
@@ -175,21 +159,6 @@ def run(
         run_seconds=seconds,
         compile_seconds=clock.compile_seconds,
     )
-
-
-def _check_mesh(mesh: Mesh, strategy: str | None, arms: Arms) -> None:
-    """Raises ValueError unless the mesh is one that can share the runs."""
-    check_mesh(mesh)
-    if strategy == "threads":
-        raise ValueError(
-            'mesh runs one program on each of its devices, strategy "threads" one on each core:'
-            " leave one of them out."
-        )
-    if arms.shard is not None:
-        raise ValueError(
-            "mesh divides seeds among devices, and these arms are divided among devices already:"
-            " leave one of them out."
-        )
 
 
 def _check_start(
@@ -224,19 +193,13 @@ def _file(
     of that number; None without a path."""
     if path is None:
         return None
-    if processes.is_shared(problem):
-        raise ValueError(
-            "the arms lie over several processes, and a simulated run of those has no file: use"
-            " drive, whose checkpoint process 0 writes."
-        )
     return run_file(
         path if number is None else f"{os.fspath(path)}.{number}",
         SIMULATED_RUN,
+        keys,
         bandit=bandit,
         problem=problem,
         start="init" if state is None else detach(state),
-        key=np.asarray(jax.random.key_data(keys)),
-        key_kind=str(jax.random.key_impl(keys)),
         horizon=horizon,
         dtype=str(problem.mean_reward.dtype),
         # other versions may round, and so pick, differently
@@ -291,14 +254,8 @@ def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
     return _stack(*states)
 
 
-@jax.jit
-def _stack(*trees: Any) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
-
-
-@jax.jit
-def _first(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[0], tree)
+_stack = jax.jit(lambda *trees: jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees))
+_first = jax.jit(lambda tree: jax.tree.map(lambda leaf: leaf[0], tree))
 
 
 def _raise_flags(progress: Progress, horizon: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib.metadata
 import json
 import os
 import secrets
@@ -20,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import filelock
+import jax
+import numpy as np
 from flax import serialization
 
-from jsketch.loops import processes
 from jsketch.loops.describe import describe, differences
 from jsketch.warn import warn
 
@@ -39,20 +39,14 @@ class RunFile(NamedTuple):
     path     of the file
     kind     SIMULATED_RUN, HOST_RUN or STREAM
     belongs  the description of the run (`describe`); a file of another description is refused
-    shared   whether the arms lie over several processes: all of them call the methods together,
-             and process 0 alone reads and writes the file
     """
 
     path: Path
     kind: str
     belongs: dict[str, Any]
-    shared: bool = False
 
     def save(self, state: Any, **header: Any) -> None:
         """Replaces the file; `header` is a few numbers that are readable without the state."""
-        state = processes.whole(state)
-        if not processes.writes(self.shared):
-            return
         lines = json.dumps(dict(belongs=self.belongs) | header).encode() + b"\n"
         content = lines + serialization.to_bytes(state)
         digest = hashlib.sha256(content).hexdigest()
@@ -62,10 +56,9 @@ class RunFile(NamedTuple):
     def load(self) -> tuple[dict[str, Any], bytes] | None:
         """(header, state as bytes), None where there is no file. Raises ValueError for a file that
         is damaged or belongs to something else, and names the differences."""
-        content = processes.content(self.path, self.shared)
-        if content is None:
+        if not self.path.exists():
             return None
-        header, state = parsed(self.path, content, self.kind)
+        header, state = parsed(self.path, self.path.read_bytes(), self.kind)
         changed = differences(header["belongs"], json.loads(json.dumps(self.belongs)))
         if changed:
             raise ValueError(f"{self.path} holds another run: {'; '.join(changed)}. {ADVICE}")
@@ -103,40 +96,32 @@ def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes
     return json.loads(header), state
 
 
-def run_file(
-    path: str | os.PathLike[str], kind: str, shared: bool = False, **parts: Any
-) -> RunFile:
-    """The file of a run that consists of these parts. Raises ValueError unless a file can be
-    written at the path."""
+def run_file(path: str | os.PathLike[str], kind: str, key: jax.Array, **parts: Any) -> RunFile:
+    """The file of a run of these parts. Raises ValueError unless a file can be written at the path,
+    and for arrays that lie over several processes."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
     path = Path(path)
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"checkpoint names a file in a folder that exists; {path} was given.")
-    return RunFile(path, kind, describe(parts), shared)
-
-
-def version(package: str) -> str:
-    """The installed version of a package."""
-    return importlib.metadata.version(package)
+    for leaf in jax.tree.leaves(parts):
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            raise ValueError(
+                "the arms lie over several processes, and a run of those has no file: leave"
+                " checkpoint out."
+            )
+    parts |= dict(key=np.asarray(jax.random.key_data(key)), key_kind=str(jax.random.key_impl(key)))
+    return RunFile(path, kind, describe(parts))
 
 
 @contextmanager
 def locked(files: Iterable[RunFile | None]) -> Iterator[None]:
-    """Holds the lock files `path.lock` of several files. Raises ValueError, in all processes of a
-    shared run, while another process or another call in this one holds one of them."""
+    """Holds the lock files `path.lock` of several files. Raises ValueError while another process or
+    another call in this one holds one of them."""
     with ExitStack() as stack:
         for file in filter(None, files):
-            refused = None
-            try:
-                if processes.writes(file.shared):
-                    advice = "name another checkpoint"
-                    stack.enter_context(held(Path(f"{file.path}.lock"), file.path, advice))
-            except ValueError as error:
-                refused = error
-            # all processes stop together: none may wait for one that has ended
-            if processes.of_first(refused is not None, file.shared):
-                raise refused or ValueError(f"process 0 cannot write {file.path}.")
+            lock = Path(f"{file.path}.lock")
+            stack.enter_context(held(lock, file.path, "name another checkpoint"))
         yield
 
 

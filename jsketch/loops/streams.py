@@ -9,9 +9,7 @@ predictions.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,7 +20,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices, struct
+from jsketch import checks, struct
 from jsketch.linalg import any_over_vmap, put
 from jsketch.online.base import takes
 from jsketch.precision import dtype_of, in_dtype
@@ -30,9 +28,6 @@ from jsketch.types import PRNGKey
 from jsketch.warn import warn
 
 BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190 to 715; THEORY 7.3)
-# examples of a segment: shorter ones cost more than they save, on a CPU by starting a program on
-# another core, on an accelerator by a step of `learn`
-MIN_SEGMENT, MIN_SEGMENT_ACCELERATOR = 32_768, 8_192
 
 
 @struct.dataclass
@@ -198,7 +193,6 @@ def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: P
 
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-_learn = jax.jit(lambda forecaster, state, xs, ys: forecaster.learn(state, xs, ys))
 _stream = partial(jax.jit, static_argnames="block")(stream)
 
 
@@ -210,7 +204,6 @@ def prequential(
     state: Any = None,
     first: int = 0,
     block: int = BLOCK,
-    segments: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Any:
     """(forecasts, state after the stream): every prediction is made before its label is observed.
@@ -226,14 +219,10 @@ def prequential(
                  computation. None: a new one
     first        int, number of examples before these in the whole stream; 0 without a state
     block        int, examples that are learned together where the forecaster takes blocks
-    segments     int, parts of the stream that are learned side by side (one a core, hundreds on an
-                 accelerator) by a forecaster with a method `learn`; None: chosen by the length of
-                 the stream
     on_progress  a function of the number of examples so far, called after each pair
 
     The dtype of all chunks is that of the first. Chunks as long as the first one, or shorter, share
-    its compiled programs: shorter ones are padded. Neither `block`
-    nor `segments` changes a prediction, up to rounding.
+    its compiled programs: shorter ones are padded. `block` changes no prediction, up to rounding.
 
     Warns of experts of a mixture that diverge, and of examples too large for the regularization
     (`online.rounding`). Raises ValueError for shapes that do not fit, inputs that are not finite
@@ -241,24 +230,20 @@ def prequential(
     forecaster. Raises FloatingPointError for an infinite label, and where a prediction or the state
     is no longer finite.
     """
-    predict = partial(_predicted, forecaster, key, block=block, segments=segments)
+    predict = partial(_predicted, forecaster, key, block=block)
+    if hasattr(examples, "shape") or not isinstance(examples, Iterable):
+        raise ValueError(
+            "examples are a tuple (xs, ys) or an iterable of such pairs; a"
+            f" {type(examples).__name__} was given."
+        )
     if not isinstance(examples, tuple):
-        return _over_chunks(predict, _pairs(examples), state, first, on_progress)
+        return _over_chunks(predict, examples, state, first, on_progress)
     if len(examples) != 2:
         raise ValueError(f"examples are a pair (xs, ys); a tuple of {len(examples)} was given.")
     result = predict(*examples, state, first)
     if on_progress is not None:
         on_progress(first + len(result[0].loss))
     return result
-
-
-def _pairs(examples: Any) -> Iterable[tuple[Any, Any]]:
-    if hasattr(examples, "shape") or not isinstance(examples, Iterable):
-        raise ValueError(
-            "examples are a tuple (xs, ys) or an iterable of such pairs; a"
-            f" {type(examples).__name__} was given."
-        )
-    return examples
 
 
 def _over_chunks(
@@ -293,7 +278,6 @@ def _predicted(
     state: Any,
     first: int,
     block: int,
-    segments: int | None,
     size: int = 0,
 ) -> tuple[Forecasts, Any]:
     """`prequential` on arrays, which are padded to `size` examples."""
@@ -301,7 +285,7 @@ def _predicted(
     checks.inputs_of(forecaster, xs)
     key = checks.one_key(key=key)
     checks.count(first=first)
-    checks.capacity(block=block, **({} if segments is None else {"segments": segments}))
+    checks.capacity(block=block)
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)
     had_diverged = getattr(state, "diverged", False)
@@ -317,20 +301,14 @@ def _predicted(
     if count < size:
         xs = jnp.asarray(np.pad(np.asarray(xs), ((0, size - count), (0, 0)), mode="edge"))
         ys = jnp.asarray(np.pad(np.asarray(ys), (0, size - count), constant_values=np.nan))
-    if segments is None:
-        segments = _number_of_segments(forecaster, len(ys))
-    if segments > 1 and forecaster.learns:
-        run = _in_segments(forecaster, state, xs, ys, stream_key, block, segments)
-    else:
-        run = _stream(forecaster, state, xs, ys, stream_key, first, block=block, count=count)
+    run = _stream(forecaster, state, xs, ys, stream_key, first, block=block, count=count)
     while bool(run.overflow):
         run = replace(run, state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
         run = _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
     if bool(run.nonfinite):
         raise FloatingPointError(
             "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
-            " for a missing label; otherwise try float64 or a larger regularization, and with a"
-            " discount renew=True, fewer features or one nearer to 1."
+            " for a missing label; otherwise try float64 or a larger regularization."
         )
     warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
     forecasts = run.forecasts
@@ -374,59 +352,3 @@ def warn_of_diverged(experts: ArrayLike) -> None:
             " diverged (their numbers are no longer finite): they have lost their weight for good,"
             " and the others continue.",
         )
-
-
-def _number_of_segments(forecaster: Any, examples: int) -> int:
-    """One for a forecaster without `learn`; else at most one a core, and on an accelerator as many
-    as MIN_SEGMENT_ACCELERATOR allows, where a hundred blocks take as long as one."""
-    if not forecaster.learns:
-        return 1
-    if devices.on_accelerator():
-        return max(1, examples // MIN_SEGMENT_ACCELERATOR)
-    return max(1, min(os.cpu_count() or 1, examples // MIN_SEGMENT))
-
-
-def _in_segments(
-    forecaster: Any, state: Any, xs: Array, ys: Array, key: PRNGKey, block: int, segments: int
-) -> Pass:
-    """The pass in segments of equal length, each from the state that `learn` returns for the
-    segments before it. The last one is padded with examples without a label, so that all run the
-    same program."""
-    count = len(ys)
-    length = -(-count // (segments * block)) * block
-    parts = -(-count // length)
-    xs = jnp.pad(xs, ((0, parts * length - count), (0, 0)), mode="edge").reshape(parts, length, -1)
-    ys = jnp.pad(ys, (0, parts * length - count), constant_values=jnp.nan).reshape(parts, length)
-    if devices.on_accelerator():
-        whole = _segments_at_once(forecaster, state, xs, ys, key, block=block)
-        forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], whole.forecasts)
-        last = jax.tree.map(lambda leaf: leaf[-1], replace(whole, forecasts=None))
-        return replace(last, forecasts=forecasts, nonfinite=whole.nonfinite.any())
-    states = [state]
-    for x, y in zip(xs[:-1], ys[:-1], strict=True):
-        states.append(_learn(forecaster, states[-1], x, y))
-    program = _stream.lower(forecaster, state, xs[0], ys[0], key, 0, block=block).compile()
-
-    def run(start: Any, x: Array, y: Array) -> Pass:
-        return jax.block_until_ready(program(forecaster, start, x, y, key, 0))
-
-    with ThreadPoolExecutor(parts) as pool:
-        passes = list(pool.map(run, states, xs, ys))
-    forecasts = jax.tree.map(lambda *a: jnp.concatenate(a)[:count], *(p.forecasts for p in passes))
-    nonfinite = jnp.stack([p.nonfinite for p in passes]).any()
-    return replace(passes[-1], forecasts=forecasts, nonfinite=nonfinite)
-
-
-@partial(jax.jit, static_argnames="block")
-def _segments_at_once(
-    forecaster: Any, state: Any, xs: Array, ys: Array, key: PRNGKey, block: int
-) -> Pass:
-    """`stream` over segments xs [s,n,d], ys [s,n] side by side, in one program, with a leading
-    segment axis."""
-
-    def learned(state: Any, segment: tuple[Array, Array]) -> tuple[Any, Any]:
-        return forecaster.learn(state, *segment), state
-
-    last, before = lax.scan(learned, state, (xs[:-1], ys[:-1]))
-    states = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), before, last)
-    return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(states, xs, ys)

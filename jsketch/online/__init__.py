@@ -3,7 +3,7 @@ it."""
 
 from jsketch.online.gradient import FOGD, NOGD
 from jsketch.online.kernel_awv import KernelAWV
-from jsketch.online.mixture import Mixture, over_discounts, over_regularizations
+from jsketch.online.mixture import Mixture, over_regularizations
 from jsketch.online.nystrom_awv import ForgettingNystromAWV, NystromAWV
 from jsketch.online.pros_n_kons import ProsNKONS
 from jsketch.online.ridge import PKAWV
@@ -19,6 +19,5 @@ __all__ = [
     "NystromAWV",
     "ProsNKONS",
     "SketchedKONS",
-    "over_discounts",
     "over_regularizations",
 ]

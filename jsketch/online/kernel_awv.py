@@ -1,8 +1,7 @@
 """Kernel-AWV and kernel ridge regression, exact: the references of the sketched forecasters.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, eq. 3 and closed form (9), after Azoury and Warmuth (2001)
-and Vovk (2001) (THEORY 7.1). O(t d + t^2) for the t-th example. With a discount, older examples
-count less: K_tt + lam diag(gamma^s) (THEORY 7.12; `discounting`).
+and Vovk (2001) (THEORY 7.1). O(t d + t^2) for the t-th example.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from jax.typing import ArrayLike
 
 from jsketch import struct
 from jsketch.linalg import matmul, pad_identity, put, put_if
-from jsketch.online import discounting
 from jsketch.online.base import KernelForecaster, info_after
 from jsketch.precision import one_dtype
 from jsketch.types import ForecastInfo, PRNGKey
@@ -23,8 +21,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class KernelState:
-    """The labelled examples, t of at most N, and L^-1 of K_tt + lam I = L L^T (with a discount,
-    K_tt + lam diag(gamma^s))."""
+    """The labelled examples, t of at most N, and L^-1 of K_tt + lam I = L L^T."""
 
     points: Array  # [N, d]
     inverse: Array  # [N, N], lower triangular; the identity beyond t
@@ -38,21 +35,15 @@ class KernelAWV(KernelForecaster):
     """The forecaster of Azoury, Warmuth and Vovk in a kernel's space.
 
     penalize_current  False: kernel ridge regression
-    discount          gamma in (0, 1], for targets that drift: 1 - 1/n remembers about n examples;
-                      None is 1. As a reference only: lam is forgotten, and the stream stops when
-                      rounding decides predictions, which are near 0 where most inputs are unlike
-                      the last n ones (`discounting`)
     capacity          int, labelled examples N at first
     """
 
     penalize_current: bool = struct.field(pytree_node=False, default=True)
-    discount: ArrayLike | None = None
     capacity: int = struct.field(pytree_node=False, default=128)
 
     grows = True
 
     def init(self, x: Array, key: PRNGKey) -> KernelState:
-        discounting.check(self.discount)
         size = self.capacity
         x = self._checked(x, lambda d: size * (size + d), capacity=size)
         return KernelState(
@@ -85,12 +76,7 @@ class KernelAWV(KernelForecaster):
             solved=put_if(learn, state.solved, slot, solved),
             used=slot + learn.astype(jnp.int32),
         )
-        info = info_after(state.used, y, state.solved, overflow)
-        if self.discount is None:
-            return state, info
-        lost = jnp.finfo(x.dtype).eps * self.kernel.diag(x[None])[0] / squared_pivot
-        winds_up = learn & (lost > discounting.LARGEST_WINDUP)
-        return state, replace(info, nonfinite=info.nonfinite | winds_up)
+        return state, info_after(state.used, y, state.solved, overflow)
 
     def grow(self, state: KernelState) -> KernelState:
         """The same state with 1.5 times the capacity."""
@@ -113,6 +99,4 @@ class KernelAWV(KernelForecaster):
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
         """The number [] that is added to k(x,x) on the diagonal for the next labelled example."""
-        if self.discount is None:
-            return self.regularization
-        return self.regularization * discounting.power(self.discount, state.used + 1, x)
+        return self.regularization

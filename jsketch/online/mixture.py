@@ -27,7 +27,6 @@ from jax.scipy.special import logsumexp
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.online import discounting
 from jsketch.online.base import takes
 from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey, is_traced
@@ -254,38 +253,8 @@ class Mixture(Forecaster):
 def over_regularizations(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
-    """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`. Raises
-    ValueError unless they are a vector of finite numbers above 0 and the forecaster has a
-    regularization."""
-    values = _vector("regularizations", regularizations, "np.geomspace(0.01, 100, 9)")
-    checks.all_positive(regularizations=values)
-    return _over(forecaster, "regularization", values, bound, options)
-
-
-def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
-    """`forecaster` at each of the discounts [G], as `over_regularizations`: for drift of unknown
-    speed (`discounting`). Raises ValueError unless they are numbers above 0 and at most 1."""
-    values = _vector("discounts", discounts, "[0.9, 0.99, 0.999, 1]")
-    for value in values:
-        discounting.check(value)
-    return _over(forecaster, "discount", values, bound, options)
-
-
-def _vector(name: str, values: Any, example: str) -> np.ndarray:
-    numbers = np.asarray(values)
-    if numbers.ndim != 1 or numbers.size == 0:
-        raise ValueError(
-            f"{name} must be a vector of at least one number, such as {example}; its shape is"
-            f" {numbers.shape}."
-        )
-    return numbers
-
-
-def _over(
-    forecaster: Any, field: str, values: np.ndarray, bound: ArrayLike, options: dict[str, Any]
-) -> Mixture:
-    grid = {field: jnp.asarray(values, float)}
-    _check_grid(forecaster, grid)
+    """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`."""
+    grid = {"regularization": jnp.asarray(regularizations, float)}
     return Mixture(forecaster, grid, bound, **options)
 
 

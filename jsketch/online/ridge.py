@@ -3,14 +3,11 @@
 Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale
 problems. NeurIPS 2019, Algorithm 1 (THEORY 7.2). With g the prediction of ridge regression on the
 examples so far and h the leverage z(x)^T A^-1 z(x), the forecaster of Azoury, Warmuth and Vovk
-(AWV) predicts g / (1 + h): it penalizes the current prediction as well. With a discount, older
-examples count less (`discounting`).
+(AWV) predicts g / (1 + h): it penalizes the current prediction as well.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -20,12 +17,11 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, devices, struct
 from jsketch.linalg import matmul
-from jsketch.online import discounting, rounding
+from jsketch.online import rounding
 from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
-CHUNK = 2048  # examples in one product of `learn`
 PANEL = 32  # columns of a block that are eliminated one by one; the others take products
 
 
@@ -40,7 +36,6 @@ class RidgeState:
 
     inverse: Array  # [r, r], A^-1 with A = lam I + sum_t z_t z_t^T
     weights: Array  # [r], A^-1 sum_t y_t z_t
-    labelled: Array  # [] int32, the number of examples learned
 
 
 @struct.dataclass
@@ -54,25 +49,16 @@ class PKAWV(Forecaster):
                       |z|^2 / lam, and more where a direction first occurs after thousands of
                       examples (`rounding`)
     penalize_current  True: AWV. False: projected kernel ridge regression
-    discount          gamma in (0, 1], for targets that drift: 1 - 1/n remembers about n examples;
-                      None is 1
-    renew             True: keeps the regularization, which a discount forgets, at twice the time
-                      (`discounting`)
     """
 
     features: Any
     regularization: ArrayLike = 1.0
     penalize_current: bool = struct.field(pytree_node=False, default=True)
-    discount: ArrayLike | None = None
-    renew: bool = struct.field(pytree_node=False, default=False)
 
     takes = "blocks"
-    learns = True
 
     def init(self, x: Array, key: PRNGKey) -> RidgeState:
         checks.settings(self)
-        if self.discount is not None or self.renew:
-            discounting.check(self.discount, self.renew)
         checks.features_of(
             self.features,
             "features",
@@ -83,7 +69,7 @@ class PKAWV(Forecaster):
         rounding.check_features(self.features, x, self.regularization)
         checks.memory(size**2, x.dtype, features=size)
         inverse = jnp.eye(size, dtype=x.dtype) / self.regularization
-        return RidgeState(inverse, jnp.zeros(size, x.dtype), jnp.zeros((), jnp.int32))
+        return RidgeState(inverse, jnp.zeros(size, x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
         return rounding.check_features(self.features, x, self.regularization)
@@ -91,8 +77,6 @@ class PKAWV(Forecaster):
     def predict(self, state: RidgeState, x: Array) -> Array:
         z = self.features.features(x[None])[0]
         leverage = matmul(z, matmul(state.inverse, z))
-        if self.discount is not None:
-            leverage = leverage / discounting.gamma_of(self.discount, z)
         return damped(matmul(z, state.weights), leverage, self.penalize_current)
 
     def update(
@@ -100,121 +84,22 @@ class PKAWV(Forecaster):
     ) -> tuple[RidgeState, ForecastInfo]:
         z = self.features.features(x[None])[0]
         learn = jnp.isfinite(y)
-        inverse = state.inverse
-        if self.discount is not None:
-            inverse = inverse / jnp.where(learn, discounting.gamma_of(self.discount, z), 1)
-        direction = jnp.where(learn, matmul(inverse, z), 0)
+        direction = jnp.where(learn, matmul(state.inverse, z), 0)
         pivot = 1 + matmul(z, direction)
         error = jnp.where(learn, y - matmul(z, state.weights), 0)
-        inverse = inverse - direction[:, None] * (direction / pivot)[None, :]
-        weights = state.weights + direction * (error / pivot)
-        if self.renew:
-            row = self._renewal_rows(state, z[None], learn[None])[0]
-            direction = matmul(inverse, row)
-            step = direction / (1 + matmul(row, direction))
-            inverse = inverse - direction[:, None] * step[None, :]
-            weights = weights - step * matmul(row, weights)
-        new = RidgeState(inverse, weights, state.labelled + learn.astype(jnp.int32))
-        new = discounting.symmetrized(new, self.discount)
-        return new, self._info(new, y[None], z[None], (pivot - 1)[None])
+        inverse = state.inverse - direction[:, None] * (direction / pivot)[None, :]
+        new = RidgeState(inverse, state.weights + direction * (error / pivot))
+        return new, info_after(len(new.weights), y[None], new.weights)
 
     def predict_update(
         self, state: RidgeState, x: Array, y: Array
     ) -> tuple[RidgeState, Array, ForecastInfo]:
         """Predicts and learns a block x [B,d], y [B] in order: (state, y^ [B], info), as B calls of
         `predict` and `update`."""
-        z, learn = self.features.features(x), jnp.isfinite(y)
-        learn_rows = partial(self._learn_rows, z=z, y=y)
-        if self.discount is None:
-            new, g, h = learn_rows(state, learn)
-        else:
-            new, g, h = discounting.in_short_blocks(self.discount, learn_rows, state, learn, z)
-            new = discounting.symmetrized(new, self.discount)
-        return new, damped(g, h, self.penalize_current), self._info(new, y, z, h)
-
-    def learn(self, state: RidgeState, x: Array, y: Array) -> RidgeState:
-        """The state after `update` on the labelled examples of x [n,d], y [n], without predictions:
-        O(n r^2) in large products.
-
-        With A^-1 = L L^T the new inverse is L (I + L^T Z^T Z L)^-1 L^T, nowhere worse conditioned
-        than A. With a discount each example has its weight in Z^T Z, and gamma^n I replaces I;
-        without one the order of examples does not matter.
-        """
-        size = state.weights.shape[0]
-        chunks = -(-len(y) // CHUNK)
-        extra = chunks * CHUNK - len(y)
-        xs = jnp.pad(x, ((0, extra), (0, 0)), mode="edge").reshape(chunks, CHUNK, -1)
-        ys = jnp.pad(y, (0, extra), constant_values=jnp.nan)
-        roots = None
-        if self.discount is not None:
-            roots = discounting.weight_roots(self.discount, jnp.isfinite(ys), x)
-            roots = roots.reshape(chunks, CHUNK)
-
-        def add(
-            sums: tuple[Array, Array], examples: tuple[Array, Array, Array | None]
-        ) -> tuple[tuple[Array, Array], None]:
-            x, y, roots = examples
-            labelled = jnp.isfinite(y)
-            z = jnp.where(labelled[:, None], self.features.features(x), 0)
-            errors = jnp.where(labelled, y - matmul(z, state.weights), 0)
-            if roots is not None:
-                z, errors = z * roots[:, None], errors * roots
-            return (sums[0] + matmul(z.T, z), sums[1] + matmul(errors, z)), None
-
-        zeros = (jnp.zeros((size, size), x.dtype), jnp.zeros(size, x.dtype))
-        (gram, moment), _ = lax.scan(add, zeros, (xs, ys.reshape(chunks, CHUNK), roots))
-        learned = state.labelled + jnp.isfinite(y).sum(dtype=jnp.int32)
-        identity = jnp.eye(size, dtype=x.dtype)
-        if self.discount is not None:
-            identity = identity * discounting.power(self.discount, learned - state.labelled, x)
-        if self.renew:
-            added = discounting.renewed_regularization(
-                self.regularization, self.discount, state.labelled, learned, state.weights
-            )
-            gram, moment = gram + jnp.diag(added), moment - added * state.weights
-        root = jnp.linalg.cholesky(state.inverse)
-        inner = identity + matmul(root.T, matmul(gram, root))
-        half = lax.linalg.triangular_solve(
-            jnp.linalg.cholesky(inner), root.T, left_side=True, lower=True
-        )
-        inverse = matmul(half.T, half)
-        new = RidgeState(inverse, state.weights + matmul(inverse, moment), learned)
-        return discounting.symmetrized(new, self.discount)
-
-    def _learn_rows(
-        self, state: RidgeState, learn: Array, z: Array, y: Array
-    ) -> tuple[RidgeState, Array, Array]:
-        """`learn_block` with the discount: (state, g [B], h [B])."""
-        labelled = state.labelled + learn.sum(dtype=jnp.int32)
-        if self.discount is None:
-            inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, learn)
-            return RidgeState(inverse, weights, labelled), g, h
-        roots, discount = discounting.block_discounts(self.discount, learn, z)
-        if self.renew:
-            z = _interleaved(z, self._renewal_rows(state, z, learn))
-            y = _interleaved(y, jnp.zeros_like(y))
-            learn, roots = jnp.repeat(learn, 2), jnp.repeat(roots, 2)
-        inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, learn, roots)
-        stride = 2 if self.renew else 1
-        return RidgeState(inverse / discount, weights, labelled), g[::stride], h[::stride]
-
-    def _renewal_rows(self, state: RidgeState, z: Array, learn: Array) -> Array:
-        return discounting.renewal_rows(
-            self.regularization, self.discount, state.labelled, learn, z
-        )
-
-    def _info(self, state: RidgeState, y: Array, z: Array, leverage: Array) -> ForecastInfo:
-        """The info after examples y [B], z [B,r] with leverages [B]."""
-        info = info_after(len(state.weights), y, state.weights)
-        if self.discount is None:
-            return info
-        winds_up = discounting.winds_up(state.inverse, z, leverage, jnp.isfinite(y))
-        return replace(info, nonfinite=info.nonfinite | winds_up)
-
-
-def _interleaved(rows: Array, between: Array) -> Array:
-    """[2B, ...], each of `between` [B, ...] after the row of the same number."""
-    return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
+        z = self.features.features(x)
+        inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, jnp.isfinite(y))
+        info = info_after(len(weights), y, weights)
+        return RidgeState(inverse, weights), damped(g, h, self.penalize_current), info
 
 
 def learn_block(
@@ -228,7 +113,7 @@ def learn_block(
     With S = I + Z A^-1 Z^T = L L^T, the pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) are the
     innovations (y_t - g_t) / L_tt.
 
-    roots [B] are those of the discounts gamma^e at each row. Their squares replace I in S, the
+    roots [B] are those of discounts gamma^e, one for each row. Their squares replace I in S, the
     pivots are gamma^e (1 + h_t), and the caller divides A^-1 by the last discount (THEORY 7.12).
     """
     size = len(y)

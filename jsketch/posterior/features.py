@@ -60,8 +60,3 @@ def observe(
         variance=jnp.maximum(posterior.variance - jnp.square(with_arm) * gain, 0),
         logdet=posterior.logdet + jnp.where(observed, jnp.log1p(e), 0),
     )
-
-
-def deviation(posterior: FeaturePosterior, whitened: Array, normal: Array) -> Array:
-    """A draw from N(0, posterior covariance) at all arms, [A], from a standard normal [M]."""
-    return matmul(whitened, matmul(posterior.root, normal))

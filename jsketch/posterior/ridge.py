@@ -14,7 +14,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import cholesky_inverse, matmul, upper_outer, upper_root
+from jsketch.linalg import cholesky_inverse, matmul, upper_outer
 
 # the shift of `explained_root` in units of eps, the same at every capacity, and the factor by which
 # it grows where it is too small
@@ -42,17 +42,6 @@ def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
     )
 
 
-def mean(ridge: Ridge, u: Array) -> Array:
-    """Posterior mean [n] at whitened features u [n,M]."""
-    return matmul(u, ridge.weights)
-
-
-def variance(u: Array, residual: Array, regularization: ArrayLike) -> Array:
-    """Posterior variance residual/lam + e(x,x), [n], at whitened features u [n,M] (BBKB eq. 2 on
-    the diagonal)."""
-    return residual / regularization + jnp.square(u).sum(-1)
-
-
 def residual_variance(variance: Array, u: Array) -> Array:
     """residual/lam >= 0, [n]: the part of the variances [n] of points with whitened features u
     [n,M] that pulls within the dictionary do not reduce."""
@@ -74,7 +63,9 @@ def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         eta = LARGER_ETA * carry[1]
-        return upper_root(identity - inverse / (1 + eta)), eta
+        # F F^T = matrix, by Cholesky from the last column to the first
+        matrix = identity - inverse / (1 + eta)
+        return cholesky_inverse(matrix[::-1, ::-1]).lower[::-1, ::-1], eta
 
     def failed(carry: tuple[Array, Array]) -> Array:
         root, eta = carry

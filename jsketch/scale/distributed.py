@@ -7,8 +7,8 @@ itself. `scale.sharded` then runs over a mesh of the devices of all processes.
     domain = distributed.place_own(features[rows], 10_000_000, mesh)  # features: np.memmap
 
 All processes must run the same program with the same keys and rewards; otherwise they wait for each
-other for ever. After a lost process, `drive(..., checkpoint=)` on all of them resumes: process 0
-writes the file.
+other for ever. Such a run has no checkpoint file: after a lost process, start all of them again,
+with the observed evaluations as the `data` of `init`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jsketch import checks, devices
-from jsketch.scale.sharded import AXIS, check_mesh, rows_on_each
+from jsketch import checks
+from jsketch.scale.sharded import AXIS, automatic, check_mesh, rows_on_each
 from jsketch.scale.shards import Shard
 from jsketch.types import Arms
 
@@ -98,7 +98,7 @@ def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     checks.capacity(arms=arms)
     checks.memory(0, np.float32, arms=arms)
     rows = rows_on_each(arms, parts, axis)
-    sharding = NamedSharding(devices.automatic(mesh), P(axis))
+    sharding = NamedSharding(automatic(mesh), P(axis))
     local = sharding.addressable_devices_indices_map((rows * parts, 1)).values()
     begins = sorted({index[0].indices(rows * parts)[0] for index in local if index is not None})
     if not begins:
@@ -146,7 +146,7 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
         rows = np.asarray(table[begin - own.start : end - own.start], dtype)
         return np.concatenate([rows, np.repeat(padding, end - begin - len(rows), 0)])
 
-    sharding = NamedSharding(devices.automatic(mesh), P(axis))
+    sharding = NamedSharding(automatic(mesh), P(axis))
     shape = (size * parts, table.shape[1])
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
 

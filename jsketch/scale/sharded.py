@@ -22,11 +22,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jax.typing import ArrayLike
 
-from jsketch import checks, devices, struct
+from jsketch import checks, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import sketched
@@ -68,7 +68,7 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
         begin, end, _ = index[0].indices(rows * parts)
         return np.asarray(table[np.minimum(np.arange(begin, end), count - 1)], dtype)
 
-    sharding = NamedSharding(devices.automatic(mesh), P(axis))
+    sharding = NamedSharding(automatic(mesh), P(axis))
     placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
     return Arms(placed, Shard(axis, count))
 
@@ -85,12 +85,22 @@ def rows_on_each(arms: int, devices: int, axis: str = AXIS) -> int:
 
 def check_mesh(mesh: Any, axis: str) -> int:
     """The number of devices along an axis. Raises ValueError unless `mesh` is a mesh with it."""
-    devices.check_mesh(mesh)
+    if not isinstance(mesh, Mesh):
+        raise ValueError(
+            'mesh must be a jax.sharding.Mesh, such as jax.make_mesh((4,), ("arms",)); a'
+            f" {type(mesh).__name__} was given."
+        )
     if axis not in mesh.axis_names:
         raise ValueError(
             f"the mesh has the axes {', '.join(map(repr, mesh.axis_names))} and no axis {axis!r}."
         )
     return int(mesh.shape[axis])
+
+
+def automatic(mesh: Mesh) -> Mesh:
+    """The mesh with axes whose shardings the compiler infers. With the explicit axes of
+    `jax.make_mesh` states cannot be indexed."""
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
 
 @struct.dataclass
@@ -187,14 +197,14 @@ class Sharded(Algorithm):
         if is_traced(values):
             return jnp.pad(values, (0, rows - domain.count))
         padded = np.pad(np.asarray(values), (0, rows - domain.count))
-        sharding = NamedSharding(devices.automatic(self.mesh), self._arms())
+        sharding = NamedSharding(automatic(self.mesh), self._arms())
         return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
 
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # jax cannot verify through loops that all devices compute the same replicated numbers
         return jax.shard_map(
             body,
-            mesh=devices.automatic(self.mesh),
+            mesh=automatic(self.mesh),
             in_specs=inputs,
             out_specs=outputs,
             check_vma=False,
@@ -232,7 +242,7 @@ class Sharded(Algorithm):
         if is_traced(domain):
             return
         sharding = domain.features.sharding
-        if sharding != NamedSharding(devices.automatic(self.mesh), P(self.axis)):
+        if sharding != NamedSharding(automatic(self.mesh), P(self.axis)):
             raise ValueError(f"the arms are on another mesh than {self.mesh}: {sharding}.")
         if domain.features.is_fully_addressable:
             sampled = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)

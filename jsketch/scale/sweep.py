@@ -97,7 +97,7 @@ def posterior(
             eps * (factors.variance_error + factors.slope_error * slope) / regularization,
         )
 
-    return linalg.map_rows(block, x, linalg.sweep_rows(factors.explained.shape[0]))
+    return linalg.map_rows(block, x, factors.explained.shape[0])
 
 
 def _top(
@@ -157,6 +157,6 @@ def top_after_picks(
         return fixed_set.variances(bandit, sketch, pulls, x, variance / regularization)
 
     mean, variance, _, _ = posterior(factors, kernel, regularization, x)
-    left = linalg.map_rows(block, x, linalg.sweep_rows(factors.explained.shape[0]))
+    left = linalg.map_rows(block, x, factors.explained.shape[0])
     score = mean + width * jnp.sqrt(left)
     return _top(x, mean, variance, score, excluded, arms, count)

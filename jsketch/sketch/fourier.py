@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike, DTypeLike
+from jax.typing import DTypeLike
 
 from jsketch import checks, struct
 from jsketch.kernels import Gaussian, Matern
@@ -135,19 +135,6 @@ class QuadratureFourier:
         frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype)
         frequencies = frequencies / aligned(jnp.asarray(kernel.lengthscale, dtype), frequencies)
         return Fourier(frequencies, jnp.asarray(doubled / doubled.sum(), dtype))
-
-
-def quadrature_error(nodes: int, difference: ArrayLike) -> Array:
-    """A bound on |k(x,y) - z(x).z(y)|, [...], at differences (x - y)/lengthscale [...,d].
-
-    For each input the Gauss-Hermite remainder for cos is at most n!/(2n)! difference^(2n), and the
-    errors of factors of modulus <= 1 add up.
-    """
-    log_factor = math.lgamma(nodes + 1) - math.lgamma(2 * nodes + 1)
-    distance = jnp.maximum(
-        jnp.abs(jnp.asarray(difference)), jnp.finfo(jnp.asarray(difference).dtype).tiny
-    )
-    return jnp.exp(log_factor + 2 * nodes * jnp.log(distance)).sum(-1)
 
 
 def cos_sin(phase: Array) -> tuple[Array, Array]:

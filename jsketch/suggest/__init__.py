@@ -7,6 +7,9 @@
 
     data             checks, scaling and padding of the arrays; `library`
     residues         properties of amino acids, as columns in addition to the letters
+    discrete         kernels of fingerprints and of counts
+    mixed            `Columns` and `Mixed`, the kernel of a table of several kinds of columns
+    evidence         a bound on the likelihood of a sketched posterior
     model            fits a Gaussian process: `fit`, `leave_one_out`
     posterior        the posterior of all candidates, exact or sketched
     acquisitions     the choice of a batch from a joint posterior
@@ -25,23 +28,30 @@ Reading order is import order. Nothing but `tables` reads a file or prints.
 from jsketch.suggest import acquisitions, residues, stopping
 from jsketch.suggest.batch import Scores, Suggestion, suggest
 from jsketch.suggest.data import Library, library
+from jsketch.suggest.discrete import MinMax, Tanimoto, pack_bits
+from jsketch.suggest.mixed import Columns, Mixed
 from jsketch.suggest.model import LeftOut, Model, fit, leave_one_out
 from jsketch.suggest.prediction import Prediction, predict
 from jsketch.suggest.tuning import maximize, minimize
 
 __all__ = [
+    "Columns",
     "LeftOut",
     "Library",
+    "MinMax",
+    "Mixed",
     "Model",
     "Prediction",
     "Scores",
     "Suggestion",
+    "Tanimoto",
     "acquisitions",
     "fit",
     "leave_one_out",
     "library",
     "maximize",
     "minimize",
+    "pack_bits",
     "predict",
     "residues",
     "stopping",

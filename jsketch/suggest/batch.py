@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks
-from jsketch.kernels.mixed import Columns
 from jsketch.show import shown, table
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
@@ -25,6 +24,7 @@ from jsketch.suggest.data import (
     padded_rows,
     zero_padded,
 )
+from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import EXACT, Model, check_finite, fit_data
 from jsketch.types import Arms, PRNGKey
 
@@ -121,7 +121,7 @@ def suggest(
 ) -> Suggestion:
     """The candidates to evaluate next.
 
-    The values are modelled by a Gaussian process with a `kernels.Mixed`, exact for up to EXACT
+    The values are modelled by a Gaussian process with a `suggest.Mixed`, exact for up to EXACT
     evaluations and sketched beyond. An acquisition picks the batch; every pick, and every pending
     evaluation, lowers the standard deviations of similar candidates before the next pick
     (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation the batch
@@ -132,7 +132,7 @@ def suggest(
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
     values       [n] numbers, larger is better (negate what is to be minimised), in any unit; NaN
                  where the evaluation failed: it is ignored, and not suggested again
-    columns      kinds of the features, `kernels.Columns` from left to right; None: numbers
+    columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
     gram         [A, A], the values of a positive semi-definite kernel between candidates that have
                  no features, such as graphs, in place of candidates and columns; it is divided by
                  the mean of its diagonal

@@ -11,9 +11,9 @@ import numpy as np
 from jax import Array
 
 from jsketch import checks
-from jsketch.kernels.mixed import Columns, Mixed, check_columns
 from jsketch.kernels.table import Precomputed, check_table, index_features
 from jsketch.show import shown
+from jsketch.suggest.mixed import Columns, Mixed, check_columns
 from jsketch.types import Arms
 
 LARGEST_VALUE = 1e300  # predictions from larger values could overflow

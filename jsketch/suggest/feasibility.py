@@ -18,7 +18,7 @@ from jax.scipy.special import ndtri
 from jax.scipy.stats import norm
 
 from jsketch.box.acquisition import log_normal_cdf
-from jsketch.linalg import inverse_root_by_lapack, matmul
+from jsketch.linalg import matmul
 from jsketch.suggest import posterior
 from jsketch.suggest.data import Data, padded_rows
 from jsketch.suggest.model import EXACT, random_rows
@@ -68,7 +68,7 @@ def _success_probability(
         """(sqrt W, L^-1) of I + sqrt W K sqrt W = L L^T."""
         root = jnp.sqrt(curvature)
         inner = jnp.eye(len(root), dtype=root.dtype) + root[:, None] * gram * root[None, :]
-        return root, inverse_root_by_lapack(inner)
+        return root, posterior.inverse_root_by_lapack(inner)
 
     def newton_step(_: Array, g: Array) -> Array:
         gradient, curvature = derivatives(g + centre)

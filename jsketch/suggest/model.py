@@ -27,10 +27,9 @@ from scipy import optimize
 from jsketch import checks
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import LogNormal
-from jsketch.kernels.mixed import Columns, Mixed
 from jsketch.linalg import matmul
-from jsketch.posterior import evidence
 from jsketch.show import shown
+from jsketch.suggest import evidence
 from jsketch.suggest.data import (
     MIN_VALUES,
     Data,
@@ -43,6 +42,7 @@ from jsketch.suggest.data import (
     weighted_moments,
     zero_padded,
 )
+from jsketch.suggest.mixed import Columns, Mixed
 from jsketch.suggest.posterior import inverse_root
 from jsketch.types import PRNGKey
 
@@ -280,7 +280,7 @@ def _fit_scale_to_all(
     library: Library, model: Model, arms: np.ndarray, values: np.ndarray, key: PRNGKey
 ) -> Model:
     """The model with centre, noise and scale fitted to all evaluations, by Titsias' bound on a
-    sketch (`posterior.evidence`)."""
+    sketch (`suggest.evidence`)."""
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
     distinct = np.unique(arms)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from jsketch import struct
-from jsketch.linalg import chunked, inverse_root_by_lapack, matmul
+from jsketch.linalg import matmul
 from jsketch.sketch import nystrom
 
 BLOCK = 2048  # candidates that are predicted together
@@ -44,6 +44,14 @@ class Posterior:
     # of Cov y = L L^T, or a root of I - (I + Z^T Z / ratio)^-1 times the features z.
     half: Array
     ratio: Array  # [], noise variance over signal variance
+
+
+def inverse_root_by_lapack(matrix: Array) -> Array:
+    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times:
+    `linalg.cholesky_inverse` is faster but takes a second to compile for each size."""
+    identity = jnp.eye(len(matrix), dtype=matrix.dtype)
+    root = lax.linalg.cholesky(matrix)
+    return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
 
 
 def inverse_root(kernel: Any, points: Array, used: Array, noise: Array) -> Array:
@@ -100,7 +108,8 @@ def _mean_and_explained(posterior: Posterior, x: Array) -> tuple[Array, Array]:
 
 def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     """(mean [A], variance [A]) at all candidates x [A,d], in blocks."""
-    count, size = chunked(x.shape[0], BLOCK)
+    count = -(-x.shape[0] // BLOCK)
+    size = -(-x.shape[0] // count)
 
     def block(begin: Array) -> tuple[Array, Array]:
         part = lax.dynamic_slice_in_dim(x, begin, size)

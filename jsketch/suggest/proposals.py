@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch.box.space import SIDE, Category, Space
-from jsketch.kernels.mixed import Columns
 from jsketch.suggest.acquisitions import ExpectedImprovement
 from jsketch.suggest.batch import suggest
 from jsketch.suggest.data import Library, check_data
+from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import Model, fit_data
 
 CANDIDATES = 1024  # points of a space among which one is chosen, at least

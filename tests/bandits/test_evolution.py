@@ -27,7 +27,7 @@ def test_neighbours_differ_in_one_position():
 
 def expected_arms(bandit, problem, key, horizon):
     """The rule in plain Python, on the same draws as the algorithm."""
-    roots, history = loops.rollouts.split_roots(key), []
+    roots, history = loops.rollouts.Roots(*jax.random.split(key, 4)), []
     for t in range(horizon):
         start, tournament, mutation = jax.random.split(jax.random.fold_in(roots.ask, t), 3)
         if t < bandit.population:

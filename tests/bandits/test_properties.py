@@ -130,7 +130,7 @@ def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
 @functools.cache
 def rewards():
     """The rewards [HORIZON,A] of `rollout`: one for every arm at every evaluation."""
-    root = loops.rollouts.split_roots(KEY).problem
+    root = loops.rollouts.Roots(*jax.random.split(KEY, 4)).problem
 
     def at(t):
         return jax.vmap(problem().sample, (None, 0))(jax.random.fold_in(root, t), jnp.arange(60))

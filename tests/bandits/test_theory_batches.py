@@ -9,7 +9,8 @@ from cases import features as case_features
 from small_problems import ARMS, KEY, PROBLEMS, Problem, batch_of, bounds, near
 
 from jsketch import Arms, kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, MiniGP, widths
+from jsketch.bandits import BBKB, BKB, GPBUCB, GPUCB, widths
+from jsketch.contrib import MiniGP
 from jsketch.types import Evaluations
 
 

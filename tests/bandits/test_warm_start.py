@@ -150,7 +150,6 @@ def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
     assert int(ASK(bandit, state).size) >= smallest * (ratio - 1)
     state = bandit.init(domain, KEY, data=Evaluations(counts, counts, "leverage"))
     assert int(ASK(bandit, state).size) >= smallest * (ratio - 1) / 3
-    assert initial.batch_of_at_least(10, 2.5) == pytest.approx(1.5 / 30)
 
 
 def test_an_initial_design_is_the_first_batch():

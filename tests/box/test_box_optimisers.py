@@ -85,7 +85,7 @@ def test_all_optimisers_have_the_same_initial_points():
     runs = [loops.run(case, PROBLEM, KEY, HORIZON).x[:INITIAL] for case in CASES.values()]
     for x in runs[1:]:  # programs may round differently
         np.testing.assert_allclose(x, runs[0], rtol=1e-13)
-    more = history.initial_points(BOX, loops.rollouts.split_roots(KEY).init, 9)
+    more = history.initial_points(BOX, loops.rollouts.Roots(*jax.random.split(KEY, 4)).init, 9)
     np.testing.assert_allclose(more[:INITIAL], runs[0], rtol=1e-13)
     other_key = loops.run(CASES["uniform"], PROBLEM, jax.random.key(1), HORIZON)
     assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(runs[0])).all()

@@ -11,7 +11,6 @@ import pytest
 
 from jsketch import loops, problems
 from jsketch.box import GOUCB, history
-from jsketch.box import ball as balls
 from jsketch.box import model as models
 from jsketch.box.go_ucb.go_ucb import compute_rows
 from jsketch.box.go_ucb.model import Network, Parametric, flatten
@@ -176,7 +175,7 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     nowhere = Parametric(
         lambda key, x: jnp.ones(1, x.dtype), lambda w, x: w[0] * jnp.log(-9 - x[0])
     )
-    schedule = balls.CustomSchedule(lambda t: jnp.where(t == 2, jnp.nan, 0.0))
+    schedule = jax.tree_util.Partial(lambda step: jnp.where(step.t == 2, jnp.nan, jnp.zeros(())))
     for change in (dict(model=nowhere), dict(schedule=schedule)):
         optimizer = SMALL.replace(reach=1.0, **change)
         state, points = optimizer.init(SQUARE, KEY, horizon=HORIZON), []

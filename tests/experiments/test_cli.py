@@ -7,9 +7,8 @@ import sys
 import pytest
 
 from experiments import cli
-from jsketch import command_line
+from jsketch.suggest.tables import command_line, results
 from jsketch.suggest.tables import main as suggest
-from jsketch.suggest.tables import results
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from experiments.pools import baselines, campaigns, laboratory, published
 from experiments.pools.libraries import Pool
 from experiments.results import store
 from experiments.suggest import calibration
-from jsketch.kernels import Columns, Mixed
-from jsketch.suggest import acquisitions, fit, library, stopping, suggest
+from jsketch.suggest import Columns, Mixed, acquisitions, fit, library, stopping, suggest
 
 KEY = jax.random.key(3)
 RANDOM = np.random.default_rng(0)

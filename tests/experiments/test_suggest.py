@@ -15,11 +15,9 @@ from suggest_command import A, evaluations, library, run, truth, write
 from experiments.suggest import closed_loop
 from experiments.suggest.example import make
 from jsketch import kernels
-from jsketch.kernels import Columns, Mixed
-from jsketch.kernels.discrete import pack_bits
-from jsketch.posterior import evidence
-from jsketch.suggest import Model, Prediction, Suggestion, data
+from jsketch.suggest import Columns, Mixed, Model, Prediction, Suggestion, data, evidence
 from jsketch.suggest import library as scaled
+from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables import messages, pictures

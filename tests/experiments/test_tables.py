@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from suggest_command import A, evaluations, library, run, truth, write
 
-from jsketch.kernels import Tanimoto
+from jsketch.suggest import Tanimoto
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import molecules
 

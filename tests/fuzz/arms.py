@@ -11,7 +11,8 @@ from report import tolerance
 from truth import EPS, LD
 
 from jsketch import Arms, Query
-from jsketch.bandits import BBKB, BKB, EVERY_BATCH, GPBUCB, GPUCB, TS, FixedBKB, MiniGP, SketchedTS
+from jsketch.bandits import BBKB, BKB, EVERY_BATCH, GPBUCB, GPUCB, TS, FixedBKB, SketchedTS
+from jsketch.contrib import MiniGP
 from jsketch.types import Evaluations
 
 BATCH = 8

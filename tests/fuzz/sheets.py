@@ -13,8 +13,7 @@ import sheet_draw
 import sheet_faults
 from sheet_files import ENDINGS, write
 
-from jsketch.kernels import Columns
-from jsketch.suggest import fit, library
+from jsketch.suggest import Columns, fit, library
 from jsketch.suggest.tables import cells, inputs, results
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables.options import parse

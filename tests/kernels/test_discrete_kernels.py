@@ -8,8 +8,8 @@ from small_problems import ASK, INIT
 
 from jsketch import kernels
 from jsketch.bandits import BBKB
-from jsketch.kernels import Columns, Mixed
-from jsketch.kernels.discrete import pack_bits
+from jsketch.suggest import Columns, Mixed, discrete
+from jsketch.suggest.discrete import pack_bits
 
 RANDOM = np.random.default_rng(0)
 BITS = (RANDOM.uniform(size=(50, 75)) < RANDOM.uniform(0, 0.6, (50, 1))).astype(int)
@@ -24,21 +24,21 @@ def test_tanimoto_is_the_ratio_of_set_sizes():
     desired = np.array([[len(a & b) / len(a | b) if a | b else 1.0 for b in sets] for a in sets])
     packed = jnp.asarray(pack_bits(BITS))
     assert packed.shape == (50, 5)
-    np.testing.assert_allclose(kernels.Tanimoto().gram(packed, packed), desired, atol=1e-15)
+    np.testing.assert_allclose(discrete.Tanimoto().gram(packed, packed), desired, atol=1e-15)
     plain = jnp.asarray(BITS, float)
     np.testing.assert_allclose(
-        kernels.Tanimoto(packed=False).gram(plain, plain), desired, atol=1e-15
+        discrete.Tanimoto(packed=False).gram(plain, plain), desired, atol=1e-15
     )
-    np.testing.assert_allclose(kernels.Tanimoto().diag(packed), np.diag(desired))
+    np.testing.assert_allclose(discrete.Tanimoto().diag(packed), np.diag(desired))
     assert np.linalg.eigvalsh(desired).min() > -1e-12
 
 
 def test_bits_survive_float32():
     single = jnp.asarray(pack_bits(BITS, np.float32))
     assert single.dtype == jnp.float32
-    gram = kernels.Tanimoto().gram(single, single)
+    gram = discrete.Tanimoto().gram(single, single)
     np.testing.assert_allclose(
-        gram, kernels.Tanimoto().gram(*[jnp.asarray(pack_bits(BITS))] * 2), atol=1e-6
+        gram, discrete.Tanimoto().gram(*[jnp.asarray(pack_bits(BITS))] * 2), atol=1e-6
     )
 
 
@@ -46,15 +46,15 @@ def test_min_max_is_the_ratio_of_sums():
     x = jnp.asarray(COUNTS)
     low, high = (least(COUNTS[:, None], COUNTS).sum(2) for least in (np.minimum, np.maximum))
     desired = np.where(high > 0, low / np.maximum(high, 1e-300), 1)
-    np.testing.assert_allclose(kernels.MinMax().gram(x, x), desired, atol=1e-14)
-    np.testing.assert_allclose(kernels.MinMax().diag(x), np.diag(desired))
+    np.testing.assert_allclose(discrete.MinMax().gram(x, x), desired, atol=1e-14)
+    np.testing.assert_allclose(discrete.MinMax().diag(x), np.diag(desired))
     assert np.linalg.eigvalsh(desired).min() > -1e-12
 
 
 @pytest.mark.filterwarnings("ignore:.*of the 50 arms repeat")
 @pytest.mark.parametrize(
     ("kernel", "x"),
-    [(kernels.Gaussian(0.5), POINTS), (kernels.Tanimoto(), pack_bits(BITS))],
+    [(kernels.Gaussian(0.5), POINTS), (discrete.Tanimoto(), pack_bits(BITS))],
     ids=["gaussian", "tanimoto"],
 )
 def test_a_table_of_kernel_values_gives_the_picks_of_its_kernel(kernel, x):

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from jsketch import Query, kernels, loops, problems, struct
-from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, MiniGP, Uniform, history, widths
+from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Uniform, history, widths
 from jsketch.bandits.linear.linear_sketches import SOFUL
 from jsketch.box import UniformBox
+from jsketch.contrib import MiniGP
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import start
 from jsketch.types import Box, Evaluations

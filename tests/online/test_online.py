@@ -11,6 +11,7 @@ import oracles
 import pytest
 
 from jsketch import kernels, loops, online
+from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
@@ -38,9 +39,11 @@ CASES = {
         kernels.Matern(0.8, nu=1.5), LAM, penalize_current=False, capacity=64
     ),
     "sketched_kons": online.SketchedKONS(kernels.Gaussian(0.8), bound=0.3, capacity=64),
-    "taylor_discounted": online.PKAWV(Taylor(2, 3, 0.8), LAM, discount=0.97),
-    "taylor_renewed": online.PKAWV(Taylor(2, 3, 0.8), LAM, discount=0.9, renew=True),
-    "kernel_discounted": online.KernelAWV(kernels.Gaussian(0.8), LAM, discount=0.97, capacity=64),
+    "taylor_discounted": DiscountedPKAWV(Taylor(2, 3, 0.8), LAM, discount=0.97),
+    "taylor_renewed": DiscountedPKAWV(Taylor(2, 3, 0.8), LAM, discount=0.9, renew=True),
+    "kernel_discounted": DiscountedKernelAWV(
+        kernels.Gaussian(0.8), LAM, discount=0.97, capacity=64
+    ),
     "nogd": online.NOGD(kernels.Gaussian(0.8), 0.1, count=20),
     "fogd": online.FOGD(kernels.Gaussian(0.8), 0.1, count=20),
 }
@@ -51,7 +54,7 @@ CASES |= {
     "mixture_kernels": online.Mixture(
         CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
     ),
-    "mixture_discounts": online.over_discounts(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
+    "mixture_discounts": over_discounts(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
     "mixture_kors": online.over_regularizations(
         CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True
     ),
@@ -239,26 +242,6 @@ def test_a_small_mu_in_float32_warns():
     forecaster = online.ProsNKONS(kernels.Gaussian(1.0), sampling=Sampling(1e-6))
     with pytest.warns(UserWarning, match="mu = 1e-06 is too small for float32"):
         forecaster.init(jnp.zeros(2, jnp.float32), KEY)
-
-
-@pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
-def test_a_stream_in_segments_gives_the_same_predictions(lam, cut):
-    """Labels are missing, segments have different lengths, and the stream may resume."""
-    xs, ys = examples(13, 5000)
-    ys = changed(ys, slice(None, None, 7), np.nan)
-    forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
-    whole, last = loops.prequential(forecaster, (xs, ys), KEY, segments=1)
-    state = None
-    if cut:
-        _, state = loops.prequential(forecaster, (xs[:cut], ys[:cut]), KEY)
-    parts, end = loops.prequential(
-        forecaster, (xs[cut:], ys[cut:]), KEY, state=state, first=cut or 0, segments=3
-    )
-    np.testing.assert_allclose(parts.prediction, whole.prediction[cut:], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
-    assert parts.loss.shape == (5000 - (cut or 0),)
-    with pytest.raises(FloatingPointError, match="infinite"):
-        loops.prequential(forecaster, (xs, changed(ys, 4, np.inf)), KEY, segments=2)
 
 
 @pytest.mark.parametrize("awv", [True, False])

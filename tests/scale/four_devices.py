@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from jsketch import Arms, kernels, loops, rollout, run
-from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, SketchedTS, history
-from jsketch.loops import advance
+from jsketch import Arms, kernels, loops, rollout
+from jsketch.bandits import BBKB, BKB, FixedBKB, SketchedTS, history
 from jsketch.loops.rollouts import start
 from jsketch.problems import finite
 from jsketch.scale import Sharded, place
@@ -140,43 +139,6 @@ def one_round(arms, devices):
     )
 
 
-def without_ties(count):
-    """A problem with distinct arms, and `count` keys."""
-    x = np.random.default_rng(0).uniform(size=(ARMS, 2))
-    mean = np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
-    return finite.finite_arms(x, mean, 0.1), jax.random.split(jax.random.key(2), count)
-
-
-def two_axes(devices):
-    return jax.make_mesh((devices // 2, 2), ("a", "b"), devices=jax.devices()[:devices])
-
-
-def seeds(count, devices):
-    """The arms of `count` runs on one device and on a mesh."""
-    plain, keys = without_ties(count)
-    bandit = GPUCB(KERNEL, capacity=HORIZON)
-    alone = run(bandit, plain, keys, HORIZON, strategy="vmap")
-    over = run(bandit, plain, keys, HORIZON, mesh=two_axes(devices))
-    return dict(
-        alone=alone.trace.arm.tolist(),
-        over=over.trace.arm.tolist(),
-        devices=len(over.trace.arm.sharding.device_set),
-    )
-
-
-def apart(count, devices):
-    """Messages between devices that share seeds; and the capacity before and after a run."""
-    plain, keys = without_ties(count)
-    bandit, mesh = GPUCB(KERNEL, capacity=8), two_axes(devices)
-    filled = keys[np.minimum(np.arange(-(-count // mesh.size) * mesh.size), count - 1)]
-    begin = jax.eval_shape(lambda: advance.begin(bandit, plain, filled, HORIZON, "seeds"))
-    program = advance.segment.lower(
-        bandit, plain, filled, begin, jnp.asarray(0), HORIZON, "seeds", mesh
-    ).compile()
-    grown = run(bandit, plain, keys, HORIZON, mesh=mesh).capacity
-    return dict(messages=messages(program), first=8, capacity=grown)
-
-
 def moved(before, after):
     """The error for a checkpoint of a run over another number of devices, or None."""
     x, mean = problem()
@@ -213,8 +175,6 @@ if __name__ == "__main__":
         picks={name: picks(name, counts) for name, counts in requests.get("picks", {}).items()},
         warm={name: picks(name, *how) for name, how in requests.get("warm", {}).items()},
         draws={n: draws(n) for n in requests.get("draws", [])},
-        seeds=[seeds(*size) for size in requests.get("seeds", [])],
-        apart=[apart(*size) for size in requests.get("apart", [])],
         moved=[moved(*counts) for counts in requests.get("moved", [])],
         too_few=[refused(*size) for size in requests.get("too_few", [])],
         rounds=[one_round(*size) for size in requests.get("rounds", [])],

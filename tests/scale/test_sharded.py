@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from jsketch import Arms, kernels, problems, run
+from jsketch import Arms, kernels
 from jsketch.bandits import BBKB, GPUCB, SketchedTS
 from jsketch.scale import Sharded, place
 from jsketch.types import Evaluations
@@ -48,7 +48,6 @@ def small():
         picks=dict(bbkb=[4], fixed=[4], extended=[4]),
         warm=dict(bbkb=[[4], None]),
         draws=[4],
-        seeds=[[5, 4]],
         too_few=[[3, 4], [5, 4]],
         moved=[[4, 2]],
     )
@@ -80,13 +79,6 @@ def test_a_checkpoint_of_another_mesh_is_refused(small):
     assert "one.run holds another run" in message and "algorithm.mesh.arms was 4, is 2" in message
 
 
-def test_seeds_over_devices_are_those_of_one_device(small):
-    """Five seeds on four devices."""
-    results = small["seeds"][0]
-    assert results["over"] == results["alone"] and len(results["over"]) == 5
-    assert results["devices"] == 4
-
-
 @pytest.mark.slow
 def test_the_picks_are_those_of_one_device_for_every_algorithm_and_rule():
     counts = [1, 2, 4]
@@ -110,12 +102,6 @@ def test_a_device_holds_its_part_and_messages_do_not_grow_with_the_arms():
     assert large["bytes"] < alone["bytes"] / 2
 
 
-@pytest.mark.slow
-def test_seeds_on_different_devices_exchange_no_messages():
-    results = four_devices(apart=[[5, 4]])["apart"][0]
-    assert results["messages"] == [] and results["capacity"] > results["first"]
-
-
 def mesh(axis="arms"):
     return jax.make_mesh((1,), (axis,), devices=jax.devices()[:1])
 
@@ -123,8 +109,6 @@ def mesh(axis="arms"):
 def test_mistakes_are_refused():
     x, axes = np.random.default_rng(0).uniform(size=(9, 2)), mesh("rows")
     arms, sharded = place(x, mesh()), Sharded(BBKB(KERNEL), mesh())
-    problem, keys = problems.finite_arms(np.eye(3), np.arange(3.0), 0.1), jax.random.split(KEY, 2)
-    placed = problem.replace(arms=place(np.eye(3), mesh()))
     invalid = np.where(np.arange(9)[:, None] == 2, np.nan, x)
     for act, message in (
         (lambda: place(x, axes), "has the axes 'rows' and no axis 'arms'"),
@@ -145,18 +129,6 @@ def test_mistakes_are_refused():
         (
             lambda: sharded.init(arms, KEY, data=Evaluations(failed=[2])),
             "BBKB cannot start from failed arms",
-        ),
-        (
-            lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=jax.devices()),
-            r"must be a jax\.sharding\.Mesh",
-        ),
-        (
-            lambda: run(BBKB(KERNEL), problem, keys, 3, mesh=mesh(), strategy="threads"),
-            'strategy "threads" one on each core',
-        ),
-        (
-            lambda: run(sharded, placed, keys, 3, mesh=mesh()),
-            "these arms are divided among devices already",
         ),
     ):
         with pytest.raises(ValueError, match=message):

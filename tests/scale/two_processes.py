@@ -1,9 +1,7 @@
 """One of several processes of a run over arms, for `test_distributed`. Arguments: coordinator, the
-number of processes, the number of this process, and options as JSON: `devices` of a process,
-`checkpoint`, and `lost`, the number of evaluations after which it exits."""
+number of processes, the number of this process, and options as JSON: `devices` of a process."""
 
 import json
-import os
 import sys
 import warnings
 
@@ -25,20 +23,10 @@ def arms_and_values():
     return x, np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
 
 
-def runs(bandit, fixed, domain, values, options):
+def runs(bandit, fixed, domain, values):
     """The picks of BBKB, and of FixedBKB after a warm start."""
-    key, done = jax.random.key(1), []
-
-    def evaluate(arms):
-        done.extend(arms)
-        if options.get("lost") and len(done) > options["lost"]:
-            os._exit(1)
-        return values[arms]
-
-    checkpoint = options.get("checkpoint")
-    first = drive(bandit, evaluate, domain, key, HORIZON, checkpoint=checkpoint)
-    if checkpoint:
-        return dict(picks=first.x.tolist(), evaluated=len(done))
+    key, evaluate = jax.random.key(1), values.__getitem__
+    first = drive(bandit, evaluate, domain, key, HORIZON)
     arms = np.array([30, 4, 4, 17])
     data = history.of_evaluations(domain, arms, values[arms], "leverage")
     data = data.replace(failed=np.array([8]))
@@ -56,7 +44,7 @@ if __name__ == "__main__":
     bandit = BBKB(kernel, max_batch=8, capacity=ARMS)
     fixed = FixedBKB(kernel, batch=BATCH, capacity=ARMS, repeat=False)
     if processes == 1:
-        print(json.dumps(runs(bandit, fixed, Arms(x), values, options)))
+        print(json.dumps(runs(bandit, fixed, Arms(x), values)))
         sys.exit()
     devices = processes * options["devices"]
     distributed.start(coordinator, processes=processes, process=process, devices=devices)
@@ -71,6 +59,4 @@ if __name__ == "__main__":
             print(error)
     domain = distributed.place_own(x[rows], ARMS, mesh)
     over = Sharded(bandit, mesh), Sharded(fixed, mesh)
-    if process == 0:
-        options.pop("lost", None)
-    print(json.dumps(runs(*over, domain, values, options)))
+    print(json.dumps(runs(*over, domain, values)))

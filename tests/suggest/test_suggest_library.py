@@ -12,8 +12,9 @@ from scipy import optimize, stats
 
 from jsketch import struct
 from jsketch.box.gp import regression
-from jsketch.kernels import Columns, Mixed
 from jsketch.suggest import (
+    Columns,
+    Mixed,
     Model,
     acquisitions,
     batch,

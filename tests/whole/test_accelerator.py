@@ -6,9 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_live import TAYLOR, examples
 
-from jsketch import Query, devices, linalg, loops, rollout
+from jsketch import Query, devices, linalg, rollout
 from jsketch.bandits import history
 from jsketch.bandits.batches import adaptive_batch
 from jsketch.online import ridge
@@ -98,21 +97,3 @@ def test_rewards_are_added_together(accelerator, monkeypatch):
     tripled = np.log1p(3 * variance)[index[used]].sum()
     np.testing.assert_allclose(counts_and_sums.information_sketched, tripled)
     assert int(counts_and_sums.observed) == 7 and not bool(counts_and_sums.infinite)
-
-
-@pytest.mark.parametrize("cut", [None, 7])
-def test_segments_side_by_side(cut, monkeypatch):
-    """Labels are missing, the last segment is shorter, and the stream starts from a state."""
-    xs, ys = examples(50)
-    ys[[3, 20, 33]] = np.nan
-    key = jax.random.key(0)
-    state = None if cut is None else loops.prequential(TAYLOR, (xs[:cut], ys[:cut]), key)[1]
-    xs, ys = xs[cut:], ys[cut:]
-    expected, last = loops.prequential(TAYLOR, (xs, ys), key, state=state, block=8, segments=1)
-    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    segmented, end = loops.prequential(TAYLOR, (xs, ys), key, state=state, block=8, segments=3)
-    np.testing.assert_allclose(segmented.prediction, expected.prediction, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(segmented.average_loss, expected.average_loss, rtol=1e-9)
-    np.testing.assert_allclose(end.weights, last.weights, rtol=1e-9, atol=1e-10)
-    with pytest.raises(ValueError, match="inputs must be finite; example 2 is not"):
-        loops.prequential(TAYLOR, (np.where(np.arange(len(xs))[:, None] == 2, np.inf, xs), ys), key)

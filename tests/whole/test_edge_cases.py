@@ -16,12 +16,12 @@ from jsketch.bandits import (
     SOFUL,
     TS,
     FixedBKB,
-    MiniGP,
     Uniform,
     history,
     widths,
 )
 from jsketch.box import UniformBox
+from jsketch.contrib import MiniGP
 from jsketch.sketch import bless
 from jsketch.types import Box, Evaluations
 

@@ -11,9 +11,10 @@ from test_online import CASES as FORECASTERS
 from test_online import VARIANTS as SIMILAR
 
 from jsketch import Arms, Box, kernels
-from jsketch.bandits import BKB, PointBBKB
+from jsketch.bandits import BKB
 from jsketch.box import GPBandit
 from jsketch.box.gp.fit import Bounds
+from jsketch.contrib import PointBBKB
 from jsketch.online.base import takes
 from jsketch.types import Evaluations
 
@@ -76,8 +77,6 @@ def test_forecasters(name):
         results = [state, forecaster.predict(state, xs[0]), updated]
         if takes(forecaster) == "blocks":
             results.append(forecaster.predict_update(state, xs, ys))
-        if hasattr(forecaster, "learn"):
-            results.append(forecaster.learn(state, xs, ys))
         if takes(forecaster) == "growing blocks":
             results.append(forecaster.advance(state, xs, ys, 2))
         return results

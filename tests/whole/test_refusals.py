@@ -20,25 +20,24 @@ from jsketch.bandits import (
     EpsGreedy,
     FixedBKB,
     FourierUCB,
-    MiniGP,
-    PointBBKB,
     RegularizedEvolution,
     Uniform,
     evolution,
     history,
     initial,
-    partition,
     widths,
 )
 from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GPBandit, UniformBox
 from jsketch.box import history as box_history
+from jsketch.contrib import DiscountedPKAWV, MiniGP, PointBBKB, over_discounts, partition
 from jsketch.online.mixture import Mixture
 from jsketch.posterior import exact
 from jsketch.sketch import bless
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
+from jsketch.suggest import discrete
 from jsketch.types import BoxQuery, Evaluations
 
 KEY = jax.random.key(0)
@@ -59,9 +58,9 @@ POINTS, NYSTROM = PointBBKB(KERNEL), online.NystromAWV(KERNEL, capacity=64)
 CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
 NEIGHBOURS = evolution.one_change_apart(CODES)
 RIDGE = online.PKAWV(Taylor(2, 2))
-KONS, PLAIN = online.SketchedKONS(KERNEL), RIDGE.replace(discount=0.9)
+KONS, PLAIN = online.SketchedKONS(KERNEL), DiscountedPKAWV(Taylor(2, 2), discount=0.9)
 Y, TWO, LAMS = X[:, 0], jnp.ones(2), np.array([1e-3, 0.1, 10.0])
-over, discounts = online.over_regularizations, online.over_discounts
+over, discounts = online.over_regularizations, over_discounts
 evaluated = partial(history.of_evaluations, ARMS)
 NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
 
@@ -134,10 +133,10 @@ def traced_width(width):
 
 def test_kernels_and_their_inputs():
     for kernel, x, words in [
-        (kernels.Tanimoto(packed=False), COUNTS, r"compares zeros and ones .* is 2.0"),
-        (kernels.Tanimoto(), X, r"words of 16 bits, from pack_bits; input \[0, 0\]"),
-        (kernels.MinMax(), COUNTS - 1, "at least 0; input .* is -1.0"),
-        (kernels.Scaled(kernels.MinMax(), 2.0), COUNTS - 1, "at least 0; input"),
+        (discrete.Tanimoto(packed=False), COUNTS, r"compares zeros and ones .* is 2.0"),
+        (discrete.Tanimoto(), X, r"words of 16 bits, from pack_bits; input \[0, 0\]"),
+        (discrete.MinMax(), COUNTS - 1, "at least 0; input .* is -1.0"),
+        (kernels.Scaled(discrete.MinMax(), 2.0), COUNTS - 1, "at least 0; input"),
         (kernels.Precomputed(TABLE), X, r"takes features \[A, 1\]"),
         (kernels.Precomputed(TABLE), X[:, :1], "arm 0 is 0.63.*, which is no row of the table"),
         (kernels.Precomputed(TABLE[:9, :9]), ROWS, "arm 9 is 9.0, .* they are 0 to 8"),
@@ -199,12 +198,11 @@ FORECASTERS = [
     (lambda: PLAIN.replace(discount=0.0), "discount must be a finite number above 0; 0.0"),
     (lambda: PLAIN.replace(discount=1.01), "discount must be at most 1, .*; 1.01 was given"),
     (lambda: PLAIN.replace(discount=np.ones(2)), "discount must be one number"),
-    (lambda: RIDGE.replace(renew=True), "give it a discount"),
     (lambda: PLAIN.replace(renew="no"), "renew must be True or False"),
-    (lambda: discounts(PLAIN, 0.9, 1.0), "discounts must be a vector"),
+    (lambda: discounts(PLAIN, 0.9, 1.0), "leading axis"),
     (lambda: discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid names 'discount'"),
     # mixtures
-    (lambda: over(RIDGE, 0.1, 1.0), "must be a vector"),
+    (lambda: over(RIDGE, 0.1, 1.0), "leading axis"),
     (lambda: over(RIDGE, LAMS, 0.0), "bound must be a finite number above 0"),
     (lambda: over(RIDGE, LAMS, 1.0, learning_rate=-1.0), "learning_rate must be"),
     (lambda: over(RIDGE, LAMS, 1.0, rule="hedge"), "rule must be one of"),
@@ -380,7 +378,6 @@ CALLS = {
         (lambda: jax.jit(lambda x: warm(x, dictionary="bless"))(X), "sampled on the host"),
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.01, most=5), "raise `most`"),
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.0), "max_variance must be"),
-        (lambda: initial.batch_of_at_least(0, 2.0), "evaluations must be an integer of at least 1"),
         (lambda: bless.bless(KERNEL, X[:0], [], 0.1, KEY), "at least one point"),
         (pend_nine, "max_pending is 8"),
         (lambda: begin(BKB(KERNEL), reward_sums=ZEROS), "give pull_counts"),
@@ -433,11 +430,11 @@ CALLS = {
         (lambda: stream(IMAGINARY), "examples must be real"),
         (lambda: stream(ys=IMAGINARY[:, 0]), "labels must be real"),
         (
-            lambda: stream(-ROWS, forecaster=online.KernelAWV(kernels.MinMax(), capacity=2)),
+            lambda: stream(-ROWS, forecaster=online.KernelAWV(discrete.MinMax(), capacity=2)),
             r"at least 0; input \[1, 0\] is -1.0",
         ),
         (
-            lambda: loops.Live(online.KernelAWV(kernels.MinMax()), 1, KEY).predict([-1.0]),
+            lambda: loops.Live(online.KernelAWV(discrete.MinMax()), 1, KEY).predict([-1.0]),
             "at least 0; input",
         ),
         (

@@ -16,6 +16,7 @@ in a batch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import jax.numpy as jnp
@@ -153,7 +154,7 @@ def fill(state: SketchState, bandit: Batching, width: Array, limit: Array) -> Ba
         """Picks until the global bound exceeds the ratio, or the batch is full."""
         return lax.while_loop(
             lambda b: (b.size < limit) & ~stop_global(b.bound, ratio),
-            lambda b: extend(state, given, width, b, ratio, limit),
+            partial(extend, state, given, width, ratio=ratio, limit=limit),
             batch,
         )
 

@@ -2,7 +2,7 @@
 
 counts           pull counts and sums of rewards of each arm
 widths           confidence widths, and the upper confidence bound
-exact_state      the exact posterior of GPUCB, GPBUCB, MiniGP, TS and EpsGreedy
-sketched         the posterior of BKB, BBKB, FixedBKB, SketchedTS and PointBBKB
+exact_state      the exact posterior of GPUCB, GPBUCB, TS and EpsGreedy
+sketched         the posterior of BKB, BBKB, FixedBKB and SketchedTS
 initial          designs that make batches long from the start
 """

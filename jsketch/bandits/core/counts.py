@@ -91,6 +91,12 @@ def count_observations(state: Counting, observed: Array, nonempty: Array, key: P
     return replace(state, count=count, first_arm=first_arm)
 
 
+def first_or_best(state: HasFirstArm, scores: Array) -> Query:
+    """The arm with the largest of the scores [A]; the first arm before the first observation."""
+    best = jnp.argmax(scores).astype(jnp.int32)
+    return checks.single(jnp.where(state.count == 0, state.first_arm, best))
+
+
 def usable(query: Query, y: Array) -> Array:
     """[B] bool: slots in use whose reward is finite."""
     return query.mask & jnp.isfinite(y)

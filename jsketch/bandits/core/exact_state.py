@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
-from jsketch.bandits.core.widths import Evidence, ucb
+from jsketch.bandits.core.widths import ucb
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
@@ -64,7 +64,9 @@ class ExactBandit(widths.Optimistic, Algorithm):
 
     def confidence_width(self, state: ExactState) -> Array:
         """beta_t, []."""
-        return widths.confidence_width(self, evidence(state))
+        logdet = state.posterior.logdet
+        evidence = widths.of_exact(state.count, logdet, state.prior_variance)
+        return widths.confidence_width(self, evidence)
 
     def confidence_bounds(self, state: ExactState) -> tuple[Array, Array, Array]:
         return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
@@ -75,8 +77,7 @@ class ExactBandit(widths.Optimistic, Algorithm):
         return ucb(posterior.mean, posterior.variance, self.confidence_width(state))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        best = jnp.argmax(self.scores(state)).astype(jnp.int32)
-        return checks.single(jnp.where(state.count == 0, state.first_arm, best))
+        return counts.first_or_best(state, self.scores(state))
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
         return observe(self, state, query, y, self.confidence_width(state), key)
@@ -153,8 +154,3 @@ def info_of_round(
         observed=observed,
         overflow=overflow,
     )
-
-
-def evidence(state: ExactState) -> Evidence:
-    """The evidence that widths read."""
-    return widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)

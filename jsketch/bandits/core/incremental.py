@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.linalg import map_rows, matmul, sweep_rows
+from jsketch.linalg import map_rows, matmul
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import POINTS, Nystrom, dual_products
@@ -162,7 +162,7 @@ def add(
         )
         return read[:, 0], embedded - residual / lam - lost
 
-    mean, difference = map_rows(chunk, arms, sweep_rows(min(POINTS, state.capacity)))
+    mean, difference = map_rows(chunk, arms, min(POINTS, state.capacity))
     variance = jnp.maximum(state.variance + difference, 0)
     # the variances of the pulled arms are small, and computed without a difference
     exact = jnp.square(u - matmul(matmul(u, half.T), other)).sum(1)

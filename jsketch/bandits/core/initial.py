@@ -19,6 +19,7 @@ from jsketch.types import Arms, Kernel
 ROWS = 64  # the first capacity for distinct arms; it doubles on overflow
 
 
+@jax.jit
 def _segment(
     kernel: Kernel,
     arms: Array,
@@ -44,9 +45,6 @@ def _segment(
     return lax.while_loop(go_on, pick, (picks, size, posterior, jnp.zeros((), bool)))
 
 
-_segment_jit = jax.jit(_segment)
-
-
 def uncertainty_sampling(
     kernel: Kernel, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
 ) -> np.ndarray:
@@ -69,7 +67,7 @@ def uncertainty_sampling(
     posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
     picks, size = jnp.zeros(most, jnp.int32), jnp.zeros((), jnp.int32)
     while True:
-        picks, size, posterior, overflow = _segment_jit(
+        picks, size, posterior, overflow = _segment(
             kernel, arms, regularization, max_variance, picks, size, posterior
         )
         if not bool(overflow):
@@ -83,15 +81,3 @@ def uncertainty_sampling(
             f" {max_variance:g}: raise `most` or max_variance."
         )
     return np.asarray(picks)[: int(size)]
-
-
-def batch_of_at_least(evaluations: int, ratio: float, *, sketched: bool = True) -> float:
-    """The max_variance after which every batch of BBKB at ratio C has at least P = `evaluations`
-    arms: (C - 1)/P, a third of it for the sketched posterior (THEORY 3.5). Raises ValueError for P
-    < 1 or C <= 1."""
-    checks.capacity(evaluations=evaluations)
-    if ratio <= 1:
-        raise ValueError(
-            f"ratio must be above 1 for batches of more than one arm; {ratio} was given."
-        )
-    return (ratio - 1) / evaluations / (3 if sketched else 1)

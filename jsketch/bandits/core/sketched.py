@@ -24,7 +24,6 @@ from jsketch.bandits.core import counts, incremental, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.linalg import (
-    SWEEP_ENTRIES,
     WHOLE,
     Rows,
     cond_per_run,
@@ -33,7 +32,6 @@ from jsketch.linalg import (
     matmul_upper,
     sequential_vmap,
     squares_upper,
-    sweep_rows,
 )
 from jsketch.posterior import ridge
 from jsketch.posterior.ridge import Ridge
@@ -52,6 +50,8 @@ from jsketch.types import (
     PRNGKey,
     Query,
     SomeState,
+    attach,
+    detach,
     is_traced,
 )
 from jsketch.warn import warn
@@ -221,7 +221,7 @@ def predict_arms(
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
         return read[:, 0], variance, nystrom.sensitivity(read[:, 1:])
 
-    mean, variance, sensitivity = map_rows(chunk, arms, sweep_rows(len(features.root)))
+    mean, variance, sensitivity = map_rows(chunk, arms, len(features.root))
     return mean, variance, sensitivity.max()
 
 
@@ -409,34 +409,28 @@ def refresh_where_needed(
     def by_updates(carry: tuple[State, Array], given: Any) -> tuple[State, Array]:
         domain, feedback, _, (kernel, regularization) = given
         history = feedback.pull_counts, feedback.reward_sums
-        before = replace(carry[0], domain=domain)
+        before = attach(carry[0], domain)
         new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, most)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
-        without_domain: Any = None
-        return replace(unless(~done, before, new), domain=without_domain), done
+        return detach(unless(~done, before, new)), done
 
     def from_scratch(state: State, given: Any) -> State:
         domain, feedback, dictionary, (kernel, regularization) = given
-        state = replace(state, domain=domain)
-        without_domain: Any = None
-        new = refresh_with(state, feedback, dictionary, kernel, regularization)
-        return replace(new, domain=without_domain)
+        state = attach(state, domain)
+        return detach(refresh_with(state, feedback, dictionary, kernel, regularization))
 
     given = domain, feedback, dictionary, in_dtype(model, state.mean.dtype)
     # under vmap a carried array is copied for every run
-    without_domain: Any = None
-    state = replace(state, domain=without_domain)
-    state, done = cond_per_run(updates, by_updates, (state, jnp.zeros((), bool)), given)
-    return replace(cond_per_run(~done, from_scratch, state, given), domain=domain)
+    start = detach(state), jnp.zeros((), bool)
+    state, done = cond_per_run(updates, by_updates, start, given)
+    return attach(cond_per_run(~done, from_scratch, state, given), domain)
 
 
 def unless(flag: Array, before: SomeState, after: SomeState) -> SomeState:
     """The state `after`, or the one before where the flag [] is true; both have the same arms."""
-    chosen = jax.tree.map(
-        partial(jnp.where, flag), replace(before, domain=None), replace(after, domain=None)
-    )
-    return replace(chosen, domain=after.domain)
+    chosen = jax.tree.map(partial(jnp.where, flag), detach(before), detach(after))
+    return attach(chosen, after.domain)
 
 
 @partial(jax.jit, static_argnums=4)
@@ -533,7 +527,11 @@ def checked_history(
     """
     if isinstance(data, History):
         return data
-    checks.evaluations(data)
+    if not isinstance(data, Evaluations):
+        raise ValueError(
+            "data are Evaluations, such as history.of_evaluations(arms, numbers, rewards); a"
+            f" {type(data).__name__} was given."
+        )
     dictionary = data.dictionary
     if data.pull_counts is None:
         if data.reward_sums is not None or dictionary is not None:
@@ -606,7 +604,7 @@ def residuals(
     def chunk(x: Array) -> Array:
         return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
 
-    residual = map_rows(chunk, arms, max(SWEEP_ENTRIES // len(dictionary.index), 1))
+    residual = map_rows(chunk, arms, len(dictionary.index))
     return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
 
 
@@ -638,12 +636,11 @@ def check_bandit(bandit: Sketching) -> None:
     exact posterior alone (THEORY 4.1, 4.7): on a sketched posterior it holds while all pulled arms
     are in the dictionary and C is 1."""
     checks.settings(bandit)
-    function = getattr(bandit.width, "function", None)
     for exact, name, instead in (
         (widths.mixture, "mixture", "certified_mixture"),
         (widths.gp_ucb_tight, "gp_ucb_tight", "certified"),
     ):
-        if function is exact.function:
+        if bandit.width == exact:
             warn(
                 f"the width `{name}` is proved for an exact posterior only, and ignores what a"
                 f" dictionary does not represent: `widths.{instead}` holds for any dictionary."

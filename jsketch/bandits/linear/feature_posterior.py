@@ -54,8 +54,7 @@ def start(bandit: Scaled, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
 
 
 class FeatureBandit(Algorithm):
-    """The methods of the algorithms on fixed features. Subclasses add the fields, `init` and
-    `ask`."""
+    """The methods of the algorithms on fixed features. Subclasses add the fields and `init`."""
 
     def confidence_width(self: Scaled, state: FeatureState) -> Array:
         """The factor on the posterior's standard deviation in leverage units, []; the features have
@@ -67,6 +66,9 @@ class FeatureBandit(Algorithm):
     def confidence_bounds(self, state: FeatureState) -> tuple[Array, Array, Array]:
         width = self.confidence_width(state)  # type: ignore[misc]
         return state.posterior.mean, state.posterior.variance, width
+
+    def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
+        return counts.first_or_best(state, self.scores(state))
 
     def scores(self, state: FeatureState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
@@ -92,10 +94,3 @@ class FeatureBandit(Algorithm):
         )
         new = counts.count_observations(state, info.observed, query.mask.any(), key)
         return replace(new, posterior=posterior), info
-
-
-def best(state: FeatureState, scores: Array) -> Query:
-    """The arm with the largest of the scores [A]; the first arm before the first observation."""
-    return checks.single(
-        jnp.where(state.count == 0, state.first_arm, jnp.argmax(scores).astype(jnp.int32))
-    )

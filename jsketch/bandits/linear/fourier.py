@@ -15,10 +15,10 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.core import widths
+from jsketch.bandits.core import counts, widths
 from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.feature_posterior import FeatureBandit, FeatureState
-from jsketch.posterior import features as posteriors
+from jsketch.linalg import matmul
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.struct import in_dtype
@@ -59,9 +59,6 @@ class FourierUCB(FeatureBandit, widths.Optimistic):
     ) -> FeatureState:
         return _start(self, domain, key, data)
 
-    def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return feature_posterior.best(state, self.scores(state))
-
 
 @struct.dataclass
 class FourierTS(FeatureBandit, widths.Optimistic):
@@ -87,8 +84,8 @@ class FourierTS(FeatureBandit, widths.Optimistic):
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:
         """A draw of the mean rewards of all arms, [A], from N(mean, width^2 covariance)."""
         normal = jax.random.normal(key, (state.whitened.shape[1],), state.whitened.dtype)
-        deviation = posteriors.deviation(state.posterior, state.whitened, normal)
+        deviation = matmul(state.whitened, matmul(state.posterior.root, normal))
         return state.posterior.mean + self.confidence_width(state) * deviation
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return feature_posterior.best(state, self.sample(state, key))
+        return counts.first_or_best(state, self.sample(state, key))

@@ -133,8 +133,7 @@ class SOFUL(LinearBandit):
 
     def ask(self, state: SOFULState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         scores = self.sample(state, key) if self.form == "ts" else self.scores(state)
-        best = jnp.argmax(scores).astype(jnp.int32)
-        return checks.single(jnp.where(state.count == 0, state.first_arm, best))
+        return counts.first_or_best(state, scores)
 
     def tell(
         self, state: SOFULState, query: Query, y: Array, key: PRNGKey
@@ -186,6 +185,3 @@ class CBRAP(FeatureBandit, LinearBandit):
         )
         drawn = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)
         return feature_posterior.start(self, domain, arm_key, matmul(arms, drawn))
-
-    def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return feature_posterior.best(state, self.scores(state))

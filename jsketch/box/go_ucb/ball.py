@@ -88,7 +88,8 @@ def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> A
 
 
 class Step(NamedTuple):
-    """The arguments of a schedule: a schedule is a callable pytree, schedule(step) -> beta_t []."""
+    """The arguments of a schedule, which is a callable pytree schedule(step) -> beta_t [], such as
+    `OFUL` or `jax.tree_util.Partial(function)`. beta_t has the dtype of `logdet`."""
 
     t: Array  # [] int32, number of the evaluation in phase II, from 1
     horizon: int  # T, evaluations of phase II
@@ -144,16 +145,6 @@ class Theory:
         )
         order = step.parameters * noise + cubed * (1 + step.t.astype(dtype) / step.horizon)
         return jnp.asarray(self.factor, dtype) * order
-
-
-@struct.dataclass
-class CustomSchedule:
-    """beta_t = function(t), for a traceable function of the integer t."""
-
-    function: Callable[[Array], ArrayLike] = struct.field(pytree_node=False)
-
-    def __call__(self, step: Step) -> Array:
-        return jnp.asarray(self.function(step.t)).astype(step.logdet.dtype)
 
 
 def printed_regularization(horizon: int) -> float:

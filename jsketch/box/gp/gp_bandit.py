@@ -177,7 +177,7 @@ class GPBandit:
         def score(u: Array) -> Array:
             mean, variance = regression.predict(posterior, u)
             if self.acquisition == "ucb":
-                return acquisitions.upper_confidence_bound(mean, variance, self.width)
+                return mean + self.width * jnp.sqrt(variance)
             if self.acquisition == "pi":
                 return acquisitions.log_probability_of_improvement(mean, variance, threshold)
             return acquisitions.log_expected_improvement(mean, variance, threshold)

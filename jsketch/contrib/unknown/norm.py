@@ -67,7 +67,7 @@ def log_likelihood_bound(state: SketchState, regularization: ArrayLike) -> Array
     constant that all kernels share: -(y^T (ZZ^T + lam I)^-1 y + logdet(V/lam) + rho/lam) / 2
     (Titsias, AISTATS 2009); exact where all pulled arms are in the dictionary.
 
-    It needs only the state. `posterior.evidence` has the same bound at the best scale of y.
+    It needs only the state. `suggest.evidence` has the same bound at the best scale of y.
     """
     misfit = _between_arms(state) - matmul(state.weights, state.weights)
     return -((misfit + state.evidence.residual_sum) / regularization + state.evidence.logdet) / 2

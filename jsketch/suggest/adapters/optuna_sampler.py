@@ -12,10 +12,10 @@ import numpy as np
 
 from jsketch import checks
 from jsketch.box.space import Category, Integer, Real, Space
-from jsketch.kernels.mixed import Columns
 from jsketch.suggest import library, suggest
 from jsketch.suggest.adapters import check_options
 from jsketch.suggest.data import LARGEST_VALUE
+from jsketch.suggest.mixed import Columns
 from jsketch.suggest.proposals import OverSpace, Proposer, initial_points
 
 try:

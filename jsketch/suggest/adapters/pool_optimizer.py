@@ -10,10 +10,10 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from jsketch import checks
-from jsketch.kernels.mixed import Columns
 from jsketch.suggest import Library, library, suggest
 from jsketch.suggest.adapters import check_options
 from jsketch.suggest.data import LARGEST_VALUE
+from jsketch.suggest.mixed import Columns
 
 
 class PoolOptimizer:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from jsketch.kernels import Columns
-from jsketch.kernels.discrete import pack_bits
 from jsketch.suggest import residues
+from jsketch.suggest.discrete import pack_bits
+from jsketch.suggest.mixed import Columns
 from jsketch.suggest.tables import molecules
 from jsketch.suggest.tables.cells import LARGEST, Table, read, without_typography
 

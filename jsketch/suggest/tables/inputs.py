@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from jsketch import command_line
 from jsketch.suggest import Library, library
 from jsketch.suggest.tables import candidates as tables
-from jsketch.suggest.tables import cells
+from jsketch.suggest.tables import cells, command_line
 
 SUSPICIOUS = 0.98  # correlation of ranks of a column with the values that gives a warning
 FEW_VALUES = 6  # with fewer values such a correlation arises by chance

@@ -11,10 +11,9 @@ import jax
 import numpy as np
 import pandas as pd
 
-from jsketch import command_line
 from jsketch.loops import saving
 from jsketch.suggest import Suggestion
-from jsketch.suggest.tables import cells, messages, page
+from jsketch.suggest.tables import cells, command_line, messages, page
 from jsketch.suggest.tables.candidates import PREDICTED, SUGGESTED
 from jsketch.suggest.tables.inputs import Inputs, check_outputs, read, set_outputs
 from jsketch.suggest.tables.options import parse

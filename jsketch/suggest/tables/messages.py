@@ -8,9 +8,9 @@ import argparse
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch.kernels.discrete import Tanimoto
-from jsketch.kernels.mixed import Mixed
 from jsketch.suggest import Library, stopping
+from jsketch.suggest.discrete import Tanimoto
+from jsketch.suggest.mixed import Mixed
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.results import Results
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jsketch.kernels.discrete import pack_bits
+from jsketch.suggest.discrete import pack_bits
 
 BITS = 2048
 MARKED_BITS = 1024  # for stereochemistry, charges, isotopes and single atoms

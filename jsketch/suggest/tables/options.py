@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from jsketch import command_line
 from jsketch.suggest import acquisitions
+from jsketch.suggest.tables import command_line
 from jsketch.suggest.tables.candidates import FAILED, WRITTEN_COLUMNS
 
 DESCRIPTION = """\

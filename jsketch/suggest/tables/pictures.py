@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from jsketch.kernels.discrete import WORD
 from jsketch.suggest import Library
+from jsketch.suggest.discrete import WORD
 from jsketch.suggest.tables import messages
 from jsketch.suggest.tables.factors import Effect, Factor
 from jsketch.suggest.tables.inputs import goal

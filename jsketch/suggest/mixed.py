@@ -18,9 +18,9 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.kernels.discrete import Tanimoto
 from jsketch.kernels.stationary import matern, scaled_squared_distances
 from jsketch.linalg import aligned
+from jsketch.suggest.discrete import Tanimoto
 
 KINDS = ("numbers", "category", "bits")
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.scipy.stats import norm
 from jax.typing import ArrayLike
@@ -22,7 +23,7 @@ from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.widths import ucb
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Info, PRNGKey, Query
+from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 
 @struct.dataclass
@@ -96,7 +97,7 @@ class MiniGP(ExactBandit):
     ) -> tuple[ExactState, Info]:
         """The batch is one arm, so its rewards enter as one observation of their mean."""
         query, y = checks.feedback(state.domain, query, y)
-        arm, y = checks.one_arm(query, y)
+        arm, y = _one_arm(query, y)
         observed = counts.usable(query, y)
         count = observed.sum(dtype=jnp.int32)
         repeats = jnp.maximum(count, 1).astype(y.dtype)
@@ -112,3 +113,17 @@ class MiniGP(ExactBandit):
         )
         new = counts.count_observations(state, count, query.mask.any() & ~overflow, key)
         return replace(new, posterior=posterior), info
+
+
+def _one_arm(query: Query, y: Array) -> tuple[Array, Array]:
+    """(arm [], rewards [B]) of a query for one arm, that of its first slot in use. Raises
+    ValueError for a second arm; where it is traced, its reward becomes infinite, which is flagged
+    and not used."""
+    arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]
+    other = query.mask & (query.index != arm)
+    if not is_traced(other) and bool(other.any()):
+        arms = np.unique(np.asarray(query.index)[np.asarray(query.mask)])
+        raise ValueError(
+            f"a batch of this algorithm is one arm, repeated; arms {arms.tolist()} were given."
+        )
+    return arm, jnp.where(other, jnp.inf, y)

@@ -12,9 +12,9 @@ one to be learned and changes nothing, so that a stream may be cut and padded an
 Windup. The regularization decays as gamma^t lam. In a direction of the features without examples
 A^-1 grows as gamma^-t / lam, which costs the other directions their digits. `winds_up` flags this
 before predictions are lost, after about 30 / (1 - gamma) examples at lam = |z|^2 in float64.
-`PKAWV.renew`, an addition to the papers, prevents it: each example restores the regularization of
-one feature, which stays between lam gamma^r and lam. It works for r (1 - gamma) up to about 20; a
-shorter window needs fewer features.
+The field `renew`, an addition to the papers, prevents it: each example restores the regularization
+of one feature, which stays between lam gamma^r and lam. It works for r (1 - gamma) up to about 20;
+a shorter window needs fewer features.
 
 Shrinkage. The penalty of the current example divides its prediction by 1 + h, and h is large in
 every direction that is rare among the last 1 / (1 - gamma) examples: for inputs uniform on
@@ -38,23 +38,14 @@ from jsketch.types import is_traced
 
 # of eps |z|^2 |A^-1|. Measured on dependent features, gamma = 0.9 and 0.95: at the limit errors of
 # predictions are up to 5e-3 of the labels in blocks, 8e-3 in single steps and 1.4e-2 for
-# `KernelAWV`; 50 examples later they are 0.5
+# `DiscountedKernelAWV`; 50 examples later they are 0.5
 LARGEST_WINDUP = 1e-2
 # gamma^e at the end of a block, whose last pivots are differences that lose as many digits
 LEAST_DISCOUNT = 1e-3
 
 
-def check(discount: Any, renew: bool = False) -> None:
-    """Raises ValueError unless the discount is None or one number above 0 and at most 1, and for
-    `renew` without a discount."""
-    checks.truth(renew=renew)
-    if discount is None:
-        if renew:
-            raise ValueError(
-                "renew keeps the regularization of a forecaster that forgets: give it a discount,"
-                " such as discount=0.99."
-            )
-        return
+def check(discount: Any) -> None:
+    """Raises ValueError unless the discount is one number above 0 and at most 1."""
     checks.positive(discount=discount)
     if not is_traced(discount) and float(discount) > 1:
         raise ValueError(
@@ -83,13 +74,6 @@ def block_discounts(discount: Any, learn: Array, like: Array) -> tuple[Array, Ar
     return gamma_of(discount, like) ** (exponents / 2), power(discount, learned[-1], like)
 
 
-def weight_roots(discount: Any, learn: Array, like: Array) -> Array:
-    """gamma^(l/2) [n] of examples in order, with l the number learned after each; `learn` [n]."""
-    learned = jnp.cumsum(learn, dtype=jnp.int32)
-    exponents = (learned[-1] - learned).astype(like.dtype)
-    return gamma_of(discount, like) ** (exponents / 2)
-
-
 def renewal_rows(
     regularization: ArrayLike, discount: Any, labelled: Array, learn: Array, like: Array
 ) -> Array:
@@ -104,22 +88,6 @@ def renewal_rows(
     missing = jnp.sqrt(jnp.where(learn, lam * (1 - remaining), 1))
     chosen = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)[None, :]
     return jnp.where(learn[:, None] & chosen, missing[:, None], 0)
-
-
-def renewed_regularization(
-    regularization: ArrayLike, discount: Any, before: Array, after: Array, like: Array
-) -> Array:
-    """[r], the sum of what renewals add to the regularization of each feature while the number of
-    learned examples grows from `before` to `after`; `like` [r]."""
-    size = like.shape[0]
-    feature = jnp.arange(size, dtype=jnp.int32)
-
-    def age(learned: Array) -> Array:
-        return jnp.where(learned > feature, (learned - 1 - feature) % size, learned)
-
-    remaining = power(discount, age(before) + after - before, like)
-    gained = power(discount, age(after), like) - remaining
-    return jnp.asarray(regularization, like.dtype) * gained
 
 
 def in_short_blocks(
@@ -151,8 +119,6 @@ def in_short_blocks(
 def symmetrized(state: Any, discount: Any) -> Any:
     """The state with A^-1 replaced by the mean of its two triangles, for a discount below 1: no
     example reduces their difference by rounding, which grows as gamma^-t."""
-    if discount is None:
-        return state
     inverse = state.inverse
     mean = (inverse + inverse.T) / 2
     return replace(state, inverse=jnp.where(jnp.asarray(discount) < 1, mean, inverse))

@@ -23,6 +23,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.bandits.core.widths import ucb
+from jsketch.contrib.inputs import check_candidates, floating_dtype
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.posterior import ridge
 from jsketch.search import maximise_over_box
@@ -70,7 +71,7 @@ class PointBBKB(SketchedBandit):
         static mistakes."""
         checks.capacity(dimension=dimension)
         sketched.check_bandit(self)
-        dtype = checks.floating(dtype=dtype or jnp.zeros(()).dtype)
+        dtype = floating_dtype(dtype)
         floats = self.max_history * (dimension + 5) + 3 * self.capacity**2
         checks.memory(floats, dtype, max_history=self.max_history, capacity=self.capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
@@ -113,7 +114,7 @@ class PointBBKB(SketchedBandit):
         Raises ValueError for an empty or non-finite matrix and one with another number of inputs
         than the history's.
         """
-        checks.candidates(candidates, state.sketch.domain.features.shape[1])
+        check_candidates(candidates, state.sketch.domain.features.shape[1])
         checks.a_kernel(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
         return jnp.where(
@@ -139,7 +140,7 @@ class PointBBKB(SketchedBandit):
         `ends` and `full`), and for a point of another number of inputs or that is not finite.
         """
         x = in_dtype(checks.example(x), state.bound.dtype)
-        checks.candidates(x[None], state.sketch.domain.features.shape[1])
+        check_candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
             raise ValueError(
                 "the batch or the history is full: tell the batch (max_batch ="

@@ -10,15 +10,15 @@ import pytest
 from test_online import KEY, changed, examples, steps
 
 from jsketch import kernels, loops, online, struct
+from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV
 from jsketch.sketch import fourier, nystrom
 from jsketch.sketch.fourier import RandomFourier
 from jsketch.sketch.taylor import Taylor
 
 LAM, GAMMA, PART = 0.5, 0.9, 30
 TAYLOR = Taylor(2, 3, 0.8)
-PLAIN = online.PKAWV(TAYLOR, LAM, discount=GAMMA)
+PLAIN = DiscountedPKAWV(TAYLOR, LAM, discount=GAMMA)
 FORECASTERS = {"plain": PLAIN, "renew": PLAIN.replace(renew=True)}
-LEARN = jax.jit(lambda forecaster, state, x, y: forecaster.learn(state, x, y))
 each = pytest.mark.parametrize("name", FORECASTERS)
 MISSING = [0, 7, 8, 29, 40]
 
@@ -60,7 +60,7 @@ def features_of(forecaster, xs):
 
 @each
 def test_predictions_are_the_weighted_least_squares(name):
-    """They are, for blocks, for single examples, and for a state that learned them all at once."""
+    """They are, for blocks and for single examples."""
     forecaster = FORECASTERS[name]
     xs, ys = examples()
     ys = changed(ys, MISSING, np.nan)
@@ -71,11 +71,7 @@ def test_predictions_are_the_weighted_least_squares(name):
     alone, states, infos = zip(*steps(forecaster, xs, ys), strict=True)
     np.testing.assert_allclose(alone, oracle, atol=1e-8)
     assert not any(info.nonfinite for info in infos)
-    learned = forecaster.init(xs[0], KEY)
-    for part in (slice(PART), slice(PART, None)):
-        learned = LEARN(forecaster, learned, xs[part], ys[part])
-    for expected in (states[-1], learned):
-        chex.assert_trees_all_close(state, expected, rtol=1e-7, atol=1e-8)
+    chex.assert_trees_all_close(state, states[-1], rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.slow
@@ -112,7 +108,7 @@ def test_the_exact_forecaster():
     values, vectors = np.linalg.eigh(oracles.gaussian(xs, xs, 0.4))
     z = vectors * np.sqrt(np.maximum(values, 0))
     for awv in (True, False):
-        forecaster = online.KernelAWV(
+        forecaster = DiscountedKernelAWV(
             kernels.Gaussian(0.4), LAM, penalize_current=awv, discount=GAMMA, capacity=64
         )
         predictions, state = in_parts(forecaster, xs, ys)
@@ -121,22 +117,23 @@ def test_the_exact_forecaster():
 
 
 def test_a_discount_of_one_changes_nothing():
-    """Streams are equal bit for bit; programs of single steps and of `learn` may round the last bit
+    """Streams are equal bit for bit; programs of single steps may round the last bit
     differently."""
     xs, ys = examples()
     ys = changed(ys, MISSING, np.nan)
-    exact = online.KernelAWV(kernels.Gaussian(0.4), LAM, capacity=64)
-    for forecaster in (online.PKAWV(TAYLOR, LAM), exact):
-        streams, single = [], []
-        for same in (forecaster, forecaster.replace(discount=1.0)):
-            streams.append(in_parts(same, xs, ys))
-            predictions, states, _ = zip(*steps(same, xs[:12], ys[:12]), strict=True)
-            state = states[-1]
-            if forecaster is not exact:
-                state = LEARN(same, state, xs[:PART], ys[:PART])
-            single.append([np.array(predictions), state])
-        chex.assert_trees_all_equal(*streams)
-        chex.assert_trees_all_close(*single, rtol=1e-12, atol=1e-14)
+    kernel = kernels.Gaussian(0.4)
+    for pair in (
+        (online.PKAWV(TAYLOR, LAM), PLAIN.replace(discount=1.0)),
+        (
+            online.KernelAWV(kernel, LAM, capacity=64),
+            DiscountedKernelAWV(kernel, LAM, discount=1.0, capacity=64),
+        ),
+    ):
+        (predictions, state), (discounted, end) = (in_parts(each, xs, ys) for each in pair)
+        np.testing.assert_array_equal(discounted, predictions)
+        np.testing.assert_array_equal(end.inverse, state.inverse)
+        single, discounted = ([p for p, _, _ in steps(each, xs[:12], ys[:12])] for each in pair)
+        np.testing.assert_allclose(discounted, single, rtol=1e-12, atol=1e-14)
 
 
 def test_discounts_sweep_by_vmap():
@@ -172,18 +169,6 @@ def test_traced_discounts_out_of_range_are_flagged(takes):
 
     flags = jax.jit(jax.vmap(last))(jnp.array([0.5, 1.0, 1.5, 0.0, -0.5, jnp.nan]))
     assert flags.tolist() == [False] * 2 + [True] * 4
-
-
-@pytest.mark.slow
-@each
-def test_a_stream_in_segments_gives_the_same_predictions(name):
-    xs, ys = examples(13, 3000)
-    ys = changed(ys, slice(None, None, 7), np.nan)
-    forecaster = FORECASTERS[name].replace(discount=0.995)
-    whole, last = loops.prequential(forecaster, (xs, ys), KEY, segments=1)
-    parts, end = loops.prequential(forecaster, (xs, ys), KEY, segments=3)
-    np.testing.assert_allclose(parts.prediction, whole.prediction, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
 
 
 def test_the_identity_behind_discounted_regret():
@@ -239,7 +224,7 @@ def test_rounding_between_the_triangles_does_not_grow():
 
 def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not():
     xs, ys = examples(4, 600)
-    forecaster = online.PKAWV(Dependent(), LAM, discount=GAMMA)
+    forecaster = DiscountedPKAWV(Dependent(), LAM, discount=GAMMA)
     with pytest.raises(FloatingPointError, match="no longer finite"):
         in_parts(forecaster, xs, ys)
     z = np.concatenate([xs, xs.sum(1, keepdims=True)], axis=1)

@@ -1,0 +1,165 @@
+"""PKAWV and Kernel-AWV for targets that drift: older examples count less (`discounting`,
+THEORY 7.12)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from jsketch import checks, struct
+from jsketch.contrib import discounting
+from jsketch.linalg import matmul
+from jsketch.online import rounding
+from jsketch.online.base import info_after
+from jsketch.online.kernel_awv import KernelAWV, KernelState
+from jsketch.online.mixture import Mixture
+from jsketch.online.ridge import PKAWV, RidgeState, damped, learn_block
+from jsketch.precision import one_dtype
+from jsketch.types import Forecaster, ForecastInfo, PRNGKey
+
+
+def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
+    """A mixture of `forecaster` at each of the discounts [G], for drift of unknown speed; `bound`
+    and options as in `online.Mixture`.
+
+        over_discounts(DiscountedPKAWV(features, renew=True), [0.9, 0.99, 0.999, 1], bound=1.0)
+    """
+    return Mixture(forecaster, {"discount": jnp.asarray(discounts, float)}, bound, **options)
+
+
+@struct.dataclass
+class DiscountedState(RidgeState):
+    """`RidgeState` with the number of examples learned."""
+
+    labelled: Array  # [] int32
+
+
+@struct.dataclass
+@one_dtype
+class DiscountedPKAWV(Forecaster):
+    """PKAWV in which an example that is s labelled examples old has the weight discount^s, O(r^2)
+    an example.
+
+    features, regularization, penalize_current  as in `online.PKAWV`
+    discount  gamma in (0, 1]: 1 - 1/n remembers about n examples
+    renew     True: keeps the regularization, which a discount forgets, at twice the time
+              (`discounting`)
+    """
+
+    features: Any
+    regularization: ArrayLike = 1.0
+    penalize_current: bool = struct.field(pytree_node=False, default=True)
+    discount: ArrayLike = 0.99
+    renew: bool = struct.field(pytree_node=False, default=False)
+
+    takes = "blocks"
+
+    def init(self, x: Array, key: PRNGKey) -> DiscountedState:
+        checks.settings(self)
+        discounting.check(self.discount)
+        state = PKAWV(self.features, self.regularization).init(x, key)
+        return DiscountedState(**vars(state), labelled=jnp.zeros((), jnp.int32))
+
+    def check_rounding(self, x: Array) -> bool:
+        return rounding.check_features(self.features, x, self.regularization)
+
+    def predict(self, state: DiscountedState, x: Array) -> Array:
+        z = self.features.features(x[None])[0]
+        leverage = matmul(z, matmul(state.inverse, z)) / discounting.gamma_of(self.discount, z)
+        return damped(matmul(z, state.weights), leverage, self.penalize_current)
+
+    def update(
+        self, state: DiscountedState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[DiscountedState, ForecastInfo]:
+        z = self.features.features(x[None])[0]
+        learn = jnp.isfinite(y)
+        inverse = state.inverse / jnp.where(learn, discounting.gamma_of(self.discount, z), 1)
+        direction = jnp.where(learn, matmul(inverse, z), 0)
+        pivot = 1 + matmul(z, direction)
+        error = jnp.where(learn, y - matmul(z, state.weights), 0)
+        inverse = inverse - direction[:, None] * (direction / pivot)[None, :]
+        weights = state.weights + direction * (error / pivot)
+        if self.renew:
+            row = self._renewal_rows(state, z[None], learn[None])[0]
+            direction = matmul(inverse, row)
+            step = direction / (1 + matmul(row, direction))
+            inverse = inverse - direction[:, None] * step[None, :]
+            weights = weights - step * matmul(row, weights)
+        new = DiscountedState(inverse, weights, state.labelled + learn.astype(jnp.int32))
+        new = discounting.symmetrized(new, self.discount)
+        return new, self._info(new, y[None], z[None], (pivot - 1)[None])
+
+    def predict_update(
+        self, state: DiscountedState, x: Array, y: Array
+    ) -> tuple[DiscountedState, Array, ForecastInfo]:
+        z, learn = self.features.features(x), jnp.isfinite(y)
+        learn_rows = partial(self._learn_rows, z=z, y=y)
+        new, g, h = discounting.in_short_blocks(self.discount, learn_rows, state, learn, z)
+        new = discounting.symmetrized(new, self.discount)
+        return new, damped(g, h, self.penalize_current), self._info(new, y, z, h)
+
+    def _learn_rows(
+        self, state: DiscountedState, learn: Array, z: Array, y: Array
+    ) -> tuple[DiscountedState, Array, Array]:
+        """`learn_block` with the discount: (state, g [B], h [B])."""
+        labelled = state.labelled + learn.sum(dtype=jnp.int32)
+        roots, discount = discounting.block_discounts(self.discount, learn, z)
+        if self.renew:
+            z = _interleaved(z, self._renewal_rows(state, z, learn))
+            y = _interleaved(y, jnp.zeros_like(y))
+            learn, roots = jnp.repeat(learn, 2), jnp.repeat(roots, 2)
+        inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, learn, roots)
+        stride = 2 if self.renew else 1
+        new = DiscountedState(inverse / discount, weights, labelled)
+        return new, g[::stride], h[::stride]
+
+    def _renewal_rows(self, state: DiscountedState, z: Array, learn: Array) -> Array:
+        return discounting.renewal_rows(
+            self.regularization, self.discount, state.labelled, learn, z
+        )
+
+    def _info(self, state: DiscountedState, y: Array, z: Array, leverage: Array) -> ForecastInfo:
+        """The info after examples y [B], z [B,r] with leverages [B]."""
+        info = info_after(len(state.weights), y, state.weights)
+        winds_up = discounting.winds_up(state.inverse, z, leverage, jnp.isfinite(y))
+        return replace(info, nonfinite=info.nonfinite | winds_up)
+
+
+def _interleaved(rows: Array, between: Array) -> Array:
+    """[2B, ...], each of `between` [B, ...] after the row of the same number."""
+    return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
+
+
+@struct.dataclass
+@one_dtype
+class DiscountedKernelAWV(KernelAWV):
+    """Kernel-AWV on K_tt + lam diag(gamma^s), s the age of an example, O(t d + t^2) for the t-th.
+
+    A reference only: lam is forgotten, and the stream stops when rounding decides predictions,
+    which are near 0 where most inputs are unlike the last 1/(1 - gamma) ones (`discounting`).
+
+    discount  gamma in (0, 1]
+    """
+
+    discount: ArrayLike = 0.99
+
+    def init(self, x: Array, key: PRNGKey) -> KernelState:
+        discounting.check(self.discount)
+        return super().init(x, key)
+
+    def update(
+        self, state: KernelState, x: Array, y: Array, key: PRNGKey
+    ) -> tuple[KernelState, ForecastInfo]:
+        new, info = super().update(state, x, y, key)
+        squared_pivot = self._row(state, x)[1]
+        lost = jnp.finfo(x.dtype).eps * self.kernel.diag(x[None])[0] / squared_pivot
+        winds_up = (new.used > state.used) & (lost > discounting.LARGEST_WINDUP)
+        return new, replace(info, nonfinite=info.nonfinite | winds_up)
+
+    def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
+        return self.regularization * discounting.power(self.discount, state.used + 1, x)

@@ -1,0 +1,153 @@
+"""A long stream of `PKAWV` in segments side by side: one on each core of a CPU, hundreds in one
+program on an accelerator, where a hundred blocks take as long as one."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from jsketch import checks, devices
+from jsketch.linalg import matmul
+from jsketch.loops.streams import BLOCK, Forecasts, Pass, prequential, stream
+from jsketch.online import PKAWV
+from jsketch.online.ridge import RidgeState
+from jsketch.precision import dtype_of, in_dtype
+from jsketch.types import PRNGKey
+
+CHUNK = 2048  # examples in one product of `learn`
+# examples of a segment: shorter ones cost more than they save, on a CPU by starting a program on
+# another core, on an accelerator by a step of `learn`
+MIN_SEGMENT, MIN_SEGMENT_ACCELERATOR = 32_768, 8_192
+
+
+@jax.jit
+def learn(forecaster: PKAWV, state: RidgeState, x: Array, y: Array) -> RidgeState:
+    """The state after `update` on the labelled examples of x [n,d], y [n], without predictions:
+    O(n r^2) in large products. The order of the examples does not matter.
+
+    With A^-1 = L L^T the new inverse is L (I + L^T Z^T Z L)^-1 L^T, nowhere worse conditioned than
+    A.
+    """
+    size = state.weights.shape[0]
+    chunks = -(-len(y) // CHUNK)
+    extra = chunks * CHUNK - len(y)
+    xs = jnp.pad(x, ((0, extra), (0, 0)), mode="edge").reshape(chunks, CHUNK, -1)
+    ys = jnp.pad(y, (0, extra), constant_values=jnp.nan).reshape(chunks, CHUNK)
+
+    def add(
+        sums: tuple[Array, Array], examples: tuple[Array, Array]
+    ) -> tuple[tuple[Array, Array], None]:
+        x, y = examples
+        labelled = jnp.isfinite(y)
+        z = jnp.where(labelled[:, None], forecaster.features.features(x), 0)
+        errors = jnp.where(labelled, y - matmul(z, state.weights), 0)
+        return (sums[0] + matmul(z.T, z), sums[1] + matmul(errors, z)), None
+
+    zeros = (jnp.zeros((size, size), x.dtype), jnp.zeros(size, x.dtype))
+    (gram, moment), _ = lax.scan(add, zeros, (xs, ys))
+    root = jnp.linalg.cholesky(state.inverse)
+    inner = jnp.eye(size, dtype=x.dtype) + matmul(root.T, matmul(gram, root))
+    half = lax.linalg.triangular_solve(
+        jnp.linalg.cholesky(inner), root.T, left_side=True, lower=True
+    )
+    inverse = matmul(half.T, half)
+    return RidgeState(inverse, state.weights + matmul(inverse, moment))
+
+
+def prequential_in_segments(
+    forecaster: PKAWV,
+    examples: tuple[Any, Any],
+    key: PRNGKey,
+    *,
+    state: RidgeState | None = None,
+    first: int = 0,
+    segments: int | None = None,
+    block: int = BLOCK,
+) -> tuple[Forecasts, RidgeState]:
+    """`loops.prequential` over arrays, with the same predictions up to rounding. Each segment
+    begins with the state that `learn` returns for the segments before it.
+
+    forecaster, key, state, first, block  as in `prequential`
+    examples  a tuple (xs, ys): xs [n, d], ys [n]
+    segments  int, their number; None: chosen by the length of the stream
+
+    Raises the errors of `prequential`, and ValueError for another forecaster.
+
+        forecasts, state = scale.prequential_in_segments(online.PKAWV(features), (xs, ys), key)
+    """
+    if not isinstance(forecaster, PKAWV):
+        raise ValueError(
+            f"segments are for PKAWV, which learns many examples at once; a"
+            f" {type(forecaster).__name__} was given."
+        )
+    xs, ys = checks.stream(*examples, None if state is None else dtype_of(state))
+    count = len(ys)
+    if segments is None:
+        accelerator = devices.on_accelerator()
+        most = count if accelerator else os.cpu_count() or 1
+        least = MIN_SEGMENT_ACCELERATOR if accelerator else MIN_SEGMENT
+        segments = max(1, min(most, count // least))
+    checks.capacity(segments=segments, block=block)
+    key = checks.one_key(key=key)
+    forecaster = in_dtype(forecaster, xs.dtype)
+    if state is None:
+        state = forecaster.init(xs[0], jax.random.split(key)[0])
+    # whole blocks, of equal length, so that all segments run one program
+    length = -(-count // (segments * block)) * block
+    parts = -(-count // length)
+    extra = parts * length - count
+    xs = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(parts, length, -1)
+    ys = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(parts, length)
+    if devices.on_accelerator():
+        return _at_once(forecaster, state, xs, ys, key, block, count)
+    states = [state]
+    for x, y in zip(xs[:-1], ys[:-1], strict=True):
+        states.append(learn(forecaster, states[-1], x, y))
+
+    def run(number: int) -> tuple[Forecasts, Any]:
+        part, at = (xs[number], ys[number]), first + number * length
+        return prequential(forecaster, part, key, state=states[number], first=at, block=block)
+
+    with ThreadPoolExecutor(parts) as pool:
+        passes = list(pool.map(run, range(parts)))
+    forecasts = jax.tree.map(lambda *a: jnp.concatenate(a)[:count], *(f for f, _ in passes))
+    return forecasts, passes[-1][1]
+
+
+def _at_once(
+    forecaster: PKAWV,
+    state: RidgeState,
+    xs: Array,
+    ys: Array,
+    key: PRNGKey,
+    block: int,
+    count: int,
+) -> tuple[Forecasts, RidgeState]:
+    """The segments xs [s,n,d], ys [s,n] in one program; the first `count` examples are no
+    padding."""
+    whole = _vmapped(forecaster, state, xs, ys, jax.random.split(key)[1], block=block)
+    forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], whole.forecasts)
+    if bool(whole.nonfinite.any()) or not bool(jnp.isfinite(forecasts.prediction).all()):
+        raise FloatingPointError(
+            "a label was infinite, or a prediction or the state is not finite: use NaN for a"
+            " missing label; otherwise try float64 or a larger regularization."
+        )
+    return forecasts, jax.tree.map(lambda leaf: leaf[-1], whole.state)
+
+
+@partial(jax.jit, static_argnames="block")
+def _vmapped(
+    forecaster: PKAWV, state: RidgeState, xs: Array, ys: Array, key: PRNGKey, block: int
+) -> Pass:
+    def learned(state: RidgeState, segment: tuple[Array, Array]) -> tuple[RidgeState, RidgeState]:
+        return learn(forecaster, state, *segment), state
+
+    last, before = lax.scan(learned, state, (xs[:-1], ys[:-1]))
+    states = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), before, last)
+    return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(states, xs, ys)

@@ -1,0 +1,39 @@
+"""A stream in segments has the predictions of one pass."""
+
+import jax
+import numpy as np
+import pytest
+from test_online import changed, examples
+
+from jsketch import devices, kernels, loops, online
+from jsketch.scale import prequential_in_segments
+from jsketch.sketch.taylor import Taylor
+
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize("accelerator", [False, True])
+@pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
+def test_the_predictions_are_those_of_one_pass(lam, cut, accelerator, monkeypatch):
+    """Labels are missing, the last segment is shorter, and the stream may resume."""
+    monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
+    xs, ys = examples(13, 5000)
+    ys = changed(ys, slice(None, None, 7), np.nan)
+    forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
+    whole, last = loops.prequential(forecaster, (xs, ys), KEY)
+    state = None
+    if cut:
+        _, state = loops.prequential(forecaster, (xs[:cut], ys[:cut]), KEY)
+    parts, end = prequential_in_segments(
+        forecaster, (xs[cut:], ys[cut:]), KEY, state=state, first=cut or 0, segments=3
+    )
+    np.testing.assert_allclose(parts.prediction, whole.prediction[cut:], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
+    assert parts.loss.shape == (5000 - (cut or 0),)
+    with pytest.raises(FloatingPointError, match="infinite"):
+        prequential_in_segments(forecaster, (xs, changed(ys, 4, np.inf)), KEY, segments=2)
+
+
+def test_other_forecasters_are_refused():
+    with pytest.raises(ValueError, match="segments are for PKAWV.*; a FOGD was given"):
+        prequential_in_segments(online.FOGD(kernels.Gaussian(), 0.1), examples(), KEY)
