@@ -1,6 +1,6 @@
-"""Bandits over a list of arms: one file for each algorithm or paper. `core/` holds their parts,
-`batches/` the rules that end a batch, `linear/` the algorithms that are linear in inputs or
-features. `template` is the start of a new one.
+"""Bandits over a list of arms, or over points: one file for each algorithm or paper. `core/` holds
+their parts, `batches/` the rules that end a batch, `linear/` the algorithms that are linear in
+inputs or features, `points/` those without a list of arms. `template` is the start of a new one.
 """
 
 from jsketch.bandits import evolution
@@ -15,6 +15,8 @@ from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
+from jsketch.bandits.points import partition
+from jsketch.bandits.points.point_bbkb import PointBBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 from jsketch.types import Evaluations
@@ -33,11 +35,13 @@ __all__ = [
     "FixedBKB",
     "FourierTS",
     "FourierUCB",
+    "PointBBKB",
     "RegularizedEvolution",
     "SketchedTS",
     "Uniform",
     "evolution",
     "history",
     "initial",
+    "partition",
     "widths",
 ]

@@ -7,7 +7,6 @@ unknown         the lengthscale or the norm of the function is unknown
 few_batches     few and long batches
 mini_gp         exact Gaussian processes that evaluate few arms many times each
 nonstationary   mean rewards that change
-points          BBKB without a list of arms: contexts, and boxes
 problems        problems for these methods, and the loop that plays them
 """
 
@@ -18,8 +17,6 @@ from jsketch.contrib.discounted import DiscountedKernelAWV, DiscountedPKAWV, ove
 from jsketch.contrib.few_batches import BatchedExploration, RandomExploration
 from jsketch.contrib.mini_gp import MiniGP
 from jsketch.contrib.nonstationary import DiscountedBKB, WindowBKB
-from jsketch.contrib.points import partition
-from jsketch.contrib.points.point_bbkb import PointBBKB
 from jsketch.contrib.unknown.lengthscale_balancing import LengthscaleBalancing
 from jsketch.contrib.unknown.norm import NormDoubling
 
@@ -35,11 +32,9 @@ __all__ = [
     "LengthscaleBalancing",
     "MiniGP",
     "NormDoubling",
-    "PointBBKB",
     "RandomExploration",
     "SharedEmbedding",
     "WindowBKB",
     "over_discounts",
-    "partition",
     "problems",
 ]

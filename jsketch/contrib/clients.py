@@ -26,8 +26,8 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
+from jsketch.bandits.points.inputs import check_candidates, floating_dtype
 from jsketch.contrib.contextual import argmax_or_uniform, empty_info
-from jsketch.contrib.inputs import check_candidates, floating_dtype
 from jsketch.linalg import cond_per_run, matmul
 from jsketch.posterior import ridge
 from jsketch.precision import in_dtype, one_dtype

@@ -19,8 +19,8 @@ from jsketch import checks, struct
 from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import EVERY_BATCH
 from jsketch.bandits.core.widths import Evidence
-from jsketch.contrib.inputs import check_candidates, floating_dtype
-from jsketch.contrib.points.point_bbkb import PointBBKB, PointState
+from jsketch.bandits.points.inputs import check_candidates, floating_dtype
+from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
 from jsketch.linalg import cond_per_run, matmul, put, put_if
 from jsketch.online.nystrom_awv import NystromAWV, NystromState
 from jsketch.precision import in_dtype, one_dtype

@@ -7,8 +7,7 @@ import oracles
 import pytest
 
 from jsketch import Arms, Box, kernels
-from jsketch.bandits import BKB, widths
-from jsketch.contrib import PointBBKB, partition
+from jsketch.bandits import BKB, PointBBKB, partition, widths
 
 KEY = jax.random.key(0)
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))

@@ -11,10 +11,9 @@ from test_online import CASES as FORECASTERS
 from test_online import VARIANTS as SIMILAR
 
 from jsketch import Arms, Box, kernels
-from jsketch.bandits import BKB
+from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GPBandit
 from jsketch.box.gp.fit import Bounds
-from jsketch.contrib import PointBBKB
 from jsketch.online.base import takes
 from jsketch.types import Evaluations
 

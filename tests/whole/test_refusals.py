@@ -20,17 +20,19 @@ from jsketch.bandits import (
     EpsGreedy,
     FixedBKB,
     FourierUCB,
+    PointBBKB,
     RegularizedEvolution,
     Uniform,
     evolution,
     history,
     initial,
+    partition,
     widths,
 )
 from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GPBandit, UniformBox
 from jsketch.box import history as box_history
-from jsketch.contrib import DiscountedPKAWV, MiniGP, PointBBKB, over_discounts, partition
+from jsketch.contrib import DiscountedPKAWV, MiniGP, over_discounts
 from jsketch.online.mixture import Mixture
 from jsketch.posterior import exact
 from jsketch.sketch import bless

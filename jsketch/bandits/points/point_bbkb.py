@@ -23,7 +23,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.bandits.core.widths import ucb
-from jsketch.contrib.inputs import check_candidates, floating_dtype
+from jsketch.bandits.points.inputs import check_candidates, floating_dtype
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.posterior import ridge
 from jsketch.search import maximise_over_box
