@@ -397,7 +397,7 @@ def refresh_where_needed(
 ) -> State:
     """`refresh_with`, by updates of low rank where extends [] is true and they are accurate; the
     batch has at most `most` picks."""
-    domain = state.domain
+    domain, model = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= STEADY * state.evidence.prior_variance / model[1]
     few = (
         domain.rows.total(domain.rows.running_count(feedback.pull_counts > state.pull_counts))
@@ -420,7 +420,7 @@ def refresh_where_needed(
         state = attach(state, domain)
         return detach(refresh_with(state, feedback, dictionary, kernel, regularization))
 
-    given = domain, feedback, dictionary, in_dtype(model, state.mean.dtype)
+    given = domain, feedback, dictionary, model
     # under vmap a carried array is copied for every run
     start = detach(state), jnp.zeros((), bool)
     state, done = cond_per_run(updates, by_updates, start, given)
