@@ -37,7 +37,9 @@ class Task(NamedTuple):
     """An algorithm on a problem."""
 
     algorithm: str
-    dataset: str  # "abalone", or "whitened": abalone with decorrelated features, a hard problem
+    # "abalone"; "whitened": abalone with decorrelated features, a hard problem; or "made_up":
+    # 20,000 random arms
+    dataset: str
     lengthscale: float
     noise_std: float
     regularization: float
@@ -59,6 +61,7 @@ TASKS = {
     ),
     "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000, 1, "no target"),
     "bkb": Task("bkb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 8 s"),
+    "made_up": Task("bbkb_global", "made_up", 5.0, 0.1, 0.01, 300, 1, "no target"),
     "gp_ucb": Task("gp_ucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
     "gp_bucb": Task("gp_bucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
 }
@@ -68,7 +71,12 @@ RULES = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}
 
 def load_problem(dataset: str, noise_std: float, data_dir: Path | None) -> Any:
     """The finite-arm problem of a benchmark: standardised features, decorrelated for "whitened",
-    and rewards in [0, 1]."""
+    and rewards in [0, 1]; or made-up arms with a smooth function."""
+    if dataset == "made_up":
+        random = np.random.default_rng(0)
+        features = random.standard_normal((20_000, 8))
+        mean = np.tanh(features @ random.standard_normal(8) / 8**0.5)
+        return problems.finite_arms(features, mean, noise_std)
     features, mean_reward = datasets.preprocess(datasets.load("abalone", data_dir))
     if dataset == "whitened":
         left, _, _ = np.linalg.svd(features, full_matrices=False)

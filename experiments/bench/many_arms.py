@@ -25,7 +25,7 @@ from experiments import cli
 from experiments.bench.timing import show
 from experiments.results import environment, files, store
 from jsketch import Arms, drive, kernels
-from jsketch.bandits import BBKB, FixedBKB, history
+from jsketch.bandits import BBKB, EVERY_BATCH, FixedBKB, history
 from jsketch.scale import FileEvaluations, Streamed, open_arms
 
 INPUTS, NOISE, LENGTHSCALE, CAPACITY = 8, 0.1, 10.0, 96
@@ -64,7 +64,20 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
 
-    random = np.random.default_rng(2)
+    return dict(
+        arms=count,
+        init=init,
+        batch=batch,
+        rounds=rounds_of_bbkb(domain, values, rounds, 0.25),
+        rounds_every_batch=rounds_of_bbkb(domain, values, rounds, EVERY_BATCH),
+    )
+
+
+def rounds_of_bbkb(
+    domain: Arms, values: np.ndarray, rounds: int, resparsify: float | None
+) -> dict[str, float]:
+    """Seconds of rounds of BBKB with a rule of resparsification."""
+    random, key = np.random.default_rng(2), jax.random.key(0)
     times: list[float] = []
 
     def evaluate(arms: np.ndarray) -> np.ndarray:
@@ -72,12 +85,17 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
         return np.asarray(values[arms] + NOISE * random.standard_normal(len(arms)))
 
     bandit = BBKB(
-        kernels.Gaussian(LENGTHSCALE), 0.01, noise_std=NOISE, delta=1e-4, capacity=CAPACITY
+        kernels.Gaussian(LENGTHSCALE),
+        0.01,
+        noise_std=NOISE,
+        delta=1e-4,
+        resparsify=resparsify,
+        capacity=CAPACITY,
     )
     run, played = timed(
         lambda: drive(bandit, evaluate, domain, key, HORIZON, stop=lambda _: len(times) == rounds)
     )
-    played |= dict(
+    return played | dict(
         median_seconds_of_a_round=float(np.median(np.diff(times))),
         rounds=len(times),
         evaluations=run.t,
@@ -86,7 +104,6 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
         best_of_all=float(values.max()),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
-    return dict(arms=count, init=init, batch=batch, rounds=played)
 
 
 def write_made_up(path: Path, count: int) -> None:
@@ -153,7 +170,7 @@ def main() -> None:
     else:
         rows = in_memory(options.arms or 10_000_000, options.rounds)
     print(f"{rows['arms']:,} made-up candidates, d = {INPUTS}")
-    for step in ("init", "reading", "batch", "rounds"):
+    for step in ("init", "reading", "batch", "rounds", "rounds_every_batch"):
         if step in rows:
             show(step, rows[step])
     if options.out is not None:
