@@ -102,7 +102,7 @@ def bkb_state(
 ) -> tuple[SketchState, Array]:
     """BKB after the evaluations, observed one by one, each of which resamples the dictionary; and
     whether the dictionary overflowed."""
-    sketch = dict(qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
+    sketch: dict[str, Any] = dict(qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
     bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, **sketch)
     state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
 

@@ -123,7 +123,7 @@ class WithLengthscale:
     def check(self, x: Any) -> None:
         """Raises ValueError unless the lengthscale is positive, its square is a number in the dtype
         of x [n,d], and it is one number or one for each input."""
-        lengthscale = self.lengthscale
+        lengthscale: Any = self.lengthscale
         if isinstance(lengthscale, list | tuple):
             raise ValueError(
                 f"lengthscale must be a number or an array, such as np.array({lengthscale}): in a"
