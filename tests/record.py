@@ -11,60 +11,33 @@ import sys
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), *(str(HERE / name) for name in ("bandits", "box", "loops", "online"))]
 
 
-def leaves(name, tree):
-    """The arrays of a tree by their paths, which begin with the name."""
-    arrays = {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        if hasattr(leaf, "dtype") and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            arrays[name + jax.tree_util.keystr(path)] = np.asarray(leaf)
-    return arrays
-
-
-def bandits():
+def recorded():
+    """Pairs (name, arrays) of all cases."""
     import cases
+    from test_online import CASES, KEY, examples
 
-    from jsketch import rollout
+    from jsketch import loops, problems, rollout
+    from jsketch.box import GOUCB
+    from jsketch.suggest import acquisitions, suggest
 
-    problem = cases.problem()
+    problem, key = cases.problem(), jax.random.key(0)
     run = jax.jit(lambda bandit, key: rollout(bandit, problem, key, horizon=cases.HORIZON))
     for name, bandit in cases.CASES.items():
         for seed in range(2):
             trace = run(bandit, jax.random.key(seed)).trace
             yield f"bandits/{name}/{seed}", (trace.arm, trace.reward, trace.batch_size)
-
-
-def boxes():
-    from cases import OPTIMISERS
-
-    from jsketch import loops, problems
-    from jsketch.box import GOUCB
-
-    branin = problems.boxes.branin()
-    for name, optimiser in (OPTIMISERS | {"go_ucb_default": GOUCB(initial=6)}).items():
-        run = loops.run(optimiser, branin, jax.random.key(0), horizon=12)
-        yield f"boxes/{name}", (run.x, run.y)
-
-
-def forecasters():
-    from test_online import CASES, KEY, examples
-
-    from jsketch import loops
-
-    xs, ys = examples()
+    for name, optimiser in (cases.OPTIMISERS | {"go_ucb_default": GOUCB(initial=6)}).items():
+        on_box = loops.run(optimiser, problems.boxes.branin(), key, horizon=12)
+        yield f"boxes/{name}", (on_box.x, on_box.y)
     for name, forecaster in CASES.items():
-        forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
+        forecasts, _ = loops.prequential(forecaster, examples(), KEY)
         yield f"online/{name}", (forecasts.prediction,)
-
-
-def suggestions():
-    from jsketch.suggest import acquisitions, suggest
 
     random = np.random.default_rng(0)
     x = random.uniform(-1, 1, (200, 3))
@@ -72,7 +45,7 @@ def suggestions():
     y = np.sin(3 * x[arms, 0]) + x[arms, 1] + noise
     options = {
         "default": {},
-        "failures": dict(failures=True),
+        "failures": dict(values=np.where(np.arange(40) % 9 == 3, np.nan, y), failures=True),
         "same": dict(same=np.arange(200) % 3),
         "costs": dict(costs=1 + np.arange(200) % 7, budget=400.0),
         "errors": dict(errors=0.1 + np.arange(40) / 100),
@@ -80,18 +53,15 @@ def suggestions():
     for name in ("ExpectedImprovement", "Thompson", "TopTwo", "ProbabilityOfBest"):
         options[name] = dict(acquisition=getattr(acquisitions, name)())
     for name, more in options.items():
-        values = np.where(np.arange(40) % 9 == 3, np.nan, y) if name == "failures" else y
-        suggestion = suggest(x, arms, values, batch=6, pending=[3, 5], **more)
-        yield f"suggest/{name}", (suggestion.rows, suggestion.mean, suggestion.std)
+        arguments = dict(candidates=x, arms=arms, values=y, batch=6, pending=[3, 5]) | more
+        found = suggest(**arguments)
+        yield f"suggest/{name}", (found.rows, found.mean, found.std)
 
 
 def make(path):
-    recorded = {}
-    for part in (bandits, boxes, forecasters, suggestions):
-        for name, tree in part():
-            recorded |= leaves(name, tree)
-        print(f"{part.__name__}: {len(recorded)} arrays so far", flush=True)
-    np.savez(path, **recorded)
+    arrays = {f"{name}[{i}]": a for name, group in recorded() for i, a in enumerate(group)}
+    np.savez(path, **arrays)
+    print(f"{len(arrays)} arrays")
 
 
 def compare(first, second):

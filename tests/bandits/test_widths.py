@@ -1,4 +1,4 @@
-"""Widths as callable pytrees: formulas, numbers that are leaves, and functions of the user."""
+"""Widths: formulas, warnings, and functions of the user."""
 
 import pickle
 from types import SimpleNamespace
@@ -15,24 +15,6 @@ from jsketch.bandits import BBKB, BKB, GPUCB, widths
 from jsketch.bandits.core import exact_state
 
 DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
-WIDTH = jax.jit(lambda bandit, state: bandit.confidence_width(state))
-
-
-def test_numbers_of_a_width_are_leaves():
-    """vmap sweeps them, and other values need no new program."""
-    bandit = GPUCB(kernels.Gaussian(0.5), 0.04, width=widths.Bayesian(deviations=2.0))
-    state = bandit.init(DOMAIN, KEY)
-    assert float(WIDTH(bandit, state)) == pytest.approx(0.4)
-    before = WIDTH._cache_size()
-    assert float(
-        WIDTH(bandit.replace(width=widths.Bayesian(deviations=3.0)), state)
-    ) == pytest.approx(0.6)
-    assert WIDTH._cache_size() == before
-
-    def at(deviations):
-        return bandit.replace(width=widths.Bayesian(deviations)).confidence_width(state)
-
-    np.testing.assert_allclose(jax.vmap(at)(jnp.array([0.0, 1.0, 5.0])), [0, 0.2, 1], rtol=1e-6)
 
 
 def test_a_function_becomes_a_width():
@@ -63,72 +45,6 @@ def test_a_certified_width_warns_of_a_local_rule_that_voids_it(name, recwarn):
 
 def test_a_width_can_be_pickled():
     assert pickle.loads(pickle.dumps(widths.bbkb_paper)) == widths.bbkb_paper
-
-
-LAM, NOISE, DELTA = 0.25, 0.3, 0.1
-
-
-@jax.jit
-@jax.vmap
-def four(logdet, residual_sum, norm_bound):
-    """[4] widths: those of two exact posteriors, and of two sketched ones."""
-    evidence = widths.of_exact(jnp.ones(()), logdet, jnp.ones(())).replace(
-        residual_sum=residual_sum
-    )
-    assumed = widths.Confidence(LAM, NOISE, norm_bound, DELTA)
-    named = (widths.gp_ucb_tight, widths.mixture, widths.certified, widths.certified_mixture)
-    return jnp.stack([width(evidence, assumed) for width in named])
-
-
-def test_which_width_is_the_narrower():
-    """THEORY 4.7: `mixture` is below `gp_ucb_tight`, down to 1/sqrt(2) of it, where noise and bias
-    are equal. 4.8: `certified_mixture` is at most `certified` unless the noise is below sqrt(lam)
-    F / 2, and at least sqrt(2/3) of it."""
-    random = np.random.default_rng(1)
-    logdet, rho, norm = random.uniform(0, 50, 200), *10 ** random.uniform(-4, 2, (2, 200))
-    tight, mixture, certified, sketched = np.asarray(four(logdet, rho, norm)).T
-    assert (mixture < tight).all() and (mixture >= tight / np.sqrt(2) * (1 - 1e-12)).all()
-    assert (mixture < 0.75 * tight).any()
-    noise = NOISE * np.sqrt(logdet + rho / LAM - 2 * np.log(DELTA))
-    often = noise >= np.sqrt(LAM) * norm / 2
-    assert (sketched[often] <= certified[often]).all() and (sketched < 0.9 * certified).any()
-    assert (sketched[~often] > certified[~often]).any()
-    assert (sketched >= np.sqrt(2 / 3) * certified * (1 - 1e-12)).all()
-
-
-def test_the_bounds_behind_the_mixture_widths():
-    """THEORY 4.7 and 4.8, for any noise, arms and dictionary: |f - mu|_V^2 = Q + lam |f|^2, and the
-    widths at Q in the place of its bound cover |f - mu~| at every arm; without rho they do not."""
-    uncovered = 0
-    for seed in range(12):
-        p, random = Problem(seed), np.random.default_rng(seed)
-        weights = random.standard_normal(ARMS)
-        f, norm = p.gram @ weights, np.sqrt(weights @ p.gram @ weights)
-        arms = np.repeat(np.arange(ARMS), p.counts.astype(int))
-        y = f[arms] + 10 ** random.uniform(-3, 0) * random.standard_normal(len(arms))
-        sums = np.bincount(arms, y, minlength=ARMS)
-        inner = np.linalg.inv(p.gram[np.ix_(arms, arms)] + p.lam * np.eye(len(arms)))
-        surprise = np.square(y - f[arms]).sum() - p.lam * y @ inner @ y
-
-        ridge = np.bincount(arms, inner @ y, minlength=ARMS)
-        error = p.gram @ (weights - ridge)
-        squared = p.lam * (weights - ridge) @ error + p.counts @ np.square(error)
-        np.testing.assert_allclose(squared, surprise + p.lam * norm**2, rtol=1e-8)
-
-        assumed = dict(noise_std=0.0, norm_bound=norm, ratio=1.0, width=widths.certified)
-        for keep, width in ((np.arange(ARMS), widths.mixture), (p.keep, widths.certified_mixture)):
-            _, state = p.state(keep, sums, **assumed)
-            evidence = state.evidence.replace(logdet=0.0)
-            # so that xi^2 (Lhat + 2 log 1/delta) = Q, or 0 where Q is below 0
-            upper = float(evidence.residual_sum) / p.lam - 2 * np.log(DELTA)
-            xi = np.sqrt(max(surprise, 0) / upper)
-            half_width = float(width(evidence, widths.Confidence(p.lam, xi, norm, DELTA)))
-            off = np.abs(np.asarray(state.mean) - f)
-            sd = np.sqrt(np.asarray(state.variance))
-            assert (off <= half_width * sd * (1 + 1e-6) + 1e-7).all()
-            without = np.sqrt(max(surprise, 0) + p.lam * norm**2)
-            uncovered += (off > without * sd * (1 + 1e-6) + 1e-7).any()
-    assert uncovered > 0
 
 
 # Three batches over five arms: arm 3 is pulled four times, one evaluation fails and one slot is

@@ -8,10 +8,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from jsketch import kernels
-from jsketch.box import GPBandit, acquisition, history
+from jsketch.box import GPBandit, acquisition
 from jsketch.box import regression as gp
 from jsketch.box.gp.regression import Hyperparameters
-from jsketch.problems import boxes
 
 LEFT = -np.array([1e-3, 0.1, 0.9, 2.0, 4.999, 5.001, 8.0, 20.0, 38.0, 40.0, 300.0, 1e4, 1e8])
 RIGHT = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
@@ -119,33 +118,3 @@ def test_the_score_of_a_gp_exceeds_the_best_value_by_the_margin():
     }
     for name, value in expected.items():
         np.testing.assert_allclose(scores[name], value, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    "name", ["log_ei", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pi", "ucb"))]
-)
-def test_ascent_beats_random_search_at_every_step(name):
-    """The acquisition functions are those of a run; random search and ascent have the same number
-    of evaluations."""
-    bandit = GPBandit(acquisition=name, initial=6, candidates=100, starts=4, steps=40)
-    evaluations = 100 + 8 * 40
-    problem = boxes.hartmann6()
-    state = bandit.init(problem.domain, jax.random.key(0), horizon=16)
-
-    @jax.jit
-    def round_of(state, key):
-        """(state after a round, score of the point that was picked, best score of random
-        search)."""
-        query = bandit.ask(state, key)
-        score = bandit.score(bandit.posterior(state))
-        random = score(jax.random.uniform(key, (evaluations, 6))).max()
-        picked = score(history.to_unit(problem.domain, query.x[:1]))[0]
-        state, _ = bandit.tell(state, query, jax.vmap(problem.value)(query.x), key)
-        return state, picked, random
-
-    wins = []
-    for t in range(11):
-        state, picked, random = round_of(state, jax.random.key(t))
-        if t > 0:  # the first round is the initial points
-            wins.append(bool(picked >= random))
-    assert len(wins) == 10 and all(wins)

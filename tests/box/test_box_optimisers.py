@@ -1,7 +1,5 @@
 """Properties of every optimiser in the table of cases.py."""
 
-from functools import partial
-
 import chex
 import jax
 import jax.numpy as jnp
@@ -233,47 +231,6 @@ def test_wrong_settings():
         with pytest.raises(ValueError, match=r"horizon can be at most 2,147,483,647 evaluations"):
             optimizer.init(BOX, KEY, horizon=np.int64(10**11))
         assert optimizer.init(BOX, KEY, horizon=2000).history.capacity == 2000
-
-
-def test_wrong_calls(tmp_path):
-    state = GP.init(BOX, KEY, horizon=5)
-    with pytest.raises(ValueError, match="one value for each slot"):
-        GP.tell(state, GP.ask(state, KEY), jnp.zeros(INITIAL + 1), KEY)
-    drive = partial(loops.drive, UniformBox())
-
-    def run(objective, *arguments, **options):
-        return loops.run(UniformBox(), problems.on_box(objective, BOX), *arguments, **options)
-
-    for action, words in [
-        (lambda: run(3.0, KEY, 5), "objective must be a function"),
-        (lambda: drive(lambda x: x, BOX, KEY, 5), "must return one number"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            action()
-
-
-def test_checkpoints_and_states_of_another_run_are_refused(tmp_path):
-    """tests/loops/test_checkpoint.py damages files."""
-    path = tmp_path / "run"
-    partial = loops.drive(UniformBox(), on_host, BOX, KEY, 3, checkpoint=path)
-    with pytest.warns(UserWarning, match="ended after 3 of 4 evaluations"):
-        assert loops.drive(UniformBox(), on_host, BOX, KEY, 4, state=partial).exhausted
-    wider = Box(BOX.lower - 1, BOX.upper)
-    for arguments, words in [
-        ((UniformBox(), on_host, BOX, KEY, 4), "horizon was 3, is 4"),
-        ((UniformBox(), on_host, wider, KEY, 3), r"box.lower was \[-5.0, 0.0\], is \[-6.0, -1.0\]"),
-        ((UniformBox(initial=2), on_host, BOX, KEY, 3), "algorithm.initial was 1, is 2"),
-    ]:
-        with pytest.raises(ValueError, match=f"{words}.*Name another file, or remove it"):
-            loops.drive(*arguments, checkpoint=path)
-    for optimizer, box, words in [
-        (UniformBox(), Box(BOX.lower + 20, BOX.upper + 20), "another box"),
-        (GP, BOX, "another algorithm: it holds a UniformState, and a GPBandit has a GPState"),
-        (UniformBox(), BOX, None),
-    ]:
-        with pytest.raises(ValueError, match=f"state is .*{words or 'a dict was given'}"):
-            state = partial if words else {}
-            loops.drive(optimizer, on_host, box, KEY, 3, state=state)
 
 
 @struct.dataclass

@@ -12,10 +12,9 @@ import pytest
 from jsketch import loops, problems
 from jsketch.box import GOUCB, history
 from jsketch.box import model as models
-from jsketch.box.go_ucb.go_ucb import compute_rows
 from jsketch.box.go_ucb.model import Network, Parametric, flatten
 from jsketch.problems import boxes
-from jsketch.types import Box, is_traced
+from jsketch.types import Box
 
 KEY = jax.random.key(0)
 SMALL = GOUCB(
@@ -79,15 +78,6 @@ def test_single_precision_resolves_small_deviations():
     assert float(history.standard_scaling(state.box, equal).deviation) == 1
 
 
-def test_the_largest_floats_have_a_scale():
-    largest = float(np.finfo(float).max)
-    past = history.empty(PROBLEM.domain, 4)
-    past = past.replace(y=jnp.array([largest, -largest, largest, -largest]), ok=jnp.ones(4, bool))
-    np.testing.assert_allclose(
-        history.standard_scaling(PROBLEM.domain, past).values(past.y), [1, -1, 1, -1]
-    )
-
-
 def test_a_loss_that_overflows_is_reported():
     """Values near 1e200 that are not standardized: no fit has a finite loss, and the parameters are
     the first ones drawn."""
@@ -148,28 +138,6 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
     np.testing.assert_allclose(jnp.abs(state.w0), TRUTH, atol=1e-2)
 
 
-def test_an_excluded_row_changes_nothing():
-    """Rows and estimate are, bit for bit, those after an evaluation that failed."""
-    optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, refit=False)
-    state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
-    state, _ = tell(optimizer, state, ask(optimizer, state, KEY), -jnp.ones(3), KEY)
-    query = ask(optimizer, state, KEY)
-    origin = _with_origin(query, 0)
-    excluded, info = tell(optimizer, state, origin, -jnp.ones(3), KEY)
-    failed, failed_info = tell(optimizer, state, origin, jnp.full(3, jnp.nan), KEY)
-    assert int(info.nonfinite_rows) == 1 and int(failed_info.nonfinite_rows) == 0
-    for field in ("gradients", "targets", "centre"):
-        np.testing.assert_array_equal(getattr(excluded, field), getattr(failed, field))
-
-
-def test_gradients_whose_squares_overflow_are_excluded():
-    model = flatten(Parametric(lambda key, x: x[:1] * 0, lambda w, x: w[0] * x[0]), jnp.zeros(1))
-    values, gradients = model.features(jnp.zeros(1), jnp.array([[1.0], [1e200]]))
-    rows = compute_rows(jnp.zeros(1), values, gradients, jnp.ones(2), jnp.ones(2, bool))
-    for part, expected in zip(rows, ([[1.0], [0.0]], [1.0, 0.0], [False, True]), strict=True):
-        np.testing.assert_array_equal(part, expected)
-
-
 def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     """A model that is NaN near all candidates, and a radius that is NaN."""
     nowhere = Parametric(
@@ -209,25 +177,6 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
     assert [str(w.message).partition(" of the model ")[0] for w in caught] == [
         "values, gradients or parameters"
     ]
-
-
-def test_candidates_and_directions_are_drawn_with_different_keys(monkeypatch):
-    """`fold_in(key, 0)` is the first of the keys that `split(key)` makes."""
-    used = []
-    draw = {name: getattr(jax.random, name) for name in ("uniform", "normal")}
-    for name, function in draw.items():
-
-        def recorded(key, *args, function=function, **kwargs):
-            if not is_traced(key):
-                used.append(tuple(np.asarray(jax.random.key_data(key)).tolist()))
-            return function(key, *args, **kwargs)
-
-        monkeypatch.setattr(jax.random, name, recorded)
-    state = SMALL.init(PROBLEM.domain, KEY, horizon=HORIZON)
-    state, _ = tell(SMALL, state, ask(SMALL, state, KEY), jnp.arange(3.0), KEY)
-    used.clear()
-    SMALL.propose(state, KEY)
-    assert len(used) == 3 and len(set(used)) == 3
 
 
 @pytest.mark.slow

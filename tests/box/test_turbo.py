@@ -14,7 +14,6 @@ from jsketch.box import regression as gp
 from jsketch.box.gp.regression import Hyperparameters
 from jsketch.box.turbo import local_gp, trust_regions
 from jsketch.box.turbo.trust_regions import sobol
-from jsketch.linalg import cholesky_inverse
 from jsketch.problems import boxes
 
 KEY = jax.random.key(0)
@@ -172,29 +171,6 @@ def test_draws_are_joint_and_of_noisy_values():
     assert np.abs(error).max() < 5 * (2 / draws) ** 0.5
 
 
-@pytest.mark.float32
-def test_factors_by_matrix_products():
-    """L z and the inverse, for covariances as ill-conditioned as those of candidates with the least
-    noise."""
-    random = np.random.default_rng(0)
-    x, z = random.uniform(size=(150, 4)), random.normal(size=(150, 2))
-    matrix = plain_covariance(x, x, np.full(4, 1.9), 1.0)[0] + 5e-4 * np.eye(150)
-    matrix, z = jnp.asarray(matrix, jnp.zeros(()).dtype), jnp.asarray(z, jnp.zeros(()).dtype)
-
-    @jax.jit
-    def both(matrix, z):
-        return local_gp.root_times(matrix, z), local_gp.gram_of_lower(
-            cholesky_inverse(matrix).inverse
-        )
-
-    product, inverse = both(matrix, z)
-    matrix, eps = np.asarray(matrix, float), float(jnp.finfo(z.dtype).eps)
-    np.testing.assert_allclose(product, np.linalg.cholesky(matrix) @ np.asarray(z), atol=2e4 * eps)
-    expected = np.linalg.inv(matrix)
-    tolerance = np.linalg.cond(matrix) * 10 * eps * np.abs(expected).max()
-    assert np.abs(inverse - expected).max() < tolerance
-
-
 class PlainCounters:
     """Section 2 of the paper with the numbers of THEORY 8.5, in plain Python; batches of B."""
 
@@ -294,25 +270,6 @@ def test_several_regions_share_the_initial_points_and_compete():
         count = int(state.history.count)
         np.testing.assert_array_equal(state.owner[count - len(used) : count], used)
     assert regions_used == {0, 1}
-
-
-def test_a_restarted_region_leaves_slots_to_the_others():
-    """Region 1 has two points of its design left, the first slots; the third is a Thompson sample
-    of region 0."""
-    turbo = SMALL.replace(regions=2, initial=6)
-    problem = boxes.branin()
-    state = turbo.init(problem.domain, KEY, horizon=30)
-    query = turbo.ask(state, KEY)
-    state, _ = turbo.tell(state, query, jax.vmap(problem.value)(query.x), KEY)
-    assert (np.asarray(state.regions.design) == 0).all()
-    waiting = state.replace(regions=state.regions.replace(design=jnp.array([0, 2], jnp.int32)))
-    query = turbo.ask(waiting, KEY)
-    np.testing.assert_array_equal(query.region[:3], [1, 1, 0])
-    assert int(query.size) == 3
-    restarted = state.replace(regions=state.regions.replace(design=jnp.array([1, 1], jnp.int32)))
-    query = turbo.ask(restarted, KEY)
-    np.testing.assert_array_equal(query.region[:2], [0, 1])
-    assert int(query.size) == 2  # no region has a model for the third slot
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import oracles
 import pytest
 
 from jsketch import Info, kernels, struct
-from jsketch.bandits import widths
-from jsketch.contrib import CBBKB, KUCB, IndependentClients, SharedEmbedding
+from jsketch.contrib import KUCB, IndependentClients, SharedEmbedding
 from jsketch.contrib.problems import ClientArms, ContextualArms, play
 from jsketch.contrib.problems.contextual import Squares
 
@@ -147,33 +146,6 @@ def test_failures_change_no_posterior(run):
 PROBLEM = ClientArms(ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares()))
 
 
-def test_one_client_is_cbbkb():
-    """They are equal for C = 1 + D and the same keys, with a width that uses no evidence."""
-    single = BANDIT.replace(clients=1, width=widths.Bayesian(1.0))
-    sizes = dict(max_batch=WAIT, max_history=16, capacity=24)
-    cbbkb = CBBKB(**COMMON, qbar=0.6, ratio=1 + D, **sizes, width=widths.Bayesian(1.0))
-
-    @jax.jit
-    def run_of(bandit):
-        def step(state, evaluation):
-            x, y, key = evaluation
-            grouped = isinstance(bandit, SharedEmbedding)
-            x, y = (x[None], y[None]) if grouped else (x, y)
-            state, info = bandit.tell(state, x, y, key)
-            new = jnp.asarray(NEW)
-            scores = bandit.scores(state, new[None])[0] if grouped else bandit.scores(state, new)
-            return state, (scores, info.dictionary_size)
-
-        evaluations = jnp.asarray(X[:, 0]), jnp.asarray(np.nan_to_num(REWARDS[:, 0]))
-        keys = jax.random.split(KEY, STEPS)
-        return jax.lax.scan(step, bandit.init(2, KEY), (*evaluations, keys))[1]
-
-    (scores, sizes), expected = run_of(single), run_of(cbbkb)
-    np.testing.assert_array_equal(sizes, expected[1])
-    np.testing.assert_allclose(scores, expected[0], atol=1e-10)
-    assert len(set(np.asarray(sizes).tolist())) > 2
-
-
 SMALL = {
     "history": BANDIT.replace(max_history=2),
     "dictionary": BANDIT.replace(capacity=N, qbar=100.0, threshold=0.0),
@@ -216,18 +188,6 @@ def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
         np.testing.assert_array_equal(
             state.sketch.dictionary.index, fitting.sketch.dictionary.index
         )
-
-
-@pytest.mark.slow
-def test_vmapped_seeds_are_separate_runs():
-    """The regret is below that of uniform actions."""
-    keys = jax.random.split(KEY, 2)
-    bandit = BANDIT.replace(width=widths.Bayesian(1.0), qbar=3.0, max_history=20, capacity=48)
-    many = play(PROBLEM, bandit, 20, keys)
-    alone = play(PROBLEM, bandit, 20, keys[jnp.array([1, 1])])
-    np.testing.assert_array_equal(many.regret[1], alone.regret[0])
-    assert (np.diff(many.sent) >= 0).all() and (np.asarray(many.regret) >= 0).all()
-    assert np.asarray(many.regret).sum() < np.asarray(many.uniform_regret).sum()
 
 
 ALONE = IndependentClients(KUCB(**COMMON, max_history=4), N)

@@ -9,9 +9,8 @@ import oracles
 import pytest
 
 from jsketch import kernels
-from jsketch.bandits import widths
 from jsketch.contrib import CBBKB, EKUCB, KUCB
-from jsketch.contrib.problems import ContextualArms, play
+from jsketch.contrib.problems import ContextualArms
 from jsketch.contrib.problems.contextual import Squares, StepDiagonal
 from jsketch.sketch import kors
 from jsketch.sketch.kors import Sampling
@@ -209,22 +208,6 @@ def test_choices_and_capacity(runs, name):
     np.testing.assert_allclose(SCORES(small, larger, x), bounds, atol=1e-12)
     _, info = TELL(small, larger, x[3], jnp.asarray(1.0))
     assert not bool(info.overflow) and int(info.observed) == 1
-
-
-@pytest.mark.parametrize("name", ["ek_ucb", pytest.param("cbbkb", marks=pytest.mark.slow)])
-def test_vmapped_seeds_are_separate_runs(name):
-    """The program is vmapped over seeds; contexts and noise depend on the seed only, and regret is
-    relative to the best action."""
-    problem = ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares())
-    keys = jax.random.split(KEY, 2)
-    bandit = CASES[name].replace(width=widths.Bayesian(1.0))
-    many = play(problem, bandit, 20, keys)
-    # the same program with another first seed
-    alone = play(problem, bandit, 20, keys[jnp.array([1, 1])])
-    np.testing.assert_array_equal(many.action[1], alone.action[0])
-    np.testing.assert_allclose(many.reward[1], alone.reward[1], atol=1e-12)
-    assert (np.asarray(many.regret) >= 0).all()
-    assert np.asarray(many.regret).sum() < np.asarray(many.uniform_regret).sum()
 
 
 @pytest.mark.parametrize("name", FEW)

@@ -74,6 +74,7 @@ def drift(**options):
     [
         (lambda: begin(DiscountedBKB(KERNEL, discount=1.1)), "discount must lie between 0 and 1"),
         (lambda: begin(WindowBKB(KERNEL, window=0)), "window must be an integer of at least 1"),
+        (lambda: begin(WINDOW.replace(resparsify=0.25)), "observation"),
         (tell_other_window, "holds the last 3 observations, and window is 9"),
         (lambda: balancing(scales=(0.5, 1.0)), "the longest one first"),
         (lambda: balancing(scales="abc"), "lengthscales"),

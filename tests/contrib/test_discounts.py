@@ -11,14 +11,13 @@ from test_online import KEY, changed, examples, steps
 
 from jsketch import kernels, loops, online, struct
 from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV
-from jsketch.sketch import fourier, nystrom
-from jsketch.sketch.fourier import RandomFourier
 from jsketch.sketch.taylor import Taylor
 
 LAM, GAMMA, PART = 0.5, 0.9, 30
 TAYLOR = Taylor(2, 3, 0.8)
 PLAIN = DiscountedPKAWV(TAYLOR, LAM, discount=GAMMA)
 FORECASTERS = {"plain": PLAIN, "renew": PLAIN.replace(renew=True)}
+FORECASTERS["ridge"] = PLAIN.replace(penalize_current=False)
 each = pytest.mark.parametrize("name", FORECASTERS)
 MISSING = [0, 7, 8, 29, 40]
 
@@ -65,40 +64,13 @@ def test_predictions_are_the_weighted_least_squares(name):
     xs, ys = examples()
     ys = changed(ys, MISSING, np.nan)
     z, renew = features_of(forecaster, xs), forecaster.renew
-    oracle = solved(z, ys, LAM, GAMMA, renew=renew)
+    oracle = solved(z, ys, LAM, GAMMA, forecaster.penalize_current, renew)
     predictions, state = in_parts(forecaster, xs, ys)
     np.testing.assert_allclose(predictions, oracle, atol=1e-8)
     alone, states, infos = zip(*steps(forecaster, xs, ys), strict=True)
     np.testing.assert_allclose(alone, oracle, atol=1e-8)
     assert not any(info.nonfinite for info in infos)
     chex.assert_trees_all_close(state, states[-1], rtol=1e-7, atol=1e-8)
-
-
-@pytest.mark.slow
-@each
-@pytest.mark.parametrize("kind", ["nystrom", "fourier", "ridge"])
-def test_other_features_and_ridge_regression(name, kind):
-    xs, ys = examples()
-    features = {
-        "nystrom": nystrom.feature_map(kernels.Gaussian(0.8), jnp.asarray(xs[:12])),
-        "fourier": Drawn(RandomFourier(6).draw(kernels.Gaussian(0.8), 2, KEY, jnp.float64)),
-        "ridge": TAYLOR,
-    }[kind]
-    awv = kind != "ridge"
-    forecaster = FORECASTERS[name].replace(features=features, penalize_current=awv)
-    z = features_of(forecaster, xs)
-    oracle = solved(z, ys, LAM, GAMMA, awv, renew=forecaster.renew)
-    np.testing.assert_allclose(in_parts(forecaster, xs, ys)[0], oracle, atol=1e-8)
-
-
-@struct.dataclass
-class Drawn:
-    """Fourier features as a map."""
-
-    drawn: object
-
-    def features(self, x):
-        return fourier.features(self.drawn, x)
 
 
 def test_the_exact_forecaster():
@@ -136,26 +108,6 @@ def test_a_discount_of_one_changes_nothing():
         np.testing.assert_allclose(discounted, single, rtol=1e-12, atol=1e-14)
 
 
-def test_discounts_sweep_by_vmap():
-    """One discount is so small that blocks are cut."""
-    xs, ys = examples()
-    gammas = np.array([0.5, 0.95, 1.0])
-    keeps = FORECASTERS["renew"]
-    z = features_of(keeps, xs)
-
-    @jax.jit
-    @jax.vmap
-    def run(gamma):
-        forecaster = keeps.replace(discount=gamma)
-        state = forecaster.init(jnp.asarray(xs[0]), KEY)
-        return loops.streams.stream(forecaster, state, jnp.asarray(xs), jnp.asarray(ys), KEY)
-
-    runs = run(gammas)
-    expected = [solved(z, ys, LAM, gamma, renew=True) for gamma in gammas]
-    np.testing.assert_allclose(runs.forecasts.prediction, expected, atol=1e-8)
-    assert not runs.nonfinite.any()
-
-
 @pytest.mark.parametrize("takes", ["examples", "blocks"])
 def test_traced_discounts_out_of_range_are_flagged(takes):
     xs, ys = (jnp.asarray(values[1:3]) for values in examples())
@@ -169,31 +121,6 @@ def test_traced_discounts_out_of_range_are_flagged(takes):
 
     flags = jax.jit(jax.vmap(last))(jnp.array([0.5, 1.0, 1.5, 0.0, -0.5, jnp.nan]))
     assert flags.tolist() == [False] * 2 + [True] * 4
-
-
-def test_the_identity_behind_discounted_regret():
-    """THEORY 7.12, for several ends T: sum gamma^(T-t) (y - y^)^2 is the least weighted loss of a
-    fixed w and the terms that each example adds to it."""
-    xs, ys = examples(3)
-    ys = np.sign(ys)
-    z, predictions = features_of(PLAIN, xs), in_parts(PLAIN, xs, ys)[0]
-    for end in (1, 20, len(ys)):
-        rows, labels, predicted = z[:end], ys[:end], predictions[:end]
-        weights = GAMMA ** (end - 1.0 - np.arange(end))
-        inner = (rows.T * weights) @ rows + LAM * GAMMA**end * np.eye(z.shape[1])
-        moment = rows.T @ (weights * labels)
-        best = weights @ labels**2 - moment @ np.linalg.solve(inner, moment)
-        before, after = np.zeros(end), np.zeros(end)
-        matrix = LAM * np.eye(z.shape[1])
-        for t, row in enumerate(rows):
-            matrix = GAMMA * matrix
-            before[t] = row @ np.linalg.solve(matrix, row)
-            matrix = matrix + np.outer(row, row)
-            after[t] = row @ np.linalg.solve(matrix, row)
-        loss = weights @ (labels - predicted) ** 2
-        added = weights @ (labels**2 * after - predicted**2 * before)
-        assert loss == pytest.approx(best + added, rel=1e-8)
-        assert loss <= best + weights @ after + 1e-9
 
 
 @struct.dataclass

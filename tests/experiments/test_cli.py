@@ -41,15 +41,6 @@ def test_errors_of_the_user_end_with_one_line(error, code, monkeypatch):
             main()
 
 
-def test_faults_of_the_program_keep_their_traceback():
-    @cli.command
-    def main():
-        raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        main()
-
-
 def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "suggest", pytest.fail)
     monkeypatch.setattr(

@@ -1,18 +1,13 @@
 """Experiments beyond the four papers: tables and figures of made-up runs, and runs that resume."""
 
-import argparse
-from functools import partial
-
-import jax
 import numpy as np
 import pytest
 
 from experiments import claims, redraw
-from experiments.contrib import clients, contextual, drift, saving
+from experiments.contrib import clients, contextual, saving
 from experiments.contrib.claims import PAPER
 from experiments.figures.styles import label
 from experiments.results import store, tidy
-from jsketch.contrib.problems import play
 
 T = np.array([1, 100, 400])
 EXPERIMENTS = {part.folder.split("/")[1]: part for part in PAPER.experiments}
@@ -82,25 +77,8 @@ def test_a_table_leaves_out_missing_numbers_and_methods_without_any(tmp_path):
     assert rows == [["method", "loss", "size"], ["a", "0.12", "7"], ["b", "2.00", ""]]
 
 
-@pytest.mark.slow
-def test_runs_in_parts_are_those_of_play():
-    problem = contextual.problem_of("squares")
-    bandit = contextual.bandit_of("ek_ucb_2", 40, 40, 3.0)
-    keys = jax.random.split(jax.random.key(3), 2)
-    in_parts, seconds = contextual.measured(problem, bandit, 40, keys)
-    expected = play(problem, bandit, 40, keys)
-    assert np.array_equal(in_parts.action, expected.action) and (np.diff(seconds) >= 0).all()
-    assert np.array_equal(in_parts.reward, expected.reward) and len(seconds) == contextual.PARTS
-    options = argparse.Namespace(horizon=40, seeds=2)
-    # the keys of the experiment, which every method has
-    keys = jax.random.split(jax.random.key(1), 2)
-    uniform = play(problem, bandit, 40, keys).uniform_regret.sum(1)
-    runs = contextual.runs(options, "squares", "uniform")
-    np.testing.assert_allclose([run["final_regret"] for run in runs], uniform, rtol=1e-12)
-
-
-def test_finished_runs_are_kept_after_an_interrupt(tmp_path, monkeypatch):
-    """Finished runs are not made again, and neither are streams that have stopped."""
+def test_finished_runs_are_kept_after_an_interrupt(tmp_path):
+    """Finished runs are not made again."""
     calls, pairs = [], [(problem, method) for problem in "pq" for method in "ab"]
 
     def make(problem, method):
@@ -121,15 +99,3 @@ def test_finished_runs_are_kept_after_an_interrupt(tmp_path, monkeypatch):
     assert all(run.arrays["total"] == run.seed for run in finished)
     with pytest.raises(ValueError, match="horizon was 400, is now 500"):
         runs(dict(horizon=500))
-
-    monkeypatch.setattr(drift, "losses", lambda method, task: calls.append(method))
-    made = partial(drift.runs, argparse.Namespace(seeds=2, examples=8))
-    for _ in range(2):
-        stopped = saving.of_all(tmp_path, {}, [("jumps", "static")], 2, made)
-        assert calls[5:] == ["static"] * 2 and all("stopped" in run.arrays for run in stopped)
-
-
-def test_the_last_point_of_a_curve_is_the_horizon():
-    for horizon in (1, 7, 119, 4_000):
-        t = saving.grid(horizon)
-        assert t[-1] == horizon and len(t) == min(horizon, saving.POINTS) and (np.diff(t) > 0).all()

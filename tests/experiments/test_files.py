@@ -6,7 +6,6 @@ import os
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -69,12 +68,6 @@ def test_devices_are_not_replaced():
         files.write(Path("/dev/full"), b"x")
 
 
-def test_long_names(tmp_path):
-    path = tmp_path / ("x" * 250 + ".json")
-    store.write_json(path, 1)
-    assert names(tmp_path) == [path.name]
-
-
 def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("kept")
     for path in (tmp_path / "file", tmp_path / "file" / "a" / "b"):
@@ -99,22 +92,6 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
             check(tmp_path)
 
 
-def test_two_writers_use_different_temporary_files(tmp_path, monkeypatch):
-    """The second writer replaces the same file before the first one has finished."""
-    path, fsync, parts = tmp_path / "a.json", os.fsync, []
-
-    def meanwhile(descriptor):
-        if not parts:
-            parts.extend(tmp_path.iterdir())
-            files.write(path, b"second")
-            assert [part.exists() for part in parts] == [True]
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", meanwhile)
-    files.write(path, b"first")
-    assert path.read_bytes() == b"first" and names(tmp_path) == ["a.json"]
-
-
 def test_files_without_a_checksum_are_read(tmp_path):
     """Older results have none; and pandas reads the files that have one."""
     (tmp_path / "a.json").write_text('{"seeds": 3}')
@@ -136,29 +113,3 @@ def test_damaged_json_is_refused(tmp_path, content):
         store.read_json(path)
     with pytest.raises(ValueError, match="bkb.json is damaged .* how the runs of bkb were made"):
         store.claim(tmp_path, "bkb", {})
-
-
-def test_runs_that_are_cut_short_are_refused(tmp_path):
-    """tests/whole/test_bit_flips.py damages single bits."""
-    path = store.run_path(tmp_path, "bkb", 0)
-    store.write_npz(path, dict(t=np.arange(20), regret=np.linspace(0, 1, 20)))
-    whole = path.read_bytes()
-    # without its checksum alone a file is read like one of an older version
-    for size in range(0, len(whole) * 8 // 10, 23):
-        path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="bkb-000.npz is damaged.*makes that run again"):
-            store.read_run(tmp_path, "bkb", 0)
-    with pytest.raises(FileNotFoundError):
-        store.read_run(tmp_path, "bkb", 1)
-
-
-def test_damaged_tables_are_named(tmp_path):
-    arrays = dict(t=np.arange(3), regret=np.ones(3))
-    tidy.write(tmp_path, [tidy.Run(dict(problem="p", algorithm="a"), 0, arrays)], "x", "x")
-    store.write_json(tmp_path / tidy.PROVENANCE, {})
-    tidy.load(tmp_path)
-    whole = (tmp_path / tidy.CURVES).read_bytes()
-    for content in (b"", b"PAR1", whole[: len(whole) // 2], whole[:200] + whole[200:][::-1]):
-        (tmp_path / tidy.CURVES).write_bytes(content)
-        with pytest.raises(ValueError, match="curves.parquet is damaged"):
-            tidy.load(tmp_path)

@@ -2,7 +2,6 @@
 --overwrite only."""
 
 import argparse
-import subprocess
 import sys
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 from experiments import demo
 from experiments.results import environment, files, outputs, store, tidy
-from experiments.suggest import closed_loop
 
 CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 
@@ -132,22 +130,6 @@ def test_results_of_a_clone_have_no_runs_and_are_kept(tmp_path):
     assert len(tidy.load(tmp_path).summary) == 2
 
 
-def test_a_process_that_ends_while_it_writes_its_tables(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(tidy, "write", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            session(tmp_path)
-    with pytest.raises(ValueError, match="bkb horizon was 10"):
-        session(tmp_path, dict(bkb=dict(horizon=20)))
-    session(tmp_path)
-
-
-def test_folders_of_sweeps_are_not_taken(tmp_path):
-    store.write_json(tmp_path / "runs" / outputs.SWEEP, {})
-    with pytest.raises(ValueError, match="holds a sweep"):
-        session(tmp_path)
-
-
 def test_files_of_others_are_left_alone(tmp_path):
     """--overwrite replaces files of results only."""
     (tmp_path / "runs").mkdir()
@@ -158,38 +140,21 @@ def test_files_of_others_are_left_alone(tmp_path):
 
 
 def test_one_writer_at_a_time(tmp_path):
-    holder = (
-        "import sys; from pathlib import Path; from experiments.results import files\n"
-        "with files.held(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", holder, str(tmp_path)],
-        cwd=environment.ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    with process:
-        assert process.stdout.readline() == b"held\n"
-        with pytest.raises(ValueError, match="is being written by another process"):
-            session(tmp_path)
-        process.kill()
-    with files.held(tmp_path):
-        pass
+    with files.held(tmp_path), pytest.raises(ValueError, match="being written by another process"):
+        session(tmp_path)
+    session(tmp_path)
 
 
-@pytest.mark.parametrize("main", [demo.main, closed_loop.main])
-def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch, main):
-    monkeypatch.setattr(demo, "generate", pytest.fail, raising=False)
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(demo.loops, "run", pytest.fail)
-    monkeypatch.setattr(closed_loop, "play", pytest.fail)
     small = demo.datasets.Dataset("abalone", np.eye(3), np.arange(3.0), "made up")
     monkeypatch.setattr(demo.datasets, "load", lambda *arguments: small)
     (tmp_path / "file").touch()
-    rest = ["--rounds", "1", "--batch", "1"] if main is closed_loop.main else []
-    monkeypatch.setattr(sys, "argv", ["x", "--out", str(tmp_path / "file"), *rest])
-    with pytest.raises(SystemExit, match=r"error: --out names a folder; .*file is a file"):
-        main()
     (tmp_path / tidy.CURVES).touch()
-    monkeypatch.setattr(sys, "argv", ["x", "--out", str(tmp_path), *rest])
-    with pytest.raises(SystemExit, match=r"error: .* holds finished results \(curves.parquet\)"):
-        main()
+    for out, words in (
+        (tmp_path / "file", "error: --out names a folder; .*file is a file"),
+        (tmp_path, r"error: .* holds finished results \(curves.parquet\)"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["x", "--out", str(out)])
+        with pytest.raises(SystemExit, match=words):
+            demo.main()

@@ -72,18 +72,6 @@ def test_experiments_take_their_options(monkeypatch, small):
             importlib.import_module(command.module).main()
 
 
-def test_quick_options_replace_those_of_the_readme():
-    command = one(
-        "bkb_2019/x", "experiments.bkb_2019.linear", "--seeds", "10", "--spectrum", "fast"
-    )
-    assert quick.shrunk(command).arguments == (
-        *("--spectrum", "fast", "--out", "results/bkb_2019/x"),
-        *("--horizon", "100", "--seeds", "2", "--overwrite"),
-    )
-    several = one("bbkb_2020/x", "experiments.bbkb_2020.widths", "--problems", "a", "b")
-    assert quick.shrunk(several).values("--problems") == ("gp_draw_0",)
-
-
 def test_data_that_are_absent(tmp_path):
     cells = one("bbkb_2020/x", "experiments.bbkb_2020.nas_bench_101", "--dataset", "macro")
     assert needs.missing(cells, tmp_path) == [
@@ -98,14 +86,6 @@ def test_data_that_are_absent(tmp_path):
     for command in COMMANDS.values():
         if command.module in needs.OPTION and "gp_draw_0" not in command.values("--problems"):
             assert needs.files(command), command
-
-
-def test_packages_that_are_absent(tmp_path, monkeypatch):
-    command = one("go_ucb_2023/x", "experiments.go_ucb_2023.packages.compare")
-    monkeypatch.setitem(needs.PACKAGES, command.module, ("numpy", "no-such-package"))
-    state = reproduce.state(command, tmp_path, tmp_path)
-    assert state == (reproduce.NOT_RUN, "it needs packages: pip install no-such-package")
-    assert needs.missing_packages(one("bkb_2019/x")) == []
 
 
 def reproduced(tmp_path, monkeypatch, arguments, outcomes):
@@ -180,37 +160,8 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
     assert ran == ["bkb_2019/a", "report"]
 
 
-def test_a_failed_download_is_absent_data_and_no_failure(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(reproduce, "run_step", lambda step, options: "Could not get it.")
-    command = one("bbkb_2020/x", "experiments.bbkb_2020.regret", "--dataset", "cadata")
-    monkeypatch.setattr(commands, "of_paper", lambda paper: [command] * (paper == "bbkb_2020"))
-    options = reproduce.parse(["--out", str(tmp_path), "--data-dir", str(tmp_path)])
-    [step] = steps = reproduce.plan(options)
-    assert step.state == reproduce.RUN and step.note == "downloads cal_housing.data"
-    failed, skipped = reproduce.run_all(steps, options)
-    assert failed == {} and skipped == {"bbkb_2020/x": "its data are absent: Could not get it."}
-    # made by another process after the plan
-    store.write_json(step.folder / "summary.json", {})
-    assert reproduce.run_all(steps, options) == ({}, {})
-
-
-def test_how_a_command_ends(tmp_path):
-    log = tmp_path / "log"
-    assert reproduce.execute(["-c", "import os; print(os.environ['A'])"], log, dict(A="b")) == 0
-    assert log.read_text() == "b\n"
-    status = reproduce.execute(["-c", "raise SystemExit('error: no.\\n')"], log, {})
-    assert reproduce.reason(status, log) == "no."
-    assert reproduce.reason(-9, log) == "ended by SIGKILL"
-
-
 def test_figures_of_the_papers_are_found_by_name():
-    assert commands.figures_in("# Figures 3 and 4: search; Figures 5 to 7: others") == (
-        3,
-        4,
-        5,
-        6,
-        7,
-    )
+    assert commands.figures_in("# Figures 3 and 4: a search; Figures 5 to 7") == (3, 4, 5, 6, 7)
     assert commands.figures_in("no picture") == ()
     for paper, last in (("bbkb_2020", 7), ("go_ucb_2023", 5), ("pkawv_2019", 4)):
         found = {number for one in commands.of_paper(paper) for number in one.figures}
@@ -218,12 +169,7 @@ def test_figures_of_the_papers_are_found_by_name():
         assert found == set(range(first, last + 1))
     options = reproduce.parse(["--figure", "bbkb:2", "pkawv:1", "--dry-run"])
     folders = [step.command.folder for step in reproduce.plan(options)]
-    assert folders == [
-        "bbkb_2020/abalone",
-        "bbkb_2020/cadata",
-        "pkawv_2019/rates",
-        "pkawv_2019/nystrom_rates",
-        "pkawv_2019/pros_n_kons_rates",
-    ]
+    assert folders[:2] == ["bbkb_2020/abalone", "bbkb_2020/cadata"]
+    assert set(folders[2:]) == {f"pkawv_2019/{p}rates" for p in ("", "nystrom_", "pros_n_kons_")}
     with pytest.raises(SystemExit):
         reproduce.parse(["--figure", "bbkb:9"])

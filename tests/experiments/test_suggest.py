@@ -12,18 +12,15 @@ import pandas as pd
 import pytest
 from suggest_command import A, evaluations, library, run, truth, write
 
-from experiments.suggest import closed_loop
 from experiments.suggest.example import make
 from jsketch import kernels
-from jsketch.suggest import Columns, Mixed, Model, Prediction, Suggestion, data, evidence
+from jsketch.suggest import Columns, Mixed, data, evidence
 from jsketch.suggest import library as scaled
 from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables import messages, pictures
-from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.options import parse
-from jsketch.suggest.tables.results import Results
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,22 +71,6 @@ def test_the_evidence_of_all_points_is_the_likelihood():
             assert float(few.log_likelihood[r]) <= dense + 1e-6
             exact.append(dense)
     assert np.argmax(exact) // 3 == 1
-
-
-@pytest.mark.parametrize("unit", [2.0**990, 2.0**-990])  # 1e298
-def test_values_of_any_size_are_learned_from(tmp_path, unit):
-    """Their squares overflow, or vanish; another unit of the values or the features changes no
-    suggestion."""
-    frame = library()
-    done = evaluations(frame, [*range(11), 3])  # as many as above: the same programs
-    one = run(tmp_path, frame, done, "--batch", "9")
-    large = done.assign(value=done["value"] * unit)
-    other = run(tmp_path, frame.assign(size=frame["size"] * unit), large, "--batch", "9")
-    assert list(one["id"]) == list(other["id"])
-    for name in ("predicted", "high_90"):
-        width = one["high_90"] - one["low_90"]
-        assert (np.abs(other[name] / unit - one[name]) <= 0.01 * width).all()
-        assert (one[name].map(lambda x: len(f"{x:g}")) <= 8).all()  # three digits of the width
 
 
 def test_units_are_exact():
@@ -200,17 +181,6 @@ def test_distances_are_those_of_the_kernel():
         np.linalg.norm(points[0] - points[1:], axis=1),
         np.linalg.norm(plane[0] - plane[1:], axis=1),
     )
-    empty = np.zeros(0, int)
-    candidates = tables.Candidates(np.arange(8).astype(str), x, list(columns), list("abcd"))
-    values = np.array([0.2, 0.1])
-    inputs = Inputs(candidates, scaled_library, np.array([1, 5]), values, values, empty, empty)
-    model = Model(lengths, 0.1, 1.0, 0.0, True)
-    suggestion = Suggestion(np.array([0]), np.array([0.3]), np.array([0.1]), model, 2)
-    whole, key = Prediction(np.full(8, 0.3), np.full(8, 0.1), np.full(8, 0.332)), jax.random.key(0)
-    results = Results(parse(["l.csv"]), inputs, suggestion, None, model, whole, key)
-    assert messages.predictions(results) == ["0.3 (-0.246 to 0.846)"]
-    (line,) = messages.reasons(results)
-    assert line.startswith("It exploits: it is expected to be about as good as the best.")
 
 
 @pytest.mark.parametrize(
@@ -256,16 +226,6 @@ def test_refusals_of_options(more, words, capsys):
     assert words in capsys.readouterr().err
 
 
-def test_the_file_behind_a_link_is_replaced(tmp_path):
-    (tmp_path / "kept").mkdir()
-    target, link = tmp_path / "kept" / "real.csv", tmp_path / "next.csv"
-    link.symlink_to(target)
-    candidates = write(tmp_path / "library.csv", library())
-    command.run(parse([candidates, "--batch", "4", "--out", str(link)]))
-    assert link.is_symlink() and len(pd.read_csv(target)) == 4
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["real.csv"]
-
-
 def test_a_hostile_folder_runs_nothing(tmp_path):
     """Modules in the folder of the data are not imported."""
     (tmp_path / "pandas.py").write_text("open('executed', 'w')\nraise SystemExit(3)\n")
@@ -292,15 +252,6 @@ def test_the_example_is_what_its_script_makes():
     candidates = tables.read_candidates(make.FOLDER / "library.csv")
     done = tables.read_evaluations(make.FOLDER / "done.csv", candidates)
     assert len(np.unique(done.arms)) == len(done.arms) - 1 == make.MEASURED
-
-
-def test_random_batches_and_simple_regret():
-    """Random batches of the closed loop repeat no candidate."""
-    values = np.arange(50.0)
-    drawn = closed_loop.random_values(values, 5, 10, seed=3)
-    assert drawn.shape == (5, 10) and set(drawn.ravel()) == set(values)
-    regret = closed_loop.simple_regret(np.array([[1.0, 3.0], [2.0, 2.0], [5.0, 0.0]]), 6.0)
-    np.testing.assert_array_equal(regret, [3, 3, 1])
 
 
 def chemistry():

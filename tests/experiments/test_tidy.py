@@ -59,13 +59,6 @@ def test_every_number_comes_back(tmp_path):
     assert table.summary["batches"].dtype.kind == "i"
 
 
-def test_runs_of_the_same_configuration_and_seed_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="the same configuration and seed"):
-        tidy.write(tmp_path, [*runs(), runs()[0]], "x", "x")
-    with pytest.raises(ValueError, match="at least one run"):
-        tidy.write(tmp_path, [], "x", "x")
-
-
 def test_all_folders_at_once(tmp_path):
     folder_of(tmp_path / "one", runs(seeds=2))
     folder_of(tmp_path / "deep" / "two", runs(seeds=1, lengthscale=2.0))

@@ -265,32 +265,6 @@ class Case:
         else:
             self.report.true("damage is refused", True)
 
-    def check_kept(self):
-        """An existing file is kept, and a table even with --overwrite."""
-        files, rows = self.written(self.sheet.grids(), ".csv")
-        table = rows["candidates"][0]
-        before = table.read_bytes()
-        old = self.place("old", str(self.random.choice(ENDINGS)))
-        old.write_text("results")
-        link = self.place("link", ".csv")
-        link.symlink_to(table)
-        again = table.parent / ".." / table.parent.name / table.name
-        free = str(self.place("free", ".csv"))
-        for target in (
-            ["--out", str(old)],
-            ["--out", str(link), "--overwrite"],
-            ["--out", str(again), "--overwrite"],
-            ["--out", free, "--report", str(old)],
-            ["--out", free, "--report", str(table), "--overwrite"],
-            ["--out", free, "--report", free],
-        ):
-            self.report.problem = f"{self.words}, {target[0]} and {target[-1]}"
-            self.refusal([*files, *self.sheet.options(), "--batch", "1", *target])
-        self.report.problem = self.words
-        self.report.true("a file is kept", old.read_text() == "results" and link.is_symlink())
-        self.report.true("a table is kept", table.read_bytes() == before)
-        self.report.true("nothing is left behind", not Path(free).exists())
-
     def check_whole(self):
         """The command itself, and batches of all candidates that are left: the same order, means
         and standard deviations, whatever the order of rows and the units."""
@@ -374,6 +348,5 @@ def check(seed, report, long=False):
         case.check_ids_written()
         case.check_refusals()
         case.check_damage()
-        case.check_kept()
         if case.whole:
             case.check_whole()

@@ -96,31 +96,6 @@ def test_distances_to_one_point_lose_nothing(count, inputs):
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
 
 
-def test_rounding_bounds_of_distant_clusters():
-    x = jnp.asarray(clusters(1e6))
-    near = kernels.squared_distances(x[:50], x[:50])
-    off = jnp.abs(kernels.squared_distances(x, x)[:50, :50] - near)[near < 50]
-    kernel, eps = kernels.Gaussian(1.0), np.finfo(float).eps
-    bound = float(kernel.rounding(x, 600)) * eps
-    # the bound is a root mean square, and of the kernel
-    assert bound < float(off.max()) < 16 * bound
-    # direct sums lose nothing; sums and products of kernels have the losses of their parts
-    assert kernels.Matern(1.0, nu=0.5).rounding(x, 600) == kernel.rounding(x[:50], 50) == 1
-    for composite, times in (
-        (kernels.Scaled(kernel, 2.0), 1),
-        (kernels.Sum(kernel, kernels.Linear()), 1),
-        (kernels.Product(kernel, kernel), 2),
-    ):
-        assert float(composite.rounding(x, 600)) == pytest.approx(times * bound / eps)
-
-
-def test_distances_of_many_inputs_sum_directly():
-    x = np.random.default_rng(0).standard_normal((9, stationary.DIRECT_DIMENSIONS + 3))
-    direct = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x), direct=True)
-    np.testing.assert_allclose(direct, np.square(x[:, None] - x[None]).sum(-1), rtol=1e-13)
-    np.testing.assert_array_equal(np.diag(direct), 0)
-
-
 @pytest.mark.parametrize("name", ["matern_12", "matern_32", "matern_52_ard", "gaussian"])
 def test_gradients_are_finite_at_equal_points(name):
     kernel, _ = FORMULAS[name]

@@ -57,6 +57,14 @@ def run(stream, xs, ys):
     return np.array([stream.predict_learn(x, y) for x, y in zip(xs, ys, strict=True)])
 
 
+def predictions_of(stream, xs, ys):
+    """By `predict`, which changes nothing, and `learn`."""
+    for x, y in zip(xs, ys, strict=True):
+        yield stream.predict(x)
+        assert stream.predict(x) == stream.predict(x)
+        stream.learn(x, y)
+
+
 @each
 def test_live_is_prequential_also_through_a_file(name, tmp_path):
     """Examples are passed one by one, capacities grow, and the stream is saved and loaded."""
@@ -70,7 +78,7 @@ def test_live_is_prequential_also_through_a_file(name, tmp_path):
     alone = loops.Live.load(tmp_path / "stream")
     assert describe(alone.forecaster) == describe(CASES[name])
     assert alone.predict(xs[25]) == stream.predict(xs[25])
-    rest = run(loaded, xs[25:], ys[25:])
+    rest = list(predictions_of(loaded, xs[25:], ys[25:]))
     np.testing.assert_allclose(np.append(first, rest), forecasts.prediction, rtol=1e-12, atol=1e-12)
     chex.assert_trees_all_close(loaded.state, state, rtol=1e-9, atol=1e-12)
     chex.assert_trees_all_equal_dtypes(loaded.state, state)
@@ -117,17 +125,6 @@ def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
 def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
     with pytest.raises(ValueError, match=words):
         rebuilt(saved)
-
-
-@each
-def test_predicting_changes_nothing_and_learning_is_predict_learn(name):
-    xs, ys = examples(12)
-    both, apart = loops.Live(CASES[name], 2, KEY), loops.Live(CASES[name], 2, KEY)
-    for x, y in zip(xs, ys, strict=True):
-        prediction = apart.predict(x)
-        assert apart.predict(x) == prediction == pytest.approx(both.predict_learn(x, y), abs=1e-12)
-        apart.learn(x, y)
-    assert apart.received == both.received == 12
 
 
 @each
@@ -304,49 +301,32 @@ def test_memory_does_not_grow_with_the_stream(tmp_path):
     assert numbers["average_loss"] < 0.7
 
 
-def test_chunks_of_memory_mapped_files(tmp_path):
-    xs, ys = examples(23)
-    np.save(tmp_path / "x.npy", xs)
-    np.save(tmp_path / "y.npy", ys)
-    mapped = [np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in "xy"]
-    pieces = list(loops.chunks(*mapped, 10))
-    assert [len(y) for _, y in pieces] == [10, 10, 3]
-    assert all(isinstance(piece, np.memmap) for pair in pieces for piece in pair)
-    parts = [f.prediction for f, _ in loops.prequential(TAYLOR, loops.chunks(*mapped, 10), KEY)]
-    whole, _ = loops.prequential(TAYLOR, (xs, ys), KEY)
-    np.testing.assert_allclose(np.concatenate(parts), whole.prediction, rtol=1e-9, atol=1e-10)
-
-
 def table_of(xs, ys):
     return pd.DataFrame(dict(a=xs[:, 0], y=ys, b=xs[:, 1], note=["-"] * len(ys)))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "tsv", "pairs"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "tsv", "npy", "pairs"])
 def test_chunks_of_files_and_pairs(tmp_path, kind):
-    """Also across the groups of rows of a Parquet file."""
+    """Also across the groups of rows of a Parquet file; all columns but the target are inputs."""
     xs, ys = examples(23)
-    path = tmp_path / f"events.{kind}"
+    path, more = tmp_path / f"events.{kind}", dict(target="y")
     if kind == "parquet":
         table_of(xs, ys).to_parquet(path, row_group_size=4)
-    elif kind != "pairs":
-        table_of(xs, ys).to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
-    stream = (
-        loops.chunks(zip(xs, ys, strict=True), size=10)
-        if kind == "pairs"
-        else loops.chunks(path, size=10, target="y", inputs=["a", "b"])
-    )
-    pieces = list(stream)
+        more["inputs"] = ["a", "b"]
+    elif kind in ("npy", "pairs"):
+        np.save(tmp_path / "x.npy", xs)
+        path, more = zip(xs, ys, strict=True), {}
+    else:
+        table = table_of(xs, ys).drop(columns="note")
+        table.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+    if kind == "npy":
+        pieces = list(loops.chunks(np.load(tmp_path / "x.npy", mmap_mode="r"), ys, 10))
+        assert all(isinstance(x, np.memmap) for x, _ in pieces)
+    else:
+        pieces = list(loops.chunks(path, size=10, **more))
     assert [len(y) for _, y in pieces] == [10, 10, 3]
     np.testing.assert_allclose(np.concatenate([x for x, _ in pieces]), xs, rtol=1e-15)
     np.testing.assert_allclose(np.concatenate([y for _, y in pieces]), ys, rtol=1e-15)
-
-
-def test_all_other_columns_are_inputs(tmp_path):
-    xs, ys = examples(5)
-    table_of(xs, ys).drop(columns="note").to_csv(tmp_path / "events.csv", index=False)
-    [(inputs, labels)] = loops.chunks(str(tmp_path / "events.csv"), target="y")
-    np.testing.assert_array_equal(inputs, xs)
-    np.testing.assert_array_equal(labels, ys)
 
 
 def test_wrong_files_are_refused(tmp_path):
@@ -407,17 +387,6 @@ def test_chunks_have_the_dtype_of_the_first(name):
         list(loops.prequential(CASES[name], too_large, KEY))
 
 
-@pytest.mark.parametrize("forecaster", [CASES["kernel"], CASES["fogd"]])
-def test_a_chunk_with_other_inputs_is_refused(forecaster):
-    """A kernel of distances would broadcast the single column."""
-    xs, ys = examples(6)
-    with pytest.raises(ValueError, match=r"shape \(2,\); the one after 6 examples has \(1,\)"):
-        list(loops.prequential(forecaster, [(xs, ys), (xs[:, :1], ys)], KEY))
-    _, state = loops.prequential(CASES["kernel"], (xs, ys), KEY)
-    with pytest.raises(ValueError, match="1 and of 2 inputs"):
-        loops.prequential(CASES["kernel"], (xs[:, :1], ys), KEY, state=state)
-
-
 def test_tables_and_lists_are_streams(tmp_path):
     xs, ys = examples(12)
     whole, _ = loops.prequential(TAYLOR, (xs, ys), KEY)
@@ -430,44 +399,3 @@ def test_tables_and_lists_are_streams(tmp_path):
         )
         parts = list(loops.chunks(*given, 6))
         np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), xs)
-    assert np.isfinite(
-        loops.prequential(TAYLOR, (xs.astype(object), ys.astype(object)), KEY)[0].prediction
-    ).all()
-
-
-@pytest.mark.parametrize("name", ["taylor", "kors", "fogd", "kernel"])
-def test_the_average_loss_is_that_of_the_labelled(name):
-    """It is, in all three loops of `stream` and in a live stream."""
-    xs, ys = examples(12)
-    ys[[0, 5, 6, 11]] = np.nan
-    forecasts, _ = loops.prequential(CASES[name], (xs, ys), KEY)
-    live = loops.Live(CASES[name], 2, KEY).learn_many(xs, ys)
-    errors = np.square(np.asarray(forecasts.prediction) - ys)
-    expected = [np.nan, *(np.nanmean(errors[: t + 1]) for t in range(1, 12))]
-    for result in (forecasts, live):
-        np.testing.assert_array_equal(result.labelled, np.isfinite(ys))
-        np.testing.assert_allclose(result.average_loss, expected, rtol=1e-12)
-
-
-@struct.dataclass
-class Counted:
-    """Features that record each call in Python."""
-
-    calls: list = struct.field(pytree_node=False, compare=False)
-
-    def features(self, x):
-        self.calls.append(x.shape)
-        return jnp.concatenate([x, x * x], axis=1)
-
-
-def test_no_chunk_runs_the_features_outside_of_compiled_programs():
-    """Operation by operation they take longer than learning a chunk of thousands."""
-    xs, ys = examples(40)
-    forecaster = online.PKAWV(Counted([]))
-    calls = []
-    for count in (20, 20, 40):
-        pieces = loops.chunks(xs[:count], ys[:count], 4)
-        list(loops.prequential(forecaster, pieces, KEY))
-        calls.append(len(forecaster.features.calls))
-    # `init` runs once a stream outside of jit, for static mistakes
-    assert calls[0] > 2 and calls[2] - calls[1] == calls[1] - calls[0] <= 2

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import jsketch
-from experiments.runs import plan_line
 from jsketch import kernels, problems
 from jsketch.bandits import BBKB, GPUCB, Uniform
 from jsketch.loops import planning
@@ -33,14 +32,3 @@ def test_a_run_that_does_not_fit_is_refused():
         jsketch.plan(BBKB_SMALL, problem(), 30, memory=1e4)
     with pytest.raises(ValueError, match="strategy"):
         jsketch.plan(BBKB_SMALL, problem(), 30, strategy="processes")
-
-
-def test_experiments_print_the_plan_of_all_their_runs(capsys, monkeypatch):
-    """Nothing is printed for tiny runs."""
-    monkeypatch.setattr(planning, "PILOT_SECONDS", 0.05)
-    assert plan_line.announce([BBKB_SMALL], problem(), 30, 2, 2) is None
-    assert capsys.readouterr().out == ""
-    monkeypatch.setattr(plan_line, "TINY", 1000)
-    grid = [BBKB_SMALL.replace(regularization=value) for value in (0.01, 0.02, 0.04)]
-    whole = plan_line.announce(grid, problem(), 30, 40, 2)
-    assert whole.seeds == 40 and capsys.readouterr().out.startswith("plan: about ")

@@ -12,11 +12,9 @@ import pytest
 from jsketch import Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPUCB, FixedBKB, Uniform, history, widths
 from jsketch.bandits.linear.linear_sketches import SOFUL
-from jsketch.box import UniformBox
 from jsketch.contrib import MiniGP
-from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import start
-from jsketch.types import Box, Evaluations
+from jsketch.types import Evaluations
 
 KEY = jax.random.key(0)
 X = np.linspace(0, 1, 12)[:, None]
@@ -130,29 +128,6 @@ def test_an_empty_query_ends_a_run(strategy):
     words = "stopped after 3 of 9 evaluations: the algorithm returned an empty"
     with pytest.raises(RuntimeError, match=words):
         loops.run(Ending(), PROBLEM, KEY[None], 9, strategy=strategy)
-
-
-@struct.dataclass
-class EndingBox(UniformBox):
-    """The same over a box."""
-
-    def ask(self, state, key, limit=None):
-        query = UniformBox.ask(self, state, key, limit)
-        return query.replace(mask=query.mask & (state.history.count < 3))
-
-
-def test_an_empty_query_ends_a_run_over_a_box():
-    box = Box(jnp.zeros(1), jnp.ones(1))
-    with pytest.raises(RuntimeError, match="stopped after 3 of 9 evaluations"):
-        loops.run(EndingBox(), problems.on_box(lambda x, key: x[0], box), KEY, 9)
-    with pytest.warns(UserWarning, match="ended after 3 of 9 evaluations"):
-        assert loops.drive(EndingBox(), lambda x: x[0], box, KEY, 9).exhausted
-
-
-def test_growth_ends_where_all_arms_fit():
-    assert larger_capacity(8, 12) == 12
-    with pytest.raises(RuntimeError, match="12 inducing points are too few for 12 arms"):
-        larger_capacity(12, 12)
 
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
@@ -295,16 +270,3 @@ def test_every_algorithm_with_bounds_has_a_gap(bandit):
     start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
     width = float(bandit.confidence_width(start))
     assert loops.gap(bandit, start) == pytest.approx(20 * width)
-
-
-@pytest.mark.parametrize(
-    ("bandit", "stop", "words"),
-    [
-        (Uniform(), 0.1, "Uniform has no confidence bounds of all arms"),
-        (SKETCHED, -1.0, "stop must be a finite number above 0"),
-        (SKETCHED, lambda: True, "stop must be a function of \\(driven\\)"),
-    ],
-)
-def test_stops_that_are_refused(bandit, stop, words):
-    with pytest.raises(ValueError, match=words):
-        loops.drive(bandit, pytest.fail, PROBLEM.arms, KEY, 5, stop=stop)

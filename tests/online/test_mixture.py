@@ -51,29 +51,6 @@ def mixed(rule, predictions, weights, bound):
     return (below - above) / (4 * bound)
 
 
-@rules
-def test_a_prediction_never_costs_more_than_the_pooled_losses(rule):
-    """Exp-concavity and mixability, at every label in [-B, B]; twice the rate has no such
-    guarantee."""
-    random = np.random.default_rng(1)
-    bound, labels = 1.7, np.linspace(-1.7, 1.7, 101)
-    predictions = bound * np.concatenate(
-        [random.uniform(-1, 1, (4, 300)), np.sign(random.normal(size=(4, 300)))], 1
-    )
-    weights = random.dirichlet(np.full(4, 0.3), 600).T
-    worst = {}
-    for factor in (1, 2):
-        eta = factor * RATES[rule] / bound**2
-        mixture = Mixture(RIDGE, {"regularization": LAMS}, bound, eta, rule=rule)
-        combined = mixture._combined(jnp.log(jnp.asarray(weights)), jnp.asarray(predictions))
-        worst[factor] = max(
-            ((np.asarray(combined) - y) ** 2 - pooled(predictions, weights, y, eta)).max()
-            for y in labels
-        )
-    assert worst[1] <= 1e-9
-    assert worst[2] > 1e-3
-
-
 def adversarial_streams(mixture, seeds, n=150):
     """(xs [S,n,1], predictions [S,n], ys [S,n]) for labels that see the prediction: of the other
     sign, in favour of the leading expert, or random."""
@@ -131,28 +108,6 @@ def test_the_capacity_grows_for_all_experts(forecaster):
     expected = loops.prequential(large, (xs, ys), KEY)[0].prediction
     np.testing.assert_allclose(small.prediction, expected, atol=1e-9)
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}
-
-
-@pytest.mark.slow
-def test_blocks_of_dictionaries_that_differ():
-    """Experts whose points join at different examples: each is as it would be alone."""
-    xs, ys = examples(7)
-    forecaster = online.NystromAWV(kernels.Gaussian(0.5), 0.1, capacity=64)
-    grid = {
-        "sampling": Sampling(jnp.array([0.05, 5.0]), jnp.array([2.0, 1.0]), jnp.array([0.5, 0.5]))
-    }
-    _, state = loops.prequential(
-        Mixture(forecaster, grid, 1.0, in_turn=True), (xs, ys), KEY, block=16
-    )
-    alone = [
-        forecaster.replace(sampling=Sampling(mu, beta)) for mu, beta in ((0.05, 2.0), (5.0, 1.0))
-    ]
-    runs = [loops.prequential(expert, (xs, ys), KEY) for expert in alone]
-    sizes = [int(last.dictionary.used) for _, last in runs]
-    assert list(state.experts.dictionary.used) == sizes and sizes[0] > 1.5 * sizes[1]
-    losses = [np.square(np.clip(forecasts.prediction, -1, 1) - ys).sum() for forecasts, _ in runs]
-    ratio = state.log_weights[1] - state.log_weights[0]
-    assert float(ratio) == pytest.approx((losses[0] - losses[1]) / 8, abs=1e-9)
 
 
 def test_experts_that_come_to_differ_in_size_are_refused():
@@ -242,32 +197,6 @@ def test_no_expert_diverges_at_an_infinite_label():
     state, info = mixture.update(state, jnp.zeros(1), jnp.asarray(jnp.inf), KEY)
     assert info.nonfinite and not state.diverged.any() and not info.diverged.any()
     assert float(mixture.predict(state, jnp.zeros(1))) == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(
-    "forecaster",
-    [
-        online.FOGD(kernels.Gaussian(0.5), 0.1, count=20),
-        online.NOGD(kernels.Gaussian(0.5), 0.1, count=8),
-    ],
-)
-def test_experts_that_diverge_cost_the_others_nothing(forecaster):
-    """In blocks: the loss is at most that of the best expert and the price."""
-    xs, ys = examples(8, 400)
-    steps = np.array([0.01, 0.1, 1.0, 10.0])
-    with pytest.warns(UserWarning, match=r"experts \[.*3\] of the mixture's 4 diverged"):
-        forecasts, state = loops.prequential(
-            Mixture(forecaster, {"step_size": steps}, 1.0), (xs, ys), KEY
-        )
-    alone = [
-        loops.prequential(forecaster.replace(step_size=step), (xs, ys), KEY)[0].prediction
-        for step in steps[:2]
-    ]
-    losses = np.square(np.clip(alone, -1, 1) - np.asarray(ys)).sum(1)
-    assert float(forecasts.loss.sum()) <= losses.min() + 8 * np.log(4)
-    ratio = state.log_weights[1] - state.log_weights[0]
-    assert float(ratio) == pytest.approx((losses[0] - losses[1]) / 8, rel=1e-8)
-    np.testing.assert_allclose(np.exp(state.log_weights).sum(), 1)
 
 
 def test_the_declaration_of_a_forecaster_fits_its_methods():

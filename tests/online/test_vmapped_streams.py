@@ -92,14 +92,3 @@ def equations(program):
             ):
                 if isinstance(inner, core.ClosedJaxpr):
                     yield from equations(inner.jaxpr)
-
-
-def test_no_step_of_one_stream_copies_the_memory():
-    """XLA copies an array that is written after a loop that reads it."""
-    xs, ys, keys = (leaf[0] for leaf in streams())
-    program = jax.jit(passed).lower(xs, ys, keys).compile().as_text()
-    steps, _ = program.split("\nENTRY ")
-    memory = FORECASTER.init(xs[0], keys).inputs
-    shape = f"[{memory.shape[0]},{memory.shape[1]}]"
-    assert shape in steps
-    assert not [line for line in steps.splitlines() if " copy(" in line and shape in line]

@@ -82,15 +82,6 @@ def test_the_game(name, comparator):
         state, _ = update(state, x, y, KEYS[0])
 
 
-@pytest.mark.slow
-def test_games_are_apart():
-    """A game under one key is that of the vmapped ones, and other keys play otherwise."""
-    together = adversaries.play(adversary(), FORECASTERS["nystrom"], N, KEYS)
-    alone = adversaries.play(adversary(), FORECASTERS["nystrom"], N, KEYS[:1])
-    np.testing.assert_allclose(together.regret[0], alone.regret[0], atol=1e-8)
-    assert np.abs(np.asarray(together.x[0] - together.x[1])).max() > 1e-3
-
-
 def test_a_game_beyond_the_capacity_is_refused():
     small = online.KernelAWV(KERNEL, 0.5, capacity=N - 1)
     with pytest.raises(ValueError, match="larger capacity .*step 12 of 12"):

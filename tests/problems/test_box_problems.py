@@ -64,19 +64,6 @@ def test_nothing_is_above_the_maximum(name):
     assert max(tops) <= problem.maximum + 1e-10
 
 
-@each
-def test_values_and_gradients_are_finite_at_corners_centre_and_maximum(name):
-    problem = PROBLEMS[name]
-    for x in (
-        problem.domain.lower,
-        problem.domain.upper,
-        jnp.zeros_like(problem.domain.lower),
-        problem.maximiser,
-    ):
-        value, gradient = jax.value_and_grad(problem.value)(x)
-        assert value.shape == () and np.isfinite(value) and np.isfinite(gradient).all()
-
-
 def test_the_functions_of_the_go_ucb_paper():
     """Numbers of THEORY 8.4: maxima in 20 dimensions, and the regret of the uniform policy."""
     f1, f2, f3 = boxes.all_ones_network(), boxes.styblinski_tang(), boxes.rastrigin()

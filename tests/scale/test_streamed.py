@@ -1,6 +1,8 @@
 """Candidates in a file: the picks of the arms in memory for any size of the buffer; the bounds of
 float32; invalid files."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -178,10 +180,8 @@ def test_empty_histories_and_files_without_new_arms(tmp_path):
     """A start from empty lists is one without data; and all arms of a screened file are tracked."""
     x = arms_of("float32")
     file, over_file = saved(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
-    before, empty = (
-        over_file.init(file, KEY),
-        over_file.init(file, KEY, data=FileEvaluations([], [])),
-    )
+    starts = (None, FileEvaluations([], []))
+    before, empty = (over_file.init(file, KEY, data=data) for data in starts)
     asked = [arms_asked(over_file.choose(state).query).tolist() for state in (before, empty)]
     assert asked[0] == asked[1] and asked[0][0] == int(before.first_arm)
     everything = over_file.init(
@@ -230,30 +230,20 @@ def test_mistakes_are_refused(tmp_path):
     file, fixed = saved(tmp_path, x), FixedBKB(**COMMON, batch=4)
     over_file = Streamed(fixed)
     state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
+    ard = Streamed(fixed.replace(kernel=kernels.Gaussian(np.ones(3))))
+    begin = partial(over_file.init, file, KEY)
     query, other = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
     for act, message in (
         (lambda: Streamed(BBKB(**COMMON)).init(file, KEY), "takes a FixedBKB; a BBKB"),
         (lambda: Streamed(fixed, keep=5, offer=6).init(file, KEY), "raise keep"),
         (lambda: Streamed(fixed, keep=0).init(file, KEY), "keep must be an integer"),
         (lambda: Streamed(fixed, screen=True).init(file, KEY), "this one holds float64"),
-        (
-            lambda: Streamed(fixed.replace(kernel=kernels.Gaussian(np.ones(3)))).init(file, KEY),
-            "lengthscale has shape",
-        ),
+        (lambda: ard.init(file, KEY), "lengthscale has shape"),
         (lambda: over_file.init(Arms(x), KEY), r"a file, open_arms\(path\); Arms was given"),
-        (
-            lambda: over_file.init(file, KEY, data=FileEvaluations([37], [0.0])),
-            "names arm 37; the arms are",
-        ),
-        (
-            lambda: over_file.init(file, KEY, data=FileEvaluations(rewards=[0.0])),
-            "give arms with them",
-        ),
+        (lambda: begin(data=FileEvaluations([37], [0.0])), "names arm 37; the arms are"),
+        (lambda: begin(data=FileEvaluations(rewards=[0.0])), "give arms with them"),
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query names arm 40"),
-        (
-            lambda: jax.jit(lambda state: over_file.ask(state, KEY))(state),
-            "call ask and tell in a Python loop",
-        ),
+        (lambda: jax.jit(over_file.ask)(state, KEY), "call ask and tell in a Python loop"),
         (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
         (lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS), "default kind"),
     ):

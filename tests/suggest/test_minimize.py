@@ -211,45 +211,31 @@ def test_the_number_of_candidates_does_not_change_with_the_values(monkeypatch):
     assert sizes == {(proposals.CANDIDATES, 7)}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((3, SPACE), "f must be a function"),
-        ((loss, dict(a=(0, 1))), "space is a Space, such as"),
-        ((loss, []), "list of candidates is empty"),
-        ((loss, [dict(a=1), dict(b=2)]), "must have the same parts"),
-        ((loss, [1.0, np.nan]), "0 of candidate 1 must be finite"),
-        ((loss, SPACE, 0), "evaluations must be"),
-    ],
-)
-def test_refusals(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        minimize(*arguments, progress=False)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (dict(batch=0), "batch must be"),
-        (dict(workers="gpu"), "workers"),
-        (dict(catch="ValueError"), "catch is an exception class"),
-        (dict(seed=-1), "seed must be"),
-        (dict(checkpoint=3), "checkpoint is the path of a file"),
-    ],
-)
-def test_refused_options(options, message):
-    with pytest.raises(ValueError, match=message):
-        minimize(loss, SPACE, **options)
-
-
-def test_a_value_that_is_no_number_is_refused():
-    with pytest.raises(ValueError, match="f must return one number"):
-        minimize(lambda x: [x, x], Space(x=(0.0, 1.0)), progress=False)
-
-
 def test_importing_jsketch_does_not_import_suggest():
     code = "import jsketch, sys; print('jsketch.suggest' in sys.modules); jsketch.minimize"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"
     with pytest.raises(AttributeError, match="no attribute 'minimise'"):
         jsketch.minimise  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("f", "space", "options", "message"),
+    [
+        (3, SPACE, {}, "f must be a function"),
+        (loss, dict(a=(0, 1)), {}, "space is a Space, such as"),
+        (loss, [], {}, "list of candidates is empty"),
+        (loss, [dict(a=1), dict(b=2)], {}, "must have the same parts"),
+        (loss, [1.0, np.nan], {}, "0 of candidate 1 must be finite"),
+        (lambda one: [one, one], [1.0, 2.0], {}, "f must return one number"),
+        (loss, SPACE, dict(evaluations=0), "evaluations must be"),
+        (loss, SPACE, dict(batch=0), "batch must be"),
+        (loss, SPACE, dict(workers="gpu"), "workers"),
+        (loss, SPACE, dict(catch="ValueError"), "catch is an exception class"),
+        (loss, SPACE, dict(seed=-1), "seed must be"),
+        (loss, SPACE, dict(checkpoint=3), "checkpoint is the path of a file"),
+    ],
+)
+def test_refusals(f, space, options, message):
+    with pytest.raises(ValueError, match=message):
+        minimize(f, space, **options, progress=False)

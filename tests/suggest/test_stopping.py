@@ -1,9 +1,5 @@
 """Predictions of the whole library, and the rule that stops a campaign."""
 
-import subprocess
-import sys
-
-import jax
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
@@ -67,28 +63,6 @@ def test_draws_agree_with_the_posterior():
     assert gain.best == arms[np.argmax(whole.mean[arms])]
     assert gain.mean == pytest.approx(whole.mean[gain.best], rel=1e-9)
     np.testing.assert_allclose(gain.of_any, gain.of_batch, atol=0.15 * whole.std[row])
-
-
-def test_too_large_a_number_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match="too large for a float"):
-        library([[10**400, 1], [0, 2]])
-
-
-def test_keys_decide_the_draws():
-    known, _, arms, values = problem(3)
-    model = suggest(known, arms, values, batch=5).model
-    one, other = (
-        stopping.possible_gain(known, arms, values, model, key=jax.random.key(seed)).of_any
-        for seed in (1, 2)
-    )
-    assert (one != other).any() and np.isclose(one.mean(), other.mean(), rtol=0.2, atol=0.05)
-
-
-def test_the_library_needs_no_pandas():
-    """The packages of the extra `tables` are imported by the command only."""
-    code = "import sys, jsketch, jsketch.suggest; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"pandas", "openpyxl", "jinja2", "matplotlib"} & set(done.stdout.split())
 
 
 def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):

@@ -1,7 +1,6 @@
 """`jsketch.suggest` against a dense posterior: batches, constraints, fits, and programs that are
 compiled once."""
 
-import warnings
 from types import SimpleNamespace
 
 import jax
@@ -333,9 +332,9 @@ def test_another_round_compiles_nothing():
     assert programs[0] == programs[1] == programs[2] and min(programs[0]) > 0
 
 
-def test_the_gradient_of_the_posterior_density():
-    """Of the log of likelihood times prior, against finite differences and a dense likelihood, with
-    errors in addition to the noise; padding changes neither."""
+def test_the_posterior_density():
+    """The log of likelihood times prior is that of a dense likelihood, with errors in addition to
+    the noise and padding; tests/fuzz checks the gradient of the likelihood."""
     errors = 0.1 * np.arange(32)
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
     padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)
@@ -346,18 +345,12 @@ def test_the_gradient_of_the_posterior_density():
         return model.log_posterior(kernel, [], values, numbers, errors)
 
     at = np.log([2.0, 0.05, *LENGTHS])
-    value, slope = jax.jit(jax.value_and_grad(density))(at)
+    value = jax.jit(density)(at)
     gram = 2.0 * matern(LIBRARY[:20], LIBRARY[:20], LENGTHS) + np.diag(0.05 + errors[:20])
     y = (TRUTH[:20] - TRUTH[:20].mean()) / TRUTH[:20].std()
     expected = -0.5 * (y @ np.linalg.solve(gram, y) + np.linalg.slogdet(2 * np.pi * gram)[1])
     prior = model.log_prior(model.Hyperparameters(LENGTHS, *map(jnp.asarray, (2.0, 0.05))))
     assert float(value - prior) == pytest.approx(expected, rel=1e-9)
-    fast, step = jax.jit(density), 1e-5
-    for i in range(5):
-        change = step * np.eye(5)[i]
-        assert float(slope[i]) == pytest.approx(
-            float(fast(at + change) - fast(at - change)) / (2 * step), rel=1e-4, abs=1e-6
-        )
 
 
 @pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])
@@ -438,22 +431,6 @@ def test_errors_of_too_few_values_are_ignored():
     np.testing.assert_array_equal(batches[0], batches[2])
 
 
-@pytest.mark.parametrize("count", [A, 700])
-def test_the_largest_distances_are_finite_or_refused(count):
-    """Around the square root of the largest float, summed directly and expanded."""
-    x = np.random.default_rng(0).uniform(-1, 1, (count, 3))
-    arms, refused = np.arange(count // 2), []
-    for unit in (1e150, 1e152, 3e152, 1e153, 3e153, 1e154, 1e156):
-        try:
-            found = suggest(x * unit, arms, np.sin(arms), scaling=False, batch=3, model=MODEL)
-        except ValueError as error:
-            assert "distances of the candidates are not finite" in str(error)
-            refused.append(unit)
-        else:
-            assert np.isfinite(found.mean).all()
-    assert 1e152 not in refused and 1e154 in refused
-
-
 @pytest.mark.float32
 def test_candidates_that_are_too_large_for_the_dtype_are_named():
     huge = np.where(np.arange(A)[:, None] == 7, [[0, 1e300, 0]], LIBRARY)
@@ -464,14 +441,6 @@ def test_candidates_that_are_too_large_for_the_dtype_are_named():
             library(huge, scaling=False)
     else:
         assert float(library(huge, scaling=False).features[7, 1]) == 1e300
-
-
-def test_identical_candidates_are_accepted():
-    twice = LIBRARY[[0, 0, *range(2, A)]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = suggested(candidates=library(twice))
-    assert len(set(found.rows.tolist())) == B
 
 
 NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)

@@ -1,42 +1,22 @@
-"""A conformance vector, streams and boxes, compiled with XLA's default flags. Most other tests
-compile with less optimization."""
+"""Streams and boxes, compiled with XLA's default flags. Most other tests compile with less
+optimization."""
 
 import jax
 import numpy as np
 import pytest
 from cases import OPTIMISERS
 from compiled import as_users
-from test_golden import HERE, Vector, close
 from test_online import CASES as FORECASTERS
 from test_online import VARIANTS, examples, one_by_one
 
 from jsketch import loops
-from jsketch.bandits import BKB
 from jsketch.loops.streams import stream
 from jsketch.problems import boxes
 
 KEY = jax.random.key(3)
 # tests/fuzz compiles these with the default flags
 FUZZED = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
-# the dictionary of this vector repeats points, where rounding matters most; test_golden.py tests
-# the other vector
-VECTORS = [HERE / "golden" / "rbf_repeats.npz"]
 STREAM = as_users(stream, static_argnames="block")
-
-
-@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
-def test_conformance(path):
-    """Posterior, width and batches of both rules."""
-    v = Vector(path)
-    d = v.data
-
-    state = as_users(v.start)(d["arms"], v.history)
-    close(state.mean, d["posterior_mean"], 1e-6)
-    close(state.variance, d["posterior_variance"], 1e-5)
-    close(BKB(**v.common).confidence_width(state), d["beta_bkb"], 1e-6)
-    for rule, batch in (("global", "global_batch"), ("global_local", "global_local_batch_strict")):
-        query = as_users(v.bbkb(rule, d[f"{rule}_beta_before"], max_batch=400).ask)(state, KEY)
-        np.testing.assert_array_equal(np.asarray(query.index)[np.asarray(query.mask)], d[batch])
 
 
 @pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in VARIANTS | FUZZED])

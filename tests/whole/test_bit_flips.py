@@ -1,4 +1,5 @@
-"""One flipped bit in a saved file is refused with a sentence that names the file, or harmless."""
+"""A saved file with one flipped bit, or cut short, is harmless, or refused with a sentence that
+names the file."""
 
 import json
 import zlib
@@ -145,8 +146,10 @@ def flips(kind, folder, choose):
     path, whole, truth = made(kind, folder)
     outcomes = []
     for place, bit in (divmod(int(at), 8) for at in choose(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
-        outcomes.append((place, bit, outcome(KINDS[kind][1], path, truth)))
+        flipped = whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :]
+        for damaged in (flipped, whole[: place * 8 // 10]):
+            path.write_bytes(damaged)
+            outcomes.append((place, bit, outcome(KINDS[kind][1], path, truth)))
     path.write_bytes(whole)
     assert same(KINDS[kind][1](path), truth)
     return outcomes

@@ -17,7 +17,6 @@ from jsketch.bandits import (
     TS,
     FixedBKB,
     Uniform,
-    history,
     widths,
 )
 from jsketch.box import UniformBox
@@ -44,13 +43,11 @@ def begin(bandit, x=X, data=None):
 
 def test_arrays_lists_and_tables_are_arms():
     bandit = BBKB(KERNEL, max_batch=3)
-    expected = jax.jit(bandit.ask)(begin(bandit), KEY)
-    for arms in (X, X.tolist()):
-        state = begin(bandit, arms)
-        query = bandit.ask(state, KEY)
-        np.testing.assert_array_equal(query.index, expected.index)
-        state, info = bandit.tell(state, query, [1, 2, 3], KEY)
-        assert int(info.observed) == 1 and state.reward_sums.sum() == 1
+    expected, state = bandit.ask(begin(bandit), KEY), begin(bandit, X.tolist())
+    query = bandit.ask(state, KEY)
+    np.testing.assert_array_equal(query.index, expected.index)
+    state, info = bandit.tell(state, query, [1, 2, 3], KEY)
+    assert int(info.observed) == 1 and state.reward_sums.sum() == 1
     table = pd.DataFrame(X, columns=["a", "b"])
     for frame, dtype in (
         (table, X.dtype),
@@ -61,18 +58,9 @@ def test_arrays_lists_and_tables_are_arms():
         np.testing.assert_allclose(converted, frame, rtol=1e-6)
         assert converted.dtype == jax.dtypes.canonicalize_dtype(dtype)
     assert Arms(table).count == 40
-    driven = loops.drive(Uniform(), lambda arms: X[arms, 0], Arms(table), KEY, 3)
-    np.testing.assert_allclose(driven.y, X[driven.x, 0])
     assert problems.finite_arms(table, table["a"], 0.1).arms.features.shape == (40, 2)
     with pytest.raises(ValueError, match="a matrix of numbers: could not convert"):
         begin(Uniform(), table.assign(c="word"))
-
-
-def test_lists_are_queries():
-    """The arm of a masked slot does not matter."""
-    query = Query([3, -1, 2**40], [True, False, False])
-    _, info = Uniform().tell(begin(Uniform()), query, [1.0, 2.0, np.inf], KEY)
-    assert int(info.observed) == 1 and not bool(info.nonfinite)
 
 
 def test_a_masked_slot_is_not_observed():
@@ -80,21 +68,6 @@ def test_a_masked_slot_is_not_observed():
     query = Query(index=jnp.zeros(1, jnp.int32), mask=jnp.zeros(1, bool))
     state, info = bandit.tell(begin(bandit, features()), query, jnp.ones(1), KEY)
     assert int(info.observed) == 0 and float(state.pull_counts.sum()) == 0
-
-
-def test_no_evaluations_are_a_history_and_a_dictionary():
-    data = history.of_evaluations(Arms(X), [], [], [])
-    np.testing.assert_array_equal([data.pull_counts, data.reward_sums], np.zeros((2, 40)))
-    state = jax.jit(lambda x: BKB(KERNEL, capacity=4).init(Arms(x), KEY, data=data))(X)
-    assert int(state.dictionary.size) == 0 and float(state.evidence.count) == 0
-
-
-def test_an_objective_may_fail_at_every_evaluation():
-    def failing(arms):
-        return np.full(len(arms), np.nan)
-
-    driven = loops.drive(CASES["gp_ucb"], failing, problem().arms, KEY, 3)
-    assert np.isnan(driven.y).all() and float(driven.state.count) == 0
 
 
 # Warnings

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,6 @@ from packaging.requirements import Requirement
 import jsketch
 
 ROOT = Path(__file__).parents[2]
-# the first version of setuptools that builds wheels without another package
-BUILDS_WHEELS = (70, 1)
 # imports of the packages of the extras fail
 WITHOUT_EXTRAS = """
 import sys
@@ -36,9 +33,6 @@ print(jsketch.__version__)
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """Built from a copy: the checkout may contain files of an earlier build."""
-    version = tuple(int(part) for part in metadata.version("setuptools").split(".")[:2])
-    if version < BUILDS_WHEELS:
-        pytest.skip(f"setuptools {BUILDS_WHEELS} or newer builds wheels; {version} is installed")
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for folder in ("jsketch", "experiments", "tests", "scripts"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -78,26 +72,6 @@ def test_the_library_is_imported_without_the_extras(wheel, tmp_path):
     place = dict(cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     done = subprocess.run(command, **place, check=True, capture_output=True, text=True)
     assert f"-{done.stdout.strip()}-" in wheel.name
-
-
-@pytest.mark.slow
-def test_the_first_example_runs_in_an_empty_environment(wheel, tmp_path):
-    """pip installs the wheel with its dependencies, without the extras."""
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "env")], check=True)
-    # -I ignores the working directory and PYTHONPATH
-    python = [str(tmp_path / "env" / "bin" / "python"), "-I"]
-    quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
-    subprocess.run([*python, "-m", "pip", "install", *quiet, str(wheel)], check=True)
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.M | re.S
-    )
-    # the first block that is a complete program
-    example = next(block for block in blocks if re.search(r"^(import|from) ", block, flags=re.M))
-    (tmp_path / "example.py").write_text(example)
-    done = subprocess.run(
-        [*python, "-W", "error", "example.py"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_root_exports_what_its_docstring_lists():

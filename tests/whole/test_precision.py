@@ -123,21 +123,3 @@ def test_rounding_between_far_clusters_is_reported():
         assert bool(imprecise((near + gap * sides).astype(np.float32))) == flagged, gap
     with pytest.warns(UserWarning, match="lengthscales from their mean, and rounding changes"):
         bandit.init(Arms((near + 1000 * sides).astype(np.float32)), KEY)
-
-
-def test_numpy_and_python_numbers_give_the_same_values():
-    """For arms of either dtype."""
-    for x in (features(jnp.float32)[:5], features()[:5]):
-        for kernel in (
-            kernels.Gaussian(0.5),
-            kernels.RationalQuadratic(0.5, 0.7),
-            kernels.Scaled(GAUSSIAN, 2.0),
-        ):
-            other = stubborn(kernel)
-            bandits = BKB(kernel, 0.1, capacity=2), stubborn(BKB(other, 0.1, capacity=2))
-            for one, two in (
-                (kernel.gram(x, x), other.gram(np.asarray(x, float), x).astype(x.dtype)),
-                [bandit.init(Arms(x), KEY).variance for bandit in bandits],
-            ):
-                assert one.dtype == two.dtype == x.dtype
-                np.testing.assert_allclose(one, two, rtol=1e-5 if x.dtype == jnp.float32 else 1e-12)

@@ -25,7 +25,7 @@ from jsketch import (
     suggest,
 )
 from jsketch.bandits import BBKB, BKB
-from jsketch.online import PKAWV, NystromAWV
+from jsketch.online import PKAWV
 from jsketch.sketch import Taylor
 
 RANDOM = np.random.default_rng(0)
@@ -103,16 +103,12 @@ def test_arrays_functions_and_traced_values():
     assert show.text(np.arange(3)) == "[0, 1, 2]" and show.text(np.float32(0.25)) == "0.25"
     assert show.text(jnp.zeros((3, 4), jnp.float32)) == "float32[3, 4]"
     assert show.text(lambda x: x) == "<lambda>" and show.text(np.sin) == "sin"
-    assert show.text({"a": [1, None], "b": ("c",)}) == "{'a': [1, None], 'b': ('c',)}"
-    assert show.text(object()) == "object"
     traced = []
     jax.jit(lambda kernel: traced.append(repr(kernel)))(kernels.Gaussian(jnp.ones(3, jnp.float32)))
     assert traced == ["Gaussian(lengthscale=float32[3])"]
     deleted = jnp.ones(3)
     deleted.delete()
     assert show.text(deleted).endswith("[3]")
-    # the axes of a vmap in place of arrays
-    assert repr(loops.Forecasts(0, 0, 0, 0)).startswith("Forecasts(prediction=0")
 
 
 def test_signatures_print_names():
@@ -126,21 +122,6 @@ def test_a_misspelt_argument_is_answered_with_the_nearest_name():
         kernels.Gaussian(1.0, zzz=3)
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'kernel'"):
         BKB()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: BBKB("rbf"),
-        lambda: bandits.GPUCB(kernels.Gaussian),
-        lambda: NystromAWV(lambda x, y: 1.0),
-        lambda: box.GPBandit(kernel="rbf"),
-        lambda: box.Turbo(kernel=3),
-    ],
-)
-def test_a_wrong_kernel_is_refused_at_construction(make):
-    with pytest.raises(ValueError, match="kernel must be a kernel with its numbers"):
-        make()
 
 
 @pytest.mark.parametrize(
