@@ -89,8 +89,9 @@ def regrets_of(folder: Path) -> Regrets:
 
 def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
     """The tables that are aggregated together; some methods have runs on HPOLib only."""
-    groups = {"all tables": tuple(regrets), "HPOLib": tuple(n for n in regrets if n in ERRORS)}
-    return {title: names for title, names in groups.items() if names}
+    errors = tuple(name for name in regrets if name in ERRORS)
+    groups = {} if len(errors) == len(regrets) else {"all tables": tuple(regrets)}
+    return groups | ({"HPOLib": errors} if errors else {})
 
 
 def row(cells: Sequence[str]) -> str:
@@ -127,9 +128,11 @@ def table_lines(name: str, regrets: dict[str, np.ndarray], seconds: dict[str, fl
         cells += [*(estimate(values[:, t - 1]) for t in made), *blank, f"{seconds[method]:.3g}"]
         lines.append(row([*cells, *([""] * len(at) if method == OURS else [*compared, *blank])]))
     for method, numbers in published.REGRET.get(name, {}).items():
-        if at == published.AT:
-            cells = [f"{mean:.3g} ± {error:.2g}" for mean, error in numbers]
-            lines.append(row([f"{method}, published (15)", *cells, *[""] * (1 + len(at))]))
+        by_count = dict(zip(published.AT, numbers, strict=True))
+        cells = [
+            f"{by_count[t][0]:.3g} ± {by_count[t][1]:.2g}" if t in by_count else "" for t in at
+        ]
+        lines.append(row([f"{method}, published (15)", *cells, *[""] * (1 + len(at))]))
     return lines
 
 
@@ -227,6 +230,6 @@ def draw(folder: Path) -> None:
         panels[-1].set_xscale("log")
         panels[-1].set_title(f"{title} ({len(names)}), {t} evaluations")
         panels[-1].set_xlabel("score τ: regret over that of random")
-        panels[-1].set_ylabel("share of runs with a score of at most τ")
+        panels[-1].set_ylabel("share of runs, score at most τ")
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
         save(figure, folder / PICTURE)
