@@ -223,9 +223,9 @@ def draw(folder: Path) -> None:
             axes.set_ylim(0, 1.3)
         handles, labels = axes.get_legend_handles_labels()
         t, thresholds = min(PROFILED, horizon), np.geomspace(0.01, 4, 200)
-        for method, strata in scores(regrets, names, t).items():
+        for method, runs in scores(regrets, names, t).items():
             colour, dashes = STYLES[method]
-            shares = profile(strata, thresholds)
+            shares = profile(runs, thresholds)
             panels[-1].plot(thresholds, shares, color=colour, linestyle=dashes)
         panels[-1].set_xscale("log")
         panels[-1].set_title(f"{title} ({len(names)}), {t} evaluations")
