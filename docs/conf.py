@@ -83,6 +83,7 @@ INCLUDED = {
     "experiments/pkawv_2019/README.md": "papers/pkawv.md",
     "experiments/contrib/README.md": "papers/contrib.md",
     "experiments/pools/README.md": "papers/pools.md",
+    "experiments/tables/README.md": "papers/tables.md",
     "experiments/suggest/README.md": "tables.md",
 }
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 ROOT = Path(__file__).resolve().parents[1]
-# folders under results/; "beyond" has the methods that are not in the four papers
-PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond")
+# folders under results/; "beyond" has the methods that are not in the four papers, "tables" other
+# packages on tables of hyperparameters
+PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond", "tables")
 EXPERIMENTS = {"beyond": "contrib"}  # folders under experiments/ with a different name
 RESULTS = "results/"  # the beginning of --out
 PLACEHOLDER = "DIR"  # stands for a checkout of the authors' code

@@ -22,6 +22,7 @@ from experiments.go_ucb_2023 import synthetic, tuning
 from experiments.pkawv_2019 import adversarial, large_scale, rates
 from experiments.results import tidy
 from experiments.sweep import heat_maps
+from experiments.tables import aggregate
 
 
 def draw_boxes(folder: Path) -> None:
@@ -58,6 +59,8 @@ DRAW: dict[str, Callable[[Path], object]] = {
     "go_ucb_2023.synthetic": draw_boxes,
     "go_ucb_2023.tuning": tuning.redraw,
     "sweep": heat_maps.draw,
+    "tables": aggregate.draw,
+    "tables.streams": large_scale.draw,
 }
 
 

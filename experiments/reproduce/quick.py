@@ -40,6 +40,11 @@ SMALL = {
     "experiments.pkawv_2019.orders": "--limit 1000 --seeds 2",
     "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",
     "experiments.pkawv_2019.settings": "--limit 256 --time-limit 5",
+    "experiments.tables.main": (
+        "--tables protein nas_cifar100 --methods tpe fixed_bkb_10 --seeds 2 --horizon 20"
+    ),
+    "experiments.tables.scale": "--methods jsketch random_forest --counts 2000",
+    "experiments.tables.streams": "--limit 500",
 }
 # the horizon includes 2,000 initial evaluations
 AFTER_INITIAL = "--horizon 2100 --seeds 2"

@@ -1,0 +1,235 @@
+"""Regrets by table and their aggregate, from the saved curves of `main`: a Markdown table and a
+picture.
+
+The score of a run is its regret over the mean regret of random settings on the same table after the
+same number of evaluations. Scores of all tables are aggregated by their interquartile mean, with
+intervals of a bootstrap that draws the seeds of each table anew, and by performance profiles
+(Agarwal, Schwarzer, Castro, Courville, Bellemare. Deep reinforcement learning at the edge of the
+statistical precipice. NeurIPS 2021).
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from experiments.figures.drawing import STYLE, save
+from experiments.results import files, summaries, tidy
+from experiments.tables import published
+from experiments.tables.methods import METHODS
+from experiments.tables.recorded import ERRORS, TABLES
+
+OURS, RANDOM = "suggest_10", "random"
+RESAMPLES = 2_000  # of the bootstrap
+PROFILED = 100  # evaluations of the performance profiles
+TABLE, PICTURE = "table.md", "aggregate.png"
+STYLES = {
+    "suggest_10": ("#D55E00", "solid"),
+    "suggest_1": ("#D55E00", (0, (1, 1))),
+    "suggest_10_log": ("#E69F00", (0, (3, 1, 1, 1))),
+    "fixed_bkb_10": ("#CC79A7", (0, (6, 1))),
+    "tpe": ("#0072B2", (0, (5, 1.5))),
+    "optuna_gp": ("#009E73", (0, (2, 1))),
+    "botorch": ("#56B4E9", (0, (4, 1, 1, 1))),
+    "random": ("#000000", (0, (1, 1.5))),
+}
+Regrets = dict[str, dict[str, np.ndarray]]  # {table: {method: [S, T]}}
+
+
+def interquartile_mean(values: np.ndarray) -> np.ndarray:
+    """The mean of the middle half of the values on the last axis."""
+    cut = values.shape[-1] // 4
+    return np.sort(values, axis=-1)[..., cut : values.shape[-1] - cut].mean(-1)
+
+
+def interval(strata: Sequence[np.ndarray]) -> tuple[float, float]:
+    """The 95% bootstrap interval of the interquartile mean; the values of each stratum [S] are
+    drawn anew with replacement."""
+    random = np.random.default_rng(0)
+    drawn = [
+        values[random.integers(len(values), size=(RESAMPLES, len(values)))] for values in strata
+    ]
+    low, high = np.percentile(interquartile_mean(np.concatenate(drawn, axis=1)), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def profile(strata: Sequence[np.ndarray], thresholds: np.ndarray) -> np.ndarray:
+    """The share of the runs whose score is at most each threshold; all strata weigh the same."""
+    return np.mean([(values[:, None] <= thresholds).mean(0) for values in strata], axis=0)
+
+
+def scores(regrets: Regrets, names: Sequence[str], t: int) -> dict[str, list[np.ndarray]]:
+    """{method: scores [S] after t evaluations on each of these tables}, of the methods that have
+    runs of t evaluations on all of them."""
+
+    def has_runs(method: str) -> bool:
+        runs = [regrets[name].get(method) for name in names]
+        return all(one is not None and one.shape[1] >= t for one in runs)
+
+    methods = [method for method in METHODS if has_runs(method)]
+    return {
+        method: [
+            regrets[name][method][:, t - 1] / regrets[name][RANDOM][:, t - 1].mean()
+            for name in names
+        ]
+        for method in methods
+    }
+
+
+def regrets_of(folder: Path) -> Regrets:
+    """The regrets in the tables of a folder."""
+    curves = tidy.load(folder).curves
+    return {
+        name: {m: values for m, (_, values) in tidy.lines(part, "simple_regret").items()}
+        for name in TABLES
+        if len(part := curves[curves["problem"] == name])
+    }
+
+
+def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
+    """The tables that are aggregated together; some methods have runs on HPOLib only."""
+    errors = tuple(name for name in regrets if name in ERRORS)
+    groups = {} if len(errors) == len(regrets) else {"all tables": tuple(regrets)}
+    return groups | ({"HPOLib": errors} if errors else {})
+
+
+def row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def head(cells: Sequence[str]) -> list[str]:
+    return [row(cells), row(["---"] * len(cells))]
+
+
+def estimate(values: np.ndarray) -> str:
+    """The mean and its standard error."""
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
+    return f"{values.mean():.3g} ± {error:.2g}"
+
+
+def table_lines(name: str, regrets: dict[str, np.ndarray], seconds: dict[str, float]) -> list[str]:
+    """Regrets of all methods on a table, and their differences from ours on the same seeds."""
+    at = evaluations(regrets)
+    lines = head(
+        [
+            "method (runs)",
+            *map(str, at),
+            "CPU s a run",
+            *(f"less {METHODS[OURS].label}: {t}" for t in at),
+        ]
+    )
+    for method, values in regrets.items():
+        made = [t for t in at if t <= values.shape[1]]
+        blank = [""] * (len(at) - len(made))
+        differences = [paired(regrets, method, t) for t in made]
+        compared = [f"{one.mean():+.2g} ± {summaries.ci95(one):.2g}" for one in differences]
+        cells = [f"{METHODS[method].label} ({len(values)})"]
+        cells += [*(estimate(values[:, t - 1]) for t in made), *blank, f"{seconds[method]:.3g}"]
+        lines.append(row([*cells, *([""] * len(at) if method == OURS else [*compared, *blank])]))
+    for method, numbers in published.REGRET.get(name, {}).items():
+        by_count = dict(zip(published.AT, numbers, strict=True))
+        cells = [
+            f"{by_count[t][0]:.3g} ± {by_count[t][1]:.2g}" if t in by_count else "" for t in at
+        ]
+        lines.append(row([f"{method}, published (15)", *cells, *[""] * (1 + len(at))]))
+    return lines
+
+
+def paired(regrets: dict[str, np.ndarray], method: str, t: int) -> np.ndarray:
+    """The regrets of a method less ours on the same seeds, after t evaluations."""
+    ours = regrets[OURS][: len(regrets[method]), t - 1]
+    return regrets[method][: len(ours), t - 1] - ours
+
+
+def evaluations(regrets: dict[str, np.ndarray]) -> tuple[int, ...]:
+    """The numbers of evaluations after which regrets are compared."""
+    horizon = regrets[OURS].shape[1]
+    return tuple(t for t in published.AT if t <= horizon) or (horizon,)
+
+
+def ahead(regrets: Regrets) -> list[str]:
+    """Where another method is ahead of ours, the 95% interval of the difference being below 0."""
+    found = []
+    for name, methods in regrets.items():
+        for method, values in methods.items():
+            for t in evaluations(methods):
+                if t > values.shape[1]:
+                    continue
+                difference = paired(methods, method, t)
+                if difference.mean() + summaries.ci95(difference) < 0:
+                    found.append(f"- {METHODS[method].label} on {name} after {t}")
+    return found or ["- none"]
+
+
+def markdown(folder: Path) -> str:
+    """All tables."""
+    regrets, summary = regrets_of(folder), tidy.load(folder).summary
+    seconds = summary.groupby(["problem", "algorithm"], observed=True)["cpu_seconds"].mean()
+    lines = [
+        f"Ahead of {METHODS[OURS].label}, beyond the 95% interval of the difference on the same"
+        " seeds:",
+        "",
+        *ahead(regrets),
+        "",
+    ]
+    for title, names in groups_of(regrets).items():
+        at = evaluations(next(iter(regrets.values())))
+        lines += [f"Regret over that of random settings, {title} ({len(names)}):", ""]
+        lines += head(["interquartile mean (95% interval)", *map(str, at)])
+        for method in scores(regrets, names, at[0]):
+            cells = [METHODS[method].label]
+            for t in at:
+                strata = scores(regrets, names, t).get(method)
+                if strata is None:
+                    cells.append("")
+                    continue
+                low, high = interval(strata)
+                middle = interquartile_mean(np.concatenate(strata))
+                cells.append(f"{middle:.3f} ({low:.3f} to {high:.3f})")
+            lines.append(row(cells))
+        lines.append("")
+    for name, methods in regrets.items():
+        unit = "relative regret" if name in ERRORS else "regret in points of accuracy"
+        lines += [f"**{name}**, {unit}, mean ± standard error; differences ± 95% interval:", ""]
+        by_method = {method: float(seconds[name, method]) for method in methods}
+        lines += [*table_lines(name, methods, by_method), ""]
+    return "\n".join(lines)
+
+
+def draw(folder: Path) -> None:
+    """Writes table.md and aggregate.png from the saved curves."""
+    files.write(folder / TABLE, markdown(folder).encode())
+    regrets = regrets_of(folder)
+    groups = groups_of(regrets)
+    horizon = next(iter(regrets.values()))[OURS].shape[1]
+    every = np.unique(np.round(np.linspace(min(10, horizon), horizon, 20)).astype(int))
+    with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.4)}):
+        figure, panels = plt.subplots(1, len(groups) + 1)
+        for axes, (title, names) in zip(panels, groups.items(), strict=False):
+            by_count = {t: scores(regrets, names, t) for t in every}
+            for method in by_count[every[0]]:
+                made = [t for t in every if method in by_count[t]]
+                strata = [by_count[t][method] for t in made]
+                middle = [interquartile_mean(np.concatenate(one)) for one in strata]
+                low, high = np.transpose([interval(one) for one in strata])
+                colour, dashes = STYLES[method]
+                label = METHODS[method].label
+                axes.plot(made, middle, color=colour, linestyle=dashes, label=label)
+                axes.fill_between(made, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.set_title(f"{title} ({len(names)})")
+            axes.set_xlabel("evaluations")
+            axes.set_ylabel("regret over that of random, IQM")
+            axes.set_ylim(0, 1.3)
+        handles, labels = axes.get_legend_handles_labels()
+        t, thresholds = min(PROFILED, horizon), np.geomspace(0.01, 4, 200)
+        for method, runs in scores(regrets, names, t).items():
+            colour, dashes = STYLES[method]
+            shares = profile(runs, thresholds)
+            panels[-1].plot(thresholds, shares, color=colour, linestyle=dashes)
+        panels[-1].set_xscale("log")
+        panels[-1].set_title(f"{title} ({len(names)}), {t} evaluations")
+        panels[-1].set_xlabel("score τ: regret over that of random")
+        panels[-1].set_ylabel("share of runs, score at most τ")
+        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        save(figure, folder / PICTURE)

@@ -1,0 +1,79 @@
+"""Runs of `jsketch.suggest` and of other packages on tables of hyperparameters, and their
+aggregate.
+
+    python -m experiments.tables.main --out results/tables/hyperparameters
+
+Each evaluation is one of the recorded trainings, which the seed of a run picks. Every run starts
+with the same ten random settings under a seed. Finished runs are read from the folder. The tables
+and the picture are drawn from the saved curves by `aggregate`.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from experiments import cli
+from experiments.pools import campaigns
+from experiments.pools.campaigns import Campaign
+from experiments.results import environment, outputs, store, tidy
+from experiments.tables import aggregate, recorded
+from experiments.tables.methods import FIRST, METHODS
+
+
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__)
+    cli.add_choices(parser, "--tables", list(recorded.TABLES))
+    both = f"{aggregate.OURS} and {aggregate.RANDOM} are always run"
+    cli.add_choices(parser, "--methods", list(METHODS), help=both)
+    parser.add_argument("--seeds", type=cli.count, default=15, help="at most, for each method")
+    cli.add_shared(parser, horizon=200)
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    cli.set_up_jax()
+    names = {*options.methods, aggregate.OURS, aggregate.RANDOM}
+    methods = {name: method for name, method in METHODS.items() if name in names}
+    needed = sorted({package for method in methods.values() for package in method.packages})
+    packages = environment.package_versions(recorded.PACKAGE, *needed)
+    sizes = {name: method.sizes(options.horizon) for name, method in methods.items()}
+    config = {
+        table: {
+            name: dict(evaluations=sum(sizes[name]), first=FIRST, batch=method.batch)
+            for name, method in methods.items()
+            if table in method.tables
+        }
+        for table in options.tables
+    }
+    with outputs.results_folder(options, "tables", config, options.seeds) as results:
+        runs = []
+        for table_name, compared in config.items():
+            table = recorded.load(table_name)
+            for name in compared:
+                label = f"{table_name}-{name}"
+                store.claim(options.out, label, config[table_name][name])
+                print(label, flush=True)
+                played = campaigns.play_all(
+                    partial(methods[name].play, table, sizes[name]),
+                    range(min(options.seeds, methods[name].seeds)),
+                    partial(store.run_path, options.out, label),
+                )
+                runs += [run_of(table, name, campaign) for campaign in played]
+        summary = dict(config=config, packages=packages, seconds="CPU time with compilation")
+        results.write(summary, runs, "tables of hyperparameters")
+        aggregate.draw(options.out)
+
+
+def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
+    """The settings and the regrets of a run."""
+    regret = table.regret(table.pool.readings(campaign.seed)[campaign.arms])
+    arrays = dict(
+        t=np.arange(1, len(regret) + 1),
+        arm=campaign.arms,
+        simple_regret=np.minimum.accumulate(regret),
+        cpu_seconds=np.asarray(campaign.seconds),
+    )
+    return tidy.Run(dict(problem=table.pool.name, algorithm=method), campaign.seed, arrays)
+
+
+if __name__ == "__main__":
+    main()

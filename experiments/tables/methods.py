@@ -1,0 +1,135 @@
+"""The methods that are compared on a table. All start with the same random settings under a seed,
+and read the same training of a setting.
+
+The loops over other packages run on the host; `suggest` and `FixedBKB` are compiled.
+"""
+
+import importlib
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.pools import baselines, campaigns
+from experiments.pools.campaigns import Campaign
+from experiments.tables.recorded import ERRORS, TABLES, Table
+from jsketch import Arms
+from jsketch.bandits import FixedBKB, history, widths
+from jsketch.kernels import Mixed
+from jsketch.suggest import Library, fit
+
+FIRST = 10  # random settings
+CAPACITY = 256  # of FixedBKB
+Player = Callable[[Table, Sequence[int], int], Campaign]  # (table, sizes of batches, seed)
+
+
+class Method(NamedTuple):
+    """A method and the runs that are made of it."""
+
+    label: str
+    play: Player
+    batch: int = 1
+    seeds: int = 15  # fewer, and fewer evaluations, where a run takes minutes
+    evaluations: int = 200
+    tables: tuple[str, ...] = tuple(TABLES)
+    packages: tuple[str, ...] = ()  # that this project does not depend on
+
+    def sizes(self, horizon: int) -> tuple[int, ...]:
+        """The sizes of the batches of a run, the random one first."""
+        rest = max(min(horizon, self.evaluations) - FIRST, 0)
+        return (FIRST, *(min(self.batch, rest - at) for at in range(0, rest, self.batch)))
+
+
+def suggested(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+    """`jsketch.suggest` with its defaults."""
+    return campaigns.play(table.pool, sizes, seed)
+
+
+def suggested_of_logarithms(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+    """`jsketch.suggest` with its defaults, with logarithms of the errors as values."""
+    logarithms = -np.log(-np.asarray(table.pool.repeats))
+    return campaigns.play(table.pool._replace(repeats=logarithms), sizes, seed)
+
+
+def chosen(choose: baselines.Chooser, table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+    """A baseline of `experiments.pools`."""
+    return baselines.play(table.pool, sizes, seed, choose)
+
+
+def sketched(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+    """`FixedBKB` with two posterior standard deviations and no repeated arm. The kernel and the
+    noise are fitted to all values before each batch, as `suggest` fits them."""
+    return chosen(partial(_fixed_bkb, table.pool.library), table, sizes, seed)
+
+
+def _fixed_bkb(
+    library: Library, _: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
+) -> np.ndarray:
+    model, domain, key = fit(library, arms, values), Arms(library.features), jax.random.key(seed)
+    bandit = FixedBKB(
+        Mixed(jnp.asarray(model.lengthscale), library.columns),
+        regularization=model.ratio,
+        noise_std=model.ratio**0.5,
+        width=widths.Bayesian(2.0),
+        batch=batch,
+        capacity=CAPACITY,
+        repeat=False,
+    )
+    rewards = (values - model.centre) / model.scale
+    data = history.of_evaluations(domain, arms, rewards, "leverage")
+    query = _ask(bandit, bandit.init(domain, key, data=data), key)
+    return np.asarray(query.index)[np.asarray(query.mask)]
+
+
+@jax.jit
+def _ask(bandit: FixedBKB, state: Any, key: jax.Array) -> Any:
+    return bandit.ask(state, key)
+
+
+def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+    """A sampler of Optuna with its defaults, which chooses one setting at a time and may repeat
+    one. A repeated setting has the same reading."""
+    optuna = importlib.import_module("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    pool, levels, kinds = table.pool, table.space.levels, optuna.distributions
+    space = {
+        str(at): kinds.CategoricalDistribution(range(count))
+        if at in table.space.categories
+        else kinds.IntDistribution(0, count - 1)
+        for at, count in enumerate(levels)
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a sampler is experimental
+        chooser = getattr(optuna.samplers, sampler)(seed=seed)
+    study = optuna.create_study(sampler=chooser, direction="maximize")
+    readings, arms = pool.readings(seed), campaigns.play(pool, sizes[:1], seed).arms.tolist()
+    for arm in arms:
+        point = [int(number) for number in np.unravel_index(arm, levels)]
+        trial = dict(params=dict(zip(space, point, strict=True)), value=readings[arm])
+        study.add_trial(optuna.trial.create_trial(**trial, distributions=space))
+    while len(arms) < sum(sizes):
+        asked = study.ask(space)
+        arm = int(np.ravel_multi_index([asked.params[name] for name in space], levels))
+        study.tell(asked, readings[arm])
+        arms.append(arm)
+    return Campaign(seed, np.array(arms), pool.values[arms])
+
+
+TPE, GP = partial(with_optuna, "TPESampler"), partial(with_optuna, "GPSampler")
+METHODS = {
+    "suggest_10": Method("jsketch, batches of 10", suggested, 10),
+    "suggest_1": Method("jsketch, one at a time", suggested, seeds=3),
+    "suggest_10_log": Method("jsketch, logarithms", suggested_of_logarithms, 10, tables=ERRORS),
+    "fixed_bkb_10": Method("FixedBKB, batches of 10", sketched, 10, 5),
+    "tpe": Method("Optuna TPE", TPE, packages=("optuna",)),
+    "optuna_gp": Method("Optuna GP", GP, 1, 3, 100, ERRORS, ("optuna", "torch")),
+    "botorch": Method(
+        *("BoTorch", partial(chosen, baselines.botorch_ei), 1, 2, 100, ERRORS),
+        ("botorch", "gpytorch", "torch"),
+    ),
+    "random": Method("random", partial(chosen, baselines.random_candidates), 10),
+}

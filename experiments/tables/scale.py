@@ -1,0 +1,126 @@
+"""Seconds and memory of one batch of 96 from pools of 10,000 to 1,000,000 candidates after 500
+evaluations: `jsketch.suggest`, a random forest of scikit-learn, and BoTorch.
+
+    python -m experiments.tables.scale --out results/tables/scale
+
+The candidates are MADE UP: d = 8, uniform, and a smooth function with noise. Each number comes from
+a process of its own. A second call of `suggest` compiles nothing. BoTorch maximises its expected
+improvement by `optimize_acqf_discrete` in chunks of 2,048 candidates, its default; its batches of
+one are the first pick of the batch alone, and later picks are slower, because they are joint with
+all earlier ones.
+"""
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+
+from experiments import cli
+from experiments.bench.many_arms import timed
+from experiments.pools import baselines
+from experiments.results import environment, outputs
+from jsketch.suggest import suggest
+
+INPUTS, OBSERVED, BATCH, NOISE = 8, 500, 96, 0.1
+# method: (chooser of `baselines`, batch)
+METHODS: dict[str, tuple[str | None, int]] = {
+    "jsketch": (None, BATCH),
+    "random_forest": ("random_forest", BATCH),
+    "botorch_first_pick": ("botorch_ei", 1),
+    "botorch": ("botorch_ei", BATCH),
+}
+COUNTS = (10_000, 100_000, 1_000_000)
+PROCESS = "import sys; from experiments.tables import scale; scale.print_measured(*sys.argv[1:])"
+STOPPED = -signal.SIGXCPU  # the exit status of a process that used up its CPU time
+
+
+def measured(method: str, count: int) -> dict[str, Any]:
+    """Seconds, CPU seconds and peak memory of a batch in this process."""
+    random = np.random.default_rng(0)
+    features = random.random((count, INPUTS))
+    arms = random.choice(count, OBSERVED, replace=False)
+    values = np.sin(4 * features[arms]).sum(1) + NOISE * random.standard_normal(OBSERVED)
+    chooser, batch = METHODS[method]
+    if chooser is None:
+        _, first = timed(lambda: suggest(features, arms, values, batch=batch))
+        rows, numbers = timed(lambda: suggest(features, arms, values, batch=batch).rows)
+        numbers["with_compilation"] = first["seconds"]
+    else:
+        choose = baselines.CHOOSERS[chooser]
+        rows, numbers = timed(lambda: choose(features, arms, values, batch, 0))
+    true = np.sin(4 * features[rows]).sum(1)
+    return numbers | dict(
+        peak_gigabytes=environment.peak_memory() / 1e9, mean_value=float(true.mean())
+    )
+
+
+def print_measured(method: str, count: str, limit: str) -> None:
+    """The process of `in_process`."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limit), resource.RLIM_INFINITY))
+    cli.set_up_jax(cached=False)
+    print(json.dumps(measured(method, int(count))))
+
+
+def in_process(method: str, count: int, limit: int) -> dict[str, Any] | None:
+    """`measured` in a new process; None where it takes more than `limit` CPU seconds. Raises
+    ValueError where it fails."""
+    command = [sys.executable, "-c", PROCESS, method, str(count), str(limit)]
+    done = subprocess.run(command, cwd=environment.ROOT, capture_output=True, text=True)
+    if done.returncode == STOPPED:
+        return None
+    if done.returncode:
+        raise ValueError(f"{method} failed: {done.stderr.strip().splitlines()[-1]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def lines(rows: dict[str, dict[str, Any]], counts: list[int], limit: int) -> list[str]:
+    """A table in Markdown."""
+    head = ["one batch: seconds, CPU seconds, peak memory", *(f"{n:,} candidates" for n in counts)]
+    found = [head, ["---"] * len(head)]
+    for method, by_count in rows.items():
+        cells = [f"{method}, batch of {METHODS[method][1]}"]
+        for count in counts:
+            one = by_count[str(count)]
+            if one is None:
+                cells.append(f"more than {limit} CPU s")
+                continue
+            text = f"{one['seconds']:.3g} s, {one['cpu_seconds']:.3g} s"
+            cells.append(f"{text}, {one['peak_gigabytes']:.2g} GB")
+        found.append(cells)
+    return [f"| {' | '.join(cells)} |" for cells in found]
+
+
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__)
+    cli.add_choices(parser, "--methods", list(METHODS))
+    parser.add_argument("--counts", type=cli.count, nargs="+", default=list(COUNTS))
+    limit_help = "CPU seconds of a process (default %(default)s)"
+    parser.add_argument("--limit", type=cli.count, default=300, help=limit_help)
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    cli.set_up_jax()
+    chosen = [METHODS[method][0] for method in options.methods]
+    packages = ("botorch", "gpytorch", "torch") if "botorch_ei" in chosen else ()
+    versions = environment.package_versions("scikit-learn", *packages)
+    config = dict(methods=options.methods, counts=options.counts, limit=options.limit)
+    with outputs.results_folder(options, "tables.scale", config) as results:
+        rows: dict[str, dict[str, Any]] = {}
+        for method in options.methods:
+            rows[method] = {}
+            for count in options.counts:
+                # a larger pool takes longer than a smaller one that was stopped
+                stopped = None in rows[method].values()
+                one = None if stopped else in_process(method, count, options.limit)
+                rows[method][str(count)] = one
+                print(f"{method}, {count:,}: {one}", flush=True)
+        results.write(dict(config=config, packages=versions, rows=rows))
+    print("\n".join(lines(rows, options.counts, options.limit)))
+
+
+if __name__ == "__main__":
+    main()
