@@ -68,15 +68,16 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
         arms=count,
         init=init,
         batch=batch,
-        rounds=rounds_of_bbkb(domain, values, rounds, 0.25),
-        rounds_every_batch=rounds_of_bbkb(domain, values, rounds, EVERY_BATCH),
+        bbkb=time_bbkb(domain, values, rounds, 0.25),
+        bbkb_every_batch=time_bbkb(domain, values, rounds, EVERY_BATCH),
     )
 
 
-def rounds_of_bbkb(
+def time_bbkb(
     domain: Arms, values: np.ndarray, rounds: int, resparsify: float | None
 ) -> dict[str, float]:
-    """Seconds of rounds of BBKB with a rule of resparsification."""
+    """Runs BBKB for a number of rounds, and returns times, memory and the best value found.
+    `resparsify` is that of BBKB."""
     random, key = np.random.default_rng(2), jax.random.key(0)
     times: list[float] = []
 
@@ -92,10 +93,10 @@ def rounds_of_bbkb(
         resparsify=resparsify,
         capacity=CAPACITY,
     )
-    run, played = timed(
+    run, timing = timed(
         lambda: drive(bandit, evaluate, domain, key, HORIZON, stop=lambda _: len(times) == rounds)
     )
-    return played | dict(
+    return timing | dict(
         median_seconds_of_a_round=float(np.median(np.diff(times))),
         rounds=len(times),
         evaluations=run.t,
@@ -170,7 +171,7 @@ def main() -> None:
     else:
         rows = in_memory(options.arms or 10_000_000, options.rounds)
     print(f"{rows['arms']:,} made-up candidates, d = {INPUTS}")
-    for step in ("init", "reading", "batch", "rounds", "rounds_every_batch"):
+    for step in ("init", "reading", "batch", "bbkb", "bbkb_every_batch"):
         if step in rows:
             show(step, rows[step])
     if options.out is not None:
