@@ -8,14 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy import stats
 
 from jsketch import checks
 from jsketch.show import shown
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
 from jsketch.suggest.data import check_data, kernel_of
-from jsketch.suggest.model import Model, check_finite
+from jsketch.suggest.model import LeftOut, Model, check_finite
 from jsketch.types import PRNGKey
+
+FEWEST_DEGREES = 3  # of freedom, of an interval
 
 
 class Prediction(NamedTuple):
@@ -61,6 +64,18 @@ def average_predictions(
     kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
     return _in_units(model, *_average(kernel, arrays, ratio, points))
+
+
+def interval_reach(left_out: LeftOut, probability: float = 0.9) -> float:
+    """The standard deviations `Prediction.value_std` on both sides of a mean that hold a value with
+    this probability.
+
+    Of n values, hyperparameters that are fitted to them state too small errors. The quantile is
+    that of Student's distribution with n / 2 - 1 degrees of freedom, and is multiplied by the root
+    mean square of the errors of `leave_one_out` over those that the model states, at least 1.
+    """
+    freedom = max(len(left_out.at) / 2 - 1, FEWEST_DEGREES)
+    return float(stats.t.ppf((1 + probability) / 2, freedom) * max(left_out.error_ratio, 1.0))
 
 
 def _problem(

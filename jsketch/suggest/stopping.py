@@ -39,10 +39,10 @@ class Gain(NamedTuple):
     """Draws of what an evaluation without noise may gain, in units of the values."""
 
     best: int  # row of the evaluated candidate of the largest posterior mean
-    mean: float  # its posterior mean
     of_any: np.ndarray  # [D], the best unevaluated candidate less `best`, at least 0
     of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without one
     observed: int  # evaluations with a value
+    most: float = np.inf  # the largest possible value less that of the best measured candidate
 
 
 def possible_gain(
@@ -57,11 +57,11 @@ def possible_gain(
     bounds: tuple[float, float] | None = None,
     key: PRNGKey | None = None,
 ) -> Gain | None:
-    """Draws of the gain; None where the model is not fitted.
+    """Draws of the gain; None where the model is not fitted, unless there are bounds and a value.
 
     Arguments are those of `suggest`; `batch` [B] are rows of suggested candidates and `bounds` the
     smallest and the largest value that is possible: nothing is gained beyond the largest, from the
-    mean measured value of the best candidate.
+    value of the best measured candidate, whatever its noise.
 
     The gain of the batch is drawn from the model. Lengthscales that are fitted to few values are
     often too long, and the gain of any candidate is drawn from one of several models: the one with
@@ -72,16 +72,21 @@ def possible_gain(
     LEAST_INFLATION for the others.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
-    if not model.fitted:
-        return None
     data = check_data(candidates, None, arms, values, (), True, errors)
+    rows, most, count = np.asarray(batch, int), np.inf, int(data.observed.sum())
+    if bounds is not None and count:
+        row, value = best_measured(data.arms, data.values)
+        most = max(bounds[1] - value, 0.0)
+    if not model.fitted:
+        if not np.isfinite(most):
+            return None
+        return Gain(row, np.full(1, most), np.full(min(len(rows), 1), most), count, most)
     features = data.library.features
     taken = np.zeros(len(features), bool)
     taken[data.arms], taken[np.asarray(exclude, int)] = True, True
-    rows = np.asarray(batch, int)
     slots = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
     size = min(SHORTLIST, len(features) - 1)
-    best, mean, likelihood = -1, 0.0, -np.inf
+    best, likelihood = -1, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
     for factor in (1.0, *ROUGHER):
         each = model._replace(lengthscale=model.lengthscale / factor)
@@ -92,7 +97,7 @@ def possible_gain(
         least = 1.0 if factor == 1 else LEAST_INFLATION
         inflation = max(left_out.error_ratio, least)
         kernel = kernel_of(data.library, each.lengthscale)
-        drawn = _draws(
+        best_row, draws = _draws(
             kernel,
             arrays_of(kernel, data, each, taken, key),
             jnp.asarray(each.ratio, features.dtype),
@@ -102,9 +107,8 @@ def possible_gain(
             jax.random.fold_in(key, GAIN_KEY),
             size,
         )
-        if best < 0:
-            best, mean = int(drawn[0]), model.centre + model.scale * float(drawn[1])
-        f = model.centre + model.scale * np.asarray(drawn[2], float)
+        best = int(best_row)
+        f = model.centre + model.scale * np.asarray(draws, float)
         if bounds is not None:
             f = np.clip(f, *bounds)
         # slots of the shortlist beyond the unevaluated candidates hold -inf
@@ -115,11 +119,17 @@ def possible_gain(
         of_batch = np.maximum(chosen.max(1) - f[:, 0], 0) if len(rows) else np.zeros(0)
         gains.append((np.maximum(any_other - f[:, 0], 0), of_batch))
     of_any = max((gain[0] for gain in gains), key=lambda draws: np.quantile(draws, PROBABILITY))
-    of_batch = gains[0][1]
-    if bounds is not None:  # a value at the bound cannot be exceeded, whatever its noise
-        most = max(bounds[1] - float(np.nanmean(data.values[data.arms == best])), 0.0)
-        of_any, of_batch = np.minimum(of_any, most), np.minimum(of_batch, most)
-    return Gain(best, mean, of_any, of_batch, int(data.observed.sum()))
+    of_batch = np.minimum(gains[0][1], most)
+    return Gain(best, np.minimum(of_any, most), of_batch, count, most)
+
+
+def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
+    """(row, value) of the candidate of the largest value, as a mean of its repeats; `values` [n]
+    of evaluations `arms` [n] are NaN where an evaluation failed."""
+    observed = ~np.isnan(values)
+    rows, at = np.unique(arms[observed], return_inverse=True)
+    mean = np.bincount(at, values[observed]) / np.bincount(at)
+    return int(rows[mean.argmax()]), float(mean.max())
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
@@ -130,8 +140,9 @@ def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> 
 
 
 def should_stop(gain: Gain | None, at_most: float) -> bool:
-    """Whether no unevaluated candidate is better by more than `at_most`, with PROBABILITY."""
-    if gain is None or gain.observed < MIN_VALUES:
+    """Whether no unevaluated candidate is better by more than `at_most`, with PROBABILITY; of fewer
+    than MIN_VALUES values, whether one reaches its upper bound up to `at_most`."""
+    if gain is None or (gain.observed < MIN_VALUES and gain.most > at_most):
         return False
     return float(np.quantile(gain.of_any, PROBABILITY)) <= at_most
 
@@ -146,10 +157,10 @@ def _draws(
     best: Array,
     key: PRNGKey,
     size: int,
-) -> tuple[Array, Array, Array]:
-    """(row `best`, its mean, draws [DRAWS, 1 + size + B] of it, of a shortlist of unevaluated
-    candidates, and of the batch), in units of the signal. With best = -1 it is the evaluated
-    candidate of the largest mean."""
+) -> tuple[Array, Array]:
+    """(row `best`, draws [DRAWS, 1 + size + B] of it, of a shortlist of unevaluated candidates, and
+    of the batch, in units of the signal). With best = -1 it is the evaluated candidate of the
+    largest mean."""
     features = arrays.features
     fitted, _ = choice.condition(kernel, arrays, ratio, False)
     mean, variance = posterior.predict(fitted, features)
@@ -164,4 +175,4 @@ def _draws(
     normal = jax.random.normal(key, (DRAWS, len(rows)), mean.dtype)
     draws = centre[None, :] + inflation * matmul(normal, root.T)
     real = jnp.concatenate([jnp.ones(1, bool), jnp.isfinite(top), jnp.ones(len(batch), bool)])
-    return best, mean[best], jnp.where(real[None, :], draws, -jnp.inf)
+    return best, jnp.where(real[None, :], draws, -jnp.inf)

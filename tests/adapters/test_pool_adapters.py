@@ -165,6 +165,8 @@ def test_unusual_optuna_studies(optuna):
     assert [trial.suggest_int("row", 0, last) for trial in asked] == [0, 1, 2, 3]
     with pytest.raises(ValueError, match=r'does not hold every row: suggest_int\("row", 0, 39\)'):
         study(lambda trial: trial.suggest_int("row", 0, 1), 5)
+    with pytest.raises(ValueError, match=r'another range of rows: suggest_int\("row", 0, 39\)'):
+        study(lambda trial: trial.suggest_int("row", 0, 99), 2)
     with pytest.raises(ValueError, match="no trial of the study has the parameter"):
         study(lambda trial: trial.suggest_int("number", 0, last), 2)
     with pytest.raises(ValueError, match="pending is no option here"):

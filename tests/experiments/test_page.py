@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from suggest_command import library, write
 
 from jsketch.suggest.tables import factors, messages, page, pictures
@@ -62,15 +63,20 @@ def test_effects_are_averages_over_the_library(tmp_path):
 
 def test_intervals_hold_what_the_left_out_values_do(tmp_path):
     """A model that states too small errors: the intervals are as wide as its errors of values that
-    it does not see, and not narrower than it states."""
+    it does not see, and not narrower than it states. Few values have the quantiles of Student's
+    distribution, many those of the normal one."""
     results = computed(tmp_path, reactions())
     wrong = results.left_out._replace(mean=results.left_out.observed + 3 * results.left_out.std)
-    every = np.arange(18)
-    for left_out, factor in ((wrong, 3.0), (wrong._replace(mean=wrong.observed), 1.0)):
+    right, every = wrong._replace(mean=wrong.observed), np.arange(18)
+    many = right._replace(at=np.arange(10_000))
+    assert len(right.at) == 12
+    quantile, normal = stats.t.ppf(0.95, [5, 4999])
+    assert normal == pytest.approx(1.645, abs=1e-3)
+    for left_out, factor in ((wrong, 3 * quantile), (right, quantile), (many, normal)):
         mean, low, high = results._replace(left_out=left_out).intervals(every)
-        reach = factor * 1.645 * results.predicted.value_std
+        reach = factor * results.predicted.value_std
         np.testing.assert_allclose(mean, results.predicted.mean)
-        np.testing.assert_allclose([low, high], [mean - reach, mean + reach])
+        np.testing.assert_allclose([low, high], [mean - reach, mean + reach], rtol=1e-9)
 
 
 def test_the_verdict_names_the_best_measured_candidate(tmp_path):

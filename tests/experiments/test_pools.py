@@ -4,12 +4,23 @@ best candidates."""
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 
 from experiments.pools import baselines, campaigns, laboratory, published
 from experiments.pools.libraries import Pool
 from experiments.results import store
-from experiments.suggest import calibration
-from jsketch.suggest import Columns, Mixed, acquisitions, fit, library, stopping, suggest
+from experiments.suggest import calibration, intervals
+from jsketch.suggest import (
+    Columns,
+    Mixed,
+    acquisitions,
+    fit,
+    leave_one_out,
+    library,
+    predict,
+    stopping,
+    suggest,
+)
 
 KEY = jax.random.key(3)
 RANDOM = np.random.default_rng(0)
@@ -142,3 +153,20 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     assert calibration.campaign(problem, 3) == calibration.End(20)
     ends = [calibration.End(20), calibration.End(10, 0.3, 0.2), calibration.End(15, 0.1, 0.2)]
     assert calibration.described("made up", ends) == "| made up | 3 | 2 | 12 (10 to 14) | 1 |"
+
+
+def test_intervals_of_a_model_hold_the_values_that_it_predicts():
+    """Coverage counts the values within the interval, of all candidates without a value and of the
+    suggested ones."""
+    f = np.cos(3 * FEATURES[:, -1]) + VALUES
+    problem = calibration.Problem(POOL.library, f, f, ())
+    whole, of_batch = intervals.coverage(problem, 24, 1)
+    arms = np.random.default_rng(1).permutation(70)[:24]
+    suggestion = suggest(POOL.library, arms, f[arms], batch=8, key=jax.random.key(1))
+    predicted = predict(POOL.library, arms, f[arms], suggestion.model)
+    left_out = leave_one_out(POOL.library, arms, f[arms], suggestion.model)
+    reach = stats.t.ppf(0.95, 11) * max(left_out.error_ratio, 1) * predicted.value_std
+    others = np.setdiff1d(np.arange(70), arms)
+    inside = {row for row in others if abs(f[row] - predicted.mean[row]) <= reach[row]}
+    assert 0.8 < whole == pytest.approx(len(inside) / 46)
+    assert of_batch == np.mean([row in inside for row in suggestion.rows])

@@ -249,7 +249,7 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
 def test_the_example_is_what_its_script_makes():
     for name, table in make.tables().items():
         pd.testing.assert_frame_equal(pd.read_csv(make.FOLDER / name), table)
-    candidates = tables.read_candidates(make.FOLDER / "library.csv")
+    candidates = tables.read_sheet(make.FOLDER / "library.csv").candidates
     done = tables.read_evaluations(make.FOLDER / "done.csv", candidates)
     assert len(np.unique(done.arms)) == len(done.arms) - 1 == make.MEASURED
 

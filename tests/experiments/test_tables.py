@@ -23,7 +23,7 @@ def read(path, table, ending=".csv", **options):
         path.write_bytes(table.encode() if isinstance(table, str) else table)
     else:
         write(path, table)
-    return tables.read_candidates(path, **options)
+    return tables.read_sheet(path, **options).candidates
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,13 @@ def test_an_id_that_excel_cannot_hold_is_refused_at_once(tmp_path, capsys):
     with pytest.raises(ValueError, match="cannot hold the id 'a\\\\x07b'"):
         run(tmp_path, frame, out="next.xlsx")
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("cell", [[1.0, 2.0], {"a": 1}])
+def test_a_parquet_column_of_lists_is_named(tmp_path, cell):
+    frame = library(12).assign(peaks=[cell] * 12)
+    with pytest.raises(ValueError, match=r"library.parquet, column 'peaks': a cell holds"):
+        read(tmp_path, frame, ".parquet")
 
 
 def mixed_library():

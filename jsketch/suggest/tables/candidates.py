@@ -107,13 +107,6 @@ class Feature(NamedTuple):
     values: np.ndarray  # [A, width]
 
 
-def read_candidates(
-    path: Path, roles: Roles | None = None, kinds: Kinds | None = None, same: str | None = None
-) -> Candidates:
-    """The candidates of `read_sheet`."""
-    return read_sheet(path, roles, kinds, same).candidates
-
-
 def read_sheet(
     path: Path,
     roles: Roles | None = None,

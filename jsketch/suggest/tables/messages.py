@@ -85,30 +85,18 @@ def _describe_model(results: Results) -> str:
 def verdict(results: Results) -> str:
     """The first sentence of the page and of the terminal: Continue or Stop."""
     options, inputs, gain = results.options, results.inputs, results.gain
-    at_most = options.tolerance
-    if at_most is None and results.measured.any():
-        at_most = stopping.tolerance(inputs.values, goal_bounds(options))
-    reached = _reached(results, at_most or 0.0)
-    if reached is not None:
-        return reached
-    if gain is None:
+    if gain is not None:
+        at_most = options.tolerance
+        if at_most is None:
+            at_most = stopping.tolerance(inputs.values, goal_bounds(options))
+        if stopping.should_stop(gain, at_most):
+            return _stop(results, gain, at_most)
+    if gain is None or not results.batch.model.fitted:
         count = int(results.measured.sum())
         few = "nothing was measured yet" if count == 0 else f"{count} values are too few to predict"
         return f"Continue: {few}; this batch is spread over the conditions."
     row, best = _best_measured(inputs)
     name = _described(inputs, row)
-    top = float(np.quantile(gain.of_any, stopping.PROBABILITY))
-    if at_most is not None and stopping.should_stop(gain, at_most):
-        closer = "better" if options.target is None else "closer to the target"
-        value = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
-        lucky = ""
-        if row != gain.best:
-            lucky = f" The better value of {named(inputs, row)}, {best:.4g}, seems to be chance."
-        return (
-            f"Stop: the best is {_described(inputs, gain.best)} with {value:.4g}; no candidate that"
-            f" was not measured is more than {top:.2g} {closer}, with 95% probability by the"
-            f" model.{lucky}"
-        )
     low, high = np.quantile(gain.of_batch, (0.05, 0.95))
     expected = f"{np.mean(gain.of_batch):.2g} ({low:.2g} to {high:.2g})"
     if options.target is not None:
@@ -119,32 +107,36 @@ def verdict(results: Results) -> str:
     return f"Continue: the best is {best:.4g} ({name}); this batch is expected to gain {expected}."
 
 
-def _reached(results: Results, at_most: float) -> str | None:
-    """The verdict where a value is as good as --bounds or --target allow, up to `at_most`."""
+def _stop(results: Results, gain: stopping.Gain, at_most: float) -> str:
+    """The verdict where a value is as good as --bounds or --target allow, up to `at_most`, or where
+    no candidate is expected to be better by more."""
     options, inputs = results.options, results.inputs
-    possible = goal_bounds(options)
-    if possible is None or not results.measured.any():
-        return None
-    row, value = _best_measured(inputs)
-    short = possible[1] - float(np.nanmean(inputs.values[inputs.arms == row]))
-    if short > at_most:
-        return None
-    name = f"Stop: {_described(inputs, row)} with {value:.4g}"
+    row, best = _best_measured(inputs)
+    if gain.most > at_most:
+        top = float(np.quantile(gain.of_any, stopping.PROBABILITY))
+        closer = "better" if options.target is None else "closer to the target"
+        value = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
+        lucky = ""
+        if row != gain.best:
+            lucky = f" The better value of {named(inputs, row)}, {best:.4g}, seems to be chance."
+        return (
+            f"Stop: the best is {_described(inputs, gain.best)} with {value:.4g}; no candidate that"
+            f" was not measured is more than {top:.2g} {closer}, with 95% probability by the"
+            f" model.{lucky}"
+        )
+    name = f"Stop: {_described(inputs, row)} with {best:.4g}"
     if options.target is not None:
-        return f"{name} is within {max(at_most, short):.2g} of the target of {options.target:g}."
+        return f"{name} is within {at_most:.2g} of the target of {options.target:g}."
     end = options.bounds[0] if options.minimize else options.bounds[1]
     extreme = "smallest" if options.minimize else "largest"
-    if short <= 0:
+    if gain.most <= 0:
         return f"{name} has the {extreme} value that is possible."
     return f"{name} is within {at_most:.2g} of {end:g}, the {extreme} value that is possible."
 
 
 def _best_measured(inputs: Inputs) -> tuple[int, float]:
-    """(row, value) of the candidate whose measured values are the best, as a mean of repeats."""
-    measured = ~np.isnan(inputs.values)
-    arms, at = np.unique(inputs.arms[measured], return_inverse=True)
-    mean = np.bincount(at, inputs.values[measured]) / np.bincount(at)
-    row = int(arms[mean.argmax()])
+    """(row, measured value) of the candidate with the best values, as a mean of repeats."""
+    row, _ = stopping.best_measured(inputs.arms, inputs.values)
     return row, float(np.nanmean(inputs.measured[inputs.arms == row]))
 
 

@@ -21,7 +21,7 @@ from jsketch.suggest.discrete import WORD
 from jsketch.suggest.tables import messages
 from jsketch.suggest.tables.factors import Effect, Factor
 from jsketch.suggest.tables.inputs import goal
-from jsketch.suggest.tables.results import REACH_90, Results
+from jsketch.suggest.tables.results import Results
 
 SHOWN = 4000  # candidates on the map
 SAMPLED = 2000  # candidates that determine the axes of the map
@@ -69,7 +69,7 @@ def effect(results: Results, found: Effect, ends: tuple[float, float], caption: 
     axis of values, from ends[0] to ends[1]."""
     factor, measured = found.factor, results.measured
     level = factor.level[results.inputs.arms[measured]]
-    values, reach = results.inputs.measured[measured], results.widening * REACH_90 * found.std
+    values, reach = results.inputs.measured[measured], results.reach * found.std
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
     dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
     value = results.options.value_column
@@ -104,7 +104,7 @@ def common_ends(results: Results, found: list[Effect]) -> tuple[float, float]:
     values = [results.inputs.measured[results.measured]]
     for each in found:
         for sign in (-1, 1):
-            reach = sign * results.widening * REACH_90 * each.std
+            reach = sign * results.reach * each.std
             values.append(results.within_bounds(each.mean + reach))
     low, high = (float(end(np.concatenate(values))) for end in (np.min, np.max))
     margin = 0.03 * (high - low)

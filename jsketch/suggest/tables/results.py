@@ -20,11 +20,10 @@ from jsketch.suggest import (
     stopping,
     suggest,
 )
+from jsketch.suggest.prediction import interval_reach
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
-
-REACH_90 = 1.645  # standard deviations on both sides of a mean that hold 90%
 
 
 class Results(NamedTuple):
@@ -41,19 +40,17 @@ class Results(NamedTuple):
     left_out: LeftOut | None = None  # each measured value, predicted from the others
 
     @property
-    def widening(self) -> float:
-        """The factor of all intervals: the root mean square of the errors of `left_out` over those
-        that the model states, at least 1. Of few values the model states too small ones."""
-        if self.left_out is None:
-            return 1.0
-        return max(1.0, self.left_out.error_ratio)
+    def reach(self) -> float:
+        """Half the width of 90% intervals, in standard deviations."""
+        assert self.left_out is not None
+        return interval_reach(self.left_out)
 
     def intervals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(means, lower ends, upper ends) of 90% intervals of measured values, noise included, at
         some candidates, within --bounds."""
         assert self.predicted is not None
         mean = self.predicted.mean[rows]
-        reach = self.widening * REACH_90 * self.predicted.value_std[rows]
+        reach = self.reach * self.predicted.value_std[rows]
         return (
             self.within_bounds(mean),
             self.within_bounds(mean - reach),

@@ -1,0 +1,67 @@
+"""How often 90% intervals of a value hold it, on random functions and on recorded libraries.
+
+    python -m experiments.suggest.intervals --problems smooth nanoparticles --seeds 50
+
+A number of random candidates have a value, and all others are predicted with their intervals, as in
+`jsketch-suggest`. The functions and libraries are those of `experiments.suggest.calibration`.
+Coverage is given for all candidates without a value, and for a suggested batch.
+"""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+
+from experiments import cli
+from experiments.pools import published
+from experiments.results import environment, files, store
+from experiments.suggest import calibration
+from jsketch.suggest import leave_one_out, predict, suggest
+from jsketch.suggest.prediction import interval_reach
+
+COUNTS = (8, 16, 32)  # of values
+BATCH = 8
+
+
+def coverage(problem: calibration.Problem, count: int, seed: int) -> tuple[float, float]:
+    """(of the candidates without a value, of a suggested batch), the share of the values that their
+    intervals hold, after `count` random evaluations."""
+    arms = np.random.default_rng(seed).permutation(len(problem.values))[:count]
+    evaluations = problem.library, arms, problem.values[arms]
+    suggestion = suggest(*evaluations, batch=BATCH, key=jax.random.key(seed))
+    predicted = predict(*evaluations, suggestion.model)
+    reach = interval_reach(leave_one_out(*evaluations, suggestion.model)) * predicted.value_std
+    inside = np.abs(problem.values - predicted.mean) <= reach
+    return float(np.delete(inside, arms).mean()), float(inside[suggestion.rows].mean())
+
+
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__)
+    cli.add_shared(parser, seeds=50, data_dir=None)
+    choices = (*calibration.FUNCTIONS, *published.SETTINGS)
+    cli.add_choices(parser, "--problems", choices, calibration.FUNCTIONS)
+    parser.add_argument("--first-seed", type=int, default=0)
+    cli.add_out_file(parser)
+    options = parser.parse_args()
+    if options.out is not None:
+        files.check_new(options.out, options.overwrite)
+    cli.set_up_jax()
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    shares: dict[str, dict[int, list[float]]] = {}
+    print(f"| problem | {' | '.join(f'{n} values | their batch' for n in COUNTS)} |")
+    print("|---" * (1 + 2 * len(COUNTS)) + "|")
+    for name in options.problems:
+        problem_of = calibration.problems(name, options.data_dir)
+        shares[name] = {
+            n: np.mean([coverage(problem_of(s), n, s) for s in seeds], 0).tolist() for n in COUNTS
+        }
+        cells = [f"{share:.2f}" for pair in shares[name].values() for share in pair]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    if options.out is not None:
+        content = dict(first_seed=options.first_seed, seeds=options.seeds, shares=shares)
+        store.write_json(options.out, content | environment.provenance())
+
+
+if __name__ == "__main__":
+    main()
