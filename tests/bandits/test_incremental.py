@@ -11,7 +11,7 @@ from cases import CASES, HORIZON, problem
 from jsketch import Arms, kernels, loops, problems, struct
 from jsketch.bandits import BBKB
 from jsketch.bandits.core import incremental, sketched
-from jsketch.types import Evaluations
+from jsketch.types import Evaluations, Query
 
 ARMS, CAPACITY = 80, 64
 UPDATE, REFRESH = jax.jit(incremental.refresh), jax.jit(sketched.refresh)
@@ -104,3 +104,34 @@ def test_a_run_begins_with_the_expected_size_of_the_dictionary():
     assert bandit.replace(resparsify=sketched.EVERY_BATCH).sized(Arms(x), horizon).capacity == 4
     finite = problems.finite_arms(x, np.sin(x[:, 0]), 0.1)
     assert loops.run(bandit, finite, KEY, 20).capacity == bandit.sized(finite.arms, 20).capacity
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("regularization", [1.0, 1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("gap", [None, 1e-2, 1e-7])
+def test_two_hundred_rounds_match_a_refresh_from_scratch(regularization, gap):
+    """To 1e-9 of the prior variance in every round, also where a third of the arms have another arm
+    at a distance `gap`, and for every number of arms in a batch."""
+    random = np.random.default_rng(7)
+    x = random.uniform(0, 6, (ARMS, 2))
+    if gap is not None:
+        x[-ARMS // 3 :] = x[: ARMS // 3 + 1][: len(x[-ARMS // 3 :])] + gap
+    kernel = kernels.Gaussian(0.6)
+    bandit = BBKB(kernel, regularization, noise_std=0.1, capacity=ARMS, max_batch=12)
+    tell, refresh = jax.jit(bandit.tell), jax.jit(sketched.refresh)
+    state, largest, updated = bandit.init(Arms(x), KEY), 0.0, 0
+    for t in range(200):
+        index = np.zeros(12, int)
+        mask = np.arange(12) < random.integers(1, 13)
+        index[mask] = random.choice(ARMS, mask.sum())
+        y = np.where(mask, random.standard_normal(12), np.nan)
+        query = Query(jnp.asarray(index, jnp.int32), jnp.asarray(mask))
+        state, info = tell(state, query, jnp.asarray(y), jax.random.fold_in(KEY, t))
+        assert not info.overflow
+        updated += int(state.updates > 0)
+        scratch = refresh(state, kernel, regularization)
+        error = np.abs(np.asarray(state.variance - scratch.variance)) * regularization
+        largest = max(largest, error.max())
+    print(f"largest error {largest:.1e}, updated in {updated} of 200 rounds")
+    assert largest < 1e-9
+    assert updated > 0 or gap == 1e-7
