@@ -259,7 +259,7 @@ CLAIMS = (
         "BKB chooses the size of its dictionary by itself, and adapts it to the spectrum.",
         "With the slow spectrum it has at least twice as many inducing points as with either short"
         " one.",
-        "The effective dimensions of the three problems are 39.9, 9.6 and 8.0 (lambda = 0.1, T"
+        "The effective dimensions of the three problems are 39.9, 9.5 and 8.0 (lambda = 0.1, T"
         " pulls spread evenly over the arms).",
         (
             Case(
