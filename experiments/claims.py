@@ -51,6 +51,7 @@ class Case(NamedTuple):
     folder: str  # under results/
     check: Callable[[Source], Finding]
     name: str = ""  # what distinguishes this case from the others of its claim
+    sources: tuple[str, ...] = ()  # other folders whose results the rule reads
 
 
 class Claim(NamedTuple):

@@ -167,23 +167,26 @@ def verdict_counts(part: Part) -> Counter[str]:
     return Counter(outcome.verdict for outcome in part.outcomes)
 
 
-def record_text(parts: list[Part]) -> str:
-    """A CSV table with a row for each claim: what judged it, and the results behind it."""
+def record_text(parts: list[Part], root: Path) -> str:
+    """A CSV table with a row for each claim: what judged it, and the results in `root` behind
+    it."""
     head = ("paper", "place", "statement", "rule", "why", "numbers", "verdict", "cause and notes")
     buffer = io.StringIO()
     table = csv.writer(buffer, lineterminator="\n")
     table.writerow((*head, "earlier verdicts", "change of the rule", "results", "commands"))
+    made_by = commands.by_folder()
     for part in parts:
-        made = {one.experiment.folder: one for one in part.sections}
         for claim, verdict, numbers, note in part.outcomes:
-            folders = list(dict.fromkeys(case.folder for case in claim.cases))
-            commits = [made[folder].provenance.get("commit", "not run") for folder in folders]
+            folders = list(
+                dict.fromkeys(name for case in claim.cases for name in (case.folder, *case.sources))
+            )
+            commits = [provenance(root / name).get("commit", "not run") for name in folders]
             results = [
                 f"{folder} at {commit}" for folder, commit in zip(folders, commits, strict=True)
             ]
             row = [part.paper.name, claim.place, claim.statement, claim.rule, claim.why]
             row += [" ".join(numbers), verdict, note, ", ".join(claim.before), claim.change]
-            row += ["; ".join(results), "; ".join(made[folder].command for folder in folders)]
+            row += ["; ".join(results), "; ".join(made_by[folder].text() for folder in folders)]
             table.writerow(row)
     return buffer.getvalue()
 
@@ -228,7 +231,7 @@ def main() -> None:
     options = parser.parse_args()
     parts = build(options.results, options.out, options.notice)
     if options.record:
-        files.write(options.results / RECORD, record_text(parts).encode())
+        files.write(options.results / RECORD, record_text(parts, options.results).encode())
         files.write(PAGE, page_text(parts).encode())
     for part in parts:
         counts = verdict_counts(part)

@@ -70,11 +70,16 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
     widths of the authors' code."""
     parts = []
     for key in poor[:2]:
+        horizon = entry(source, "lengthscales", key, "algorithms", "bbkb_global", "horizon")
         text = f"At {key}: {list_numbers(table, [row[key] for row in table.values()], 3)}"
+        text = f"{text} (T = {horizon:,})"
         try:
             there = read_sibling(source, f"{source.folder.name}_code")
-            place = ("lengthscales", key, "algorithms", "bbkb_global", "regret_ratio")
-            text += f"; BBKB with the width of the code: {mean(there, *place):.3f}"
+            place = ("lengthscales", key, "algorithms", "bbkb_global")
+            text += (
+                f"; BBKB with the width of the code: {mean(there, *place, 'regret_ratio'):.3f}"
+                f" (T = {entry(there, *place, 'horizon'):,})"
+            )
         except Missing:
             pass
         parts.append(f"{text}.")

@@ -188,14 +188,14 @@ def test_page_of_the_saved_results(saved):
         shown = (claim.place, claim.statement, claim.rule, claim.why, *numbers)
         assert all(words in text for words in shown)
     counts = Counter(outcome.verdict for outcome in found)
-    assert counts["unreadable"] == 0 and counts["not decidable here"] <= 5
+    assert counts["unreadable"] == 0 and counts["not decidable here"] <= 7
     # each claim that differs has a cause, or the page states that it is unknown
     assert all(len(o.claim.cause) >= 40 or o.claim.cause == claims.CAUSE_UNKNOWN for o in found)
 
 
 def test_recorded_verdicts_are_those_of_the_saved_results(saved):
     _, parts = saved
-    assert (RESULTS / report.RECORD).read_text() == report.record_text(parts)
+    assert (RESULTS / report.RECORD).read_text() == report.record_text(parts, RESULTS)
     assert report.PAGE.read_text() == report.page_text(parts)
     readme = (environment.ROOT / "README.md").read_text()
     for part in (part for part in parts if part.outcomes):
@@ -208,7 +208,9 @@ def test_claims_name_folders_and_modules_that_exist():
     made_by = commands.by_folder()
     folders = {part.folder for part in EXPERIMENTS}
     assert len(folders) == len(EXPERIMENTS)
-    assert {case.folder for claim in CLAIMS for case in claim.cases} <= folders
+    cases = [case for claim in CLAIMS for case in claim.cases]
+    assert {case.folder for case in cases} <= folders
+    assert {folder for case in cases for folder in case.sources} <= made_by.keys()
     for part in EXPERIMENTS:
         assert part.figures or part.tables or part.measurements
         assert importlib.util.find_spec(made_by[part.folder].module)
