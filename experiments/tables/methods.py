@@ -19,8 +19,7 @@ from experiments.pools.campaigns import Campaign
 from experiments.tables.recorded import ERRORS, TABLES, Table
 from jsketch import Arms
 from jsketch.bandits import FixedBKB, history, widths
-from jsketch.kernels import Mixed
-from jsketch.suggest import Library, fit
+from jsketch.suggest import Library, Mixed, fit
 
 FIRST = 10  # random settings
 CAPACITY = 256  # of FixedBKB

