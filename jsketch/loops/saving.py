@@ -96,8 +96,10 @@ def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes
     return json.loads(header), state
 
 
-def run_file(path: str | os.PathLike[str], kind: str, key: jax.Array, **parts: Any) -> RunFile:
-    """The file of a run of these parts. Raises ValueError unless a file can be written at the path,
+def run_file(
+    path: str | os.PathLike[str], kind: str, key: jax.Array | None = None, **parts: Any
+) -> RunFile:
+    """The file of a run of these parts, and of its key if it has one. Raises ValueError unless a file can be written at the path,
     and for arrays that lie over several processes."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
@@ -110,7 +112,9 @@ def run_file(path: str | os.PathLike[str], kind: str, key: jax.Array, **parts: A
                 "the arms lie over several processes, and a run of those has no file: leave"
                 " checkpoint out."
             )
-    parts |= dict(key=np.asarray(jax.random.key_data(key)), key_kind=str(jax.random.key_impl(key)))
+    if key is not None:
+        data, kind_of_key = np.asarray(jax.random.key_data(key)), str(jax.random.key_impl(key))
+        parts |= dict(key=data, key_kind=kind_of_key)
     return RunFile(path, kind, describe(parts))
 
 

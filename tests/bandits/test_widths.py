@@ -12,7 +12,6 @@ from small_problems import ARMS, KEY, Problem
 
 from jsketch import Arms, Query, kernels
 from jsketch.bandits import BBKB, BKB, GPUCB, widths
-from jsketch.bandits.core import exact_state
 
 DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
 
@@ -200,7 +199,8 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
     e.information = e.tripled = logdet
     table = formulas(e, lam, *assumed.values(), RATIO)
-    evidence = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), exact_state.evidence(state))
+    evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
+    evidence = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), evidence)
     values = EVALUATE(evidence, widths.Confidence(lam, *assumed.values(), RATIO))
     for name, value in zip(NAMES, values, strict=True):
         np.testing.assert_allclose(value, table[name], rtol=1e-10, err_msg=name)
