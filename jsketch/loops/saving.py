@@ -99,8 +99,8 @@ def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes
 def run_file(
     path: str | os.PathLike[str], kind: str, key: jax.Array | None = None, **parts: Any
 ) -> RunFile:
-    """The file of a run of these parts, and of its key if it has one. Raises ValueError unless a file can be written at the path,
-    and for arrays that lie over several processes."""
+    """The file of a run of these parts, and of its key if it has one. Raises ValueError unless a
+    file can be written at the path, and for arrays that lie over several processes."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
     path = Path(path)
