@@ -45,6 +45,11 @@ Tree = TypeVar("Tree")
 Class = TypeVar("Class", bound=type)
 
 
+def _replace(self: Any, /, **changes: Any) -> Any:
+    """A copy in which the fields of these names have other values."""
+    return dataclasses.replace(self, **changes)
+
+
 @dataclass_transform(field_specifiers=(field,))
 def dataclass(cls: Class) -> Class:
     """The class as a frozen dataclass and a pytree. Its fields are leaves in order, except those of
@@ -55,7 +60,7 @@ def dataclass(cls: Class) -> Class:
     if hasattr(cls, "summary"):
         cls._repr_html_ = show.table  # type: ignore[attr-defined]
     dataclasses.dataclass(frozen=True, repr=False)(cls)
-    cls.replace = dataclasses.replace  # type: ignore[attr-defined]
+    cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
     cls.__init__ = _naming_the_nearest(cls, [f.name for f in fields])  # type: ignore[misc]
     cls.__doc__ = _Docstring(cls)  # type: ignore[assignment]
