@@ -19,6 +19,7 @@ from experiments.claims import (
     Table,
     curve,
     difference,
+    empty_if_missing,
     entry,
     interval_text,
     interval_texts,
@@ -29,7 +30,6 @@ from experiments.claims import (
     mean,
     mean_text,
     number,
-    optional,
     read_sibling,
     values,
 )
@@ -98,7 +98,7 @@ def _with_other_settings(source: Source) -> str:
     return " ".join(parts).strip()
 
 
-@optional
+@empty_if_missing
 def _of_folder(source: Source, suffix: str, words: str) -> str:
     other = read_sibling(source, f"{source.folder.name}_{suffix}")
     names = [name for name in entry(other, "algorithms") if name != "uniform"]
@@ -144,7 +144,7 @@ def fraction_of_time(source: Source, baselines: tuple[str, ...]) -> Finding:
     )
 
 
-@optional
+@empty_if_missing
 def _time_with_code_width(source: Source) -> str:
     other = read_sibling(source, f"{source.folder.name}_code")
     ours, theirs = (

@@ -5,9 +5,9 @@
 
 Campaigns on functions have 200 candidates in two dimensions, noise of standard deviation 0.1, a
 random first batch of 5 and batches of 5 up to 80 values. Campaigns on libraries are those of
-`experiments.pools`. A campaign ends where the rule stops it. It was stopped too early where an
-unevaluated candidate is better than the evaluated one that the rule names, by more than the
-tolerance.
+`experiments.pools`. A campaign ends when the rule stops it. It was stopped too early if an
+unevaluated candidate is better, by more than the tolerance, than the evaluated one that the rule
+returns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BOUNDS = dict.fromkeys(("arylation_one_hot", "arylation_dft"), (0.0, 100.0))
 
 
 class Problem(NamedTuple):
-    """One campaign's candidates."""
+    """The candidates of a campaign."""
 
     library: Library
     truth: np.ndarray  # [A], NaN where an evaluation fails
@@ -44,7 +44,8 @@ class End(NamedTuple):
     """The end of a campaign. Without a stop there is no gain and no tolerance."""
 
     evaluations: int
-    gain: float | None = None  # the best unevaluated candidate less the one that the rule names
+    # the best unevaluated value less that of the candidate which the rule returns
+    gain: float | None = None
     tolerance: float | None = None
 
     @property
@@ -69,14 +70,14 @@ def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
     """The problem of each seed."""
     if name in FUNCTIONS:
 
-        def drawn(seed: int) -> Problem:
+        def draw_problem(seed: int) -> Problem:
             random = np.random.default_rng([seed, FUNCTIONS.index(name)])
             x = random.uniform(size=(CANDIDATES, 2))
             f = function(name, x, random)
             noise = NOISE * random.standard_normal(CANDIDATES)
             return Problem(library(x), f, f + noise, SIZES)
 
-        return drawn
+        return draw_problem
     setting = published.SETTINGS[name]
     pool = setting.load(folder)
     bounds = BOUNDS.get(name)
@@ -90,19 +91,19 @@ def campaign(problem: Problem, seed: int) -> End:
     arms = np.random.default_rng(seed).permutation(len(problem.truth))[: problem.sizes[0]]
     for count, size in enumerate(problem.sizes[1:]):
         key, values = jax.random.fold_in(jax.random.key(seed), count), problem.values[arms]
-        found = suggest(problem.library, arms, values, batch=size, key=key)
+        suggestion = suggest(problem.library, arms, values, batch=size, key=key)
         gain = stopping.possible_gain(
-            problem.library, arms, values, found.model, bounds=problem.bounds, key=key
+            problem.library, arms, values, suggestion.model, bounds=problem.bounds, key=key
         )
-        at_most = stopping.tolerance(values, problem.bounds)
-        if gain is not None and stopping.should_stop(gain, at_most):
+        tolerance = stopping.tolerance(values, problem.bounds)
+        if gain is not None and stopping.should_stop(gain, tolerance):
             others = np.nanmax(np.delete(problem.truth, arms))
-            return End(len(arms), float(others - problem.truth[gain.best]), at_most)
-        arms = np.append(arms, found.rows)
+            return End(len(arms), float(others - problem.truth[gain.best]), tolerance)
+        arms = np.append(arms, suggestion.rows)
     return End(len(arms))
 
 
-def described(name: str, ends: list[End]) -> str:
+def table_row(name: str, ends: list[End]) -> str:
     """A row of a table in Markdown."""
     at = [end.evaluations for end in ends if end.gain is not None]
     early = sum(end.too_early for end in ends)
@@ -130,7 +131,7 @@ def main() -> None:
     for name in options.problems:
         problem_of = problems(name, options.data_dir)
         ends[name] = [campaign(problem_of(seed), seed) for seed in seeds]
-        print(described(name, ends[name]), flush=True)
+        print(table_row(name, ends[name]), flush=True)
     if options.out is not None:
         saved = {name: [end._asdict() for end in each] for name, each in ends.items()}
         content = dict(first_seed=options.first_seed, ends=saved, **environment.provenance())

@@ -112,4 +112,4 @@ def test_damaged_json_is_refused(tmp_path, content):
     with pytest.raises(ValueError, match="bkb.json is damaged"):
         store.read_json(path)
     with pytest.raises(ValueError, match="bkb.json is damaged .* how the runs of bkb were made"):
-        store.claim(tmp_path, "bkb", {})
+        store.record_configuration(tmp_path, "bkb", {})

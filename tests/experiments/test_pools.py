@@ -152,7 +152,7 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     monkeypatch.setattr(stopping, "should_stop", lambda gain, at_most: False)
     assert calibration.campaign(problem, 3) == calibration.End(20)
     ends = [calibration.End(20), calibration.End(10, 0.3, 0.2), calibration.End(15, 0.1, 0.2)]
-    assert calibration.described("made up", ends) == "| made up | 3 | 2 | 12 (10 to 14) | 1 |"
+    assert calibration.table_row("generated", ends) == "| generated | 3 | 2 | 12 (10 to 14) | 1 |"
 
 
 def test_intervals_of_a_model_hold_the_values_that_it_predicts():

@@ -205,7 +205,7 @@ def test_recorded_verdicts_are_those_of_the_saved_results(saved):
 
 
 def test_claims_name_folders_and_modules_that_exist():
-    made_by = commands.by_folder()
+    made_by = commands.commands_by_folder()
     folders = {part.folder for part in EXPERIMENTS}
     assert len(folders) == len(EXPERIMENTS)
     cases = [case for claim in CLAIMS for case in claim.cases]

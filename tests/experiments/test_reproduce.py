@@ -12,7 +12,7 @@ from experiments.reproduce import main as reproduce
 from experiments.reproduce import needs, quick
 from experiments.results import environment, store
 
-COMMANDS = commands.by_folder()
+COMMANDS = commands.commands_by_folder()
 README = """# A paper
 
 In the text, `python -m experiments.bkb_2019.linear --out results/bkb_2019/prose` does not count:
@@ -36,14 +36,14 @@ def one(folder, module="experiments.bkb_2019.linear", *options):
 
 
 def test_commands_are_read_from_code_blocks():
-    first, second = commands.of_text(README)
+    first, second = commands.parse_commands(README)
     assert first.text() == (
         "python -m experiments.bkb_2019.linear --spectrum slow --out results/bkb_2019/one"
     )
     assert (second.folder, second.module) == ("bkb_2019/two", "experiments.pkawv_2019.rates")
-    assert first.into("a").values("--out") == ("a/bkb_2019/one",)
+    assert first.with_results_in("a").values("--out") == ("a/bkb_2019/one",)
     with pytest.raises(ValueError, match="two commands write their results to results/bkb_2019"):
-        commands.of_text(README + README)
+        commands.parse_commands(README + README)
 
 
 def test_every_saved_result_of_a_paper_has_its_command():
@@ -66,7 +66,7 @@ def test_experiments_take_their_options(monkeypatch, small):
 
     monkeypatch.setattr(cli, "set_up_jax", stop)
     for command in COMMANDS.values():
-        arguments = quick.shrunk(command).arguments if small else command.arguments
+        arguments = quick.shrink(command).arguments if small else command.arguments
         monkeypatch.setattr(sys, "argv", [command.module, *arguments])
         with pytest.raises(Parsed):
             importlib.import_module(command.module).main()
@@ -113,7 +113,7 @@ def reproduced(tmp_path, monkeypatch, arguments, outcomes):
         bbkb_2020=[one("bbkb_2020/c", whole, "--dataset", "nasbench101_whole")],
         go_ucb_2023=[one("go_ucb_2023/d", "experiments.go_ucb_2023.choose", "--reference", "DIR")],
     )
-    monkeypatch.setattr(commands, "of_paper", lambda paper: by_paper.get(paper, []))
+    monkeypatch.setattr(commands, "paper_commands", lambda paper: by_paper.get(paper, []))
     monkeypatch.setattr(reproduce, "execute", run)
     data = tmp_path / "data"
     data.mkdir(exist_ok=True)
@@ -164,7 +164,7 @@ def test_figures_of_the_papers_are_found_by_name():
     assert commands.figures_in("# Figures 3 and 4: a search; Figures 5 to 7") == (3, 4, 5, 6, 7)
     assert commands.figures_in("no picture") == ()
     for paper, last in (("bbkb_2020", 7), ("go_ucb_2023", 5), ("pkawv_2019", 4)):
-        found = {number for one in commands.of_paper(paper) for number in one.figures}
+        found = {number for one in commands.paper_commands(paper) for number in one.figures}
         first = 2 if paper == "go_ucb_2023" else 1
         assert found == set(range(first, last + 1))
     options = reproduce.parse(["--figure", "bbkb:2", "pkawv:1", "--dry-run"])

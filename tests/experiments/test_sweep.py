@@ -120,7 +120,7 @@ def test_another_sweep_in_the_same_folder_is_refused(finished):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (dict(grid={}), "nothing is swept: give values, such as --grid lengthscale 1 2 3"),
+        (dict(grid={}), "the sweep is empty: give values, such as --grid lengthscale 1 2 3"),
         (dict(grid=dict(ratio=(2.0, 2.0))), "--grid ratio needs distinct values"),
         (dict(grid=dict(epsilon=(0.1,))), "BBKB has no number called 'epsilon'; its numbers are"),
         (
@@ -130,7 +130,7 @@ def test_another_sweep_in_the_same_folder_is_refused(finished):
         (dict(grid=dict(noise_std=(float("nan"),))), "every number finite"),
         (dict(grid={}, random=dict(qbar=(2.0, 1.0))), "--random qbar needs 0 < LOW < HIGH"),
         (dict(random=dict(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),
-        (dict(algorithm="soful"), "no algorithm called 'soful' is run on generated"),
+        (dict(algorithm="soful"), "there is no algorithm 'soful' for generated"),
     ],
 )
 def test_mistakes_are_refused(tmp_path, other, message):

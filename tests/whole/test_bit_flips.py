@@ -87,7 +87,7 @@ def single_run(path):
 
 
 def claimed(path):
-    store.claim(path.parents[1], path.stem, CONFIG)
+    store.record_configuration(path.parents[1], path.stem, CONFIG)
     return store.read_json(path)
 
 

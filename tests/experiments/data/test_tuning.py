@@ -72,14 +72,14 @@ def counted(value):
 def test_each_evaluation_is_made_once(tmp_path, value, recorded, error):
     table = tmp_path / "new" / "table.sqlite"
     evaluate, calls = counted(value)
-    first = evaluations.once(table, dict(a=1, b="x"), evaluate)
-    second = evaluations.once(table, dict(b="x", a=1), evaluate)
+    first = evaluations.evaluate_once(table, dict(a=1, b="x"), evaluate)
+    second = evaluations.evaluate_once(table, dict(b="x", a=1), evaluate)
     assert len(calls) == 1
     for outcome in (first, second):
         np.testing.assert_equal(outcome.value, recorded)
         assert error in outcome.error and bool(error) == bool(outcome.error)
     assert first.seconds == second.seconds >= 0
-    evaluations.once(table, dict(a=2, b="x"), evaluate)
+    evaluations.evaluate_once(table, dict(a=2, b="x"), evaluate)
     assert len(calls) == 2
 
 
