@@ -1,6 +1,6 @@
 """How often `suggest.stopping` stops too early, on random functions and on recorded libraries.
 
-    python -m experiments.suggest.calibration --problems smooth rough --seeds 200
+    python -m experiments.suggest.calibration --problems smooth rough step peak short --seeds 40
     python -m experiments.suggest.calibration --problems arylation_one_hot --seeds 20
 
 Campaigns on functions have 200 candidates in two dimensions, noise of standard deviation 0.1, a
@@ -26,7 +26,12 @@ from jsketch import kernels
 from jsketch.suggest import Library, library, stopping, suggest
 
 CANDIDATES, SIZES, NOISE = 200, (5,) * 16, 0.1
-FUNCTIONS = ("smooth", "rough", "step", "peak")
+KERNELS = dict(
+    smooth=kernels.Matern(0.5),
+    rough=kernels.Matern(0.5, nu=0.5),
+    short=kernels.Matern(0.2, nu=1.5),
+)
+FUNCTIONS = ("smooth", "rough", "step", "peak", "short")
 BOUNDS = dict.fromkeys(("arylation_one_hot", "arylation_dft"), (0.0, 100.0))
 
 
@@ -55,10 +60,9 @@ class End(NamedTuple):
 
 def function(name: str, x: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Values [A] of a random function at candidates x [A, 2]."""
-    if name in ("smooth", "rough"):
-        kernel = kernels.Matern(0.5) if name == "smooth" else kernels.Matern(0.5, nu=0.5)
+    if name in KERNELS:
         points = jax.numpy.asarray(x)
-        gram = np.asarray(kernel.gram(points, points)) + 1e-9 * np.eye(len(x))
+        gram = np.asarray(KERNELS[name].gram(points, points)) + 1e-9 * np.eye(len(x))
         return np.linalg.cholesky(gram) @ random.standard_normal(len(x))
     if name == "step":
         return np.sin(3 * x[:, 0]) + (x @ random.standard_normal(2) > 0.3)
