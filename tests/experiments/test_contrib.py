@@ -1,4 +1,5 @@
-"""Experiments beyond the four papers: tables and figures of made-up runs, and runs that resume."""
+"""Experiments beyond the four papers: tables and figures of generated runs, and runs that
+resume."""
 
 import numpy as np
 import pytest
@@ -21,8 +22,8 @@ def run(problem, method, seed, slope=1.0, **numbers):
     return tidy.Run(dict(problem=problem, algorithm=method), seed, arrays)
 
 
-def made(folder, name, runs):
-    """A folder of results with made-up runs."""
+def results_folder(folder, name, runs):
+    """A folder of results of generated runs."""
     tidy.write(folder, runs, f"beyond.{name}", "a title")
     summary = dict(config=dict(horizon=400), problems=saving.summarise_problems(runs))
     store.write_json(folder / tidy.PROVENANCE, summary)
@@ -58,7 +59,7 @@ def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
             single = run("squares", method, seed, **shifted)
             single.arrays.update(curves)
             runs.append(single)
-    folder = made(tmp_path / name, name, runs)
+    folder = results_folder(tmp_path / name, name, runs)
     [table] = EXPERIMENTS[name].measurements
     head, *rows = claims.measurement_rows(claims.read(folder), table)
     assert head == ["problem", "method", *(head for head, _ in table.fields.values())]
@@ -78,7 +79,7 @@ def test_a_table_leaves_out_missing_numbers_and_methods_without_any(tmp_path):
 
 
 def test_finished_runs_are_kept_after_an_interrupt(tmp_path):
-    """Finished runs are not made again."""
+    """The next call does not repeat finished runs."""
     calls, pairs = [], [(problem, method) for problem in "pq" for method in "ab"]
 
     def make(problem, method):

@@ -1,5 +1,5 @@
-"""Folders of experiments: one writer, runs that resume, and finished tables that are replaced with
---overwrite only."""
+"""Folders of experiments: they have one writer, runs resume, and only --overwrite replaces finished
+tables."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 
 @pytest.fixture(autouse=True)
 def commit(monkeypatch):
-    """The commit that this process seems to run at."""
+    """Sets the commit that this process reports."""
     names = ["one"]
     monkeypatch.setattr(environment, "commit_name", lambda: names[-1])
     return names
@@ -150,7 +150,7 @@ def test_one_writer_at_a_time(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(demo.loops, "run", pytest.fail)
-    small = demo.datasets.Dataset("abalone", np.eye(3), np.arange(3.0), "made up")
+    small = demo.datasets.Dataset("abalone", np.eye(3), np.arange(3.0), "generated")
     monkeypatch.setattr(demo.datasets, "load", lambda *arguments: small)
     (tmp_path / "file").touch()
     (tmp_path / tidy.CURVES).touch()
