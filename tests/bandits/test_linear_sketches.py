@@ -43,10 +43,6 @@ def run_of(name):
     return rollout(FORMS[name], linear_problem(), KEY, HORIZON)
 
 
-def query_of(arm):
-    return Query(jnp.asarray([arm], jnp.int32), jnp.ones(1, bool))
-
-
 def sketch_of(points, size):
     empty = projection.empty(size, points.shape[1], points.dtype)
     return jax.lax.scan(lambda s, x: (projection.append(s, x), None), empty, points)[0]
@@ -168,7 +164,8 @@ def test_a_batch_is_its_evaluations_one_by_one(name):
     y = jnp.array([0.5, jnp.nan, -0.2, 9.0])
     batch_state, info = tell(bandit, state, several, y, KEY)
     for arm, reward in ((3, 0.5), (3, -0.2)):
-        state, _ = tell(bandit, state, query_of(arm), jnp.array([reward]), KEY)
+        one = Query(jnp.asarray([arm], jnp.int32), jnp.ones(1, bool))
+        state, _ = tell(bandit, state, one, jnp.array([reward]), KEY)
     assert int(info.observed) == 2 and int(info.batch_size) == 3
     chex.assert_trees_all_close(batch_state, state, rtol=1e-7, atol=1e-10)
 

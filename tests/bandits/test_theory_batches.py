@@ -18,17 +18,13 @@ def random_problems():
     return [Problem(seed) for seed in range(PROBLEMS)]
 
 
-def batches_of(p, ratio, **options):
-    return batch_of(p, ratio, **dict(noise_std=0.3, norm_bound=1.0) | options)
-
-
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
 def test_ratio_bounds_hold(random_problems, ratio):
     """The bounds of THEORY 5.2 (Lemma 1), of 5.4 with e, and of 5.3 hold for the true variance
     ratio of every arm at every step of the batch."""
     longest = 0
     for p in random_problems:
-        _, _, batch = batches_of(p, ratio)
+        _, _, batch = batch_of(p, ratio, noise_std=0.3, norm_bound=1.0)
         total, _, with_e = bounds(p, batch)
         start = oracles.embedded_after(p.gram, p.keep, p.counts, np.array([], int), p.lam)
         for size in range(1, len(batch) + 1):

@@ -57,7 +57,7 @@ def check(seed, report, long=False):
 
 
 def gaussian_process(random, report, name, hard):
-    """The noise variances are at least 1e-3 of the function's, and smaller with --long."""
+    """The noise variances are at least 1e-3 of the function's. With --long some are smaller."""
     kernel, (word, number) = KERNELS[name]
     used = int(random.integers(1, SLOTS + 1))
     mask = np.arange(SLOTS) < used
