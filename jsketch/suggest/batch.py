@@ -242,6 +242,7 @@ def arrays_of(
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
+    data = data.within(model.limits)
     standardized = data.standardized(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
     arrays = (*observed, *numbers, *pending, *inducing, taken)

@@ -84,10 +84,13 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     data = inputs.library, inputs.arms, inputs.measured
     model = batch.model
     if options.minimize:
-        model = model._replace(centre=-model.centre)
+        lowest, largest = model.limits
+        model = model._replace(centre=-model.centre, limits=(-largest, -lowest))
     elif options.target is not None:
         # the goal is a distance; its prediction in the unit of the values needs a second model
-        model = fit(*data, errors=inputs.errors, key=key)
+        furthest = -model.limits[0]
+        limits = options.target - furthest, options.target + furthest
+        model = fit(*data, errors=inputs.errors, limits=limits, key=key)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
     predicted = predict(*data, model, errors=inputs.errors, key=key)
