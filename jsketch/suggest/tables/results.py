@@ -87,10 +87,9 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
         lowest, largest = model.limits
         model = model._replace(centre=-model.centre, limits=(-largest, -lowest))
     elif options.target is not None:
-        # the goal is a distance; its prediction in the unit of the values needs a second model
-        furthest = -model.limits[0]
-        limits = options.target - furthest, options.target + furthest
-        model = fit(*data, errors=inputs.errors, limits=limits, key=key)
+        # the goal is a distance; its prediction in the unit of the values needs a second model, in
+        # which neither small nor large values are poor
+        model = fit(*data, errors=inputs.errors, limits=(-np.inf, np.inf), key=key)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
     predicted = predict(*data, model, errors=inputs.errors, key=key)
