@@ -35,7 +35,7 @@ draws their pictures again from the saved tables. The verdicts on the papers' cl
 def write() -> None:
     parts = [HEAD, "## Campaigns\n"]
     parts += [_picture(folder, file, text, command) for folder, file, text, command in OTHERS]
-    made_by = commands.by_folder()
+    made_by = commands.commands_by_folder()
     for paper in report.PAPERS:
         parts.append(f"## {paper.name}\n")
         for experiment in paper.experiments:

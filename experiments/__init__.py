@@ -1,1 +1,1 @@
-"""Experiments that re-run the figures of the papers: one folder per paper, and what they share."""
+"""Experiments that run the figures of the papers again, with a folder for each paper."""

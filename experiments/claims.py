@@ -17,11 +17,11 @@ from scipy import special
 from experiments.figures.styles import label
 from experiments.results import store, tidy
 
-# DIFFERS: the statement does not hold with the settings that the paper specifies
+# a claim "differs" if its statement does not hold with the settings that the paper specifies
 CONFIRMED, DIFFERS, UNREADABLE = "confirmed", "differs", "unreadable"
 UNDECIDED = "not decidable here"
 CAUSE_UNKNOWN = "Cause unknown."
-# part of a method's regret below which a difference in regret is a tie, not a lead
+# a difference in regret below this part of a method's regret is a tie, not a lead
 TIE = 0.05
 
 Interval = tuple[float, float]  # centre and half width, at 95%
@@ -70,7 +70,7 @@ class Claim(NamedTuple):
 
 
 class Withdrawn(NamedTuple):
-    """A statement that had a verdict before and is no claim, with the reason."""
+    """A statement that is no longer a claim, with the reason."""
 
     place: str
     statement: str
@@ -131,9 +131,9 @@ class Outcome(NamedTuple):
     note: str = ""
 
 
-def optional(evidence: Callable[..., str]) -> Callable[..., str]:
-    """Decorates a function that returns evidence as text. If results are missing, the text is
-    empty."""
+def empty_if_missing(evidence: Callable[..., str]) -> Callable[..., str]:
+    """Decorates a function that returns evidence as text, so that the text is empty if results are
+    missing."""
 
     @functools.wraps(evidence)
     def wrapper(*arguments: Any) -> str:
@@ -226,8 +226,8 @@ def above(intervals: Iterable[Interval], bound: float = 0.0) -> bool | None:
 
 
 def leads(intervals: Iterable[Interval], tie: float) -> bool | None:
-    """Whether a method has less regret than others, by the intervals of their regret minus its
-    own: True if all lie above 0, False if one lies below `tie`, and None otherwise."""
+    """Whether a method has less regret than others, from the intervals of the others' regret minus
+    that of the method: True if all lie above 0, False if one lies below `tie`, else None."""
     return _side(list(intervals), tie, 0.0)
 
 
@@ -238,8 +238,8 @@ def _side(intervals: list[Interval], fails_below: float, holds_above: float) -> 
 
 
 def level(intervals: Iterable[Interval], margin: float) -> bool | None:
-    """Whether methods have similar regrets, by the intervals of the differences: False if one does
-    not contain 0, True if all lie within `margin` of 0, and None otherwise."""
+    """Whether methods have similar regrets, from the intervals of the differences: False if one
+    does not contain 0, True if all lie within `margin` of 0, else None."""
     intervals = list(intervals)
     if any(abs(centre) > half for centre, half in intervals):
         return False
@@ -329,7 +329,7 @@ def mean_curve(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray,
     return t, values.mean(0)
 
 
-def measured(source: Source, table: Measurements) -> list[list[str]]:
+def measurement_rows(source: Source, table: Measurements) -> list[list[str]]:
     """The rows of a table of measurements, the header first."""
     heads = [head for head, _ in table.fields.values()]
     rows = [[level.removesuffix("s") for level in table.levels] + heads]

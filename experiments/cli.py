@@ -103,8 +103,8 @@ def import_from(folder: Path, file: str, repository: str) -> None:
 
 
 def progress(total: int, done: int = 0, unit: str = "run", name: str | None = None) -> Any:
-    """A progress bar (tqdm) on the standard error. When that is not a terminal, a line is written
-    every LOG_INTERVAL seconds, because a file keeps every update.
+    """A progress bar (tqdm) on the standard error. If the standard error is not a terminal, one
+    line is written every LOG_INTERVAL seconds.
 
     total: number of units of work; done: number of units that an earlier session finished.
     """

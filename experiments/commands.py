@@ -23,13 +23,13 @@ class Command(NamedTuple):
     folder: str  # under results/: "bbkb_2020/abalone"
     module: str  # "experiments.bbkb_2020.regret"
     arguments: tuple[str, ...]
-    figures: tuple[int, ...] = ()  # of the paper, which the comment above it or beside it names
+    figures: tuple[int, ...] = ()  # figures of the paper, from the comment above or beside it
 
     @property
     def paper(self) -> str:
         return self.folder.split("/")[0]
 
-    def into(self, root: Path | str) -> Self:
+    def with_results_in(self, root: Path | str) -> Self:
         """The same command with `root` in place of results/."""
         moved = (
             str(Path(root) / argument.removeprefix(RESULTS))
@@ -52,7 +52,7 @@ class Command(NamedTuple):
         return rest[: next(ends, len(rest))]
 
 
-def of_text(text: str) -> list[Command]:
+def parse_commands(text: str) -> list[Command]:
     """The commands in the code blocks of a README whose --out is a folder of results/, in their
     order. A backslash continues a line. Raises ValueError for two commands with the same --out."""
     commands: dict[str, Command] = {}
@@ -84,12 +84,12 @@ def figures_in(comment: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def of_paper(paper: str) -> list[Command]:
+def paper_commands(paper: str) -> list[Command]:
     """The commands of the README of a paper's experiments."""
     folder = ROOT / "experiments" / EXPERIMENTS.get(paper, paper)
-    return of_text((folder / "README.md").read_text())
+    return parse_commands((folder / "README.md").read_text())
 
 
-def by_folder() -> dict[str, Command]:
+def commands_by_folder() -> dict[str, Command]:
     """The commands of all papers, by their folders under results/."""
-    return {command.folder: command for paper in PAPERS for command in of_paper(paper)}
+    return {command.folder: command for paper in PAPERS for command in paper_commands(paper)}

@@ -1,4 +1,4 @@
-"""A batched, sketched GP bandit against a uniform policy, with a regret plot at the end; no
+"""Compares a batched, sketched GP bandit with a uniform policy, and plots their regret. Needs no
 download.
 
 scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]

@@ -1,5 +1,5 @@
 """The tables of bandits and of optimisers over a box, with their tiny problems. A new algorithm
-adds a row: test_properties.py or test_box_optimisers.py then test its properties."""
+adds a row, which test_properties.py or test_box_optimisers.py then tests."""
 
 import jax
 import jax.numpy as jnp
@@ -119,11 +119,11 @@ VARIANTS = {
 
 
 def features(dtype=None):
-    """[60, 2] in the unit square."""
+    """Features [60, 2] in the unit square."""
     return jax.random.uniform(jax.random.key(7), (60, 2), dtype or jnp.float_)
 
 
 def problem(dtype=None):
-    """A smooth reward on the features, noise 0.1."""
+    """A smooth reward on the features with noise 0.1."""
     x = features(dtype)
     return problems.finite_arms(x, jnp.sin(4 * x[:, 0]) * jnp.cos(3 * x[:, 1]), 0.1)

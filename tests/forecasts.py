@@ -1,11 +1,11 @@
-"""Predictions of forecasters by their definitions, in long double: a fit from scratch for every
-example."""
+"""Predictions of forecasters by their definitions, in long double, with a fit from scratch for
+every example."""
 
 import numpy as np
 from truth import LD, cholesky, pivoted, solve
 
 
-def labelled(ys, t):
+def labelled_before(ys, t):
     """Numbers of the examples before t that have a label."""
     return np.flatnonzero(np.isfinite(ys[:t]))
 
@@ -13,7 +13,7 @@ def labelled(ys, t):
 def regression(gram, ys, t, lam, awv):
     """The prediction for example t from the labelled ones before it (closed form (9) of PKAWV). For
     AWV the example itself is in the Gram matrix, with label zero."""
-    past = labelled(ys, t)
+    past = labelled_before(ys, t)
     rows = np.append(past, t) if awv else past
     if not len(rows):
         return LD(0)
@@ -29,8 +29,8 @@ def ridge(gram, ys, lam, awv):
 
 def spans(gram, joined, least=0.0, cut=1e-18):
     """(orthonormal coordinates [n,r] of all examples in the span of the first 0, 1, ... points that
-    have joined; the residuals [m] of the points when they joined, relative to k(x,x)). By pivoting,
-    without directions below `cut` of the largest k(x,x) and points with residuals below `least`."""
+    have joined; the residuals [m] of the points when they joined, relative to k(x,x)). Pivoting
+    omits directions below `cut` of the largest k(x,x) and points with residuals below `least`."""
     coordinates, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
     for j in joined:
         residuals.append(float((gram[j, j] - coordinates[-1][j] @ coordinates[-1][j]) / gram[j, j]))
@@ -40,12 +40,13 @@ def spans(gram, joined, least=0.0, cut=1e-18):
 
 
 def have_joined(joined, count):
-    """How many of the points in `joined` have joined by the time of each of `count` examples."""
+    """The number of points in `joined` that have joined by the time of each of `count` examples."""
     return np.searchsorted(joined, np.arange(count), side="right")
 
 
 def on_a_dictionary(ys, joined, features, lam, awv):
-    """`ridge` in the span of the points that have joined by then; features as those of `spans`."""
+    """`ridge` in the span of the points that have joined by the time of each example; the features
+    are those of `spans`."""
     projected = [z @ z.T for z in features]
     joins = have_joined(joined, len(ys))
     return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
@@ -56,7 +57,7 @@ def leverages(ys, joined, features, lam):
     that have joined."""
     values = []
     for t, m in enumerate(have_joined(joined, len(ys))):
-        z, past = features[m], labelled(ys, t)
+        z, past = features[m], labelled_before(ys, t)
         lower = cholesky(z[past] @ z[past].T + LD(lam) * np.eye(len(past), dtype=LD))
         half = solve(lower, z[past] @ z[t])
         values.append(float((z[t] @ z[t] - half @ half) / LD(lam)))
@@ -64,8 +65,8 @@ def leverages(ys, joined, features, lam):
 
 
 def forgetting(ys, joined, features, lam, awv):
-    """Ridge regression on examples, each projected on the span at its arrival. The inner
-    product of two of them is that in the smaller span."""
+    """Ridge regression on examples, each of which is projected on the span at its arrival. The
+    inner product of two examples is the one in the smaller span."""
     projected = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(have_joined(joined, len(ys))):
         projected[t, t:] = projected[t:, t] = features[m][t:] @ features[m][t]
@@ -76,16 +77,16 @@ def kors_probabilities(gram, joined, mu, beta, eps, code):
     """min(1, beta tau) of every example from the points that joined before it: tau = (1 + eps) r /
     (mu + r), r the residual of a regression on the points with noise mu p (mu p^2 in the authors'
     weights)."""
-    probabilities, of_joined = [], []
+    probabilities, joined_probabilities = [], []
     for t in range(len(gram)):
         inside = [j for j in joined if j < t]
-        noise = np.array(of_joined, LD) ** (2 if code else 1) * LD(mu)
+        noise = np.array(joined_probabilities, LD) ** (2 if code else 1) * LD(mu)
         lower = cholesky(gram[np.ix_(inside, inside)] + np.diag(noise))
         half = solve(lower, gram[inside, t])
         residual = max(gram[t, t] - half @ half, LD(0))
         probabilities.append(min(LD(1), LD(beta) * (1 + LD(eps)) * residual / (LD(mu) + residual)))
         if t in joined:
-            of_joined.append(probabilities[-1])
+            joined_probabilities.append(probabilities[-1])
     return np.array(probabilities)
 
 
@@ -113,8 +114,8 @@ def sketched_kons(gram, ys, enters, alpha, bound):
 
 
 def _newton_step(z, y, u, inverse, bound, curvature):
-    """(prediction, u, A^-1) of one example: project onto the interval of predictions in the norm of
-    A, then step."""
+    """(prediction, u, A^-1) of one example: the projection onto the interval of predictions in the
+    norm of A, and then the step."""
     output = z @ u
     prediction = min(max(output, -LD(bound)), LD(bound))
     if not np.isfinite(y):
@@ -142,20 +143,20 @@ def gradient(features, ys, step):
 
 
 def mixture(predictions, ys, bound, rule):
-    """The average of the experts' predictions [G,n], clipped, weighted by exp(-eta losses); or
+    """The average of the experts' predictions [G,n], clipped and weighted by exp(-eta losses); or
     Vovk's substitution."""
     rate = LD({"average": 1 / 8, "vovk": 1 / 2}[rule]) / LD(bound) ** 2
-    losses, mixed = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
+    losses, predictions_of_mixture = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
     clipped = np.clip(predictions, -bound, bound)
     for t in range(len(ys)):
         weights = np.exp(-rate * (losses - losses.min()))
         weights /= weights.sum()
         if rule == "average":
-            mixed[t] = weights @ clipped[:, t]
+            predictions_of_mixture[t] = weights @ clipped[:, t]
         else:
             likelihoods = np.exp(-rate * np.subtract.outer((-bound, bound), clipped[:, t]) ** 2)
             below, above = -np.log(likelihoods @ weights) / rate
-            mixed[t] = (below - above) / (4 * bound)
+            predictions_of_mixture[t] = (below - above) / (4 * bound)
         if np.isfinite(ys[t]):
             losses += (clipped[:, t] - np.clip(ys[t], -bound, bound)) ** 2
-    return mixed
+    return predictions_of_mixture

@@ -8,8 +8,8 @@ def gaussian(x, y, lengthscale):
 
 
 def exact(gram, counts, sums, lam):
-    """(mean, covariance / lam, logdet(K_T/lam + I)) of a GP from the ungrouped history: a T x T
-    matrix, no counts."""
+    """(mean, covariance / lam, logdet(K_T/lam + I)) of a GP from the ungrouped history, by a T x T
+    matrix without counts."""
     arms = np.repeat(np.arange(len(counts)), counts.astype(int))
     y = (sums / np.maximum(counts, 1))[arms]
     inner = np.linalg.inv(gram[np.ix_(arms, arms)] + lam * np.eye(len(arms)))
@@ -20,7 +20,7 @@ def exact(gram, counts, sums, lam):
 
 
 def features(gram, dictionary):
-    """z of every arm, [A, rank], by an eigendecomposition cut at m eps max(w)."""
+    """z of every arm, [A, rank], by an eigendecomposition that is cut at m eps max(w)."""
     values, vectors = np.linalg.eigh(gram[np.ix_(dictionary, dictionary)])
     keep = values > len(dictionary) * np.finfo(float).eps * values.max()
     return gram[:, dictionary] @ (vectors[:, keep] / np.sqrt(values[keep]))
@@ -40,15 +40,15 @@ def sketched(gram, dictionary, counts, sums, lam):
 
 
 def embedded_after(gram, dictionary, counts, pulls, lam):
-    """Full sketched variance after `pulls` more pulls, dictionary frozen, recomputed from
+    """The full sketched variance after `pulls` more pulls with the same dictionary, computed from
     scratch."""
     counts = counts + np.bincount(pulls, minlength=len(counts))
     return np.diag(sketched(gram, dictionary, counts, counts * 0, lam)[1])
 
 
 def check_law(draws, mean, covariance):
-    """Sample mean and covariance of `draws` [n, A] are within 4.5 standard errors, entry by
-    entry."""
+    """Checks that sample mean and covariance of `draws` [n, A] are within 4.5 standard errors,
+    entry by entry."""
     variance, count = np.diag(covariance), len(draws)
     assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / count)).all()
     error = np.sqrt((np.outer(variance, variance) + covariance**2) / count)

@@ -1,9 +1,10 @@
-"""Prints how many files and functions of jsketch a reader enters between a run and the kernel.
+"""Prints the number of files and functions of jsketch that a reader enters between a run and the
+kernel.
 
     python tests/reading_path.py                the counts
     python tests/reading_path.py --list NAME    and the files and functions of one run
 
-Counted by `sys.setprofile` while a run is traced; lambdas are included.
+`sys.setprofile` counts them while a run is traced, including lambdas.
 """
 
 import sys
@@ -23,8 +24,9 @@ ROOT = str(Path(jsketch.__file__).parent)
 KEY = jax.random.key(0)
 
 
-def entered(function, *arguments):
-    """{(file, function, first line)} of jsketch's functions that tracing a function enters."""
+def entered_functions(function, *arguments):
+    """{(file, function, first line)} of the functions of jsketch that the trace of a function
+    enters."""
     frames = set()
 
     def profile(frame, event, _):
@@ -62,7 +64,7 @@ def main():
         ),
     }
     for name, (function, argument) in entries.items():
-        frames = entered(function, argument)
+        frames = entered_functions(function, argument)
         print(f"{name}: {len({file for file, _, _ in frames})} files, {len(frames)} functions")
         if "--list" in sys.argv and name.endswith(f"({sys.argv[-1]})"):
             print_files(frames)

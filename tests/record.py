@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), *(str(HERE / name) for name in ("bandits", "box", "loops", "online"))]
 
 
-def recorded():
+def run_all_cases():
     """Pairs (name, arrays) of all cases."""
     import cases
     from test_online import CASES, KEY, examples
@@ -59,7 +59,7 @@ def recorded():
 
 
 def make(path):
-    arrays = {f"{name}[{i}]": a for name, group in recorded() for i, a in enumerate(group)}
+    arrays = {f"{name}[{i}]": a for name, group in run_all_cases() for i, a in enumerate(group)}
     np.savez(path, **arrays)
     print(f"{len(arrays)} arrays")
 

@@ -1,4 +1,4 @@
-"""Small random problems for tests of the theory, and programs that are compiled once for all."""
+"""Small random problems for tests of the theory, and programs that several tests share."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,8 @@ DENSE = jax.jit(exact.dense)
 
 
 class Problem:
-    """A random problem: arms, counts, rewards, and a dictionary of 6 arms, half of them pulled."""
+    """A random problem: arms, counts, rewards, and a dictionary of 6 arms, about half of which are
+    pulled."""
 
     def __init__(self, seed):
         random = np.random.default_rng(seed)
@@ -58,7 +59,7 @@ def batch_of(p, ratio, **options):
 
 
 def bounds(p, batch):
-    """Running global bound [B], and local bounds [B, A] with k~ and with e, along a batch."""
+    """The running global bound [B], and local bounds [B, A] with k~ and with e, along a batch."""
     _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
     variance = np.diag(full)
     local = [1 + np.cumsum(np.square(c[batch]) / variance, 0) for c in (full, embedded)]

@@ -26,7 +26,7 @@ def matern(r, nu):
 
 
 def gram(parts, x, y):
-    """The kernel's values [n,m]; parts are (name, weight, lengthscale, number) of its summands."""
+    """The kernel's values [n,m]; parts are (name, weight, lengthscale, number) of the summands."""
     total = np.zeros((len(x), len(y)), LD)
     for name, weight, scale, number in parts:
         if name == "gaussian":
@@ -60,8 +60,8 @@ def solve(lower, right):
 
 
 def pivoted(matrix, chosen, cut):
-    """(coordinates Z [n,r] with Z Z^T = the projection of the matrix on the chosen rows, the pivots
-    [r]); pivots are taken in decreasing order until none is above the cut."""
+    """(coordinates Z [n,r], where Z Z^T is the projection of the matrix on the chosen rows; the
+    pivots [r]). Pivots are taken in decreasing order until none exceeds the cut."""
     remaining, coordinates, pivots = set(map(int, chosen)), [], []
     diagonal = np.array(np.diag(matrix), LD)
     while remaining:
@@ -78,8 +78,8 @@ def pivoted(matrix, chosen, cut):
 
 
 def disturbed(matrix, random, size=16.0):
-    """The matrix with symmetric errors of `size` roundings of sqrt(k(x,x) k(y,y)), which no float64
-    program can distinguish from it."""
+    """The matrix with symmetric errors of `size` roundings of sqrt(k(x,x) k(y,y)). No float64
+    program can distinguish it from the matrix without errors."""
     noise = random.uniform(-1, 1, matrix.shape)
     scale = np.sqrt(np.abs(np.diag(matrix)))
     return matrix + size * EPS * np.outer(scale, scale) * ((noise + noise.T) / 2)

@@ -4,8 +4,9 @@ hyperparameters, ten seeds each.
     python -m experiments.bbkb_2020.authors_code --reference DIR [--out FILE.json]
 
 DIR is a checkout of luigicarratino/batch-bkb, the folder that holds its bkb_lib.py; this project
-contains nothing of it. For each lengthscale and rule: mean regret ratios R_T / R_T^unif with 95%
-intervals, Welch's t statistic of the difference, dictionary sizes and numbers of batches.
+contains no part of it. The output has, for each lengthscale and rule, mean regret ratios
+R_T / R_T^unif with 95% intervals, Welch's t statistic of the difference, dictionary sizes and
+numbers of batches.
 """
 
 import importlib
@@ -42,8 +43,8 @@ def run_theirs(
     regularization: float = NOISE_STD**2,
     noise_std: float = NOISE_STD,
 ) -> tuple[float, int, int]:
-    """FIELDS of one run of the authors' code at T. It starts from two uniform arms, because that
-    code cannot start from one; its kernel is the fast one of their utilities."""
+    """FIELDS at T of one run of the authors' code. The run starts from two uniform arms, because
+    that code cannot start from one, and uses the fast kernel of their utilities."""
     try:
         # the authors' code takes its kernels from scikit-learn
         from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
@@ -89,7 +90,7 @@ def run_theirs(
 def run_ours(
     problem: Any, rule: str, strict: bool, lengthscale: float, horizon: int, seeds: int
 ) -> dict[str, np.ndarray]:
-    """FIELDS of our runs at T, [S] each."""
+    """FIELDS at T of our runs, [S] each."""
     bandit = BBKB(
         kernel=kernels.Gaussian(lengthscale),
         regularization=NOISE_STD**2,

@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=LENGTHSCALES)
     options = parser.parse_args()
     if len(set(options.lengthscales)) < len(options.lengthscales):
-        parser.error("--lengthscales names one of them twice")
+        parser.error("--lengthscales must be distinct")
     cli.set_up_jax()
     problem, source = regret.load(options)
     configs = {
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def draw(out: Path) -> None:
-    """regret_ratio.png from the tables in the folder, with a panel for each lengthscale."""
+    """Draws regret_ratio.png from the tables in the folder, with a panel for each lengthscale."""
     curves = tidy.load(out).curves
     panels = {
         f"lengthscale {lengthscale:g}": tidy.lines(part, "regret_ratio")

@@ -20,6 +20,7 @@ from experiments.claims import (
     above,
     curve,
     difference,
+    empty_if_missing,
     entry,
     interval,
     interval_text,
@@ -30,7 +31,6 @@ from experiments.claims import (
     list_texts,
     mean,
     mean_text,
-    optional,
     read_sibling,
     values,
 )
@@ -99,7 +99,7 @@ def _with_other_settings(source: Source) -> str:
     return " ".join(parts).strip()
 
 
-@optional
+@empty_if_missing
 def _of_folder(source: Source, suffix: str, words: str) -> str:
     other = read_sibling(source, f"{source.folder.name}_{suffix}")
     names = [name for name in entry(other, "algorithms") if name != "uniform"]
@@ -155,7 +155,7 @@ def fraction_of_time(source: Source, baselines: tuple[str, ...]) -> Finding:
     )
 
 
-@optional
+@empty_if_missing
 def _time_with_code_width(source: Source) -> str:
     other = read_sibling(source, f"{source.folder.name}_code")
     ours, theirs = (
@@ -342,7 +342,8 @@ def widest_range(source: Source) -> Finding:
 def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
     """The regret of the algorithms of Table 1 at each other lengthscale minus that at the table's,
     on the same seeds."""
-    texts, decisions = {}, []
+    texts: dict[str, str] = {}
+    decisions: list[bool | None] = []
     for name, lengthscale in published.items():
         regrets = {
             float(key): values(source, "lengthscales", key, "algorithms", name, "regret_ratio")

@@ -20,10 +20,10 @@ from jsketch.bandits import (
 )
 from jsketch.bandits import widths as formulas
 
-# of the theorems; of the authors' code; of the theorems with sqrt(C) in place of C (THEORY 4.3)
+# widths of the theorems, of the authors' code, and of the theorems with sqrt(C) for C (THEORY 4.3)
 WIDTHS = ("theory", "code", "sqrt")
-# Table 1 of the paper. It lacks eps_greedy and sketched_ts, which take the values of GP-UCB and
-# async-TS (chosen).
+# Table 1 of the paper, which has no values for eps_greedy and sketched_ts: they have those of
+# GP-UCB and async-TS (our choice).
 LENGTHSCALES = {
     "abalone": dict.fromkeys(("bkb", "bbkb_global", "bbkb_global_local"), 17.5)
     | dict.fromkeys(("gp_bucb", "gp_bucb_sqrt"), 12.5)
@@ -33,8 +33,8 @@ LENGTHSCALES = {
     | dict.fromkeys(("gp_bucb", "gp_bucb_sqrt", "gp_ucb", "eps_greedy"), 12.5)
     | dict(sketched_ts=10.0),
 }
-# Evaluations after which slow methods stop: on Cadata where the curves of the authors' poster end;
-# exact Thompson sampling on Abalone stops there too (chosen).
+# evaluations after which slow methods stop. On Cadata the curves of the authors' poster end there;
+# for exact Thompson sampling on Abalone it is our choice.
 STOPS = {
     "abalone": dict(ts=2_000),
     "cadata": dict.fromkeys(("gp_ucb", "gp_bucb", "gp_bucb_sqrt", "sketched_ts"), 2_000),

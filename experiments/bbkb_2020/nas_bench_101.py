@@ -5,11 +5,11 @@ evaluations.
     python -m experiments.bbkb_2020.nas_bench_101 --initial 2000 --out out/nas_warm
     python -m experiments.bbkb_2020.nas_bench_101 --dataset nasbench101_whole --out out/nas_whole
 
-The data are a table of NAS-Bench-101 if one is in the data folder, else NAS-Bench-Macro; each run
-prints which (`data.architectures`). As on the authors' poster, T = 12,000 includes the initial
-evaluations, and C = 2. Lengthscales 100 and 125, F = 1, delta = 1/T and q_bar = 2 are those of
-Appendix D.2. Initial evaluations are the same for all algorithms under a seed; they count in the
-simple regret, not in the regret ratio. An interrupted run resumes with the missing seeds.
+The data are a table of NAS-Bench-101 if one is in the data folder, else NAS-Bench-Macro
+(`data.architectures`); each run prints its data. As on the authors' poster, T = 12,000 includes the
+initial evaluations, and C = 2. Lengthscales 100 and 125, F = 1, delta = 1/T and q_bar = 2 are those
+of Appendix D.2. For one seed, initial evaluations are the same for all algorithms; they count in
+the simple regret, not in the regret ratio. An interrupted run resumes with the missing seeds.
 """
 
 import argparse
@@ -32,9 +32,22 @@ from experiments.runs.model_free import ModelFreeEpsGreedy
 from jsketch.bandits import RegularizedEvolution, history
 
 # algorithms that can start from earlier evaluations
-WARM = ("uniform", "evolution", "eps_greedy_free", "bbkb_global", "bbkb_global_local")
-COLD = (*WARM, "sketched_ts", "eps_greedy")
-CHOSEN = ["dataset", "noise of the rewards", "noise_std", "regularization", "epsilon", "factor"]
+WARM_START_ALGORITHMS = (
+    "uniform",
+    "evolution",
+    "eps_greedy_free",
+    "bbkb_global",
+    "bbkb_global_local",
+)
+ALGORITHM_NAMES = (*WARM_START_ALGORITHMS, "sketched_ts", "eps_greedy")
+CHOSEN_SETTINGS = [
+    "dataset",
+    "noise of the rewards",
+    "noise_std",
+    "regularization",
+    "epsilon",
+    "factor",
+]
 # panels of the poster, by the metric that they show
 POSTER = {
     0: dict(simple_regret="nas_init0_simple_regret"),
@@ -69,8 +82,8 @@ def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, A
 
 
 def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Config) -> None:
-    """Makes the simple regrets those of the best arm evaluated so far, initial evaluations
-    included."""
+    """Replaces the simple regrets by those of the best arm among the evaluations so far and the
+    initial ones."""
     regrets = np.asarray(problem.mean_reward.max() - problem.mean_reward)
     for seed, run in enumerate(runs):
         arms, _, _ = initial_evaluations(problem, config, seed)
@@ -78,8 +91,8 @@ def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Con
 
 
 def warm_state(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
-    """The state after the initial evaluations of one seed. BBKB starts from a dictionary of BLESS;
-    the population of evolution is the last evaluations."""
+    """The state after the initial evaluations of one seed. BBKB starts from a dictionary of BLESS,
+    and the population of evolution consists of the last evaluations."""
     arms, rewards, init_key = initial_evaluations(problem, config, seed)
     if name.startswith("bbkb") or name == "eps_greedy_free":
         dictionary = "bless" if name.startswith("bbkb") else None
@@ -114,7 +127,7 @@ def configure(name: str, options: argparse.Namespace, source: str) -> Config:
         factor=2.0,
         root_seed=0,
         seeds_side_by_side=options.workers,
-        chosen=CHOSEN,
+        chosen=CHOSEN_SETTINGS,
     )
 
 
@@ -152,14 +165,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--initial", type=int, choices=[0, 2000], default=0, help="random initial evaluations"
     )
-    bandit_runs.add_options(parser, COLD, 12_000, WARM)
+    bandit_runs.add_options(parser, ALGORITHM_NAMES, 12_000, WARM_START_ALGORITHMS)
     add_width(parser)
     options = parser.parse_args()
     # delta = 1/T must be below 1, and at least one evaluation must remain
     least = options.initial + 2
     if options.horizon < least:
         parser.error(f"--horizon must be at least {least}; {options.horizon} was given")
-    unable = set(options.algorithms) - set(WARM)
+    unable = set(options.algorithms) - set(WARM_START_ALGORITHMS)
     if options.initial and unable:
         parser.error(
             f"{', '.join(sorted(unable))} cannot start from earlier evaluations; use --initial 0"
@@ -174,7 +187,7 @@ def main() -> None:
     space = architectures.load(options.dataset, options.data_dir)
     print(f"DATA: {space.source}; {len(space.features)} architectures", flush=True)
     if space.neighbours is None:
-        print("evolution is left out: this space has no table of neighbours", flush=True)
+        print("evolution is omitted: this space has no table of neighbours", flush=True)
         options.algorithms = [name for name in options.algorithms if name != "evolution"]
     problem = architectures.problem(space)
     configs = {name: configure(name, options, space.source) for name in options.algorithms}

@@ -22,7 +22,7 @@ from jsketch import problems
 
 # panels of the poster, by the metric that they show
 POSTER = {"cadata": dict(regret_ratio="cadata_regret_ratio", seconds="cadata_seconds")}
-CHOSEN = [
+CHOSEN_SETTINGS = [
     "regularization",
     "ratio",
     "epsilon",
@@ -50,7 +50,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         "--no-stops",
         dest="stops",
         action="store_false",
-        help="run slow methods to the horizon too, not only as far as the paper does",
+        help="run slow methods to the horizon, beyond the end of the paper's curves",
     )
     return parser
 
@@ -75,7 +75,7 @@ def configure(options: argparse.Namespace, lengthscale: float | None = None) -> 
             epsilon=0.05,
             root_seed=0,
             seeds_side_by_side=options.workers,
-            chosen=CHOSEN,
+            chosen=CHOSEN_SETTINGS,
         )
         for name in options.algorithms
     }
@@ -94,7 +94,7 @@ def title(options: argparse.Namespace) -> str:
 
 
 def draw(folder: Path) -> None:
-    """The figures of bandit runs, with the published curves that the folder keeps."""
+    """Draws the figures of bandit runs, with the published curves in the folder."""
     bandit_runs.draw(folder, against_published.read_curves(folder))
 
 

@@ -1,9 +1,9 @@
-"""When the dictionary is drawn afresh: after every batch, as in the papers, or only when it has
-become larger than (1 + g) times the expected size of a fresh draw (THEORY 3.6).
+"""Compares two rules for drawing the dictionary: after every batch, as in the papers, or only when
+the dictionary is larger than (1 + g) times the expected size of a draw (THEORY 3.6).
 
     python -m experiments.bbkb_2020.resparsification --seeds 10 --out out/resparsification.json
 
-For each problem and algorithm the same seeds are run with every rule. A row has the regret over
+For each problem and algorithm every rule runs with the same seeds. A row has the regret over
 that of the uniform policy, its difference from the paper's rule with the standard error over seeds,
 the number of batches, the final size of the dictionary, the mean number of rounds after which the
 dictionary was smaller, and the seconds for all seeds without compilation.

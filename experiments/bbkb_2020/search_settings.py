@@ -1,11 +1,11 @@
-"""Architecture search without initial evaluations, with one setting changed that the paper leaves
-open, to find the cause of a difference from the published simple regret.
+"""Architecture search without initial evaluations. Each run changes one setting that the paper
+leaves open, to find the cause of a difference from the published simple regret.
 
     python -m experiments.bbkb_2020.search_settings --out results/bbkb_2020/nas_settings
 
-BBKB with the global rule on the 12,416 cells of NAS-Bench-101. The simple regrets of the authors'
-poster are those of runs all of which have evaluated the best cell by t = 1,939. summary.json has,
-for each setting, the number of seeds that have evaluated it by T, and their simple regrets.
+The algorithm is BBKB with the global rule on the 12,416 cells of NAS-Bench-101. On the authors'
+poster all runs have evaluated the best cell by t = 1,939. summary.json has, for each setting, the
+number of seeds that have evaluated the best cell by T, and their simple regrets.
 """
 
 from typing import Any
@@ -111,9 +111,9 @@ def main() -> None:
             span = space.span if config["rewards"] == "scaled" else 1.0
             settings[setting] = summarise(runs[ALGORITHM], span)
             table += bandit_runs.tidy_runs(setting, {ALGORITHM: config}, runs)
-            found = settings[setting]["seeds_with_the_best_cell"]
+            count = settings[setting]["seeds_with_the_best_cell"]
             print(
-                f"{setting}: {found} of {options.seeds} seeds evaluated the best cell", flush=True
+                f"{setting}: {count} of {options.seeds} seeds evaluated the best cell", flush=True
             )
         summary = dict(config=configs, seeds=options.seeds, data=space.source, settings=settings)
         results.write(summary, table, "NAS-Bench-101, settings tried")

@@ -3,9 +3,9 @@ difference from the published curves.
 
     python -m experiments.bbkb_2020.settings_tried --out out/cadata_settings
 
-Each run differs from `regret --dataset cadata` in one setting, and ends where the poster's curve
-does. settings.csv has R_t / R_t^unif at the evaluations AT, with the ratio to the poster's curve
-if that is in the data folder.
+Each run differs from `regret --dataset cadata` in one setting, and ends at the last t of the
+poster's curve. settings.csv has R_t / R_t^unif at the evaluations TABLE_T, with the ratio to the
+poster's curve if that is in the data folder.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ from experiments.runs.bandit_runs import Config
 from jsketch import problems
 from jsketch.bandits import widths as formulas
 
-AT = (200, 500, 1_000, 2_000, 5_000, 10_000)  # the last two only in longer runs
+TABLE_T = (200, 500, 1_000, 2_000, 5_000, 10_000)  # the last two only in longer runs
 METHODS = ("gp_ucb", "gp_bucb", "sketched_ts", "bkb", "bbkb_global", "bbkb_global_local")
 BASE: Config = dict(
     width="theory",
@@ -91,12 +91,12 @@ def make(algorithm: str, c: Config) -> Any:
 
 
 def draw(folder: Path) -> None:
-    """settings.csv from the tables in the folder."""
+    """Writes settings.csv from the tables in the folder."""
     curves = tidy.load(folder).curves
     poster = against_published.read_curves(folder).get("regret_ratio", {})
     if "ts" in poster:
         poster = poster | {"sketched_ts": poster["ts"]}
-    columns = [a for a in AT if a <= max(AT[3], curves["t"].max())]
+    columns = [a for a in TABLE_T if a <= max(TABLE_T[3], curves["t"].max())]
     rows = []
     for setting, part in curves.groupby("problem", observed=True, sort=False):
         for name, (t, values) in tidy.lines(part, "regret_ratio").items():

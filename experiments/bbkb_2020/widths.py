@@ -76,7 +76,7 @@ def make(width: str, c: Config) -> Any:
 
 
 def draw(folder: Path) -> None:
-    """regret_ratio.png and widths.csv from the tables in the folder."""
+    """Draws regret_ratio.png and writes widths.csv, from the tables in the folder."""
     curves, summary, _ = tidy.load(folder)
     panels = {
         str(problem).replace("_", " "): tidy.lines(part, "regret_ratio")

@@ -4,8 +4,8 @@ millions of arms in float32 and float64.
 scripts/bench --accelerator                      on the default device of JAX
 JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU, for comparison
 
-Peak memory is that of the process: `--parts arms` alone measures one part. A long stream is the
-benchmark `experiments.runs.stream_memory`.
+Peak memory is that of the process: `--parts arms` measures one part alone. The benchmark of a long
+stream is `experiments.runs.stream_memory`.
 """
 
 import argparse
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 
 class Sizes(NamedTuple):
-    """How much a part computes."""
+    """The sizes of the benchmarks."""
 
     runs: tuple[tuple[int, int], ...]  # (seeds, horizon)
     sweep: tuple[int, int, int]  # lengthscales, seeds, horizon
@@ -39,14 +39,16 @@ class Sizes(NamedTuple):
     repeats: int
 
 
-WHOLE = Sizes(
+ACCELERATOR_SIZES = Sizes(
     runs=((10, 1_000), (10, 10_000), (1_000, 1_000), (1_000, 10_000)),
     sweep=(12, 10, 1_000),
     arms=(1_000_000, 10_000_000),
     arms_horizon=200,
     repeats=3,
 )
-CPU = WHOLE._replace(runs=((10, 1_000), (10, 10_000), (100, 10_000)), arms=(1_000_000,))
+CPU_SIZES = ACCELERATOR_SIZES._replace(
+    runs=((10, 1_000), (10, 10_000), (100, 10_000)), arms=(1_000_000,)
+)
 
 
 def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
@@ -57,10 +59,10 @@ def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
         keys = jax.random.split(jax.random.key(0), count)
         first = loops.run(run, problem, keys, horizon)
 
-        def again(run: Any = run, keys: Array = keys, horizon: int = horizon) -> loops.Trace:
+        def repeat(run: Any = run, keys: Array = keys, horizon: int = horizon) -> loops.Trace:
             return loops.run(run, problem, keys, horizon).trace
 
-        median, _ = seconds(again, sizes.repeats)
+        median, _ = seconds(repeat, sizes.repeats)
         yield (
             f"{count} seeds, T = {horizon:,}",
             dict(
@@ -84,12 +86,12 @@ def sweep(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
         return rollout(bandit.replace(kernel=kernels.Gaussian(lengthscale)), problem, key, horizon)
 
     grid = jax.jit(jax.vmap(jax.vmap(one, (None, 0)), (0, None)))
-    median, compiling = seconds(lambda: grid(lengthscales, keys), sizes.repeats)
+    median, compile_seconds = seconds(lambda: grid(lengthscales, keys), sizes.repeats)
     yield (
         f"{scales} lengthscales x {count} seeds by vmap, T = {horizon:,}",
         dict(
             run_seconds=median,
-            compile_seconds=compiling,
+            compile_seconds=compile_seconds,
             milliseconds_a_run=1e3 * median / (scales * count),
             regret_ratio=regret_ratio(grid(lengthscales, keys).trace, problem),
         ),
@@ -97,7 +99,7 @@ def sweep(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
 
 
 def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
-    """A round of BBKB among made-up arms in float64 and float32: seconds and memory."""
+    """Seconds and memory of a round of BBKB among generated arms, in float32 and float64."""
     for count in sizes.arms:
         random = np.random.default_rng(0)
         features = random.standard_normal((count, ARM_INPUTS))
@@ -158,7 +160,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, problem: Any, bandit: Any) -> dict[str, dict[str, Row]]:
     """Runs the parts of options.parts; seeds and sweep use the problem and the bandit. Returns
     {part: {name: row}}."""
-    sizes = CPU if jax.default_backend() == "cpu" else WHOLE
+    sizes = CPU_SIZES if jax.default_backend() == "cpu" else ACCELERATOR_SIZES
     rows: dict[str, dict[str, Row]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about float32 at small regularizations

@@ -1,14 +1,14 @@
-"""Run times of the compiled bandits on this machine: medians of several runs, with compilation
-counted apart.
+"""Run times of the compiled bandits on this machine: medians of several runs without compilation,
+which is measured separately.
 
 scripts/bench                                  every benchmark
-scripts/bench --only abalone compile           some of them
-scripts/bench --reference DIR                  the authors' code beside them, one after the other
+scripts/bench --only abalone bkb               some of them
+scripts/bench --reference DIR                  also the authors' code
 scripts/bench --accelerator                    the benchmarks of `experiments.bench.accelerator`
 
-Every benchmark of a sketched algorithm runs with both rules of resparsification: after every batch,
-and only where the dictionary has outgrown a fresh draw by a quarter. DIR is a checkout of
-luigicarratino/batch-bkb; this project contains nothing of it.
+Every benchmark of a sketched algorithm draws the dictionary after every batch, and, in a second
+run, only when the dictionary is larger than 1.25 times the expected size of a draw. DIR is a
+checkout of luigicarratino/batch-bkb; this project contains no part of it.
 """
 
 import argparse
@@ -30,25 +30,24 @@ from experiments.bench.timing import seconds, show
 from experiments.data import datasets
 from experiments.results import environment, files, store
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, EVERY_BATCH, GPBUCB, GPUCB
+from jsketch.bandits import BBKB, BKB, EVERY_BATCH
 
 
 class Task(NamedTuple):
     """An algorithm on a problem."""
 
     algorithm: str
-    # "abalone"; "whitened": abalone with decorrelated features, a hard problem; or "made_up":
-    # 20,000 random arms
+    # "abalone"; or "whitened": abalone with decorrelated features, a hard problem
     dataset: str
     lengthscale: float
     noise_std: float
     regularization: float
     horizon: int
     seeds: int
-    target: str  # of the project
+    target: str  # the time that the project aims at
 
 
-# "whitened": A = 4177, d = 8, lengthscale 5; the sketch settles near m = 350.
+# "whitened": A = 4177, d = 8, lengthscale 5, and m is about 350 at the end
 TASKS = {
     "hard_2000": Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, 2_000, 1, "run < 7 s"),
     "hard_10000": Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, 10_000, 1, "run < 12 s"),
@@ -61,22 +60,13 @@ TASKS = {
     ),
     "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000, 1, "no target"),
     "bkb": Task("bkb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 8 s"),
-    "made_up": Task("bbkb_global", "made_up", 5.0, 0.1, 0.01, 300, 1, "no target"),
-    "gp_ucb": Task("gp_ucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
-    "gp_bucb": Task("gp_bucb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 30 s"),
 }
-EXACT = {"gp_ucb": GPUCB, "gp_bucb": GPBUCB}
 RULES = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}
 
 
 def load_problem(dataset: str, noise_std: float, data_dir: Path | None) -> Any:
     """The finite-arm problem of a benchmark: standardised features, decorrelated for "whitened",
-    and rewards in [0, 1]; or made-up arms with a smooth function."""
-    if dataset == "made_up":
-        random = np.random.default_rng(0)
-        features = random.standard_normal((20_000, 8))
-        mean = np.tanh(features @ random.standard_normal(8) / 8**0.5)
-        return problems.finite_arms(features, mean, noise_std)
+    and rewards in [0, 1]."""
     features, mean_reward = datasets.preprocess(datasets.load("abalone", data_dir))
     if dataset == "whitened":
         left, _, _ = np.linalg.svd(features, full_matrices=False)
@@ -92,10 +82,8 @@ def make_bandit(task: Task, **options: Any) -> Any:
         noise_std=task.noise_std,
         norm_bound=1.0,
         delta=1 / task.horizon,
+        qbar=2.0,
     )
-    if task.algorithm in EXACT:
-        return EXACT[task.algorithm](**common, **options)
-    common["qbar"] = 2.0
     if task.algorithm == "bkb":
         return BKB(**common, **options)
     rule = "global_local" if task.algorithm.endswith("local") else "global"
@@ -103,13 +91,11 @@ def make_bandit(task: Task, **options: Any) -> Any:
 
 
 def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Times one task with both rules of resparsification, and the authors' code."""
+    """The times of one task with both RULES, and of the authors' code."""
     problem = load_problem(task.dataset, task.noise_std, options.data_dir)
-    if task.algorithm in EXACT:
-        return [run_ours(name, task, problem, options.repeats, {})]
     rows = []
     for rule, growth in RULES.items():
-        rows.append(run_ours(name, task, problem, options.repeats, dict(resparsify=growth)))
+        rows.append(run_ours(task, problem, options.repeats, growth))
         rows[-1]["rule"] = rule
         show(f"{name}, {rule}", rows[-1], f"[{task.target}]")
     if options.reference is not None:
@@ -122,12 +108,10 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[st
     return rows
 
 
-def run_ours(
-    name: str, task: Task, problem: Any, repeats: int, options: dict[str, Any]
-) -> dict[str, Any]:
-    """Seconds of a task: of the first run with an empty compilation cache and with a filled one,
-    and of the later ones, which compile nothing."""
-    bandit = make_bandit(task, **options)
+def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -> dict[str, Any]:
+    """Seconds of a task: of the first run with an empty and with a filled compilation cache, and of
+    later runs, which do not compile."""
+    bandit = make_bandit(task, resparsify=resparsify)
     keys = jax.random.split(jax.random.key(0), task.seeds)
 
     def run() -> tuple[Any, float]:
@@ -184,34 +168,16 @@ def authors_seconds(task: Task, problem: Any, options: argparse.Namespace) -> di
 
 
 def gemm_gflops() -> float:
-    """Speed of the product of two dense matrices on this machine, 1e9 operations a second."""
+    """The speed of dense matrix products on this machine, in 1e9 operations per second."""
     matrix = jnp.ones((2_048, 2_048))
     product = jax.jit(jnp.matmul)
     return 2 * 2_048**3 / seconds(lambda: product(matrix, matrix), repeats=9)[0] / 1e9
 
 
-def compile_times(options: argparse.Namespace) -> dict[str, float]:
-    """Seconds to trace and compile one program of each algorithm, from cleared caches."""
-    rows = {}
-    for name in ("bkb", "bbkb_global", "bbkb_global_local"):
-        task = TASKS["abalone"]._replace(algorithm=name)
-        problem = load_problem(task.dataset, task.noise_std, options.data_dir)
-        jax.clear_caches()
-        result = loops.run(make_bandit(task, capacity=160), problem, jax.random.key(0), 10)
-        rows[name] = result.compile_seconds
-        before = loops.compiled_programs()
-        other = task._replace(lengthscale=6.0, noise_std=0.02, regularization=4e-4)
-        loops.run(make_bandit(other, capacity=160), problem, jax.random.key(1), 10)
-        programs = loops.compiled_programs() - before
-        row = dict(compile_seconds=rows[name], new_programs_for_other_numbers=programs)
-        show(f"compile {name}", row, "[< 4 s, 0]")
-    return rows
-
-
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    cli.add_choices(parser, "--only", [*TASKS, "compile"], help="benchmarks to run")
+    cli.add_choices(parser, "--only", list(TASKS), help="benchmarks to run")
     cli.add_shared(parser, repeats=3, data_dir=None)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     cli.add_out_file(parser)
@@ -230,10 +196,7 @@ def main() -> None:
         rows["gemm_gflops"] = gemm_gflops()
         show("dense products", dict(gflops=rows["gemm_gflops"]))
         for name in options.only:
-            if name == "compile":
-                rows[name] = compile_times(options)
-            else:
-                rows[name] = run_task(name, TASKS[name], options)
+            rows[name] = run_task(name, TASKS[name], options)
             if options.out is not None:
                 store.write_json(options.out, rows)
     if options.out is not None:

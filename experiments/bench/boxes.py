@@ -1,5 +1,5 @@
-"""Run times of the optimisers over a box on this machine (medians, with compilation counted apart),
-and how often TuRBO finds the maximum.
+"""Run times of the optimisers over a box on this machine (medians without compilation), and how
+often TuRBO finds the maximum.
 
 scripts/bench-box                           every benchmark
 scripts/bench-box --only go_ucb gp_ei       some of them
@@ -26,13 +26,13 @@ NOISE_STD = 0.01
 SEEDS = 10
 TURBO_SEEDS = 20
 # With the published bounds (noise of 5e-4 to 0.2 of the variance, least side 2^-7 of the box) the
-# likeliest GP explains Ackley's ripples by noise, and values in a region of that side are up to 0.1
-# below the maximum.
+# GP with the largest likelihood explains Ackley's ripples by noise, and values in a region of that
+# side are up to 0.1 below the maximum.
 NOISELESS = Turbo(initial=20, least_length=2.0**-9, bounds=Bounds(noise=(1e-6, 1e-5)))
 
 
 def go_ucb(repeats: int) -> dict[str, Any]:
-    """A run of 8 + 64 evaluations on f2 in 20 dimensions, and ten seeds of it, vmapped and on
+    """Times a run of 8 + 64 evaluations on f2 in 20 dimensions, and ten seeds, vmapped and on
     threads."""
     problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GOUCB(initial=8)
     keys = jax.random.split(jax.random.key(0), SEEDS)
@@ -43,8 +43,8 @@ def go_ucb(repeats: int) -> dict[str, Any]:
         flush=True,
     )
     for strategy in ("vmap", "threads"):
-        together = partial(loops.run, optimizer, problem, keys, 72, strategy=strategy)
-        many, compiling = seconds(together, repeats)
+        run_seeds = partial(loops.run, optimizer, problem, keys, 72, strategy=strategy)
+        many, compiling = seconds(run_seeds, repeats)
         row[strategy] = dict(run_seconds=many, compile_seconds=compiling, times_one_seed=many / one)
         print(
             f"  {SEEDS} seeds, {strategy:7s}             {many:6.2f} s, {many / one:.1f} times one "
@@ -55,14 +55,13 @@ def go_ucb(repeats: int) -> dict[str, Any]:
 
 
 def gp_ei(repeats: int) -> dict[str, Any]:
-    """One step of GP-EI, a fit and an ask, after 200 observations in 20 dimensions (capacity
-    256)."""
+    """Times a fit and an ask of GP-EI after 200 observations in 20 dimensions (capacity 256)."""
     problem, optimizer = boxes.styblinski_tang(20, NOISE_STD), GPBandit(initial=200)
     state = optimizer.init(problem.domain, jax.random.key(0), horizon=256)
     ys = jax.vmap(problem.value)(state.initial)
     ask, tell = jax.jit(optimizer.ask), jax.jit(optimizer.tell)
-    every = BoxQuery(state.initial, jnp.ones(200, bool))
-    state, _ = tell(state, every, ys, jax.random.key(1))
+    initial = BoxQuery(state.initial, jnp.ones(200, bool))
+    state, _ = tell(state, initial, ys, jax.random.key(1))
     steps = iter(range(1000))
 
     def step() -> Any:
@@ -84,9 +83,7 @@ def gp_ei(repeats: int) -> dict[str, Any]:
 def turbo(repeats: int) -> dict[str, Any]:
     """TuRBO-1 on Ackley's function of 10 inputs, 400 evaluations, 20 seeds, with the settings of
     NOISELESS and with the published ones."""
-    return dict(
-        noiseless=_turbo(NOISELESS, "bounds of no noise"), published=_turbo(Turbo(), "published")
-    )
+    return dict(noiseless=_turbo(NOISELESS, "noiseless"), published=_turbo(Turbo(), "published"))
 
 
 def _turbo(optimizer: Turbo, name: str) -> dict[str, Any]:

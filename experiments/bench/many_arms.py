@@ -1,12 +1,13 @@
-"""A batch of a fixed size, and rounds of BBKB, among millions of candidates: time and memory.
+"""Time and memory of a batch of a fixed size, and of rounds of BBKB, among millions of candidates.
 
 python -m experiments.bench.many_arms                       10,000,000 candidates in memory
 python -m experiments.bench.many_arms --file                100,000,000 candidates in a file
 python -m experiments.bench.many_arms --file --screen       ranked in float32, picked in float64
 
-The candidates are MADE UP: standard normal features, d = 8, of float64 in memory and of float32 in
-the (temporary) file; rewards are those of a smooth function with noise. FixedBKB chooses its batch
-after 500 evaluations; BBKB, in memory only, starts without any. Times include compilation.
+The candidates are GENERATED: standard normal features, d = 8, in float64 in memory and in float32
+in the (temporary) file. Rewards are those of a smooth function with noise. FixedBKB chooses its
+batch after 500 evaluations; BBKB runs in memory only, without initial evaluations. Times include
+compilation.
 """
 
 import shutil
@@ -36,11 +37,11 @@ FIXED = FixedBKB(
 )
 
 
-def timed(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+def time_call(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
     """The result of a call, and its seconds of the wall clock and of the CPU."""
-    began, spent = time.perf_counter(), time.process_time()
+    wall_start, cpu_start = time.perf_counter(), time.process_time()
     result = call()
-    wall, cpu = time.perf_counter() - began, time.process_time() - spent
+    wall, cpu = time.perf_counter() - wall_start, time.process_time() - cpu_start
     return result, dict(seconds=wall, cpu_seconds=cpu)
 
 
@@ -50,14 +51,14 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
     features = random.standard_normal((count, INPUTS))
     values = np.tanh(features @ (random.standard_normal(INPUTS) / np.sqrt(INPUTS)))
     domain = Arms(jnp.asarray(features))
-    del features  # where JAX has copied it
+    del features  # frees the memory if JAX has copied the array
     random = np.random.default_rng(1)
     observed = random.choice(count, OBSERVED, replace=False)
     rewards = values[observed] + NOISE * random.standard_normal(OBSERVED)
     data = history.of_evaluations(domain, observed, rewards, "leverage")
     key = jax.random.key(0)
-    state, init = timed(lambda: FIXED.init(domain, key, data=data))
-    query, batch = timed(lambda: jax.block_until_ready(jax.jit(FIXED.ask)(state, key)))
+    state, init = time_call(lambda: FIXED.init(domain, key, data=data))
+    query, batch = time_call(lambda: jax.block_until_ready(jax.jit(FIXED.ask)(state, key)))
     batch |= dict(
         inducing_points=int(state.dictionary.size),
         distinct=len(np.unique(np.asarray(query.index))),
@@ -76,8 +77,7 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
 def time_bbkb(
     domain: Arms, values: np.ndarray, rounds: int, resparsify: float | None
 ) -> dict[str, float]:
-    """Runs BBKB for a number of rounds, and returns times, memory and the best value found.
-    `resparsify` is that of BBKB."""
+    """Times, memory and the best evaluated value of a number of rounds of BBKB."""
     random, key = np.random.default_rng(2), jax.random.key(0)
     times: list[float] = []
 
@@ -93,7 +93,7 @@ def time_bbkb(
         resparsify=resparsify,
         capacity=CAPACITY,
     )
-    run, timing = timed(
+    run, timing = time_call(
         lambda: drive(bandit, evaluate, domain, key, HORIZON, stop=lambda _: len(times) == rounds)
     )
     return timing | dict(
@@ -102,13 +102,13 @@ def time_bbkb(
         evaluations=run.t,
         inducing_points=int(run.state.dictionary.size),
         best=float(values[run.x].max()),
-        best_of_all=float(values.max()),
+        largest_value=float(values.max()),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
 
 
-def write_made_up(path: Path, count: int) -> None:
-    """Writes made-up candidates to a file, chunk by chunk. Raises ValueError when the disk is too
+def write_candidates(path: Path, count: int) -> None:
+    """Writes generated candidates to a file, chunk by chunk. Raises ValueError if the disk is too
     small."""
     needed, free = 4 * count * INPUTS, shutil.disk_usage(path.parent).free
     if needed > free:
@@ -138,13 +138,13 @@ def in_file(path: Path, screen: bool) -> dict[str, Any]:
     rewards = rewards + NOISE * random.standard_normal(len(observed))
     streamed = Streamed(FIXED, screen=screen)
     data = FileEvaluations(observed, rewards, "leverage")
-    state, init = timed(lambda: streamed.init(domain, jax.random.key(0), data=data))
-    _, reading = timed(lambda: [None for _ in domain.in_order()])
-    chosen, batch = timed(lambda: streamed.choose(state))
+    state, init = time_call(lambda: streamed.init(domain, jax.random.key(0), data=data))
+    _, reading = time_call(lambda: [None for _ in domain.in_order()])
+    chosen, batch = time_call(lambda: streamed.choose(state))
     batch |= dict(
         inducing_points=int(state.dictionary.size),
         passes=chosen.chunks / domain.chunks,
-        missed=chosen.missed,
+        estimate_exceeded=chosen.missed,
         picks=np.asarray(chosen.query.index).tolist(),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
@@ -166,11 +166,11 @@ def main() -> None:
     if options.file:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "arms.npy"
-            write_made_up(path, options.arms or 100_000_000)
+            write_candidates(path, options.arms or 100_000_000)
             rows = in_file(path, options.screen)
     else:
         rows = in_memory(options.arms or 10_000_000, options.rounds)
-    print(f"{rows['arms']:,} made-up candidates, d = {INPUTS}")
+    print(f"{rows['arms']:,} generated candidates, d = {INPUTS}")
     for step in ("init", "reading", "batch", "bbkb", "bbkb_every_batch"):
         if step in rows:
             show(step, rows[step])

@@ -1,5 +1,5 @@
-"""Run times of the forecasters on this machine: medians of several runs, with compilation counted
-apart.
+"""Run times of the forecasters on this machine: medians of several runs without compilation, which
+is measured separately.
 
 scripts/bench-online                           every benchmark
 scripts/bench-online --only susy casp_fogd     some of them
@@ -50,8 +50,9 @@ TASKS = {
 
 
 def make_forecaster(task: Task) -> Any:
-    """Kernel ridge regression's prediction where the first author's code has it: "nystrom" samples
-    as that code does, "nystrom_theory" as the theorem (THEORY 7.5)."""
+    """The forecaster of a task. As in the first author's code, PKAWV predicts by kernel ridge
+    regression. "nystrom" has the weights of that code, "nystrom_theory" those of the theorem
+    (THEORY 7.5)."""
     kernel = kernels.Gaussian(task.lengthscale)
     sampling = Sampling(weights="theory" if task.method.endswith("theory") else "code")
     if task.method == "taylor":

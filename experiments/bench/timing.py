@@ -9,7 +9,8 @@ import jax
 
 
 def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """The median seconds of a call, and by how much a first call, which compiles, took longer."""
+    """The median seconds of a call, and the additional seconds of the first call, which
+    compiles."""
     times = []
     for _ in range(repeats + 1):
         began = time.perf_counter()

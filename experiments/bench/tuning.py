@@ -1,10 +1,10 @@
-"""`jsketch.minimize` beside the TPE of Optuna and random search, on five scikit-learn models with
-mixed hyperparameters: the cross-validated loss, and the time that each takes for itself.
+"""Comparison of `jsketch.minimize`, the TPE of Optuna and random search on five scikit-learn models
+with mixed hyperparameters: the cross-validated loss, and the seconds of the sampler.
 
 python -m experiments.bench.tuning                       every problem and sampler, 10 seeds
 python -m experiments.bench.tuning --only svm knn --seeds 3
 
-A finished run is kept in the file of --out, and a later call with the same file adds to it. TPE
+Finished runs are saved in the file of --out, and a later call with the same file adds runs. TPE
 needs the package optuna.
 """
 
@@ -22,7 +22,7 @@ from experiments.results import files
 from jsketch import Space, minimize
 from jsketch.box import Category, Integer, Real
 
-AFTER = (20, 40)  # evaluations after which the best value is compared
+EVALUATIONS = (20, 40)  # evaluations after which the best value is compared
 FOLDS = 3
 ROWS = 500  # of the data sets
 
@@ -31,8 +31,8 @@ class Problem(NamedTuple):
     """A model to tune."""
 
     space: Space
-    model: Callable[..., Any]  # of the hyperparameters
-    data: str  # of sklearn.datasets.load_*
+    model: Callable[..., Any]  # makes the model from its hyperparameters
+    data: str  # the name NAME of sklearn.datasets.load_NAME
     scoring: str  # larger is better; the loss is its negative
 
 
@@ -166,14 +166,14 @@ def with_tpe(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
     def objective(trial: Any) -> float:
-        return loss(**{one.name: _suggested(trial, one) for one in space.hyperparameters})
+        return loss(**{one.name: _suggest(trial, one) for one in space.hyperparameters})
 
     optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed)).optimize(
         objective, evaluations
     )
 
 
-def _suggested(trial: Any, one: Any) -> Any:
+def _suggest(trial: Any, one: Any) -> Any:
     if isinstance(one, Real):
         return trial.suggest_float(one.name, one.low, one.high, log=one.log)
     if isinstance(one, Integer):
@@ -185,11 +185,11 @@ def _suggested(trial: Any, one: Any) -> Any:
 SAMPLERS = {"jsketch": with_jsketch, "tpe": with_tpe, "random": with_random}
 
 
-def one_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
+def measure_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
     """The best loss of a run after 20 and 40 evaluations, and the seconds of sampler and model."""
     loss, losses, seconds = loss_of(problem), [], 0.0
 
-    def recorded(**h: Any) -> float:
+    def timed_loss(**h: Any) -> float:
         nonlocal seconds
         began = time.perf_counter()
         losses.append(loss(**h))
@@ -197,9 +197,9 @@ def one_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
         return losses[-1]
 
     began = time.perf_counter()
-    SAMPLERS[sampler](recorded, problem.space, max(AFTER), seed)
+    SAMPLERS[sampler](timed_loss, problem.space, max(EVALUATIONS), seed)
     total = time.perf_counter() - began
-    best = {f"best_{n}": min(losses[:n]) for n in AFTER}
+    best = {f"best_{n}": min(losses[:n]) for n in EVALUATIONS}
     return best | dict(sampler_seconds=total - seconds, model_seconds=seconds)
 
 
@@ -207,8 +207,8 @@ def table(runs: list[dict[str, Any]]) -> pd.DataFrame:
     """The mean best loss after 20 and 40 evaluations by problem and sampler, its standard error,
     and the number of seeds."""
     groups = pd.DataFrame(runs).groupby(["problem", "sampler"], sort=False)
-    columns = {f"best_{n}": groups[f"best_{n}"].mean() for n in AFTER}
-    columns |= {f"error_{n}": groups[f"best_{n}"].sem() for n in AFTER}
+    columns = {f"best_{n}": groups[f"best_{n}"].mean() for n in EVALUATIONS}
+    columns |= {f"error_{n}": groups[f"best_{n}"].sem() for n in EVALUATIONS}
     columns |= dict(sampler_seconds=groups["sampler_seconds"].median(), seeds=groups.size())
     return pd.DataFrame(columns).reset_index()
 
@@ -219,7 +219,7 @@ def main() -> None:
     cli.add_choices(parser, "--only", list(PROBLEMS))
     cli.add_choices(parser, "--samplers", list(SAMPLERS))
     cli.add_shared(parser, seeds=10)
-    parser.add_argument("--out", type=Path, help="keep the runs in this CSV file")
+    parser.add_argument("--out", type=Path, help="CSV file of the runs")
     options = parser.parse_args()
     file = options.out
     runs: list[Any] = []
@@ -231,9 +231,9 @@ def main() -> None:
             for sampler in options.samplers:
                 if (problem, sampler, seed) in finished:
                     continue
-                run = one_run(PROBLEMS[problem], sampler, seed)
+                run = measure_run(PROBLEMS[problem], sampler, seed)
                 runs.append(dict(problem=problem, sampler=sampler, seed=seed) | run)
-                best = ", ".join(f"{run[f'best_{n}']:.4f}" for n in AFTER)
+                best = ", ".join(f"{run[f'best_{n}']:.4f}" for n in EVALUATIONS)
                 print(f"{problem:9s} {sampler:8s} seed {seed}: {best}", flush=True)
                 if file is not None:
                     files.write(file, pd.DataFrame(runs).to_csv(index=False).encode())

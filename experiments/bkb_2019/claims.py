@@ -17,12 +17,12 @@ from experiments.claims import (
     Withdrawn,
     above,
     difference,
+    empty_if_missing,
     entry,
     interval,
     interval_text,
     list_numbers,
     mean_text,
-    optional,
     read_sibling,
     share_interval,
     values,
@@ -66,7 +66,7 @@ def follows_exact(source: Source) -> Finding:
     return Finding(text, above(map(interval, margins)), note)
 
 
-@optional
+@empty_if_missing
 def _with_larger_dictionary(source: Source) -> str:
     """The largest ratios with q_bar = 5 on the same draws; empty without them."""
     other = read_sibling(source, f"{source.folder.name}_qbar5")

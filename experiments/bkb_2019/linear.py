@@ -36,25 +36,25 @@ SPECTRA: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "fast": lambda k: 0.4**k,
     "low_rank": lambda k: np.where(k <= 8, 1.0, 0.0),
 }
-CHOSEN = ["everything: the paper has no linear experiment"]
+CHOSEN_SETTINGS = ["everything: the paper has no linear experiment"]
 
 
-def _assumed(c: Config) -> dict[str, Any]:
+def _assumptions(c: Config) -> dict[str, Any]:
     return {name: c[name] for name in ("regularization", "noise_std", "norm_bound", "delta")}
 
 
 def _bkb(c: Config, **options: Any) -> BKB:
     sketch = dict(qbar=c["qbar"], resparsify=EVERY_BATCH)
-    return BKB(kernels.Linear(), **_assumed(c), **sketch, **options)
+    return BKB(kernels.Linear(), **_assumptions(c), **sketch, **options)
 
 
 def _soful(c: Config, **options: Any) -> SOFUL:
-    return SOFUL(**_assumed(c), **dict(size=c["size"]) | options)
+    return SOFUL(**_assumptions(c), **dict(size=c["size"]) | options)
 
 
 ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "uniform": lambda c: Uniform(),
-    "gp_ucb": lambda c: GPUCB(kernels.Linear(), **_assumed(c)),
+    "gp_ucb": lambda c: GPUCB(kernels.Linear(), **_assumptions(c)),
     "bkb": _bkb,
     # the width of GP-UCB and SOFUL, with the log-determinant of the sketched posterior
     "bkb_logdet": lambda c: _bkb(c, width=widths.gp_ucb_code),
@@ -63,7 +63,7 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "soful_full": lambda c: _soful(c, size=INPUTS),
     "soful_paper": lambda c: _soful(c, width=widths.soful_paper),
     "soful_ts": lambda c: _soful(c, form="ts", scale=c["ts_scale"]),
-    "cbrap": lambda c: CBRAP(**_assumed(c), size=c["size"]),
+    "cbrap": lambda c: CBRAP(**_assumptions(c), size=c["size"]),
 }
 
 
@@ -95,13 +95,13 @@ def configure(name: str, options: argparse.Namespace) -> Config:
         ts_scale=options.ts_scale,
         root_seed=0,
         seeds_side_by_side=options.workers,
-        chosen=CHOSEN,
+        chosen=CHOSEN_SETTINGS,
     )
 
 
 def exponent(run: dict[str, np.ndarray]) -> float:
-    """log2 of R_T / R_{T/2}, the slope of log regret at the end of a run: 1 is linear regret, 1/2
-    that of the theory."""
+    """log2 of R_T / R_{T/2}, the slope of log regret at the end of a run. It is 1 for linear
+    regret, and 1/2 in the theory."""
     total = run["regret_ratio"] * run["t"]
     return float(np.log2(total[-1] / np.interp(run["t"][-1] / 2, run["t"], total)))
 
@@ -113,7 +113,7 @@ def summarise(rows: list[dict[str, np.ndarray]]) -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """regret_ratio.png from the tables in the folder."""
+    """Draws regret_ratio.png from the tables in the folder."""
     curves = tidy.load(folder).curves
     plots.regret_ratio(
         folder / "regret_ratio.png", tidy.lines(curves, "regret_ratio"), curves.attrs["title"]

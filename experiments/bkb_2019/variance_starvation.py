@@ -7,10 +7,10 @@ The data are generated: f is a GP draw on a grid, and t in {6, 63, 215} evaluati
 (BKB's without its residual, with the same dictionary) and random Fourier features (as many as BKB
 has inducing points). summary.json also has quadrature Fourier features.
 
-The paper's "bandwidth sigma^2 = 100" makes a constant on [0, 1] if it is a squared lengthscale; it
-is read as its inverse, k = exp(-100 d^2 / 2), lengthscale 0.1. The curves of the authors' poster
-have exp(-100 d^2): --lengthscale 0.0707. The settings that the paper leaves open are listed under
-"chosen" in summary.json.
+With the paper's "bandwidth sigma^2 = 100" as a squared lengthscale, f would be constant on [0, 1].
+Here it is the inverse of that: k = exp(-100 d^2 / 2), lengthscale 0.1. The curves of the authors'
+poster have exp(-100 d^2): --lengthscale 0.0707. The settings that the paper leaves open are listed
+under "chosen" in summary.json.
 """
 
 from functools import partial
@@ -41,7 +41,7 @@ from jsketch.types import PRNGKey
 GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5  # f is observed on [0, EDGE]
 NOISE_STD, QFF_NODES = 0.1, 96
 LAM = NOISE_STD**2
-CHOSEN = [
+CHOSEN_SETTINGS = [
     "lengthscale",
     "noise_std",
     "regularization",
@@ -57,8 +57,8 @@ METHODS = {  # label and colour
     "rff": ("random Fourier\nfeatures", "#D55E00"),
     "qff": ("quadrature\nFourier features", "#CC79A7"),
 }
-DRAWN = ("exact", "bkb", "sor", "rff")
-DRAWN_TABLE = "posteriors.parquet"  # the data of the figure: seed 0
+FIGURE_METHODS = ("exact", "bkb", "sor", "rff")
+FIGURE_TABLE = "posteriors.parquet"  # the data of the figure: seed 0
 
 
 class Posterior(NamedTuple):
@@ -100,8 +100,8 @@ def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
 def bkb_state(
     data: Data, key: PRNGKey, capacity: int, kernel: kernels.Gaussian, qbar: float
 ) -> tuple[SketchState, Array]:
-    """BKB after the evaluations, observed one by one, each of which resamples the dictionary; and
-    whether the dictionary overflowed."""
+    """(state of BKB after the evaluations, which are observed one by one; whether the dictionary
+    overflowed)."""
     sketch: dict[str, Any] = dict(qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
     bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, **sketch)
     state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
@@ -117,7 +117,7 @@ def bkb_state(
     return state, overflow.any()
 
 
-def on_features(z: Array, data: Data) -> Posterior:
+def feature_posterior(z: Array, data: Data) -> Posterior:
     """The posterior of a linear model on features z [A, M]; its residual variance is 0."""
     observed = z[data.arms]
     fitted = ridge.fit(matmul(observed.T, observed), matmul(data.y, observed), LAM)
@@ -127,7 +127,7 @@ def on_features(z: Array, data: Data) -> Posterior:
 
 
 @partial(jax.jit, static_argnames=("evaluations", "capacity", "lengthscale", "qbar"))
-def sketched(
+def sketched_posteriors(
     key: PRNGKey, evaluations: int, capacity: int, lengthscale: float, qbar: float
 ) -> tuple[Data, dict[str, Any], Dictionary, Array]:
     """(data, posteriors of all methods but random features, dictionary, overflow) of one seed."""
@@ -143,7 +143,7 @@ def sketched(
         exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),
         bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
         sor=Posterior(state.mean, bayes_std(jnp.maximum(state.variance - residual, 0), LAM)),
-        qff=on_features(fourier.features(grid, data.x), data),
+        qff=feature_posterior(fourier.features(grid, data.x), data),
     )
     return data, posteriors, state.dictionary, overflow
 
@@ -153,7 +153,7 @@ def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) ->
     """The posterior with 2 count random Fourier features."""
     kernel, feature_key = kernels.Gaussian(lengthscale), jax.random.fold_in(key, 1)
     features = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
-    return on_features(fourier.features(features, data.x), data)
+    return feature_posterior(fourier.features(features, data.x), data)
 
 
 def run(
@@ -161,7 +161,9 @@ def run(
 ) -> Outcome:
     """One seed; the capacity of the dictionary is doubled until it suffices."""
     key = jax.random.fold_in(jax.random.key(0), seed)
-    data, posteriors, dictionary, overflow = sketched(key, evaluations, capacity, lengthscale, qbar)
+    data, posteriors, dictionary, overflow = sketched_posteriors(
+        key, evaluations, capacity, lengthscale, qbar
+    )
     if bool(overflow):
         return run(seed, evaluations, lengthscale, qbar, 2 * capacity)
     posteriors["rff"] = random_features(key, data, -(-int(dictionary.size) // 2), lengthscale)
@@ -169,20 +171,20 @@ def run(
 
 
 def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """The numbers of each method, on the observed half and on the other."""
-    unseen = np.asarray(outcome.data.x[:, 0]) > EDGE
+    """The numbers of each method on the observed and on the unobserved half."""
+    unobserved = np.asarray(outcome.data.x[:, 0]) > EDGE
     numbers = {}
     for name in METHODS:
         mean, std = map(np.asarray, outcome.posteriors[name])
         ratio = std / np.asarray(outcome.posteriors["exact"].std)
         outside = np.abs(mean - outcome.data.f) > 3 * std + 1e-9
         numbers[name] = dict(
-            smallest_std_unseen=float(std[unseen].min()),
-            smallest_ratio_to_exact_unseen=float(ratio[unseen].min()),
-            largest_ratio_to_exact_unseen=float(ratio[unseen].max()),
-            smallest_ratio_to_exact_seen=float(ratio[~unseen].min()),
-            largest_ratio_to_exact_seen=float(ratio[~unseen].max()),
-            share_of_f_outside_3_std_unseen=float(outside[unseen].mean()),
+            smallest_std_unseen=float(std[unobserved].min()),
+            smallest_ratio_to_exact_unseen=float(ratio[unobserved].min()),
+            largest_ratio_to_exact_unseen=float(ratio[unobserved].max()),
+            smallest_ratio_to_exact_seen=float(ratio[~unobserved].min()),
+            largest_ratio_to_exact_seen=float(ratio[~unobserved].max()),
+            share_of_f_outside_3_std_unseen=float(outside[unobserved].mean()),
         )
     return numbers
 
@@ -233,7 +235,9 @@ def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:
             evaluations=(x[np.asarray(data.arms)], data.y, np.nan),
             inducing_points=(x[inducing], np.nan, np.nan),
         )
-        series |= {name: (x, posteriors[name].mean, posteriors[name].std) for name in DRAWN}
+        series |= {
+            name: (x, posteriors[name].mean, posteriors[name].std) for name in FIGURE_METHODS
+        }
         parts += [
             pd.DataFrame(dict(t=t, series=name, x=at, value=np.asarray(value), sd=np.asarray(sd)))
             for name, (at, value, sd) in series.items()
@@ -242,21 +246,23 @@ def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:
 
 
 def draw(folder: Path) -> None:
-    """variance_starvation.png from the table in the folder: a column for each t, a row for each
-    method."""
-    table = tidy.read_table(folder / DRAWN_TABLE)
+    """Draws variance_starvation.png from the table in the folder: a column for each t, a row for
+    each method."""
+    table = tidy.read_table(folder / FIGURE_TABLE)
     times = table["t"].unique()
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}):
-        figure, grid = plt.subplots(len(DRAWN), len(times), sharex=True, sharey=True, squeeze=False)
+        figure, grid = plt.subplots(
+            len(FIGURE_METHODS), len(times), sharex=True, sharey=True, squeeze=False
+        )
         grid[0, 0].set_ylim(-4.2, 4.2)
         for column, t in enumerate(times):
             part = dict(iter(table[table["t"] == t].groupby("series", observed=True)))
             grid[0, column].set_title(
                 f"$t = {t}$, {len(part['inducing_points'])} inducing points", loc="left"
             )
-            for axes, name in zip(grid[:, column], DRAWN, strict=True):
+            for axes, name in zip(grid[:, column], FIGURE_METHODS, strict=True):
                 _panel(axes, part, name)
-        for axes, name in zip(grid[:, 0], DRAWN, strict=True):
+        for axes, name in zip(grid[:, 0], FIGURE_METHODS, strict=True):
             axes.set_ylabel(METHODS[name][0])
         for axes in grid[-1]:
             axes.set_xlabel("$x$")
@@ -304,7 +310,7 @@ def main() -> None:
         features="random: as many as BKB has inducing points; quadrature: nodes",
         quadrature_nodes=QFF_NODES,
         root_seed=0,
-        chosen=CHOSEN,
+        chosen=CHOSEN_SETTINGS,
     )
     identity = config | dict(draws=options.seeds)
     with outputs.results_folder(options, "bkb_2019.variance_starvation", identity) as results:
@@ -322,7 +328,7 @@ def main() -> None:
         table = tidy_runs(config, numbers, options.seeds)
         results.write(summary, table, "GP draws evaluated on [0, 0.5]")
         first_outcomes = {t: seeds[0] for t, seeds in outcomes.items()}
-        tidy.write_table(options.out / DRAWN_TABLE, table_of(first_outcomes))
+        tidy.write_table(options.out / FIGURE_TABLE, table_of(first_outcomes))
         draw(options.out)
     curves = tidy.load(options.out).curves
     columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]

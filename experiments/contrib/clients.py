@@ -2,15 +2,15 @@
 
     python -m experiments.contrib.clients --out out/clients
 
-32 clients. "waves" is a smooth function of one context and one action (200 random cosines, a draw
-of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3, lambda = noise^2, a width of
-two posterior standard deviations, and T = 600 rounds. "squares" is that of `contrib.contextual`
-with its settings, qbar = 3, and T = 200. `exchange_D` are clients on a common embedding (after Li
-et al., NeurIPS 2022), which exchange when one of them has gathered a variance of D; `exchange_0`
-exchanges in every round (two seeds); `alone` is EK-UCB (beta = 2) for each client. Recorded against
-t: regret, summed over the clients, over that of uniform actions; the numbers sent in both
-directions, as sums over the embedding and as points and rewards (`sent_as_data`); exchanges;
-inducing points.
+There are 32 clients. "waves" is a smooth function of one context and one action (200 random
+cosines, a draw of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3, lambda =
+noise^2, a width of two posterior standard deviations, and T = 600 rounds. "squares" is that of
+`contrib.contextual` with its settings, qbar = 3, and T = 200. `exchange_D` are clients on a common
+embedding (after Li et al., NeurIPS 2022), which exchange when one of them has gathered a variance
+of D; `exchange_0` exchanges in every round (two seeds); `alone` is EK-UCB (beta = 2) for each
+client. The tables have, against t, the regret summed over the clients, over that of uniform
+actions; the count of numbers sent in both directions, as sums over the embedding and as points and
+rewards (`sent_as_data`); the exchanges; and the inducing points.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from jsketch.sketch.kors import Sampling
 CLIENTS = 32
 THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
 METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
-SEEDS = {"exchange_0": 2}  # the first ones, as it takes most of the time
+SEEDS = {"exchange_0": 2}  # fewer seeds, because this method takes most of the time
 COSINES, SCALE, NOISE = 200, 0.6, 0.3  # "waves"
 # lengthscale of the kernel, lambda, posterior deviations, qbar, rounds, capacity
 SETTINGS = {
@@ -89,7 +89,7 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
         threshold=threshold,
         clients=CLIENTS,
         max_wait=horizon,
-        # a draw that misses a region includes all of its points the next time
+        # after a draw that misses a region, the next draw includes all points of that region
         scale_to_capacity=True,
     )
 

@@ -3,10 +3,11 @@ paper.
 
     python -m experiments.contrib.contextual --out out/contextual
 
-Ten actions (hundredths, drawn as the authors' scripts do), uniform contexts, noise 0.1; Gaussian
-kernel of lengthscale 0.1, lambda = mu = 1, and the width 0.1 of the scripts, in leverage units, for
-all. CBKB and CBBKB stop at t = 300 (STOPS): CBKB takes most of the time. Recorded against t:
-cumulative regret, inducing points and CPU seconds of all seeds in one program, without compilation.
+There are ten actions (hundredths, drawn as in the authors' scripts), contexts are uniform, and the
+noise is 0.1. All methods have a Gaussian kernel of lengthscale 0.1, lambda = mu = 1, and the width
+0.1 of the scripts, in leverage units. CBKB and CBBKB stop at t = 300 (STOPS), because CBKB takes
+most of the time. The tables have, against t, the cumulative regret, the inducing points, and the
+CPU seconds of all seeds in one program, without compilation.
 """
 
 import argparse
@@ -84,9 +85,9 @@ def play_segment(
     return jax.vmap(one)(states, keys)
 
 
-def measured(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any, np.ndarray]:
-    """(record [S, T], CPU seconds until the end of each segment [PARTS]); the first segment runs
-    once before, to compile it. Raises ValueError when a capacity is too small."""
+def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any, np.ndarray]:
+    """(record [S, T], CPU seconds until the end of each segment [PARTS]). An additional run of the
+    first segment compiles it. Raises ValueError if a capacity is too small."""
     states, round_keys = jax.vmap(partial(begin, problem, bandit))(keys)
     count, seconds, segments = horizon // PARTS, [], []
     jax.block_until_ready(play_segment(problem, bandit, states, round_keys, jnp.int32(0), count))
@@ -108,7 +109,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     horizon = min(options.horizon, STOPS.get(method, options.horizon))
     bandit = bandit_of(method, horizon, options.capacity, options.qbar)
     keys = jax.random.split(jax.random.key(1), options.seeds)
-    played, seconds = measured(problem_of(name), bandit, horizon, keys)
+    played, seconds = run_segments(problem_of(name), bandit, horizon, keys)
     regret, uniform = (a.cumsum(axis=1) for a in (played.regret, played.uniform_regret))
     t = np.arange(1, PARTS + 1) * (horizon // PARTS)
     return [
@@ -137,7 +138,7 @@ def uniform_runs(options: argparse.Namespace, name: str) -> list[dict[str, Any]]
 
 
 def draw(folder: Path) -> None:
-    """regret.png from the tables in the folder."""
+    """Draws regret.png from the tables in the folder."""
     saving.draw_panels(folder, "regret.png", ROWS, "rounds $t$")
 
 

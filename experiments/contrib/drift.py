@@ -2,12 +2,13 @@
 
     python -m experiments.contrib.drift --examples 2000 --out out/drift
 
-The streams are GENERATED (uniform inputs, d = 2, noise 0.1, one stream a seed): "jumps" changes its
-function every 500 examples, "turning" its phase a little in each, "still" nothing. Labels are in
-[-1, 1]. `kernel_*` are Kernel-AWV and kernel ridge regression on the Gaussian kernel whose Taylor
-features of degree 5 the others have, O(t^2) an example; they run on the first stream of "jumps"
-alone. river's models, if river is installed, have standardized inputs and default parameters, and
-run on the first stream of each name. Recorded: average squared loss until t, and the total one.
+The streams are GENERATED (uniform inputs, d = 2, noise 0.1, labels in [-1, 1], one stream a seed).
+The function of "jumps" changes every 500 examples, the phase of "turning" changes a little with
+each example, and "still" does not change. The forecasters have Taylor features of degree 5 of a
+Gaussian kernel; `kernel_*` are Kernel-AWV and kernel ridge regression on this kernel, O(t^2) an
+example, on the first stream of "jumps" alone. river's models, if river is installed, have
+standardized inputs and default parameters, and run on the first stream of each name. The tables
+have the average squared loss until t, and the total loss.
 """
 
 import argparse
@@ -28,8 +29,8 @@ from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
 from jsketch.sketch.taylor import Taylor
 
 STREAMS = ("jumps", "turning", "still")
-MOST_OF_KERNELS = 2_000  # examples
-DRAWN = (
+MAX_KERNEL_EXAMPLES = 2_000  # examples
+FIGURE_METHODS = (
     *("static", "gamma_0.97", "gamma_0.99", "gamma_0.999", "over_discounts", "kernel_static"),
     *("kernel_0.99", "kernel_ridge_0.99", "river_linear", "river_knn", "river_tree"),
     "river_forest",
@@ -65,21 +66,21 @@ def forecasters() -> dict[str, Any]:
     renewing = replace(forgetting, renew=True)
     single = {f"gamma_{g:g}": replace(renewing, discount=g) for g in DISCOUNTS if g < 1}
     mixture = over_discounts(renewing, DISCOUNTS, bound=1.0, rule="vovk")
-    forgets = over_discounts(forgetting, DISCOUNTS, bound=1.0, rule="vovk")
-    mixtures = {"over_discounts": mixture, "over_discounts_forget": forgets}
+    forgetting_mixture = over_discounts(forgetting, DISCOUNTS, bound=1.0, rule="vovk")
+    mixtures = {"over_discounts": mixture, "over_discounts_forget": forgetting_mixture}
     return {"static": static, **single, **mixtures}
 
 
 def kernel_forecasters() -> dict[str, Any]:
     """Kernel-AWV and kernel ridge regression on the Gaussian kernel itself."""
     static = online.KernelAWV(kernels.Gaussian(LENGTHSCALE), REGULARIZATION)
-    forgets = DiscountedKernelAWV(static.kernel, REGULARIZATION, discount=0.99)
-    ridge = replace(forgets, penalize_current=False)
-    return {"kernel_static": static, "kernel_0.99": forgets, "kernel_ridge_0.99": ridge}
+    discounted = DiscountedKernelAWV(static.kernel, REGULARIZATION, discount=0.99)
+    ridge = replace(discounted, penalize_current=False)
+    return {"kernel_static": static, "kernel_0.99": discounted, "kernel_ridge_0.99": ridge}
 
 
 def river_models() -> dict[str, Callable[[], Any]]:
-    """Constructors of river's regressors; none if it is not installed."""
+    """Constructors of river's regressors; empty if river is not installed."""
     if not RIVER:
         return {}
     from river import forest, linear_model, neighbors, preprocessing, tree
@@ -96,8 +97,8 @@ def river_models() -> dict[str, Callable[[], Any]]:
 
 
 def losses(method: str, task: Task) -> np.ndarray | None:
-    """Squared losses [n] of predictions within [-1, 1], each made before its label; None if the
-    posterior became non-finite."""
+    """Squared losses [n] of predictions within [-1, 1], each made before its label is observed;
+    None if the posterior is not finite."""
     if method in river_models():
         model = river_models()[method]()
         predictions: Any = []
@@ -133,13 +134,14 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
 
 
 def seeds_of(options: argparse.Namespace, method: str) -> int:
-    """Streams that a method runs on, the first ones."""
+    """The number of streams on which a method runs."""
     return options.seeds if method in forecasters() else 1
 
 
 def draw(folder: Path) -> None:
-    """Draws average_loss.png from the tables in the folder; bands would hide the lines."""
-    row = Row("average_loss", "average squared loss", top=0.4, methods=DRAWN, bands=False)
+    """Draws average_loss.png from the tables in the folder, without bands, which would hide
+    lines."""
+    row = Row("average_loss", "average squared loss", top=0.4, methods=FIGURE_METHODS, bands=False)
     saving.draw_panels(folder, "average_loss.png", (row,), "examples $t$", height=3.2)
 
 
@@ -154,7 +156,7 @@ def main() -> None:
     run_config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
     config = dict(streams=options.only, river=RIVER) | run_config
     methods = {name: [*forecasters()] for name in options.only}
-    if "jumps" in methods and options.examples <= MOST_OF_KERNELS:
+    if "jumps" in methods and options.examples <= MAX_KERNEL_EXAMPLES:
         methods["jumps"] += kernel_forecasters()
     pairs = [(name, m) for name, names in methods.items() for m in (*names, *river_models())]
     seeds = {method: seeds_of(options, method) for _, method in pairs}

@@ -2,11 +2,11 @@
 
     python -m experiments.contrib.drifting_arms --out out/drifting_arms
 
-100 arms in the unit square, Gaussian kernel of lengthscale 0.5, noise 0.1, lambda = noise^2; four
-functions of RKHS norm 2 at equal distances in time, with straight lines between them ("drift") or
-held until the next one ("jump"). The width is two posterior standard deviations for all. Recorded:
-dynamic regret over that of uniform arms against t, over the whole run and over its last tenth, and
-the inducing points at the end.
+There are 100 arms in the unit square, a Gaussian kernel of lengthscale 0.5, noise 0.1, and lambda =
+noise^2. The mean passes through four functions of RKHS norm 2 at equal distances in time, linearly
+("drift") or in steps ("jump"). The width of all methods is two posterior standard deviations. The
+tables have the dynamic regret over that of uniform arms, against t, over the whole run and over its
+last tenth, and the inducing points at the end.
 """
 
 import argparse

@@ -3,11 +3,12 @@ both rules, and FixedBKB.
 
     python -m experiments.contrib.few_batches --out out/few_batches
 
-Functions on 500 points of the square [0, 1]^2: two GP draws (Gaussian kernel of lengthscale 0.2,
-noise 0.1; as in `bbkb_2020.widths`) with the assumption F = 1, which they violate, and one of known
-RKHS norm F = 2; and Abalone with the lengthscale of BBKB's Table 1, F = 1. lambda = noise^2,
-delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few` has as many batches as the exploration, of equal
-size. The exploration depends on T, so that the growth of its regret is measured by runs of T / 4.
+The problems are functions on 500 points of the square [0, 1]^2 and Abalone. The functions are two
+GP draws (Gaussian kernel of lengthscale 0.2, noise 0.1; as in `bbkb_2020.widths`) with the
+assumption F = 1, which they violate, and one of known RKHS norm F = 2. Abalone has the lengthscale
+of BBKB's Table 1 and F = 1. lambda = noise^2, delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few` has as
+many batches as the exploration, of equal size. Because the exploration depends on T, the growth of
+its regret needs separate runs of T / 4.
 """
 
 import argparse
@@ -55,12 +56,12 @@ def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
         points = jax.random.uniform(point_key, (500, 2))
         kernel = kernels.Gaussian(0.2)
         problem = problems.rkhs_draw(draw_key, kernel, points, 0.1, norm=NORM)
-        return problem, assumed(0.2, 0.1, NORM)
+        return problem, shared_parameters(0.2, 0.1, NORM)
     problem, lengthscale, noise = functions.load(name, data_dir)
-    return problem, assumed(lengthscale, noise, 1.0)
+    return problem, shared_parameters(lengthscale, noise, 1.0)
 
 
-def assumed(lengthscale: float, noise: float, norm: float) -> dict[str, Any]:
+def shared_parameters(lengthscale: float, noise: float, norm: float) -> dict[str, Any]:
     """The parameters that all methods share."""
     return dict(
         kernel=kernels.Gaussian(lengthscale),
@@ -101,9 +102,9 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     rows = []
     for seed in range(options.seeds):
         trace = jax.tree.map(lambda a, seed=seed: a[seed], result.trace)
-        recorded = bandit_runs.recorded(trace, problem.mean_reward)
+        saved = bandit_runs.saved_arrays(trace, problem.mean_reward)
         arrays: dict[str, Any] = {
-            field: value for field, value in recorded.items() if not np.ndim(value)
+            field: value for field, value in saved.items() if not np.ndim(value)
         }
         t = saving.grid(horizon)
         ratio = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))

@@ -1,4 +1,4 @@
-"""Functions that these experiments share: they save single runs, summarise them, and draw a figure
+"""Functions that these experiments share. They save single runs, summarise them, and draw a figure
 with a panel for each problem and metric."""
 
 import argparse
@@ -38,7 +38,7 @@ def grid(horizon: int) -> np.ndarray:
     return np.unique(np.linspace(1, horizon, min(POINTS, horizon)).astype(int))
 
 
-def of_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
+def summarise_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
     """{problem: {"methods": {method: {name: statistics over the runs}}}} of the final numbers."""
     entries: dict[str, Any] = {}
     for run in runs:
@@ -53,20 +53,20 @@ def of_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
     return entries
 
 
-def of_all(
+def load_or_run(
     out: Path,
     config: Mapping[str, Any],
     pairs: Iterable[tuple[str, str]],
     seeds: int | Mapping[str, int],
     make: Callable[[str, str], Sequence[Mapping[str, Any]]],
 ) -> list[tidy.Run]:
-    """The runs of pairs (problem, method), one for each seed. Runs in the folder are read; the
-    others come from `make(problem, method)`. `seeds` may differ between methods."""
+    """The runs of pairs (problem, method), one for each seed. Runs in the folder are read, and
+    make(problem, method) executes missing runs. `seeds` may differ between methods."""
     runs_of_pairs = []
     for problem, method in pairs:
         count = seeds if isinstance(seeds, int) else seeds[method]
         folder = out / "runs" / problem
-        store.claim(folder, method, dict(config))
+        store.record_configuration(folder, method, dict(config))
         if store.missing(folder, method, count):
             start = time.perf_counter()
             runs = make(problem, method)
@@ -119,13 +119,13 @@ def run(
         pairs = [(problem, method) for problem in options.problems for method in options.only]
     seeds, run_config = seeds or options.seeds, config if run_config is None else run_config
     with outputs.results_folder(options, experiment, config, options.seeds) as results:
-        runs = of_all(options.out, run_config, pairs, seeds, partial(make, options))
+        runs = load_or_run(options.out, run_config, pairs, seeds, partial(make, options))
         runs = [run for run in runs if "stopped" not in run.arrays]
         summary = dict(
             config=dict(config),
             seeds=options.seeds,
             data=data,
-            problems=of_problems(runs),
+            problems=summarise_problems(runs),
         )
         results.write(summary, runs, title)
         draw(options.out)

@@ -3,18 +3,18 @@ at the right lengthscale, at four times and at a quarter of it; and a norm bound
 
     python -m experiments.contrib.unknown --out out/unknown
 
-All are BBKB (C = 2) or balance it, with a width of two posterior standard deviations. "draw" is a
-function drawn from a GP of lengthscale 0.2 on 500 points of the square, noise 0.1; its norm, 12.7,
-is known, and Lemma 2.1 gives that of the other candidates. "abalone" has lambda = 0.01, and a norm
-bound of 1, a guess, for all candidates. Some methods run on "draw" alone: `lb_certified` is
-`lb_realised` with the width `certified_mixture`, and with it the guarantees of THEORY 6.8; the
-three `norm_` have the right lengthscale and the width of the code, which contains the norm bound:
-0.1, doubled from 0.1, and the norm itself.
+All methods are BBKB (C = 2) or choose between several BBKB, with a width of two posterior standard
+deviations. "draw" is a function drawn from a GP of lengthscale 0.2 on 500 points of the square,
+noise 0.1; its norm is 12.7, and Lemma 2.1 gives the norm bounds of the other candidates. "abalone"
+has lambda = 0.01, and a norm bound of 1, a guess, for all candidates. Some methods run on "draw"
+alone: `lb_certified` is `lb_realised` with the width `certified_mixture`, and with it the
+guarantees of THEORY 6.8; the three `norm_` have the right lengthscale and the width of the code,
+which contains the norm bound: 0.1, doubled from 0.1, and the norm itself.
 
-Recorded: R_t / R_t^unif and rounds against t; at T the inducing points of the candidate that chose
-last, CPU seconds a round (of the second of two runs, all seeds together), the share of the
-evaluations that each candidate chose (the longest first), the candidates ruled out, and the last
-norm bound.
+The tables have R_t / R_t^unif and rounds against t, and at T the inducing points of the candidate
+that chose last, CPU seconds a round (of the second of two runs, all seeds together), the share of
+the evaluations that each candidate chose (the longest first), the eliminated candidates, and the
+last norm bound.
 """
 
 import argparse
@@ -147,12 +147,12 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[st
     bandit = bandit_of(method, s)
     keys = jax.random.split(jax.random.key(1), options.seeds)
 
-    def played() -> Any:
+    def run_seeds() -> Any:
         return jax.block_until_ready(loops.run(bandit, s.problem, keys, s.horizon))
 
-    first = played()
+    first = run_seeds()
     start = time.process_time()
-    played()
+    run_seeds()
     seconds = time.process_time() - start
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, s.problem.mean_reward))
     rounds = np.asarray(first.trace.round) + 1

@@ -35,10 +35,10 @@ from jsketch.bandits import BBKB, EVERY_BATCH, GPUCB, widths
 from jsketch.bandits.core.exact_state import ExactState
 from jsketch.loops.rollouts import start
 
-ARMS, NOISE, NORM, DELTA, LENGTHSCALE, EVERY = 100, 0.1, 2.0, 0.1, 0.5, 10
+ARMS, NOISE, NORM, DELTA, LENGTHSCALE, INTERVAL = 100, 0.1, 2.0, 0.1, 0.5, 10
 KERNEL = kernels.Matern(LENGTHSCALE, nu=2.5)
 DECAY = 1 + 2 * 2.5 / 2  # rate of the eigenvalues in two dimensions
-ASSUMED: dict[str, Any] = dict(kernel=KERNEL, noise_std=NOISE, norm_bound=NORM, delta=DELTA)
+ASSUMPTIONS: dict[str, Any] = dict(kernel=KERNEL, noise_std=NOISE, norm_bound=NORM, delta=DELTA)
 EXACT = {
     "gp_ucb_code": widths.gp_ucb_code,
     "gp_ucb_paper": widths.gp_ucb_paper,
@@ -60,7 +60,7 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
     lam = NOISE**2
     if name in SKETCHED:
         return BBKB(
-            **ASSUMED,
+            **ASSUMPTIONS,
             regularization=lam,
             width=SKETCHED[name],
             ratio=2.0,
@@ -69,7 +69,7 @@ def make(name: str, horizon: int) -> GPUCB | BBKB:
         )
     if name == "smooth_tight":
         lam *= horizon ** (1 / (1 + DECAY))
-    return GPUCB(**ASSUMED, regularization=lam, width=EXACT[name], capacity=min(horizon, ARMS))
+    return GPUCB(**ASSUMPTIONS, regularization=lam, width=EXACT[name], capacity=min(horizon, ARMS))
 
 
 def function() -> problems.GaussianArms:
@@ -81,11 +81,11 @@ def function() -> problems.GaussianArms:
 
 
 def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[str, Any]]:
-    """The runs of one width, one a seed. Raises ValueError when a capacity was too small."""
+    """The runs of one width, one a seed. Raises ValueError if a capacity is too small."""
     horizon = options.horizon
     problem, bandit = function(), make(name, horizon)
     # the last one is T
-    stops = jnp.asarray([*range(EVERY, horizon, EVERY), horizon], jnp.int32)
+    stops = jnp.asarray([*range(INTERVAL, horizon, INTERVAL), horizon], jnp.int32)
 
     def share(state: Any) -> Array:
         posterior = state.posterior if isinstance(state, ExactState) else state
@@ -93,11 +93,11 @@ def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[st
         return jnp.max(error / (bandit.confidence_width(state) * jnp.sqrt(posterior.variance)))
 
     def run(key: Array) -> tuple[Array, ...]:
-        def until(progress: Any, stop: Array) -> tuple[Any, Array]:
+        def run_until(progress: Any, stop: Array) -> tuple[Any, Array]:
             progress = loops.rollout(bandit, problem, key, horizon, progress, stop)
             return progress, share(progress.state)
 
-        end, shares = jax.lax.scan(until, start(bandit, problem, key, horizon), stops)
+        end, shares = jax.lax.scan(run_until, start(bandit, problem, key, horizon), stops)
         return shares, end.trace.width[-1], end.trace.regret.sum(), end.stopped
 
     keys = jax.random.split(jax.random.key(1), options.seeds)
@@ -154,8 +154,8 @@ def main() -> None:
     cli.add_shared(parser, seeds=64, horizon=200)
     cli.add_out_folder(parser)
     options = parser.parse_args()
-    if options.horizon < EVERY:
-        raise ValueError(f"horizon must be at least {EVERY}; {options.horizon} was given.")
+    if options.horizon < INTERVAL:
+        raise ValueError(f"horizon must be at least {INTERVAL}; {options.horizon} was given.")
     run_config = dict(
         horizon=options.horizon,
         arms=ARMS,
@@ -163,7 +163,7 @@ def main() -> None:
         norm=NORM,
         delta=DELTA,
         lengthscale=LENGTHSCALE,
-        every=EVERY,
+        every=INTERVAL,
         seeds=options.seeds,
     )
     config = run_config | dict(widths=options.only)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pooch
 
-from experiments.data.datasets import find_folder, verified
+from experiments.data.datasets import find_folder, read_verified
 from jsketch import problems
 from jsketch.bandits import evolution
 
@@ -31,8 +31,8 @@ WHOLE_SHA256 = "ba058159087afa06c791a3e79371a54ef99a92294b2a0a32785622b38debe78f
 IMAGES = 9_984  # test images
 # standard deviation of the test accuracy of one training around the mean of its cell. The sampling
 # of 9,984 images gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, a lower bound; the rest,
-# 0.0037, is our guess of the variation between trainings: the mean distance of one of them from the
-# mean of two others is then 0.0045
+# 0.0037, is our guess of the variation between trainings, with which the mean distance of one
+# training from the mean of two others is 0.0045
 NOISE_STD = 0.0046
 
 
@@ -71,7 +71,7 @@ def load(choice: str, data_dir: str | Path | None = None) -> Space:
 def _read(path: Path, sha256: str, remedy: str) -> bytes:
     if not path.exists():
         raise FileNotFoundError(f"{path.name} is not in {path.parent}. {remedy}")
-    return verified(path, sha256)
+    return read_verified(path, sha256)
 
 
 def scale(evaluations: np.ndarray) -> np.ndarray:
@@ -100,10 +100,7 @@ def _macro(folder: Path) -> Space:
 def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(features [12416, 17], codes [12416, 17], hashes). The features of edges and of operations
     are each divided by their largest norm (BBKB D.2, THEORY 10.1)."""
-    remedy = (
-        "It is enumerated, not downloaded; `--dataset macro` needs another file, which can be"
-        " downloaded."
-    )
+    remedy = "It cannot be downloaded; the data of `--dataset macro` can."
     with np.load(io.BytesIO(_read(folder / CANDIDATES, CANDIDATES_SHA256, remedy))) as table:
         edges, ops = (
             table["adjacency_upper"][:, 1:-1].astype(float),
@@ -115,7 +112,8 @@ def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _neighbours(codes: np.ndarray) -> np.ndarray:
-    """The cells one change apart; the few cells without such a neighbour have the nearest cell."""
+    """The cells one change apart. A cell without such a neighbour has the nearest cell as its only
+    neighbour."""
     table = evolution.one_change_apart(codes)
     for arm in np.flatnonzero((table < 0).all(1)):
         distance = (codes != codes[arm]).sum(1)
@@ -125,7 +123,7 @@ def _neighbours(codes: np.ndarray) -> np.ndarray:
 
 
 def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: str) -> Space:
-    """A space without neighbours, of mean accuracies [A]."""
+    """The space of mean accuracies [A], without a table of neighbours."""
     span = float(accuracy.max() - accuracy.min())
     source = (
         f"REAL mean test accuracies of three trainings (NAS-Bench-101, {file}, checksum checked)"

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits  # scikit-learn cannot be installed 
 
 from experiments.data import datasets
 from experiments.data.datasets import Dataset, Source
-from experiments.data.evaluations import Outcome, once
+from experiments.data.evaluations import Outcome, evaluate_once
 from jsketch.box import Category, Integer, Real, Space
 
 FOLDS = 5
@@ -128,9 +128,9 @@ MODELS = {
     ),
 }
 PAPER_MODELS = tuple(MODELS)
-# the paper does not specify whether inputs are scaled; trees do not depend on it
+# the paper does not specify whether inputs are scaled; trees do not depend on the scale
 MODELS["mlp_raw"] = Model(MODELS["mlp"].space, perceptron_of_raw_inputs)
-# a part of the key of each evaluation: after a change here all evaluations are made again
+# a part of the key of each evaluation, so that a change of it repeats all evaluations
 PROTOCOL = [
     "5 stratified folds, shuffled by random_state = repetition // 5; fold repetition % 5 is the"
     " test set",
@@ -188,7 +188,7 @@ def evaluate(
     model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any], table: Path
 ) -> Outcome:
     """`accuracy`, from the table of evaluations if it is recorded there. Failures are recorded, not
-    raised (`evaluations.once`)."""
+    raised (`evaluations.evaluate_once`)."""
     key = dict(
         model=model,
         data=dataset.name,
@@ -198,4 +198,4 @@ def evaluate(
         protocol=PROTOCOL,
     )
     key["scikit-learn"] = sklearn.__version__
-    return once(table, key, lambda: accuracy(model, dataset, repetition, hyperparameters))
+    return evaluate_once(table, key, lambda: accuracy(model, dataset, repetition, hyperparameters))

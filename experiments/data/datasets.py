@@ -1,7 +1,7 @@
 """Named data sets of the papers, whose checksums are verified.
 
 A data set is read from the folder `find_folder`; a missing file is downloaded from its public
-source. The result is the real data or an error, never made-up data.
+source. Generated data never replace it.
 
 Shapes: A rows (the candidate arms), d columns.
 """
@@ -91,7 +91,7 @@ def read(source: Source, folder: Path) -> bytes:
     path = folder / source.filename
     if not path.exists():
         download(source, path)
-    content = _canonical(_decompressed(path.read_bytes()), source)
+    content = _canonical_content(_decompress(path.read_bytes()), source)
     digest = hashlib.sha256(content).hexdigest()
     if digest != source.sha256:
         raise ValueError(
@@ -102,7 +102,7 @@ def read(source: Source, folder: Path) -> bytes:
     return content
 
 
-def verified(path: Path, sha256: str) -> bytes:
+def read_verified(path: Path, sha256: str) -> bytes:
     """The content of a file. Raises ValueError unless it has this checksum."""
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
@@ -147,7 +147,7 @@ def download(source: Source, path: Path) -> None:
                 pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch)
             )
             raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
-            content = _canonical(_decompressed(raw), source)
+            content = _canonical_content(_decompress(raw), source)
     except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         raise OSError(
             f"Could not get {path.name} into {path.parent} ({error}). {remedy}"
@@ -155,8 +155,8 @@ def download(source: Source, path: Path) -> None:
     digest = hashlib.sha256(content).hexdigest()
     if digest != source.sha256:
         raise ValueError(
-            f"What {source.url} serves as {source.member or path.name} has sha256 {digest},"
-            f" expected {source.sha256}; nothing was written. {remedy}"
+            f"{source.member or path.name} at {source.url} has sha256 {digest}, expected"
+            f" {source.sha256}; nothing was written. {remedy}"
         )
     try:
         files.write(path, bz2.compress(content) if path.suffix == ".bz2" else content)
@@ -184,7 +184,7 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
     return features, (dataset.target - low) / (high - low)
 
 
-def _decompressed(content: bytes) -> bytes:
+def _decompress(content: bytes) -> bytes:
     """The content of a bz2 file. Any other content, and a damaged file, is returned unchanged, and
     fails the checksum."""
     try:
@@ -193,7 +193,7 @@ def _decompressed(content: bytes) -> bytes:
         return content
 
 
-def _canonical(content: bytes, source: Source) -> bytes:
+def _canonical_content(content: bytes, source: Source) -> bytes:
     """The content with LF line ends, one of them at the end, and the header of the checksum."""
     content = content.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
     if source.header:

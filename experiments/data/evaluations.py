@@ -1,4 +1,4 @@
-"""A table of expensive evaluations in an SQLite file: each is made once, also when runs are
+"""A table of expensive evaluations in an SQLite file. No evaluation is repeated, even if runs are
 interrupted or several processes share the table."""
 
 import json
@@ -22,20 +22,21 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def once(path: Path, key: dict[str, Any], evaluate: Callable[[], float]) -> Outcome:
-    """The outcome recorded under `key`, which must hold everything that the value depends on; if
-    there is none, evaluate() is called and its outcome recorded.
+def evaluate_once(path: Path, key: dict[str, Any], evaluate: Callable[[], float]) -> Outcome:
+    """The outcome of an evaluation, from the table if it is recorded under `key`; otherwise
+    evaluate() is called and its outcome recorded. `key` must hold everything that the value depends
+    on.
 
     An evaluation that raises, or whose value is not finite, is recorded as a failure. MemoryError
     and OSError are failures of the machine and are raised. Raises ValueError for a file that is not
-    such a table, and for one that another process keeps locked.
+    such a table, and for one that another process locks.
     """
     name = json.dumps(key, sort_keys=True)
     rows = _query(path, "SELECT value, error, seconds FROM evaluations WHERE key = ?", (name,))
     if rows:
         value, error, seconds = rows[0]
         return Outcome(math.nan if value is None else value, error, seconds)
-    outcome = _measured(evaluate)
+    outcome = _evaluate(evaluate)
     value = outcome.value if math.isfinite(outcome.value) else None
     # another process may have recorded the same evaluation in the meantime
     _query(
@@ -46,7 +47,7 @@ def once(path: Path, key: dict[str, Any], evaluate: Callable[[], float]) -> Outc
     return outcome
 
 
-def _measured(evaluate: Callable[[], float]) -> Outcome:
+def _evaluate(evaluate: Callable[[], float]) -> Outcome:
     begin = time.perf_counter()
     try:
         value, error = float(evaluate()), ""

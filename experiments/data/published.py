@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.data.datasets import find_folder, verified
+from experiments.data.datasets import find_folder, read_verified
 
 POSTER = "bbkb_poster_curves.csv"
 POSTER_SHA256 = "f6cfe37bec6ec950f6d9efe2244ecb54284e236367ac3de38e32b7feb49a7062"
@@ -33,7 +33,7 @@ def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
             flush=True,
         )
         return {}
-    rows = list(csv.DictReader(io.StringIO(verified(path, POSTER_SHA256).decode())))
+    rows = list(csv.DictReader(io.StringIO(read_verified(path, POSTER_SHA256).decode())))
     points_by_algorithm: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         if row["panel"] == name:

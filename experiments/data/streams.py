@@ -1,8 +1,8 @@
 """The streams of the PKAWV paper: casp, ijcnn1, cod-rna and SUSY, raw or scaled and shuffled.
 
 Files are found, verified and downloaded as in `datasets`. The whole of SUSY (880 MB) is never
-downloaded: it is used when SUSY.csv.gz is in the data folder, else a random sample, and every use
-prints which.
+downloaded: without SUSY.csv.gz in the data folder a random sample is used. Each load prints which
+data it uses.
 
 Shapes: n examples, d inputs.
 """
@@ -130,7 +130,7 @@ def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _susy(folder: Path) -> Dataset:
-    """All of SUSY if it is in the folder, else the sample; prints which."""
+    """All of SUSY if it is in the folder, else the sample. Prints which of the two it is."""
     if (folder / SUSY).exists():
         dataset, hint = _all_of_susy(folder / SUSY), ""
     elif (folder / SUSY_SAMPLE).exists():
@@ -168,7 +168,7 @@ def _all_of_susy(path: Path) -> Dataset:
 
 
 def _sample_of_susy(path: Path) -> Dataset:
-    content = datasets.verified(path, SUSY_SAMPLE_SHA256)
+    content = datasets.read_verified(path, SUSY_SAMPLE_SHA256)
     with np.load(io.BytesIO(content), allow_pickle=False) as table:
         features, target = table["X"].astype(float), table["y"].astype(float)
     source = (

@@ -49,8 +49,8 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
         label, colour, dashes = style(name)
         mean = values.mean(axis=0)
         power = summaries.log_slope(x, mean) if slopes else math.nan
-        fitted = "" if math.isnan(power) else f", {power:.2f}"
-        axes.plot(x, mean, color=colour, linestyle=dashes, label=label + fitted)
+        slope = "" if math.isnan(power) else f", {power:.2f}"
+        axes.plot(x, mean, color=colour, linestyle=dashes, label=label + slope)
         if len(values) > 1:
             half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
             axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
@@ -63,11 +63,11 @@ def published_lines(
     the method."""
     for name, (x, values) in published.items():
         label, colour, _ = style(name)
-        shown = x <= reach
-        if shown.any():
+        visible = x <= reach
+        if visible.any():
             thin: dict[str, Any] = dict(linestyle=(0, (4, 2)), linewidth=0.9)
             label = f"{label}, published"
-            axes.plot(x[shown], values[shown], color=colour, label=label, **thin)
+            axes.plot(x[visible], values[visible], color=colour, label=label, **thin)
 
 
 def posterior(axes: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, colour: str) -> None:
@@ -138,8 +138,8 @@ def finish(
 
 
 def save(figure: plt.Figure, path: Path) -> None:
-    """Writes the figure as PNG to `path` and as SVG beside it; as PDF, and nothing else, to a path
-    that ends in .pdf."""
+    """Writes the figure as PNG to `path` and as SVG beside it, or only as PDF if `path` ends in
+    .pdf."""
     kinds: tuple[tuple[str, Any], ...] = (("svg", {"Date": None}), ("png", None))
     if path.suffix == ".pdf":
         kinds = (("pdf", {"CreationDate": None}),)

@@ -84,7 +84,7 @@ def simple_regret(
     path: Path, curves: Curves, title: str, published: Published | None = None
 ) -> None:
     """Regret of the best arm evaluated so far, against t on a log axis. The y axis ends at the
-    values after a hundredth of the evaluations, as the first few are much larger."""
+    values after a hundredth of the evaluations, because the first values are much larger."""
     with single_axes(path, title, curves, published=published) as axes:
         count_axis(axes)
         axes.set_xscale("log")
@@ -123,12 +123,12 @@ def cumulative_regret_panels(
     path: Path,
     panels: Mapping[str, Curves],
     uniform: Mapping[str, float],
-    explored: Mapping[str, int],
+    phase_one: Mapping[str, int],
     title: str,
 ) -> None:
     """Cumulative regret against t, a panel for each function, with the expected regret of the
-    uniform policy (`uniform`: of one step), and a vertical line where the `explored` uniform
-    evaluations end."""
+    uniform policy (`uniform`: of one step), and a vertical line after the `phase_one` uniform
+    evaluations."""
     label, colour, dashes = METHOD_STYLES["uniform"]
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
         figure, grid = plt.subplots(1, len(panels), squeeze=False)
@@ -136,7 +136,7 @@ def cumulative_regret_panels(
             steps = np.arange(1, len(next(iter(curves.values()))[0]) + 1)
             axes.plot(steps, steps * uniform[name], color=colour, linestyle=dashes, label=label)
             lines(axes, curves)
-            axes.axvline(explored[name], color="0.8", linewidth=0.8, zorder=0)
+            axes.axvline(phase_one[name], color="0.8", linewidth=0.8, zorder=0)
             axes.set_title(f"${name[0]}_{name[1:]}$", loc="left")
             count_axis(axes)
             # methods that evaluate corners have a much larger regret
@@ -145,17 +145,17 @@ def cumulative_regret_panels(
         save_panels(figure, grid, path, title)
 
 
-def tuning_panels(path: Path, panels: Mapping[str, Curves], explored: int, title: str) -> None:
-    """Mean cumulative regret against t, a panel for each classifier, with a vertical line where the
-    `explored` first evaluations end. Beside the curves are the 95% intervals at their ends, because
-    bands of seven methods would overlap."""
+def tuning_panels(path: Path, panels: Mapping[str, Curves], phase_one: int, title: str) -> None:
+    """Mean cumulative regret against t, a panel for each classifier, with a vertical line after
+    the `phase_one` first evaluations. The 95% intervals of the last values are beside the curves,
+    because bands of seven methods would overlap."""
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
         figure, grid = plt.subplots(1, len(panels), squeeze=False)
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
             last = next(iter(curves.values()))[0][-1]
             lines(axes, {name: (t, y.mean(0, keepdims=True)) for name, (t, y) in curves.items()})
             end_intervals(axes, curves, last + 1.5)
-            axes.axvline(explored, color="0.8", linewidth=0.8, zorder=0)
+            axes.axvline(phase_one, color="0.8", linewidth=0.8, zorder=0)
             axes.set_title(name, loc="left")
             axes.set_ylim(bottom=0)
             count_axis(axes)

@@ -1,10 +1,10 @@
-"""How GO-UCB's defaults were chosen: on functions of 20 inputs that are not those of Figure 2.
+"""The choice of GO-UCB's defaults on functions of 20 inputs that are not those of Figure 2.
 
     python -m experiments.go_ucb_2023.choose --out results/go_ucb_2023/choose
 
-A random network of the default model's kind (realizable), a quadratic whose maximum is not the
-centre, Ackley's and Levy's functions; 8 uniform points and 64 more, a few seeds. Reports the regret
-per step over the uniform policy's.
+The functions are a random network of the default model's kind (realizable), a quadratic whose
+maximum is not the centre, Ackley's and Levy's functions. A run has 8 uniform points and 64 more.
+The table has the regret per step over that of uniform points.
 """
 
 from itertools import product

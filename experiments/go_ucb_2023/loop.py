@@ -1,5 +1,5 @@
-"""The loop of the experiments: makes the runs that a folder lacks, reads all of them, and prints
-tables."""
+"""Functions that these experiments share: they execute the runs that are missing in a folder, read
+all runs, and print tables."""
 
 import multiprocessing
 from collections.abc import Callable, Mapping
@@ -19,23 +19,23 @@ Config = dict[str, Any]
 Runs = dict[str, list[dict[str, np.ndarray]]]
 
 
-def completed(
+def load_or_run(
     folder: Path,
     configs: Mapping[str, Mapping[str, Config]],
     seeds: int,
     make: Callable[[Config, str, list[int], Path], None],
-    at_once: int = 1,
+    seeds_per_call: int = 1,
     jobs: int = 1,
 ) -> dict[str, Runs]:
-    """{problem: {method: runs [S]}} of all seeds; the runs that the folder lacks are made first.
+    """{problem: {method: runs [S]}} of all seeds; missing runs are executed first.
 
     configs  {problem: {method: the configuration on which its runs depend}}
     make     make(config, label, seeds, folder) makes and saves some runs; with jobs > 1 a function
              that can be pickled
-    at_once  seeds in one call of `make`
+    seeds_per_call  seeds in one call of `make`
     jobs     processes
     """
-    # methods outermost, so that processes work on different evaluations
+    # the outer loop is over methods, so that processes work on different evaluations
     labels = {
         f"{problem}-{method}": config
         for method in next(iter(configs.values()))
@@ -43,9 +43,9 @@ def completed(
     }
     calls = []
     for label, config in labels.items():
-        store.claim(folder, label, config)
+        store.record_configuration(folder, label, config)
         missing = store.missing(folder, label, seeds)
-        chunks = [missing[i : i + at_once] for i in range(0, len(missing), at_once)]
+        chunks = [missing[i : i + seeds_per_call] for i in range(0, len(missing), seeds_per_call)]
         calls += [(partial(make, config, label, chunk, folder), len(chunk)) for chunk in chunks]
     total = seeds * len(labels)
     with cli.progress(total, total - sum(count for _, count in calls)) as bar:
@@ -54,7 +54,7 @@ def completed(
                 call()
                 bar.update(count)
         else:
-            # jax does not survive a fork
+            # JAX does not work in a forked process
             spawn = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(jobs, spawn, initializer=cli.set_up_jax) as pool:
                 futures = {pool.submit(call): count for call, count in calls}

@@ -3,9 +3,9 @@
     python -m experiments.go_ucb_2023.phases --out results/go_ucb_2023/phases
 
 The paper's theorem has n = sqrt(T), and Figure 2 n = 8 and T = 64 on f2 and f3. Here n is 4 to 32
-at T = 64, and T is 16 and 144 at n = sqrt(T), for GO-UCB and GP-PI, the other good method of Figure
-2. Reports the regret per step over the uniform policy's, of the whole run and of phase II, and the
-simple regret.
+at T = 64, and T is 16 and 144 at n = sqrt(T), for GO-UCB and GP-PI, the second best method of
+Figure 2. The tables have the regret per step over that of uniform points, of the whole run and of
+phase II, and the simple regret.
 """
 
 from typing import Any

@@ -3,10 +3,11 @@
     python -m experiments.go_ucb_2023.synthetic --seeds 50 --out results/go_ucb_2023/synthetic
 
 f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3
-Rastrigin's (n = 8, T = 64), noise 0.01. All methods have the same n points and the same noise under
-the same seed, and phase I counts. The figures show the mean and 1.96 sd / sqrt(repetitions), of the
-first 5 repetitions, as in the paper, and of all. Settings that the paper does not state are listed
-under "chosen" in the saved configuration. An interrupted run resumes with the missing seeds.
+Rastrigin's (n = 8, T = 64), noise 0.01. With the same seed all methods have the same n points and
+the same noise, and the regret includes phase I. The figures show the mean and 1.96 sd /
+sqrt(repetitions) of the first 5 repetitions, as in the paper, and of all. Settings that the paper
+does not state are listed under "chosen" in the saved configuration. An interrupted run resumes with
+the missing seeds.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.figures import plots
-from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
+from experiments.go_ucb_2023.loop import Config, Runs, load_or_run, print_table
 from experiments.results import outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
@@ -30,7 +31,7 @@ from jsketch.problems import boxes
 from jsketch.show import full
 
 NOISE_STD = 0.01
-PRINTED = (
+TABLE_FIELDS = (
     "regret_ratio",
     "ratio_after_second_step",
     "ratio_last_10",
@@ -65,7 +66,7 @@ VARIANTS: dict[str, Callable[[int], Any]] = {
     "go_ucb_eq7": lambda n: GOUCB(initial=n, schedule=Theory()),
 }
 OPTIMIZERS = ALGORITHMS | VARIANTS
-CHOSEN = [
+CHOSEN_SETTINGS = [
     "GO-UCB: lam, b, reach, refit, starts and steps of the ascent, scaling (the defaults, from"
     " other functions: choose.py)",
     "GO-UCB, eq5: parameters by eq. 5 and not by refitting, the best reach of that form on the same"
@@ -89,7 +90,7 @@ def configure(function: str, name: str, phases: tuple[int, int] | None = None) -
         noise_std=NOISE_STD,
         root_seed=0,
         optimizer=full(OPTIMIZERS[name](n)),
-        chosen=CHOSEN,
+        chosen=CHOSEN_SETTINGS,
     )
 
 
@@ -121,7 +122,9 @@ def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
 def regrets(config: Config, label: str, options: argparse.Namespace) -> np.ndarray:
     """Regrets [S, n + T] of all seeds of a configuration."""
     problem, method = label.rsplit("-", 1)
-    runs = completed(options.out, {problem: {method: config}}, options.seeds, make, options.at_once)
+    runs = load_or_run(
+        options.out, {problem: {method: config}}, options.seeds, make, options.at_once
+    )
     return np.stack([run["regret"] for run in runs[problem][method]])
 
 
@@ -175,18 +178,18 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
 
 
 def draw(folder: Path, runs: dict[str, Runs], uniform: dict[str, float], seeds: int) -> None:
-    """figure2.png of all repetitions and figure2_5.png of the first five."""
-    for shown in sorted({min(PAPER_SEEDS, seeds), seeds}):
+    """Draws figure2.png of all repetitions and figure2_5.png of the first five."""
+    for count in sorted({min(PAPER_SEEDS, seeds), seeds}):
         panels = {}
         for function, algorithms in runs.items():
             t = np.arange(1, sum(FUNCTIONS[function][1:]) + 1)
             panels[function] = {
-                name: (t, np.cumsum(np.stack([row["regret"] for row in rows[:shown]]), 1))
+                name: (t, np.cumsum(np.stack([row["regret"] for row in rows[:count]]), 1))
                 for name, rows in algorithms.items()
                 if name != "uniform"
             }
-        name = "figure2.png" if shown == seeds else "figure2_5.png"
-        title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({shown}) of {shown} repetitions"
+        name = "figure2.png" if count == seeds else "figure2_5.png"
+        title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({count}) of {count} repetitions"
         phases = {function: FUNCTIONS[function][1] for function in runs}
         plots.cumulative_regret_panels(folder / name, panels, uniform, phases, title)
 
@@ -221,7 +224,7 @@ def main() -> None:
     cli.set_up_jax()
     config = configurations(options)
     with outputs.results_folder(options, "go_ucb_2023.synthetic", config, options.seeds) as results:
-        runs = completed(options.out, config, options.seeds, make, options.at_once)
+        runs = load_or_run(options.out, config, options.seeds, make, options.at_once)
         uniform = {function: uniform_regret(function) for function in options.functions}
         functions = {f: summarise(f, runs[f], uniform[f]) for f in runs}
         summary = dict(
@@ -240,7 +243,7 @@ def main() -> None:
         results.write(summary, table, "20 inputs, noise 0.01")
         draw(options.out, runs, uniform, options.seeds)
     for function, part in functions.items():
-        rows = {n: {f: row[f] for f in PRINTED} for n, row in part["algorithms"].items()}
+        rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
         print_table(function, rows)
 
 

@@ -3,13 +3,14 @@ sets.
 
     python -m experiments.go_ucb_2023.tuning --repetitions 5 --out results/go_ucb_2023/tuning
 
-n = 5 uniform points, the same for all methods in a repetition, then T = 25 more. f* is the best
-accuracy of all methods for a classifier, data set and repetition, so regrets depend on which
-methods ran. The figures show the mean, and 1.96 sd / sqrt(repetitions) at the end. Settings that
-the paper does not state are listed under "chosen" in the saved configuration.
+A run evaluates n = 5 uniform points, the same for all methods in a repetition, and then T = 25
+more. f* is the best accuracy of all methods for a classifier, data set and repetition, so that
+regrets depend on the choice of methods. The figures show the mean, and 1.96 sd / sqrt(repetitions)
+at the end. Settings that the paper does not state are listed under "chosen" in the saved
+configuration.
 
-Every evaluation is recorded in a table on disk (`--table`) and made once; an interrupted run
-resumes with the missing evaluations.
+Evaluations are recorded in a table on disk (`--table`) and not repeated; an interrupted run resumes
+with the missing evaluations.
 """
 
 from pathlib import Path
@@ -46,7 +47,7 @@ TITLES = {
     "mlp_raw": "multi-layer perceptron, inputs not scaled",
     "gradient_boosting": "gradient boosting",
 }
-PRINTED = (
+TABLE_FIELDS = (
     "cumulative_regret",
     "more_than_go_ucb",
     "best_accuracy",
@@ -99,15 +100,15 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
 
 
 def draw(folder: Path, regrets: Regrets, repetitions: int) -> None:
-    """figure3.png to figure5.png: a figure for each data set, a panel for each classifier."""
+    """Draws figure3.png to figure5.png: a figure for each data set, a panel for each classifier."""
     t = np.arange(1, tuning_runs.N + tuning_runs.T + 1)
     for data in dict.fromkeys(data for _, data in regrets):
         panels = {
             f"{TITLES[model]} (d = {len(MODELS[model].space.names)})": {
                 name: (t, np.cumsum(values, 1)) for name, values in methods.items()
             }
-            for (model, of), methods in regrets.items()
-            if of == data
+            for (model, model_data), methods in regrets.items()
+            if model_data == data
         }
         title = (
             f"{data.replace('_', ' ')}, mean and 1.96 sd / sqrt({repetitions}) of {repetitions}"
@@ -178,7 +179,7 @@ def main() -> None:
         results.write(summary, tidy_runs(regrets), "tuning with 5 + 25 evaluations")
         draw(options.out, regrets, options.repetitions)
     for problem, part in parts.items():
-        rows = {n: {f: row[f] for f in PRINTED} for n, row in part["algorithms"].items()}
+        rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
         print_table(problem, rows)
 
 

@@ -1,5 +1,5 @@
-"""The runs of Figures 3 to 5. Each tunes one classifier on one data set in one repetition with one
-method."""
+"""The runs of Figures 3 to 5. Each run tunes one classifier on one data set in one repetition with
+one method."""
 
 import argparse
 from functools import partial
@@ -13,7 +13,7 @@ import sklearn
 from experiments.data import classifiers
 from experiments.data.classifiers import MODELS, SOURCES
 from experiments.data.datasets import citation
-from experiments.go_ucb_2023.loop import Config, Runs, completed
+from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
 from experiments.go_ucb_2023.synthetic import OPTIMIZERS
 from experiments.results import store
 from jsketch import loops
@@ -21,7 +21,7 @@ from jsketch.show import full
 
 N, T = 5, 25
 ROOT_SEED = 0
-CHOSEN = [
+CHOSEN_SETTINGS = [
     f"n = {N} and T = {T}, as for the paper's f1: its text mentions t = 23",
     "breast_cancer: Wisconsin (original), 683 complete rows without the id; the zeros of diabetes"
     " stay as they are",
@@ -47,7 +47,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
         },
         sources={name: citation(SOURCES[name]) for name in data},
         optimizers={name: full(OPTIMIZERS[name](N)) for name in algorithms},
-        chosen=CHOSEN,
+        chosen=CHOSEN_SETTINGS,
     )
 
 
@@ -89,7 +89,7 @@ def run_all(
     problems: list[tuple[str, str]], options: argparse.Namespace, table: Path
 ) -> dict[str, Runs]:
     """{problem: {method: runs}} of all methods on the problems (model, data)."""
-    # an error in the data ends the experiment before anything runs
+    # reads all data first, so that an error ends the experiment before its runs
     for data in options.data:
         classifiers.load(data, options.data_dir)
     configs = {
@@ -97,4 +97,4 @@ def run_all(
         for model, data in problems
     }
     one = partial(make, table=table, data_dir=options.data_dir)
-    return completed(options.out, configs, options.repetitions, one, jobs=options.jobs)
+    return load_or_run(options.out, configs, options.repetitions, one, jobs=options.jobs)

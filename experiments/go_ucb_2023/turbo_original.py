@@ -1,11 +1,11 @@
-"""TuRBO-1 and its authors' code: Ackley's, Rastrigin's and Levy's functions of 10 inputs, 20 +
-280 evaluations.
+"""Comparison of TuRBO-1 with its authors' code on Ackley's, Rastrigin's and Levy's functions of 10
+inputs, with 20 + 280 evaluations.
 
     python -m experiments.go_ucb_2023.turbo_original --reference DIR --out results/go_ucb_2023/turbo
 
-DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with all their
-defaults, in float64, one evaluation at a time, without noise, on the same boxes, each from initial
-points of its kind: uniform ones here, a Latin hypercube there. An interrupted comparison resumes
+DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with their
+defaults, in float64, one evaluation at a time, without noise, on the same boxes. The initial points
+are uniform here and a Latin hypercube there. An interrupted comparison resumes
 with the missing runs; several processes may share a folder, one for each function.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments import cli
-from experiments.go_ucb_2023.loop import Config, Runs, completed, print_table
+from experiments.go_ucb_2023.loop import Config, Runs, load_or_run, print_table
 from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
@@ -33,7 +33,7 @@ from jsketch.show import full
 from jsketch.types import Box
 
 INPUTS, INITIAL, HORIZON = 10, 20, 300
-SHOWN = (50, 100, 200, 300)  # evaluations
+REPORTED_T = (50, 100, 200, 300)  # evaluations
 OURS, ORIGINAL = "turbo", "original"
 PACKAGES = ("torch", "gpytorch", "linear_operator")
 
@@ -74,7 +74,7 @@ def configure(function: str, name: str) -> dict[str, Any]:
 def load(folder: Path) -> Any:
     """The authors' package `turbo`. Raises FileNotFoundError as `cli.import_from`."""
     cli.import_from(folder, "turbo/turbo_1.py", "uber-research/TuRBO")
-    # matrices this small are faster on one core
+    # small matrices are faster on one core
     importlib.import_module("torch").set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
@@ -135,7 +135,7 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
             str(t): dict(
                 median=float(np.median(regret[:, t - 1])), **summaries.statistics(regret[:, t - 1])
             )
-            for t in SHOWN
+            for t in REPORTED_T
         }
         table[name] = dict(simple_regret=shown, median_seconds=float(np.median(seconds)))
     last = [[float(row["simple_regret"][-1]) for row in rows] for rows in runs.values()]
@@ -169,10 +169,10 @@ def main() -> None:
 
     def make_all() -> dict[str, Runs]:
         one = partial(make, reference=options.reference)
-        return completed(options.out, config, options.seeds, one)
+        return load_or_run(options.out, config, options.seeds, one)
 
     if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
-        # one of several processes, which only makes runs; the whole command makes the tables
+        # one of several processes, which only executes runs; the whole command makes the tables
         print_medians({f: summarise(parts) for f, parts in make_all().items()})
         return
     with outputs.results_folder(

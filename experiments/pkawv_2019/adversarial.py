@@ -2,10 +2,10 @@
 
 python -m experiments.pkawv_2019.adversarial --out results/pkawv_2019/adversarial
 
-Every step plays the example of largest regret against kernel ridge regression on all examples (lam
-= 1), found by gradients through the forecaster from many starts. "fogd" has the 100 frequencies and
-the step 1/sqrt(1000) of the notebook (THEORY 7.10). Seeds determine the starts and the random
-numbers of the forecaster.
+In every step the adversary plays the example with the largest regret against kernel ridge
+regression on all examples (lam = 1). It maximises by gradients through the forecaster from many
+starts. "fogd" has the 100 frequencies and the step 1/sqrt(1000) of the notebook (THEORY 7.10).
+Seeds determine the starts and the random numbers of the forecaster.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def tidy_runs(
 
 
 def draw(folder: Path) -> None:
-    """regret.png from the tables in the folder."""
+    """Draws regret.png from the tables in the folder."""
     curves = tidy.load(folder).curves
     plots.regret(
         folder / "regret.png",

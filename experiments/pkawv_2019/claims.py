@@ -22,6 +22,7 @@ from experiments.claims import (
     Withdrawn,
     above,
     difference,
+    empty_if_missing,
     entry,
     interval,
     interval_text,
@@ -31,7 +32,6 @@ from experiments.claims import (
     mean_curve,
     mean_text,
     number,
-    optional,
     read_sibling,
     share_interval,
     values,
@@ -153,7 +153,7 @@ def least_errors(source: Source, metric: str = "error_rate") -> Finding:
     return Finding(f"{words}: {list_numbers(names, errors, 4)}.", holds, note)
 
 
-@optional
+@empty_if_missing
 def _sizes(source: Source, names: tuple[str, str]) -> str:
     """The numbers of features of two methods, and the ratio of their seconds."""
     sizes, seconds = _of(source, names, "size"), _of(source, names, "seconds")
@@ -311,7 +311,7 @@ def levels_off(source: Source) -> Finding:
     return Finding(f"By the bounds (8): {'; '.join(text)}.", holds, _measured_pros_n_kons(source))
 
 
-@optional
+@empty_if_missing
 def _measured_pros_n_kons(source: Source) -> str:
     """Measured exponents where the bounds (8) are least; empty without them."""
     rows = entry(read_sibling(source, "pros_n_kons_rates"), "measured")

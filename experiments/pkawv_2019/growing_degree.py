@@ -5,9 +5,9 @@ python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing
 
 Inputs are uniform in a cube whose corners have norm R lengthscales; labels are a function of norm
 NORM in the Gaussian kernel's space with noise. "growing" starts a block after each of --counts
-examples, with the degree of Theorem 4 for the end of the block, and learns the examples before it
-again: it needs no horizon. The regret is that against the function of the labels, which is below
-the regret against the best one.
+examples, with the degree of Theorem 4 for the end of the block, and learns the earlier examples
+again, so that it needs no horizon. The regret is relative to the function of the labels; it is
+below the regret relative to the best function.
 """
 
 from functools import partial
@@ -52,8 +52,8 @@ def stream(key: Array, inputs: int, radius: float, count: int) -> tuple[Array, A
 
 @partial(jax.jit, static_argnames=("degree", "begin"))
 def taylor_losses(xs: Array, ys: Array, degree: int, begin: int, key: Array) -> Array:
-    """Squared losses [S,n - begin] of degree M on xs [S,n,d], ys [S,n] from `begin` on, after the
-    examples before it."""
+    """Squared losses [S,n - begin] of degree M on xs [S,n,d], ys [S,n] from example `begin` on,
+    after learning the earlier examples."""
     forecaster = online.PKAWV(Taylor(xs.shape[2], degree), REGULARIZATION)
 
     def one(x: Array, y: Array) -> Array:
@@ -132,7 +132,7 @@ def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[s
 
 
 def tabulate(folder: Path) -> None:
-    """regret.csv from summary.json: a row for each stream and n."""
+    """Writes regret.csv from summary.json: a row for each stream and n."""
     summary = store.read_json(folder / tidy.PROVENANCE)
     counts, rows, methods = summary["config"]["counts"], [], []
     for name, entry in summary["measured"].items():

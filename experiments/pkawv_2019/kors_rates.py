@@ -5,8 +5,8 @@ python -m experiments.pkawv_2019.kors_rates --method pros_n_kons \
     --out results/pkawv_2019/pros_n_kons_rates
 
 The streams are those of `rates`, with the kernel of all features. KORS has about n^a points at mu =
-n^(1 - a/gamma); the regularization is n^l with the l that minimises (8). The regret is that against
-the function behind the labels, which is below the regret against the best one.
+n^(1 - a/gamma); the regularization is n^l with the l that minimises (8). The regret is relative
+to the function of the labels; it is below the regret relative to the best function.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
 BOUND = 2.0  # of predictions and labels, which are clipped
-# exponents a of the dictionary; for Pros-N-KONS shares of the one that minimises (8)
+# exponents a of the dictionary; for Pros-N-KONS as shares of the exponent that minimises (8)
 SIZES = dict(pkawv=(0.2, 0.35, 0.5), pros_n_kons=(0.5, 1.0))
 
 

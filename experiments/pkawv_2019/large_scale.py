@@ -2,10 +2,11 @@
 
 python -m experiments.pkawv_2019.large_scale --data casp --out results/pkawv_2019/casp
 
-Settings of the first author's notebook (THEORY 7.8, 10.2): lam = 1, lengthscale 1 (4 for SUSY),
-KORS with mu = 1, beta = 1, eps = 0.5 and the weights of the code ("nystrom") or of the theory
-("nystrom_theory"), FOGD with 1000 frequencies and step 1/sqrt(n), and the predictions of projected
-kernel ridge regression, or of PKAWV with --awv. Finished methods in the folder are not run again.
+The settings are those of the first author's notebook (THEORY 7.8, 10.2): lam = 1, lengthscale 1 (4
+for SUSY), KORS with mu = 1, beta = 1, eps = 0.5 and the weights of the code ("nystrom") or of the
+theory ("nystrom_theory"), FOGD with 1000 frequencies and step 1/sqrt(n), and the predictions of
+projected kernel ridge regression, or of PKAWV with --awv. Finished methods in the folder are not
+run again.
 """
 
 import argparse
@@ -39,7 +40,7 @@ METHODS = (
     "kernel_ridge",
     "sklearn",
 )
-LARGEST_BASIS = 5_000  # Taylor features; a larger degree is left out
+LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # points of a saved curve
 PASSES, REPEATED = 5, 20.0  # passes of a method, fewer if they take longer than these seconds
@@ -91,8 +92,8 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
 def passes(
     config: Config, xs: np.ndarray, ys: np.ndarray, forecaster: Any
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """(predictions, features or points) of consecutive chunks, each prediction made before its
-    label."""
+    """(predictions, features or points) of consecutive chunks; each prediction is made before its
+    label is observed."""
     if config["method"] == "sklearn":
         yield from _sklearn(config, xs, ys)
         return
@@ -102,8 +103,8 @@ def passes(
 
 
 def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """Nystroem features of points among the first inputs, which are known beforehand, and
-    stochastic gradient steps with scikit-learn's defaults; a block is predicted, then learned."""
+    """Stochastic gradient steps with scikit-learn's defaults on Nystroem features of points among
+    the first inputs, which are available from the start. A block is predicted, then learned."""
     from sklearn.kernel_approximation import Nystroem
     from sklearn.linear_model import SGDRegressor
 
@@ -124,8 +125,8 @@ def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[n
 def run_once(
     config: Config, xs: np.ndarray, ys: np.ndarray, forecaster: Any = None
 ) -> dict[str, np.ndarray]:
-    """Cumulative averages of one pass, which the time limit may cut, with seconds and sizes at the
-    ends of chunks. forecaster: another one than that of the configuration."""
+    """Cumulative averages of one pass, which the time limit may end, with seconds and sizes at the
+    ends of chunks. forecaster: replaces that of the configuration."""
     predictions: list[np.ndarray] = []
     seconds: list[float] = []
     sizes: list[int] = []
@@ -160,7 +161,7 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
     compilation. The curve is that of the pass of median time among the later passes; short passes
     are repeated."""
     name = config["method"]
-    store.claim(folder, name, config)
+    store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])
     if not path.exists():
         cold = run_once(config, stream.xs, stream.ys)
@@ -194,11 +195,11 @@ def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tid
 
 
 def draw(folder: Path) -> None:
-    """loss.png, time.png, loss_at_time.png, and error.png where labels are classes, from the tables
-    in the folder."""
+    """Draws loss.png, time.png, loss_at_time.png, and error.png where labels are classes, from the
+    tables in the folder."""
     curves, _, provenance = tidy.load(folder)
     title = curves.attrs["title"]
-    # without the first averages, which are large
+    # the first averages are large and omitted
     skip = max(20, provenance["examples"] // 200)
     late = curves[curves["t"] > skip]
     metric = {name: tidy.lines(late, name) for name in late["metric"].unique()}
@@ -252,7 +253,7 @@ def main() -> None:
         curves = {}
         for name in options.methods:
             if name.startswith("taylor") and basis_size(inputs, int(name[-1])) > LARGEST_BASIS:
-                print(f"{name:15s} left out: {basis_size(inputs, int(name[-1])):,} features")
+                print(f"{name:15s} omitted: {basis_size(inputs, int(name[-1])):,} features")
                 continue
             curves[name] = run_method(configs[name], stream, options.out)
         summary = dict(

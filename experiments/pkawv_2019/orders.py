@@ -2,7 +2,7 @@
 
     python -m experiments.pkawv_2019.orders --out results/pkawv_2019/casp_orders
 
-All else is as in `large_scale`, where the methods have one order and one draw.
+All other settings are those of `large_scale`, which has one order and one draw.
 """
 
 import argparse

@@ -1,13 +1,13 @@
 """Figure 1 of PKAWV: exponents b of the regret n^b against exponents a of the dictionary size n^a,
-and measured ones.
+by the bounds and as measured.
 
 python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
 
-Curves: the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, under
-d_eff(lambda) = (n / lambda)^gamma; a larger dictionary may always be used as a smaller one. Points:
-PKAWV in the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x), which satisfy the
-capacity condition, with that lambda (Corollary 8). The regret is that against the function of norm
-1 behind the labels, which is below the regret against the best one.
+Curves are the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, for
+d_eff(lambda) = (n / lambda)^gamma, and do not increase with the dictionary. Points are PKAWV with
+the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x), which satisfy the capacity
+condition, and with the same lambda (Corollary 8). The regret is relative to the function of norm 1
+of the labels; it is below the regret relative to the best function.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def exponent(method: str, gamma: float, a: float) -> tuple[float, float]:
 
 
 def curve(method: str, gamma: float) -> np.ndarray:
-    """b at SIZES: of the best dictionary that is not larger, and never above 1."""
+    """b at SIZES, for the best dictionary of at most that size; at most 1."""
     return np.minimum(1, np.minimum.accumulate([exponent(method, gamma, a)[1] for a in SIZES]))
 
 
@@ -147,13 +147,13 @@ def slope(counts: list[int], table: np.ndarray) -> tuple[float, float]:
     regrets [N,S]."""
     logs = np.log(counts)
 
-    def fitted(rows: np.ndarray) -> float:
+    def fit_slope(rows: np.ndarray) -> float:
         return float(np.polyfit(logs, np.log(np.maximum(rows.mean(1), 1e-9)), 1)[0])
 
     seeds = table.shape[1]
-    halves = np.array([fitted(np.delete(table, s, axis=1)) for s in range(seeds)])
+    halves = np.array([fit_slope(np.delete(table, s, axis=1)) for s in range(seeds)])
     error = float(np.sqrt((seeds - 1) / seeds * np.square(halves - np.mean(halves)).sum()))
-    return fitted(table), error
+    return fit_slope(table), error
 
 
 def points_of(rows: list[dict[str, float]]) -> tuple[list[float], list[float], list[float]]:
@@ -163,8 +163,8 @@ def points_of(rows: list[dict[str, float]]) -> tuple[list[float], list[float], l
 
 
 def draw(folder: Path) -> None:
-    """rates.png from the summary in the folder, and those of `kors_rates` in neighbouring folders:
-    one panel for each gamma."""
+    """Draws rates.png from the summary in the folder and those of `kors_rates` in neighbouring
+    folders, with one panel for each gamma."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
     neighbours = {}
     for method, name in (("pkawv", "nystrom_rates"), ("pros_n_kons", "pros_n_kons_rates")):
@@ -207,7 +207,7 @@ def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> arg
     options = parser.parse_args()
     counts = options.counts
     if len(set(counts)) < len(counts):
-        parser.error("--counts names one of them twice")
+        parser.error("--counts must be distinct")
     if options.seeds < 2 or len(counts) < 2 or min(counts) < 2:
         parser.error(
             "a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples"

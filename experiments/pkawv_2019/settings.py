@@ -4,9 +4,9 @@ examples of a stream.
 python -m experiments.pkawv_2019.settings --out results/pkawv_2019/settings
 
 The paper scales inputs and labels to [-1, 1], but its published curves have inputs in [0, 1] and
-other labels (THEORY 10.2). It mentions uniform dictionaries and uses KORS: "nystrom_uniform" takes
-as many inputs as KORS ended with, uniformly at random from the whole stream, before it starts. All
-else is as in `large_scale`.
+other labels (THEORY 10.2). It mentions uniform dictionaries and uses KORS: the dictionary
+of "nystrom_uniform" has as many points as that of KORS at the end, drawn uniformly from the whole
+stream. All other settings are those of `large_scale`.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def uniform_nystrom(xs: np.ndarray, points: int, config: large_scale.Config) -> 
 
 
 def run(forecaster: Any, stream: streams.Stream, config: large_scale.Config) -> dict[str, Any]:
-    """The numbers of one pass, which the time limit may cut."""
+    """The numbers of one pass, which the time limit may end."""
     curve = large_scale.run_once(config, stream.xs, stream.ys, forecaster)
     examples, loss = int(curve["n"][-1]), float(curve["average_loss"][-1])
     return dict(

@@ -64,7 +64,7 @@ class Pool(NamedTuple):
 
 def _content(name: str, folder: str | Path | None) -> io.BytesIO:
     path = datasets.find_folder(folder) / "pools" / name
-    return io.BytesIO(datasets.verified(path, SHA256[name]))
+    return io.BytesIO(datasets.read_verified(path, SHA256[name]))
 
 
 def _one_hot(values: pd.Series) -> np.ndarray:

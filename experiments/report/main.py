@@ -6,7 +6,8 @@
 
 For each claim of the four papers the page shows the place and the statement, the rule with its
 reason, our numbers, the verdict (confirmed, differs, not decidable here) with its cause, and the
-provenance of the results. Methods beyond the papers have tables without verdicts. Nothing is run.
+provenance of the results. Methods beyond the papers have tables without verdicts. The command runs
+no experiment.
 """
 
 import csv
@@ -53,7 +54,7 @@ class Part(NamedTuple):
 
 def part_of(paper: claims.Paper, root: Path) -> Part:
     """The verdicts and the experiments of a paper from the results in `root`."""
-    made_by = commands.by_folder()
+    made_by = commands.commands_by_folder()
     return Part(
         paper,
         [claims.judge(claim, root) for claim in paper.claims],
@@ -71,12 +72,14 @@ def section(part: claims.Experiment, folder: Path, command: str) -> Section:
         for table in part.tables
         if (folder / table.file).is_file() and (rows := _rows(folder / table.file))
     ]
-    made = provenance(folder)
-    if made:
+    record = provenance(folder)
+    if record:
         source = claims.read(folder)
-        tables += [(table.caption, claims.measured(source, table)) for table in part.measurements]
+        tables += [
+            (table.caption, claims.measurement_rows(source, table)) for table in part.measurements
+        ]
     figures = [figure for figure in part.figures if (folder / figure.file).is_file()]
-    return Section(part, command, figures, tables, made)
+    return Section(part, command, figures, tables, record)
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -168,13 +171,13 @@ def verdict_counts(part: Part) -> Counter[str]:
 
 
 def record_text(parts: list[Part], root: Path) -> str:
-    """A CSV table with a row for each claim: what judged it, and the results in `root` behind
-    it."""
+    """A CSV table with a row for each claim: its rule, its verdict, and the results in `root` that
+    the rule reads."""
     head = ("paper", "place", "statement", "rule", "why", "numbers", "verdict", "cause and notes")
     buffer = io.StringIO()
     table = csv.writer(buffer, lineterminator="\n")
     table.writerow((*head, "earlier verdicts", "change of the rule", "results", "commands"))
-    made_by = commands.by_folder()
+    made_by = commands.commands_by_folder()
     for part in parts:
         for claim, verdict, numbers, note in part.outcomes:
             folders = list(
@@ -194,11 +197,11 @@ def record_text(parts: list[Part], root: Path) -> str:
 def page_text(parts: list[Part]) -> str:
     """A Markdown page with the verdict of each claim."""
     counts = sum((verdict_counts(part) for part in parts), Counter[str]())
-    now = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
+    total = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
     rows = [
         "# Verdicts",
         "",
-        f"There are {sum(counts.values())} claims: {now}. A sentence that a paper repeats is one",
+        f"There are {sum(counts.values())} claims: {total}. A sentence that a paper repeats is one",
         "claim. `scripts/report --record` writes this page, and `results/verdicts.csv` with the",
         "rules and their reasons, our numbers, causes of differences and earlier verdicts.",
     ]
@@ -235,8 +238,8 @@ def main() -> None:
         files.write(PAGE, page_text(parts).encode())
     for part in parts:
         counts = verdict_counts(part)
-        shown = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
-        print(f"{part.paper.name:24s}{shown or 'measurements'}")
+        text = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
+        print(f"{part.paper.name:24s}{text or 'measurements'}")
     print(f"{options.out / 'index.html'} opens in any browser")
 
 

@@ -7,9 +7,9 @@ report.
     scripts/reproduce --out again    # all of it in another folder: more than a day
     scripts/reproduce --figure bbkb:2 go_ucb:3   # the commands of some figures of the papers
 
-The commands are those of the papers' READMEs, with --out in place of results/. Finished results are
-skipped, and commands that were killed resume. When a command fails, the others still run; failures
-are listed at the end, with exit status 1. Commands whose data are not available are not run. The
+The commands are those of the papers' READMEs, with --out in place of results/. Finished commands
+are skipped, and interrupted ones resume. If a command fails, the others still run; failures are
+listed at the end, and the exit status is 1. Commands whose data are not available do not run. The
 output of each command is in runs/reproduce.log of its folder.
 """
 
@@ -32,7 +32,7 @@ from experiments.results import files, outputs, store, tidy
 
 RESULTS = commands.ROOT / "results"
 FINISHED, RUN, RESUME, NOT_RUN = "finished", "to run", "to resume", "not run"
-# in runs/ of a folder; a log without the record is that of a command that was cut short
+# in runs/ of a folder; a log without a record belongs to an interrupted command
 LOG, RECORD = "reproduce.log", "reproduced.json"
 
 
@@ -42,7 +42,7 @@ class Step(NamedTuple):
     command: Command  # with --out in the folder of all results
     folder: Path
     state: str
-    note: str  # the reason why it is not run, or the files that it downloads
+    note: str  # why the command does not run, or the files that it downloads
 
     @property
     def log(self) -> Path:
@@ -74,13 +74,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def figure(text: str) -> tuple[str, int]:
     """("bbkb_2020", 2) for "bbkb:2", as the `type` of an option."""
     name, _, number = text.partition(":")
-    known = {
-        paper.rpartition("_")[0]: {n for one in commands.of_paper(paper) for n in one.figures}
+    figures = {
+        paper.rpartition("_")[0]: {n for one in commands.paper_commands(paper) for n in one.figures}
         for paper in commands.PAPERS
         if "_" in paper
     }
-    if not number.isdecimal() or int(number) not in known.get(name, ()):
-        listed = (f"{paper}:{n}" for paper, numbers in known.items() for n in sorted(numbers))
+    if not number.isdecimal() or int(number) not in figures.get(name, ()):
+        listed = (f"{paper}:{n}" for paper, numbers in figures.items() for n in sorted(numbers))
         raise argparse.ArgumentTypeError(f"must be one of {', '.join(listed)}; {text!r} was given")
     return next(paper for paper in commands.PAPERS if paper.startswith(f"{name}_")), int(number)
 
@@ -91,20 +91,22 @@ def plan(options: argparse.Namespace) -> list[Step]:
     data = datasets.find_folder(options.data_dir).resolve()
     steps = []
     for paper in commands.PAPERS:
-        for command in commands.of_paper(paper) if paper in options.only else ():
+        for command in commands.paper_commands(paper) if paper in options.only else ():
             wanted = [(paper, number) for number in command.figures]
             if options.figure and not set(wanted) & set(options.figure):
                 continue
             folder = options.out / command.folder
             if options.quick:
-                command = quick.shrunk(command)
-            steps.append(Step(command.into(options.out), folder, *state(command, folder, data)))
+                command = quick.shrink(command)
+            steps.append(
+                Step(command.with_results_in(options.out), folder, *state(command, folder, data))
+            )
     return steps
 
 
 def state(command: Command, folder: Path, data: Path) -> tuple[str, str]:
     """The state of a command, and a note."""
-    if finished(folder):
+    if is_finished(folder):
         return FINISHED, ""
     if commands.PLACEHOLDER in command.arguments:
         return NOT_RUN, f"{commands.PLACEHOLDER} is a checkout of the authors' code, see the README"
@@ -120,17 +122,17 @@ def state(command: Command, folder: Path, data: Path) -> tuple[str, str]:
     return (RESUME if outputs.record_path(folder).exists() else RUN), note
 
 
-def finished(folder: Path) -> bool:
-    """Whether the folder has its summary, and no command was cut short while it drew figures."""
+def is_finished(folder: Path) -> bool:
+    """Whether the folder has its summary, and no command was interrupted while it drew figures."""
     runs = folder / "runs"
-    cut_short = (runs / LOG).exists() and not (runs / RECORD).exists()
-    return (folder / tidy.PROVENANCE).exists() and not cut_short
+    interrupted = (runs / LOG).exists() and not (runs / RECORD).exists()
+    return (folder / tidy.PROVENANCE).exists() and not interrupted
 
 
 def print_plan(steps: list[Step], root: Path) -> None:
     paper = None
-    here = Path(sys.executable)
-    python = str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
+    path = Path(sys.executable)
+    python = str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
     for step in steps:
         if step.command.paper != paper:
             paper = step.command.paper
@@ -160,7 +162,7 @@ def execute(arguments: Sequence[str], log: Path | None, environment: Mapping[str
 
 
 def run_step(step: Step, options: argparse.Namespace) -> str:
-    """Runs a command; the reason when it failed, else an empty text."""
+    """Runs a command. Returns the reason if it fails, else an empty text."""
     environment = {}
     if options.data_dir is not None:
         environment["JSKETCH_DATA"] = str(options.data_dir.expanduser().resolve())
@@ -190,13 +192,14 @@ def reason(status: int, log: Path) -> str:
 
 
 def run_all(steps: list[Step], options: argparse.Namespace) -> tuple[dict[str, str], ...]:
-    """Runs the commands; ({folder: why it failed}, {folder: why it was not run})."""
+    """Runs the commands. Returns the reasons of failures and of commands that do not run, by
+    folder."""
     failed: dict[str, str] = {}
     skipped = {step.command.folder: step.note for step in steps if step.state == NOT_RUN}
     todo = [step for step in steps if step.state in (RUN, RESUME)]
     for number, step in enumerate(todo, 1):
         folder = step.command.folder
-        if finished(step.folder):  # by another process, since the plan was made
+        if is_finished(step.folder):  # another process may have finished it since the plan
             continue
         place = f"[{number} of {len(todo)}] {folder}"
         print(f"{place}: running, with its output in {step.log}", flush=True)

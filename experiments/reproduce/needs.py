@@ -21,7 +21,7 @@ def _of(*sources: datasets.Source) -> tuple[File, ...]:
 
 CELLS = File(architectures.CANDIDATES)
 MEANS = (CELLS, File(architectures.MEANS))
-# the files of each data set; of SUSY the sample, which is used in the absence of the whole data set
+# the files of each data set; for SUSY the sample, which replaces the whole data set
 FILES: dict[str, tuple[File, ...]] = {
     **{name: _of(source) for name, source in datasets.SOURCES.items()},
     **{name: _of(source) for name, source in classifiers.SOURCES.items()},

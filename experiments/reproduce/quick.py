@@ -1,4 +1,4 @@
-"""Tiny sizes of all experiments, for a test that they run and draw their figures."""
+"""Tiny sizes of all experiments, which test that the experiments run and draw their figures."""
 
 import shlex
 
@@ -67,18 +67,18 @@ NOTICE = (
 )
 
 
-def shrunk(command: Command) -> Command:
+def shrink(command: Command) -> Command:
     """The same experiment at a tiny size; other results in its folder are replaced. Raises KeyError
     for an experiment without a tiny size."""
     options = SMALL_BY_FOLDER.get(command.folder) or SMALL[command.module]
     small = Command("", "", tuple(shlex.split(options)))
     for name in small.arguments:
         if name.startswith("--"):
-            command = without(command, name)
+            command = remove_option(command, name)
     return command._replace(arguments=(*command.arguments, *small.arguments, "--overwrite"))
 
 
-def without(command: Command, option: str) -> Command:
+def remove_option(command: Command, option: str) -> Command:
     """The command without an option and its values."""
     if option not in command.arguments:
         return command

@@ -16,7 +16,7 @@ PACKAGES = ("jax", "jaxlib", "numpy", "flax", "jsketch")
 
 
 def provenance() -> dict[str, Any]:
-    """Date, commit, versions and hardware of this process. Paths and host names are left out."""
+    """Date, commit, versions and hardware of this process. Paths and host names are omitted."""
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),

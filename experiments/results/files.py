@@ -13,7 +13,15 @@ from jsketch.loops.saving import held as _held
 from jsketch.suggest.tables.command_line import check, check_new
 from jsketch.suggest.tables.command_line import probe as _probe
 
-__all__ = ["check", "check_checksum", "check_folder", "check_new", "held", "with_checksum", "write"]
+__all__ = [
+    "check",
+    "check_checksum",
+    "check_folder",
+    "check_new",
+    "lock_folder",
+    "with_checksum",
+    "write",
+]
 
 MARK = b"jsketch sha256 of all other bytes: "  # precedes a checksum in a file
 
@@ -33,7 +41,7 @@ def check_checksum(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Locks `folder`. Raises ValueError if another process or call holds the lock."""
     lock = folder / "runs" / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)

@@ -3,9 +3,9 @@ replaced only with --overwrite.
 
 runs/experiment.json records the experiment, the commit, the configuration and the seeds of the runs
 and of the tables. The same command resumes an unfinished run, and it may add seeds and methods at
-the same commit. A command that would lose results is refused without --overwrite, which makes all
-runs again. If only the commit differs, --keep resumes with the existing runs, and the tables
-contain all commits.
+the same commit. A command that would lose results raises an error without --overwrite, which
+repeats all runs. If only the commit differs, --keep resumes with the existing runs, and the tables
+list all commits.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from experiments.results import environment, files, store, tidy
 
 TABLES = (tidy.CURVES, tidy.SUMMARY, tidy.PROVENANCE)
-SHOWN = 3  # number of differences in a message
+MAX_DIFFERENCES = 3  # number of differences in a message
 SWEEP = "sweep.json"  # the record of a sweep
 
 
@@ -73,7 +73,7 @@ def results_folder(
         experiment=experiment, commit=environment.commit_name(), config=config, seeds=seeds
     )
     session = json.loads(json.dumps(session))
-    with files.held(out):
+    with files.lock_folder(out):
         record = read_record(out)
         holds_results = bool(record or _tables(out) or (out / "runs" / SWEEP).exists())
         if options.overwrite and holds_results and record.get("begun") != session:
@@ -130,10 +130,15 @@ def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool
             " their runs and records their commits; --overwrite makes all runs again; another --out"
             " leaves them alone."
         )
-    more = f"; and {len(losses) - SHOWN} more differences" if len(losses) > SHOWN else ""
+    more = (
+        f"; and {len(losses) - MAX_DIFFERENCES} more differences"
+        if len(losses) > MAX_DIFFERENCES
+        else ""
+    )
     if losses:
         raise ValueError(
-            f"{out} holds other finished results ({'; '.join(losses[:SHOWN])}{more}): {remedy}"
+            f"{out} holds other finished results ({'; '.join(losses[:MAX_DIFFERENCES])}{more}):"
+            f" {remedy}"
         )
 
 

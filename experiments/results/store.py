@@ -16,7 +16,7 @@ import numpy as np
 
 from experiments.results import files
 
-_ABSENT = "not there"
+_ABSENT = "missing"
 _CHECKSUM = "checksum"  # the last entry of a JSON object in a file
 # the checksum begins with this, so that no single flipped bit hides the entry
 _SHA256 = "sha256 "
@@ -74,7 +74,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path} is damaged ({error or type(error).__name__}).") from error
 
 
-def claim(folder: Path, name: str, config: dict[str, Any]) -> None:
+def record_configuration(folder: Path, name: str, config: dict[str, Any]) -> None:
     """Records that the runs of `name` in `folder` are made with `config`. Raises ValueError, with
     the differences, if another configuration is recorded there."""
     path = folder / "runs" / f"{name}.json"
@@ -107,7 +107,7 @@ def differences(before: Any, after: Any, additions: bool = True, name: str = "")
         return changes
     if before == after:
         return []
-    old, new = ("there" if isinstance(value, dict) else value for value in (before, after))
+    old, new = ("present" if isinstance(value, dict) else value for value in (before, after))
     return [f"{name} was {old}, is now {new}"]
 
 

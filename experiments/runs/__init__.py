@@ -1,1 +1,1 @@
-"""Functions that several experiments share to run bandits, and measurements of long streams."""
+"""Functions that run bandits for several experiments, and a benchmark of long streams."""

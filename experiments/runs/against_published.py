@@ -1,7 +1,7 @@
 """Our curves and those of the BBKB authors' poster in a folder of results.
 
-published.csv          metric, algorithm, t, value: the published curves, t counted as ours
-against_published.csv  metric, algorithm, t, ours, published, ratio, at the evaluations AT
+published.csv          metric, algorithm, t, value: the published curves, with t as in our runs
+against_published.csv  metric, algorithm, t, ours, published, ratio, at each t of COMPARED_T
 """
 
 import csv
@@ -17,7 +17,7 @@ from experiments.results import files, tidy
 
 CURVES, TABLE = "published.csv", "against_published.csv"
 # the T of the comparison, including initial evaluations
-AT = (500, 1_000, 2_000, 5_000, 10_000)
+COMPARED_T = (500, 1_000, 2_000, 5_000, 10_000)
 # tolerance beyond the ends of a published curve, which is thinned to 80 points
 REACH = 0.06
 
@@ -34,9 +34,9 @@ def write_curves(
     """Writes published.csv with the panels {metric: panel} of the poster, if its file is available.
     initial: number of initial evaluations, which is subtracted from t; scales: factors of the
     values, by metric."""
-    times = scales or {}
+    factors = scales or {}
     rows = [
-        (metric, name, f"{t - initial:.6g}", f"{value * times.get(metric, 1.0):.6g}")
+        (metric, name, f"{t - initial:.6g}", f"{value * factors.get(metric, 1.0):.6g}")
         for metric, panel in panels.items()
         for name, (x, y) in published.panel(panel, data_dir).items()
         for t, value in zip(x, y, strict=True)
@@ -70,12 +70,12 @@ def compare(folder: Path, initial: int = 0) -> None:
         ours = tidy.lines(curves, metric)
         for name, (x, y) in theirs.items():
             our_curve = ours.get(name) or (ours.get("sketched_ts") if name == "ts" else None)
-            for total in AT:
+            for total in COMPARED_T:
                 t = total - initial
                 if t <= 0 or not x[0] * (1 - REACH) <= t <= x[-1] * (1 + REACH):
                     continue
                 value = float(np.interp(t, x, y)) + 0.0  # no -0
-                our_value = _at(our_curve, t)
+                our_value = _mean_at(our_curve, t)
                 ratio = f"{our_value / value:.2f}" if our_value is not None and value > 0 else ""
                 our_text = "" if our_value is None else f"{our_value:.4g}"
                 rows.append((metric, label(name), total, our_text, f"{value:.4g}", ratio))
@@ -84,8 +84,8 @@ def compare(folder: Path, initial: int = 0) -> None:
         write_csv(folder / TABLE, head, rows)
 
 
-def _at(line: tuple[np.ndarray, np.ndarray] | None, t: float) -> float | None:
-    """The mean over seeds at t; None if the run ended before."""
+def _mean_at(line: tuple[np.ndarray, np.ndarray] | None, t: float) -> float | None:
+    """The mean over seeds at t; None if the run ends before t."""
     if line is None or line[0][-1] < t:
         return None
     return float(np.interp(t, line[0], line[1].mean(0)))

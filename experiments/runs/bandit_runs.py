@@ -137,7 +137,7 @@ def run_chunk(
     )
     time_at, time_seconds = np.array(times).T
     for row, seed in enumerate(seeds):
-        arrays = recorded(
+        arrays = saved_arrays(
             jax.tree.map(lambda a, row=row: a[row], result.trace), problem.mean_reward
         )
         arrays |= dict(
@@ -148,8 +148,8 @@ def run_chunk(
         store.write_npz(store.run_path(folder, config["algorithm"], seed), arrays)
 
 
-def recorded(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.ndarray]:
-    """The arrays that are saved of a run with trace [T]: curves at the points of `grid`, and final
+def saved_arrays(trace: loops.Trace, mean_reward: jax.Array) -> dict[str, np.ndarray]:
+    """The arrays to save of a run with trace [T]: curves at the points of `grid`, and final
     numbers."""
     t = grid(len(trace.regret))
     at = t - 1
@@ -178,8 +178,8 @@ def run_algorithm(
     seeds: int,
     states: Callable[[int], Any] | None = None,
 ) -> list[dict[str, np.ndarray]]:
-    """The runs of all seeds of an algorithm; those that are saved in the folder are read."""
-    store.claim(folder, name, config)
+    """The runs of all seeds of an algorithm. Runs in the folder are read, missing ones executed."""
+    store.record_configuration(folder, name, config)
     missing = store.missing(folder, name, seeds)
     if len(missing) < seeds:
         print(f"{name}: {seeds - len(missing)} of {seeds} seeds are done")
@@ -241,7 +241,7 @@ def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -
     plots.regret_ratio(folder / "regret_ratio.png", ratios, title, published.get("regret_ratio"))
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
     plots.run_time(
-        folder / "time.png", timed(curves), title, side_by_side, published.get("seconds")
+        folder / "time.png", seconds_curves(curves), title, side_by_side, published.get("seconds")
     )
     batches = tidy.lines(curves, "batch_size")
     plots.batch_size(folder / "batch_size.png", batches, title, published.get("batch_size"))
@@ -254,8 +254,8 @@ def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -
         plots.dictionary_size(folder / "dictionary.png", sizes, title)
 
 
-def timed(curves: pd.DataFrame) -> plots.Curves:
-    """Seconds against t, from the first progress report on; before it nothing was measured."""
+def seconds_curves(curves: pd.DataFrame) -> plots.Curves:
+    """Seconds against t, from the first progress report on."""
     return tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
 
 

@@ -9,21 +9,21 @@ import numpy as np
 from experiments.claims import (
     Missing,
     Source,
+    empty_if_missing,
     entry,
     lines,
     list_numbers,
     mean,
-    optional,
     read_sibling,
 )
 from experiments.figures.styles import label
 from experiments.results.summaries import growth
 from experiments.runs import against_published
 
-SAME = 0.005  # regrets per step over the uniform policy's are the same if they differ by less
+EQUAL_REGRET = 0.005  # relative regrets per step count as equal if they differ by less
 
 
-@optional
+@empty_if_missing
 def late_regret(source: Source) -> str:
     """The regret per step in the second half of the runs, for the methods that reach T."""
     curves = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
@@ -35,7 +35,7 @@ def late_regret(source: Source) -> str:
             late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
     text = list_numbers(late, late.values(), 4)
     text = f"Regret per step after t = {end // 2:,}, over the uniform policy's: {text}."
-    if max(late.values()) - min(late.values()) > SAME:
+    if max(late.values()) - min(late.values()) > EQUAL_REGRET:
         return text
     text = (
         f"{text} All methods then play equally good arms; they differ in their earlier exploration."
@@ -74,11 +74,11 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
         text = f"At {key}: {list_numbers(table, [row[key] for row in table.values()], 3)}"
         text = f"{text} (T = {horizon:,})"
         try:
-            there = read_sibling(source, f"{source.folder.name}_code")
+            code_runs = read_sibling(source, f"{source.folder.name}_code")
             place = ("lengthscales", key, "algorithms", "bbkb_global")
             text += (
-                f"; BBKB with the width of the code: {mean(there, *place, 'regret_ratio'):.3f}"
-                f" (T = {entry(there, *place, 'horizon'):,})"
+                f"; BBKB with the width of the code: {mean(code_runs, *place, 'regret_ratio'):.3f}"
+                f" (T = {entry(code_runs, *place, 'horizon'):,})"
             )
         except Missing:
             pass
@@ -86,14 +86,14 @@ def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source:
     return " ".join(parts)
 
 
-@optional
+@empty_if_missing
 def search_settings(source: Source) -> str:
     """Seeds with the best cell, by setting of the architecture search."""
     settings = entry(read_sibling(source, "nas_settings"), "settings")
     seeds = entry(read_sibling(source, "nas_settings"), "seeds")
     counts = {name: row["seeds_with_the_best_cell"] for name, row in settings.items()}
-    shown = "; ".join(f"{name}: {count}" for name, count in counts.items())
-    return f"Seeds of {seeds} with the best cell by t = 2,000, global rule: {shown}."
+    text = "; ".join(f"{name}: {count}" for name, count in counts.items())
+    return f"Seeds of {seeds} with the best cell by t = 2,000, global rule: {text}."
 
 
 def published_search_seconds(source: Source, names: tuple[str, ...]) -> str:

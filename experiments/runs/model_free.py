@@ -1,9 +1,9 @@
 """Epsilon-greedy without a model: the baseline of BBKB's architecture search.
 
 The paper names EpsGreedy without a definition. On its poster a step takes 22 microseconds, too few
-for a posterior, and the regret ratio falls as t^(-1/2), as it does not with a constant epsilon.
-Therefore we choose: an arm is uniform with probability min(1, factor/sqrt(t)), else the arm with
-the largest mean of its observed rewards.
+for a posterior, and the regret ratio decreases as t^(-1/2), unlike that of a constant epsilon. Our
+definition therefore picks a uniform arm with probability min(1, factor/sqrt(t)), and otherwise the
+arm with the largest mean of its observed rewards.
 """
 
 from dataclasses import replace

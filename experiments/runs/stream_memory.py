@@ -2,8 +2,8 @@
 
 python -m experiments.runs.stream_memory
 
-The examples are MADE UP, a chunk at a time: 18 inputs uniform in [-1, 1] and a label -1 or 1, the
-shape of the SUSY data set. Time and memory do not depend on the values.
+The examples are GENERATED chunk by chunk, with 18 inputs uniform in [-1, 1] and a label -1 or 1, as
+in the SUSY data set. Time and memory do not depend on the values.
 """
 
 import time
@@ -20,8 +20,8 @@ from jsketch.sketch.taylor import Taylor
 INPUTS, DEGREE = 18, 2
 
 
-def made_up(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """`count` made-up examples of SUSY's shape, `size` at a time."""
+def generate_examples(count: int, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """`count` generated examples of SUSY's shape, `size` at a time."""
     random = np.random.default_rng(0)
     for begin in range(0, count, size):
         xs = random.uniform(-1, 1, (min(size, count - begin), INPUTS))
@@ -40,7 +40,7 @@ def main() -> None:
     files.check_new(options.out, options.overwrite)
     cli.set_up_jax(cached=False)
     forecaster = online.PKAWV(Taylor(INPUTS, DEGREE, lengthscale=4.0), regularization=1.0)
-    chunks = made_up(options.examples, options.chunk)
+    chunks = generate_examples(options.examples, options.chunk)
     loss, early, first_seconds = 0.0, 0.0, 0.0
     began = time.perf_counter()
     with cli.progress(options.examples, unit="example") as bar:
@@ -67,7 +67,8 @@ def main() -> None:
         peak_mb=environment.peak_memory() / 1e6,
     )
     print(
-        f"{options.examples:,} made-up examples, d = {INPUTS}, Taylor features of degree {DEGREE}\n"
+        f"{options.examples:,} generated examples, d = {INPUTS}, Taylor features of degree"
+        f" {DEGREE}\n"
         f"{seconds:.1f} s with the generation of the examples:"
         f" {numbers['microseconds_per_example']:.2f} microseconds per example; the first chunk,"
         f" with compilation, took {first_seconds:.1f} s\n"

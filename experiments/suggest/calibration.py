@@ -1,13 +1,13 @@
 """How often `suggest.stopping` stops too early, on random functions and on recorded libraries.
 
-    python -m experiments.suggest.calibration --problems smooth rough --seeds 200
+    python -m experiments.suggest.calibration --problems smooth rough step peak short --seeds 40
     python -m experiments.suggest.calibration --problems arylation_one_hot --seeds 20
 
 Campaigns on functions have 200 candidates in two dimensions, noise of standard deviation 0.1, a
 random first batch of 5 and batches of 5 up to 80 values. Campaigns on libraries are those of
-`experiments.pools`. A campaign ends where the rule stops it. It was stopped too early where an
-unevaluated candidate is better than the evaluated one that the rule names, by more than the
-tolerance.
+`experiments.pools`. A campaign ends when the rule stops it. It was stopped too early if an
+unevaluated candidate is better, by more than the tolerance, than the evaluated one that the rule
+returns.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ from jsketch import kernels
 from jsketch.suggest import Library, library, stopping, suggest
 
 CANDIDATES, SIZES, NOISE = 200, (5,) * 16, 0.1
-FUNCTIONS = ("smooth", "rough", "step", "peak")
+KERNELS = dict(
+    smooth=kernels.Matern(0.5),
+    rough=kernels.Matern(0.5, nu=0.5),
+    short=kernels.Matern(0.2, nu=1.5),
+)
+FUNCTIONS = ("smooth", "rough", "step", "peak", "short")
 BOUNDS = dict.fromkeys(("arylation_one_hot", "arylation_dft"), (0.0, 100.0))
 
 
 class Problem(NamedTuple):
-    """One campaign's candidates."""
+    """The candidates of a campaign."""
 
     library: Library
     truth: np.ndarray  # [A], NaN where an evaluation fails
@@ -44,7 +49,8 @@ class End(NamedTuple):
     """The end of a campaign. Without a stop there is no gain and no tolerance."""
 
     evaluations: int
-    gain: float | None = None  # the best unevaluated candidate less the one that the rule names
+    # the best unevaluated value less that of the candidate which the rule returns
+    gain: float | None = None
     tolerance: float | None = None
 
     @property
@@ -54,10 +60,9 @@ class End(NamedTuple):
 
 def function(name: str, x: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """Values [A] of a random function at candidates x [A, 2]."""
-    if name in ("smooth", "rough"):
-        kernel = kernels.Matern(0.5) if name == "smooth" else kernels.Matern(0.5, nu=0.5)
+    if name in KERNELS:
         points = jax.numpy.asarray(x)
-        gram = np.asarray(kernel.gram(points, points)) + 1e-9 * np.eye(len(x))
+        gram = np.asarray(KERNELS[name].gram(points, points)) + 1e-9 * np.eye(len(x))
         return np.linalg.cholesky(gram) @ random.standard_normal(len(x))
     if name == "step":
         return np.sin(3 * x[:, 0]) + (x @ random.standard_normal(2) > 0.3)
@@ -69,14 +74,14 @@ def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
     """The problem of each seed."""
     if name in FUNCTIONS:
 
-        def drawn(seed: int) -> Problem:
+        def draw_problem(seed: int) -> Problem:
             random = np.random.default_rng([seed, FUNCTIONS.index(name)])
             x = random.uniform(size=(CANDIDATES, 2))
             f = function(name, x, random)
             noise = NOISE * random.standard_normal(CANDIDATES)
             return Problem(library(x), f, f + noise, SIZES)
 
-        return drawn
+        return draw_problem
     setting = published.SETTINGS[name]
     pool = setting.load(folder)
     bounds = BOUNDS.get(name)
@@ -90,19 +95,19 @@ def campaign(problem: Problem, seed: int) -> End:
     arms = np.random.default_rng(seed).permutation(len(problem.truth))[: problem.sizes[0]]
     for count, size in enumerate(problem.sizes[1:]):
         key, values = jax.random.fold_in(jax.random.key(seed), count), problem.values[arms]
-        found = suggest(problem.library, arms, values, batch=size, key=key)
+        suggestion = suggest(problem.library, arms, values, batch=size, key=key)
         gain = stopping.possible_gain(
-            problem.library, arms, values, found.model, bounds=problem.bounds, key=key
+            problem.library, arms, values, suggestion.model, bounds=problem.bounds, key=key
         )
-        at_most = stopping.tolerance(values, problem.bounds)
-        if gain is not None and stopping.should_stop(gain, at_most):
+        tolerance = stopping.tolerance(values, problem.bounds)
+        if gain is not None and stopping.should_stop(gain, tolerance):
             others = np.nanmax(np.delete(problem.truth, arms))
-            return End(len(arms), float(others - problem.truth[gain.best]), at_most)
-        arms = np.append(arms, found.rows)
+            return End(len(arms), float(others - problem.truth[gain.best]), tolerance)
+        arms = np.append(arms, suggestion.rows)
     return End(len(arms))
 
 
-def described(name: str, ends: list[End]) -> str:
+def table_row(name: str, ends: list[End]) -> str:
     """A row of a table in Markdown."""
     at = [end.evaluations for end in ends if end.gain is not None]
     early = sum(end.too_early for end in ends)
@@ -130,7 +135,7 @@ def main() -> None:
     for name in options.problems:
         problem_of = problems(name, options.data_dir)
         ends[name] = [campaign(problem_of(seed), seed) for seed in seeds]
-        print(described(name, ends[name]), flush=True)
+        print(table_row(name, ends[name]), flush=True)
     if options.out is not None:
         saved = {name: [end._asdict() for end in each] for name, each in ends.items()}
         content = dict(first_seed=options.first_seed, ends=saved, **environment.provenance())

@@ -1,13 +1,12 @@
-"""A laboratory with a robot: 20 rounds of `jsketch.suggest` on a real library, against random
-batches.
+"""Twenty rounds of `jsketch.suggest` on a real library, compared with random batches.
 
     python -m experiments.suggest.closed_loop --out results/closed_loop
 
-The library is Abalone: 4,177 animals with 8 measurements; an experiment counts the rings of one
-animal (no noise, 1 to 29). Simple regret is 29 less the largest count so far. A simple regret of 2
-is the best that the measurements allow: from 1,000 random counts the two animals of 27 rings are
-predicted fifth and sixth of the rest, and the one of 29 at 13.8, with a noise of 2.0, behind 155
-others.
+The library is Abalone: 4,177 animals with 8 measurements. An experiment counts the rings of one
+animal (1 to 29, without noise). Simple regret is 29 less the largest count so far. The measurements
+do not allow a simple regret below 2: after 1,000 random counts, the two animals of 27 rings have
+the fifth and sixth largest predictions, and 155 animals have a larger prediction than the one of
+29.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ def random_values(values: np.ndarray, rounds: int, batch: int, seed: int) -> np.
     return np.random.default_rng(seed).permutation(values)[: rounds * batch].reshape(rounds, batch)
 
 
-def simple_regret(found: np.ndarray, largest: float) -> np.ndarray:
+def simple_regret(values: np.ndarray, largest: float) -> np.ndarray:
     """[rounds], of values [rounds, batch]."""
-    return largest - np.maximum.accumulate(found.max(1))
+    return largest - np.maximum.accumulate(values.max(1))
 
 
 @cli.command
@@ -94,14 +93,14 @@ def report(
         for name, curves in regrets.items()
         for seed, curve in enumerate(curves[:100])
     ]
-    described = {name: summaries.statistics(end, ci=True) for name, end in ends.items()}
-    described["random"].pop("values", None)
+    statistics = {name: summaries.statistics(end, ci=True) for name, end in ends.items()}
+    statistics["random"].pop("values", None)
     summary = dict(
         config=config,
         seconds_a_round=seconds,
         random_over_suggested=ratio,
         **environment.provenance(),
-        simple_regret=described,
+        simple_regret=statistics,
     )
     results.write(summary, runs, "Abalone as a library")
     curves = {name: (t, np.stack(rows)) for name, rows in regrets.items()}

@@ -1,10 +1,10 @@
-"""How often 90% intervals of a value hold it, on random functions and on recorded libraries.
+"""The coverage of 90% intervals of values, on random functions and on recorded libraries.
 
     python -m experiments.suggest.intervals --problems smooth nanoparticles --seeds 50
 
 A number of random candidates have a value, and all others are predicted with their intervals, as in
 `jsketch-suggest`. The functions and libraries are those of `experiments.suggest.calibration`.
-Coverage is given for all candidates without a value, and for a suggested batch.
+The table has the coverage for all candidates without a value, and for a suggested batch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ BATCH = 8
 
 
 def coverage(problem: calibration.Problem, count: int, seed: int) -> tuple[float, float]:
-    """(of the candidates without a value, of a suggested batch), the share of the values that their
-    intervals hold, after `count` random evaluations."""
+    """The shares of values inside their intervals after `count` random evaluations: (of all
+    candidates without a value, of a suggested batch)."""
     arms = np.random.default_rng(seed).permutation(len(problem.values))[:count]
     evaluations = problem.library, arms, problem.values[arms]
     suggestion = suggest(*evaluations, batch=BATCH, key=jax.random.key(seed))

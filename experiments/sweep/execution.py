@@ -58,7 +58,7 @@ def save(
     if trace is None:
         arrays: dict[str, Any] = dict(t=np.zeros(0, int)) | dict.fromkeys(FINAL, np.asarray(np.nan))
     else:
-        arrays = bandit_runs.recorded(trace, job.problem.mean_reward)
+        arrays = bandit_runs.saved_arrays(trace, job.problem.mean_reward)
         arrays |= dict(final_simple_regret=np.asarray(np.asarray(trace.regret).min()))
     arrays |= dict(
         failed=np.asarray(trace is None),
@@ -99,15 +99,15 @@ def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
         else:
             save(job, task, run.trace, run.run_seconds, run.compile_seconds)
 
-    one(tasks[0])  # alone, as the other threads would count its compilation as their run time
+    one(tasks[0])  # runs alone, because it compiles the program of all runs
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(one, tasks[1:]):
             pass
 
 
 def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> loops.Progress:
-    """The runs of R tasks in one vmapped program, [R] of each; the capacity grows when one of them
-    needs it."""
+    """The runs of R tasks in one vmapped program, each array with a leading axis [R]. The capacity
+    grows for all runs if one of them needs it."""
     bandits = jax.tree.map(
         lambda *values: jnp.asarray(values), *[job.bandits[task.row] for task in tasks]
     )
@@ -119,7 +119,7 @@ def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> 
 
 
 def run_vmapped(job: Job, tasks: Sequence[Task], chunk: int) -> None:
-    """Makes `chunk` runs in one program at a time. The last chunk is padded with repetitions."""
+    """Executes the tasks in programs of `chunk` runs. The last chunk is padded with repetitions."""
     chunk = min(chunk, len(tasks))
     imprecise = False
     for begin in range(0, len(tasks), chunk):

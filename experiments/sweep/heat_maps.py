@@ -19,10 +19,10 @@ RATIO = "regret ratio  $R_T\\,/\\,R_T^{\\mathrm{unif}}$"
 
 def draw(folder: Path) -> list[str]:
     """Draws heat_map_ROWS_COLUMNS.png for each pair of numbers of the grid, or
-    regret_ratio_NUMBER.png for a single one, and nothing for random draws. Returns the names of the
-    files."""
+    regret_ratio_NUMBER.png for a single number, and no figure for random draws. Returns the names
+    of the files."""
     summary, provenance = tidy.load(folder)[1:]
-    grid = swept(provenance["config"], summary)
+    grid = swept_numbers(provenance["config"], summary)
     title = f"{label(str(summary['algorithm'].iloc[0]))} on {summary['problem'].iloc[0]}"
     title += f", {int(summary['horizon'].iloc[0]):,} evaluations, {summary['seed'].nunique()} seeds"
     if len(grid) == 1:
@@ -52,9 +52,9 @@ def draw(folder: Path) -> list[str]:
     return names
 
 
-def swept(config: dict[str, object], summary: pd.DataFrame) -> list[str]:
-    """The numbers of the grid that take several values, fewest values first, which are the rows of
-    heat maps; none when other numbers were drawn at random."""
+def swept_numbers(config: dict[str, object], summary: pd.DataFrame) -> list[str]:
+    """The numbers of the grid that take several values, in the order of their number of values;
+    empty if other numbers are drawn at random."""
     if any(name.startswith("random.") for name in config):
         return []
     names = [name.removeprefix("grid.") for name in config if name.startswith("grid.")]
@@ -87,7 +87,7 @@ def heat_map(
     half: np.ndarray | None = None,
 ) -> None:
     """Draws a number [R,C] for each pair of two hyperparameters with the names (rows, columns), and
-    a frame around the least one. half [R,C]: the half width of its 95% interval. Missing values
+    a frame around the smallest. half [R,C]: the half width of its 95% interval. Missing values
     (NaN) stay white."""
     size = {
         "figure.figsize": (1.9 + 0.75 * max(len(columns), 3), 1.3 + 0.5 * max(len(rows), 2)),

@@ -1,4 +1,4 @@
-"""Sweeps: an algorithm on a problem with every combination of some of its numbers, and every seed.
+"""Runs an algorithm on a problem with every combination of some of its numbers and every seed.
 
     scripts/sweep --problem abalone --algorithm bbkb_global --horizon 1000 --seeds 10 \\
         --grid lengthscale 3 5 10 17.5 --grid regularization .01 .1 1 --out results/sweep_abalone
@@ -8,12 +8,12 @@
 
 The last column of a table is the reward, the others are numbers. --random lengthscale 1 30
 --samples 50 draws numbers at random. All runs share one compiled program (one for each capacity of
-the sketch). A sweep that was killed resumes with the same command. A folder holds one sweep, and at
-the end its tables (`experiments.results.tidy`) and the printed one, as best.csv and best.tex.
+the sketch). An interrupted sweep resumes with the same command. A folder holds one sweep with its
+tables (`experiments.results.tidy`) and the printed table (best.csv and best.tex).
 
---shard K/N makes every N-th run, from the K-th on, and no tables: several processes or machines
-share the work in one folder, and the command without --shard makes the tables. --cluster submits
-N shards as an array of jobs with submitit.
+--shard K/N executes every N-th run, from the K-th on, and writes no tables: several processes or
+machines share the work in one folder, and the command without --shard writes the tables. --cluster
+submits N shards as an array of jobs with submitit.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from experiments.sweep.execution import Job, Task
 from experiments.sweep.settings import Row, Setting, Sweep
 from jsketch import loops
 
-SHOWN = 10  # configurations in the printed table
+MAX_ROWS = 10  # configurations in the printed table
 
 
 class Plan(NamedTuple):
@@ -61,32 +61,33 @@ def plan(sweep: Sweep) -> Plan:
 
 
 def run(sweep: Sweep) -> pd.DataFrame:
-    """Makes the missing runs and writes the tables; returns the configurations, best first. Raises
-    ValueError for mistakes in `sweep`, for a folder of another sweep, and for one that another
-    process holds."""
+    """Executes the missing runs and writes the tables; returns the configurations, best first.
+    Raises ValueError for mistakes in `sweep`, for a folder of another sweep, and for one that
+    another process has locked."""
     sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
-    with files.held(sweep.out):
-        claim(sweep, sweep_plan.config)
+    with files.lock_folder(sweep.out):
+        record_sweep(sweep, sweep_plan.config)
         missing, session = make_runs(sweep, sweep_plan, sweep_plan.tasks)
         if missing or rows_in_table(sweep) != len(sweep_plan.tasks):
             collect(sweep, sweep_plan, session)
             heat_maps.draw(sweep.out)
-    return best(tidy.load(sweep.out).summary, list(sweep_plan.rows[0]))
+    return rank(tidy.load(sweep.out).summary, list(sweep_plan.rows[0]))
 
 
 def run_shard(sweep: Sweep, number: int, of: int) -> None:
-    """Makes every `of`-th run from the `number`-th on, and no tables. Neighbouring runs, which take
-    about as long, belong to different shards. Shards do not lock the folder, because every run has
-    a separate file."""
+    """Executes every `of`-th run from the `number`-th on, and writes no tables. Neighbouring runs,
+    which take similar times, belong to different shards. Shards do not lock the folder, because
+    every run has a separate file."""
     sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
-    claim(sweep, sweep_plan.config)
+    record_sweep(sweep, sweep_plan.config)
     make_runs(sweep, sweep_plan, sweep_plan.tasks[number - 1 :: of])
 
 
-def claim(sweep: Sweep, config: dict[str, Any]) -> None:
-    """`store.claim` for a sweep. Also raises ValueError for results of anything but a sweep."""
+def record_sweep(sweep: Sweep, config: dict[str, Any]) -> None:
+    """Records the configuration of a sweep. Raises ValueError if the folder has another
+    configuration or results of an experiment."""
     tables = [name for name in outputs.TABLES if (sweep.out / name).exists()]
     if outputs.record_path(sweep.out).exists():
         raise ValueError(f"{sweep.out} holds runs of an experiment: use another --out.")
@@ -95,12 +96,11 @@ def claim(sweep: Sweep, config: dict[str, Any]) -> None:
             f"{sweep.out} holds {', '.join(tables)} but no runs of a sweep; this one would replace"
             " them: use another --out."
         )
-    store.claim(sweep.out, "sweep", config)
+    store.record_configuration(sweep.out, "sweep", config)
 
 
 def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, dict[str, Any]]:
-    """Makes those of the runs that are missing; returns their number and a description of the
-    session."""
+    """Executes the missing runs; returns their number and a description of the session."""
     missing = [task for task in tasks if not execution.path(sweep.out, task).exists()]
     print(
         f"data: {sweep_plan.setting.source}\n"
@@ -158,7 +158,7 @@ def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
     ]
     title = f"{config['algorithm']} on {config['problem']}, {sweep.seeds} seeds"
     _, summary = tidy.tables(runs)
-    ranking = best(summary, list(sweep_plan.rows[0])).head(SHOWN).to_dict("records")
+    ranking = rank(summary, list(sweep_plan.rows[0])).head(MAX_ROWS).to_dict("records")
     provenance = dict(
         config=config,
         seeds=sweep.seeds,
@@ -186,7 +186,7 @@ def rows_in_table(sweep: Sweep) -> int:
         return 0
 
 
-def best(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
+def rank(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
     """Configurations by their mean regret ratio, the best first, with 95% intervals over seeds."""
     table = summary.groupby("configuration").agg(
         **{name: (name, "first") for name in swept},
@@ -202,8 +202,10 @@ def best(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
 
 def print_table(table: pd.DataFrame) -> None:
     """Prints the best configurations."""
-    print(f"\nthe best {min(SHOWN, len(table))} of {len(table)} configurations by R_T / R_T^unif")
-    print(table.head(SHOWN).to_string(index=False, float_format=lambda value: f"{value:.5g}"))
+    print(
+        f"\nthe best {min(MAX_ROWS, len(table))} of {len(table)} configurations by R_T / R_T^unif"
+    )
+    print(table.head(MAX_ROWS).to_string(index=False, float_format=lambda value: f"{value:.5g}"))
     failed = int(table["failed"].sum())
     if failed:
         print(f"{failed} runs FAILED: a reward or the posterior was not finite.")

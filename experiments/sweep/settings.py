@@ -111,29 +111,29 @@ def table(path: Path) -> datasets.Dataset:
     return datasets.Dataset(path.stem, numbers[:, :-1], numbers[:, -1], str(path))
 
 
-def imported(name: str, defaults: dict[str, Any]) -> Any:
-    """The algorithm "module:Name": a class of algorithms over arms, made with those of the default
-    numbers that it has, or an algorithm. Raises ValueError where it cannot be made."""
+def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
+    """The algorithm "module:Name". Name is an algorithm over arms, or its class, which is then
+    called with those default numbers that are among its fields. Raises ValueError if this fails."""
     module, _, attribute = name.partition(":")
     sys.path.insert(0, "")  # modules of the working directory
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        algorithm = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"there is no algorithm {name}: {error}.") from error
     finally:
         sys.path.remove("")
-    if not isinstance(found, type):
-        return found
-    if not dataclasses.is_dataclass(found):
+    if not isinstance(algorithm, type):
+        return algorithm
+    if not dataclasses.is_dataclass(algorithm):
         raise ValueError(f"{name} must be a class decorated with jsketch.struct.dataclass.")
     offered = defaults | dict(kernel=kernels.Gaussian(defaults.get("lengthscale", 1.0)))
-    names = {field.name for field in dataclasses.fields(found)} - {"width"}
-    return found(**{name: value for name, value in offered.items() if name in names})
+    names = {field.name for field in dataclasses.fields(algorithm)} - {"width"}
+    return algorithm(**{name: value for name, value in offered.items() if name in names})
 
 
 def make(sweep: Sweep, setting: Setting) -> Any:
-    """The algorithm with its default numbers. Raises ValueError for one that is not run on this
-    problem, and for a kernel where the algorithm has none."""
+    """The algorithm with its default numbers. Raises ValueError if the experiment does not run it
+    on this problem, and for a kernel if the algorithm has none."""
     bandit = _algorithm(sweep, setting)
     if sweep.kernel is not None:
         if not hasattr(bandit, "kernel"):
@@ -145,18 +145,18 @@ def make(sweep: Sweep, setting: Setting) -> Any:
 
 def _algorithm(sweep: Sweep, setting: Setting) -> Any:
     if ":" in sweep.algorithm:
-        return imported(sweep.algorithm, setting.defaults)
+        return import_algorithm(sweep.algorithm, setting.defaults)
     if sweep.algorithm not in setting.algorithms:
         raise ValueError(
-            f"no algorithm called '{sweep.algorithm}' is run on {sweep.problem}: choose one of"
+            f"there is no algorithm '{sweep.algorithm}' for {sweep.problem}: choose one of"
             f" {', '.join(setting.algorithms)}, or yours as module:Name."
         )
     return setting.algorithms[sweep.algorithm](setting.defaults)
 
 
 def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]:
-    """Everything that the runs of a sweep depend on. The number of seeds is not part of it, because
-    more seeds add runs and change none."""
+    """Everything that the runs of a sweep depend on. It does not include the number
+    of seeds, because more seeds only add runs."""
     config: dict[str, Any] = dict(
         problem=sweep.problem,
         data=setting.source,
@@ -180,8 +180,8 @@ def numbers(bandit: Any) -> Row:
 
 
 def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
-    """The algorithm with other numbers. All of them are floats, so that no value needs another
-    compiled program. Raises ValueError for a number that the algorithm does not have."""
+    """The algorithm with other numbers, all as floats, so that all values share one compiled
+    program. Raises ValueError for a number that the algorithm does not have."""
     leaves, tree = jax.tree_util.tree_flatten_with_path(bandit)
     for name in values:
         if name not in numbers(bandit):
@@ -197,11 +197,11 @@ def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
 
 
 def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
-    """All configurations: each random draw combined with the whole grid. Raises ValueError for a
-    sweep of nothing and for numbers that the algorithm refuses on arms of `inputs` features."""
+    """All configurations: each random draw combined with the whole grid. Raises ValueError
+    for an empty sweep, and for numbers that the algorithm refuses on arms of `inputs` features."""
     if not sweep.grid and not sweep.random:
         raise ValueError(
-            f"nothing is swept: give values, such as --grid {next(iter(numbers(bandit)))} 1 2 3."
+            f"the sweep is empty: give values, such as --grid {next(iter(numbers(bandit)))} 1 2 3."
             f" The numbers of {sweep.algorithm} are: {', '.join(numbers(bandit))}."
         )
     for name, values in sweep.grid.items():
@@ -239,7 +239,7 @@ def check(bandit: Any, row: Row, inputs: int) -> None:
         raise ValueError(f"{row}: a lengthscale must be above 0, and every number finite.")
     two = Arms(jnp.stack([jnp.zeros(inputs), jnp.ones(inputs)]))
     try:
-        with warnings.catch_warnings():  # about these two arms, which are not run
+        with warnings.catch_warnings():  # the warnings concern these two arms only
             warnings.simplefilter("ignore")
             with_numbers(bandit, row).init(two, jax.random.key(0))
     except ValueError as error:

@@ -50,7 +50,7 @@ def main() -> None:
             table = recorded.load(table_name)
             for name in compared:
                 label = f"{table_name}-{name}"
-                store.claim(options.out, label, config[table_name][name])
+                store.record_configuration(options.out, label, config[table_name][name])
                 print(label, flush=True)
                 played = campaigns.play_all(
                     partial(methods[name].play, table, sizes[name]),

@@ -106,7 +106,7 @@ def load(name: str) -> Table:
         )
     path = Path(package.submodule_search_locations[0]) / "datasets" / file
     # a pickle can run code: only the file with this checksum is read
-    return table_of(name, space, pickle.loads(datasets.verified(path, sha256)))
+    return table_of(name, space, pickle.loads(datasets.read_verified(path, sha256)))
 
 
 def table_of(name: str, space: Space, records: dict[str, dict[str, list[float]]]) -> Table:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from experiments import cli
-from experiments.bench.many_arms import timed
+from experiments.bench.many_arms import time_call
 from experiments.pools import baselines
 from experiments.results import environment, outputs
 from jsketch.suggest import suggest
@@ -46,12 +46,12 @@ def measured(method: str, count: int) -> dict[str, Any]:
     values = np.sin(4 * features[arms]).sum(1) + NOISE * random.standard_normal(OBSERVED)
     chooser, batch = METHODS[method]
     if chooser is None:
-        _, first = timed(lambda: suggest(features, arms, values, batch=batch))
-        rows, numbers = timed(lambda: suggest(features, arms, values, batch=batch).rows)
+        _, first = time_call(lambda: suggest(features, arms, values, batch=batch))
+        rows, numbers = time_call(lambda: suggest(features, arms, values, batch=batch).rows)
         numbers["with_compilation"] = first["seconds"]
     else:
         choose = baselines.CHOOSERS[chooser]
-        rows, numbers = timed(lambda: choose(features, arms, values, batch, 0))
+        rows, numbers = time_call(lambda: choose(features, arms, values, batch, 0))
     true = np.sin(4 * features[rows]).sum(1)
     return numbers | dict(
         peak_gigabytes=environment.peak_memory() / 1e9, mean_value=float(true.mean())

@@ -106,7 +106,7 @@ class Streamed:
     keep: int = struct.field(pytree_node=False, default=4096)  # K arms that a sweep keeps
     offer: int = struct.field(pytree_node=False, default=64)  # k <= K arms kept of a chunk
     # sweep a float32 file in float32 and compute everything else in float64: arms are ranked by
-    # upper bounds of their scores, and the kept ones are scored again (THEORY 9.7)
+    # upper bounds of their scores, and the kept ones are scored again (THEORY 9.6)
     screen: bool = struct.field(pytree_node=False, default=False)
     # factor on the estimated rounding errors in the bounds of `screen`
     safety: float = struct.field(pytree_node=False, default=SAFETY)

@@ -1,7 +1,7 @@
 """The scores of a chunk of arms: the largest ones, and a bound of the others.
 
 In float64 the scores are those of `FixedBKB`. A sweep in float32 ranks arms by an upper bound of
-their score in float64 instead (THEORY 9.7), with an estimate of the rounding error of k(x,x) -
+their score in float64 instead (THEORY 9.6), with an estimate of the rounding error of k(x,x) -
 |k_S(x) G|^2; the caller checks the bound on the arms whose score in float64 it computes.
 """
 

@@ -24,7 +24,7 @@ from jsketch.sketch.taylor import Taylor
 KEY = jax.random.key(0)
 TAYLOR = online.PKAWV(Taylor(2, 4), 0.1)
 EXACT = online.KernelAWV(kernels.Gaussian(0.8), 0.1, capacity=32)
-both = pytest.mark.parametrize("forecaster", [TAYLOR, EXACT])
+both_forecasters = pytest.mark.parametrize("forecaster", [TAYLOR, EXACT])
 
 
 def examples(n=48):
@@ -56,33 +56,35 @@ def test_checks_of_scikit_learn(check):
         check(RIDGE)
 
 
-@both
+@both_forecasters
 def test_partial_fit_is_prequential(forecaster):
     xs, ys = examples()
     ys[3] = np.nan
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
-    model, made = SklearnRegressor(forecaster), []
+    model, predictions = SklearnRegressor(forecaster), []
     for begin in range(0, 48, 12):
         model.partial_fit(xs[begin : begin + 12], ys[begin : begin + 12])
-        made.append(model.forecasts_.prediction)
-    np.testing.assert_allclose(np.concatenate(made), forecasts.prediction, rtol=1e-9, atol=1e-9)
+        predictions.append(model.forecasts_.prediction)
+    np.testing.assert_allclose(
+        np.concatenate(predictions), forecasts.prediction, rtol=1e-9, atol=1e-9
+    )
     stream = loops.Live(forecaster, 2, KEY)
     stream.learn_many(xs, ys)
     ahead = [stream.predict(x) for x in xs[:5]]
     np.testing.assert_allclose(model.predict(xs[:5]), ahead, rtol=1e-9, atol=1e-9)
-    again = SklearnRegressor(forecaster).fit(xs[20:], ys[20:]).fit(xs, ys)
-    np.testing.assert_allclose(again.predict(xs), model.predict(xs), rtol=1e-9, atol=1e-9)
-    labelled = np.isfinite(ys)
+    refitted = SklearnRegressor(forecaster).fit(xs[20:], ys[20:]).fit(xs, ys)
+    np.testing.assert_allclose(refitted.predict(xs), model.predict(xs), rtol=1e-9, atol=1e-9)
+    has_label = np.isfinite(ys)
     for weights in (np.ones(48), np.linspace(1, 2, 48)):
         expected = r2_score(
-            ys[labelled], model.predict(xs)[labelled], sample_weight=weights[labelled]
+            ys[has_label], model.predict(xs)[has_label], sample_weight=weights[has_label]
         )
         assert model.score(xs, ys, weights) == pytest.approx(expected)
     assert model.score(xs, ys) == pytest.approx(model.score(xs, ys, np.ones(48)))
 
 
 def test_a_refused_table_changes_nothing_and_constant_labels_have_a_score():
-    """Names and order of columns, columns of labels and pickles are among the checks above."""
+    """The checks above include names and order of columns, columns of labels, and pickles."""
     xs, ys = examples()
     table = pd.DataFrame(xs, columns=["a", "b"])
     model = SklearnRegressor(TAYLOR).fit(table, ys)
@@ -97,8 +99,8 @@ def test_parameters():
     assert model.get_params(deep=False) == {"forecaster": EXACT, "seed": 4}
     names = ("forecaster__regularization", "forecaster__kernel__lengthscale")
     assert [model.get_params()[name] for name in names] == [0.1, 0.8]
-    changed = model.set_params(**dict(zip(names, (0.5, 2.0), strict=True)), seed=5)
-    assert changed is model and model.seed == 5
+    updated_model = model.set_params(**dict(zip(names, (0.5, 2.0), strict=True)), seed=5)
+    assert updated_model is model and model.seed == 5
     assert model.forecaster.regularization == 0.5 and model.forecaster.kernel.lengthscale == 2.0
     assert EXACT.regularization == 0.1 and EXACT.kernel.lengthscale == 0.8
     assert "seed=5" in repr(model)
@@ -124,14 +126,14 @@ SKIPS = {f"check_{kind}_features" for kind in KINDS}
     "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(DRAWN)]
 )
 def test_checks_of_river(check):
-    """Features that appear or disappear are refused: a kernel compares points with the same
+    """Features that appear or disappear are refused, because a kernel compares points with the same
     inputs."""
     refused = pytest.raises(ValueError, match="must have the features of the first")
     with refused if check.__name__ in SKIPS else nullcontext():
         check(DRAWN.clone())
 
 
-@both
+@both_forecasters
 def test_learn_one_is_prequential(forecaster):
     xs, ys = examples(24)
     forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
@@ -149,7 +151,7 @@ def dicts(n=24):
 
 
 def test_copies_are_independent():
-    """`Live.learn` donates the buffers of its state, which a copy does not share."""
+    """`Live.learn` donates the buffers of its state, and a copy does not share them."""
     stream, *_ = dicts(12)
     model = RiverRegressor(EXACT)
     for x, y in stream[:6]:
@@ -173,9 +175,9 @@ def test_a_refused_example_does_not_fix_the_features():
     assert model.predict_one({"z": 1.0}) == 0  # a prediction does not fix them either
     model.learn_one({"b": 2.0, "a": 1.0}, 0.5)
     assert model.names == ["a", "b"] and model.live.received == 1
-    mixed = RiverRegressor(EXACT)
-    mixed.learn_one({1: 2.0, "a": 1.0}, None)  # names of two types, and a missing label
-    assert mixed.names == [1, "a"]
+    mixed_names = RiverRegressor(EXACT)
+    mixed_names.learn_one({1: 2.0, "a": 1.0}, None)  # names of two types, and a missing label
+    assert mixed_names.names == [1, "a"]
 
 
 # both
@@ -187,9 +189,12 @@ def test_a_refused_example_does_not_fix_the_features():
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x[:, :1], y), "of 2 inputs; 1 were given"),
         (lambda x, y: SklearnRegressor(EXACT).fit(x[0], y), "Expected 2D array"),
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
-        (lambda x, y: fitted().predict(x[:, :1]), "expecting 2 features"),
-        (lambda x, y: fitted().partial_fit(x * np.nan, y), "contains NaN"),
-        (lambda x, y: fitted().set_params(forecaster=EXACT).partial_fit(x, y), "changed after"),
+        (lambda x, y: fitted_model().predict(x[:, :1]), "expecting 2 features"),
+        (lambda x, y: fitted_model().partial_fit(x * np.nan, y), "contains NaN"),
+        (
+            lambda x, y: fitted_model().set_params(forecaster=EXACT).partial_fit(x, y),
+            "changed after",
+        ),
         (lambda x, y: river().predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
         (lambda x, y: river().learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
         (lambda x, y: RiverRegressor(TAYLOR).predict_one({}), "inputs must be an integer"),
@@ -200,7 +205,7 @@ def test_mistakes_have_messages(action, words):
         action(*examples())
 
 
-def fitted():
+def fitted_model():
     return SklearnRegressor(TAYLOR).fit(*examples())
 
 
@@ -218,7 +223,7 @@ def river():
     ],
 )
 def test_each_adapter_needs_one_package(monkeypatch, package, needs, works):
-    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, package, None)  # it cannot be imported
     for loaded in ("river", "scikit_learn"):
         monkeypatch.delitem(sys.modules, f"jsketch.adapters.{loaded}")
     with pytest.raises(ImportError, match=f"{needs} needs .*pip install"):

@@ -28,7 +28,7 @@ def campaign(optimizer, rounds):
 
 
 def test_a_pool_is_minimised():
-    """The first batch is that of `suggest`."""
+    """The first batch is the one that `suggest` returns."""
     optimizer = PoolOptimizer(POOL, random_state=3)
     result = campaign(optimizer, 5)
     values = np.array([f(x) for x in POOL])
@@ -39,7 +39,7 @@ def test_a_pool_is_minimised():
 
 
 def test_asking_again_and_pending_points():
-    """The value of a duplicated candidate belongs to the pending one; values of pending points may
+    """The value of a duplicated candidate counts for the pending one. Values of pending points may
     be missing."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
@@ -79,7 +79,7 @@ def test_invalid_points_values_and_options_are_refused():
 
 
 def test_its_interface_is_that_of_scikit_optimize():
-    """The same loop drives both, and the results have the same fields."""
+    """The same loop drives both packages, and the results have the same fields."""
     skopt = pytest.importorskip("skopt", reason="pip install scikit-optimize")
     ours = PoolOptimizer(POOL)
     theirs = skopt.Optimizer([(-1.0, 1.0), (-1.0, 1.0)], n_initial_points=3, random_state=0)
@@ -119,10 +119,10 @@ def test_an_optuna_study_takes_rows(optuna):
 
     study = optuna.create_study(sampler=adapters.OptunaSampler(POOL, seed=1))
     running = study.ask()
-    held = running.suggest_int("row", 0, len(POOL) - 1)
+    running_row = running.suggest_int("row", 0, len(POOL) - 1)
     study.optimize(objective, n_trials=14, catch=FloatingPointError)
     rows = [trial.params["row"] for trial in study.trials]
-    assert len(set(rows)) == 15 and rows[0] == held
+    assert len(set(rows)) == 15 and rows[0] == running_row
     values = np.array([f(x) for x in POOL])
     assert study.best_value <= np.sort(values)[2]
     with pytest.raises(ValueError, match="batch = 1 is more than what is left"):
@@ -158,11 +158,13 @@ def test_unusual_optuna_studies(optuna):
     last = len(POOL) - 1
     rows = study(lambda trial: np.inf / (1 + trial.suggest_int("row", 0, last)), 4)
     assert len({trial.params["row"] for trial in rows.trials}) == 4
-    waiting = optuna.create_study(sampler=adapters.OptunaSampler(POOL, exclude=range(4, last + 1)))
+    queued_study = optuna.create_study(
+        sampler=adapters.OptunaSampler(POOL, exclude=range(4, last + 1))
+    )
     for row in (0, 1, 2):
-        waiting.enqueue_trial({"row": row})
-    asked = [waiting.ask() for _ in range(4)]
-    assert [trial.suggest_int("row", 0, last) for trial in asked] == [0, 1, 2, 3]
+        queued_study.enqueue_trial({"row": row})
+    trials = [queued_study.ask() for _ in range(4)]
+    assert [trial.suggest_int("row", 0, last) for trial in trials] == [0, 1, 2, 3]
     with pytest.raises(ValueError, match=r'does not hold every row: suggest_int\("row", 0, 39\)'):
         study(lambda trial: trial.suggest_int("row", 0, 1), 5)
     with pytest.raises(ValueError, match=r'another range of rows: suggest_int\("row", 0, 39\)'):
@@ -205,18 +207,18 @@ def test_an_optuna_study_of_any_objective(optuna):
 
 
 def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
-    """Two samplers, as in two processes, that do not see each other's running trial."""
+    """Two samplers stand for two processes. Neither sees the running trial of the other one."""
     study = optuna.create_study(sampler=adapters.OptunaSampler(seed=1))
     study.optimize(mixed_objective, n_trials=12, catch=FloatingPointError)
     samplers = [adapters.OptunaSampler(seed=1) for _ in range(2)]
     space = samplers[0].infer_relative_search_space(study, study.trials[0])
     first, second = study.ask(), study.ask()
-    chosen = [
+    chosen_rows = [
         sampler.sample_relative(study, trial._get_latest_trial(), space)
         for sampler, trial in zip(samplers, (first, second), strict=True)
     ]
-    assert chosen[0] != chosen[1]
+    assert chosen_rows[0] != chosen_rows[1]
     # with fewer combinations than trials they are repeated
-    few = optuna.create_study(sampler=adapters.OptunaSampler())
-    few.optimize(lambda trial: trial.suggest_int("n", 1, 3), n_trials=6)
-    assert {trial.params["n"] for trial in few.trials} == {1, 2, 3}
+    small_study = optuna.create_study(sampler=adapters.OptunaSampler())
+    small_study.optimize(lambda trial: trial.suggest_int("n", 1, 3), n_trials=6)
+    assert {trial.params["n"] for trial in small_study.trials} == {1, 2, 3}

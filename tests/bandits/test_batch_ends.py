@@ -1,4 +1,4 @@
-"""Where a batch ends, to the last digit, and the exact zeros of a dictionary."""
+"""The pick that ends a batch, to the last digit, and the exact zeros of a dictionary."""
 
 import functools
 
@@ -14,7 +14,7 @@ from jsketch.bandits.core import widths
 from jsketch.linalg import matmul
 from jsketch.sketch import dictionary as dictionaries
 
-READ = jax.jit(
+whitened_features = jax.jit(
     lambda kernel, state, x: matmul(
         matmul(kernel.gram(x, state.nystrom.points), state.nystrom.root), state.whiten
     )
@@ -22,7 +22,7 @@ READ = jax.jit(
 
 
 @functools.partial(jax.jit, static_argnums=5)
-def LOCAL(state, kernel, lam, arms, size, guaranteed):
+def local_bounds(state, kernel, lam, arms, size, guaranteed):
     """Local bounds [A] of a batch whose global bound is infinite."""
     statistic = "guaranteed" if guaranteed else "full"
     bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
@@ -31,17 +31,17 @@ def LOCAL(state, kernel, lam, arms, size, guaranteed):
     return adaptive_batch.local_bounds(state, bandit, batch)
 
 
-OF_ARMS = jax.jit(dictionaries.of_arms, static_argnums=1)
+dictionary_of_arms = jax.jit(dictionaries.of_arms, static_argnums=1)
 
 
 def picks_of(p, ratio, **options):
-    """The picks at a width that does not depend on C, so that C decides on the end only."""
+    """The picks at a width that does not depend on C, so that C determines the end only."""
     return batch_of(p, ratio, width=widths.Bayesian(1.0), **options)[2]
 
 
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
-    """The global bound after each pick, or the local one, which never exceeds it (by default the
-    largest over the arms)."""
+    """The global bound after each pick, or the local bound, which never exceeds it. By default the
+    local bound is the largest over the arms."""
     total, full, embedded = bounds(p, batch)
     if local is None:
         return total
@@ -50,7 +50,8 @@ def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
 
 @pytest.mark.parametrize("local", [None, "full", "guaranteed"])
 def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
-    """C a millionth below the bound after a pick: the last. C a millionth above: one more."""
+    """With C a millionth below the bound after a pick, that pick is the last; with C a millionth
+    above, the batch has one more."""
     options = {} if local is None else dict(rule="global_local", local_statistic=local)
     ends = 0
     for seed in range(12):
@@ -72,7 +73,7 @@ def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_variance_that_is_no_number_ends_its_batch(strict):
-    """Otherwise it would keep all runs of a vmap from ending."""
+    """A batch without an end would keep all runs of a vmap from ending."""
     p = Problem(0)
     bandit, state = p.state(max_batch=60, rule="global_local", strict=strict)
     query = ASK(bandit, state.replace(variance=state.variance.at[3].set(jnp.nan)))
@@ -80,8 +81,8 @@ def test_a_variance_that_is_no_number_ends_its_batch(strict):
 
 
 def test_local_bounds_of_all_arms_are_lemma_3s():
-    """1 + sum_s k~(x, x_s)^2 / sigma~^2(x) for any picks; `guaranteed` has the larger of the sums
-    with k~ and with e."""
+    """The bound is 1 + sum_s k~(x, x_s)^2 / sigma~^2(x) for any picks. `guaranteed` has the larger
+    one of the sums with k~ and with e."""
     differ = 0
     for seed in range(16):
         p = Problem(seed)
@@ -91,19 +92,19 @@ def test_local_bounds_of_all_arms_are_lemma_3s():
         for guaranteed in (False, True):
             expected = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
             slots = jnp.asarray(arms, jnp.int32), jnp.asarray(7)
-            near(LOCAL(state, p.kernel, p.lam, *slots, guaranteed), expected)
+            near(local_bounds(state, p.kernel, p.lam, *slots, guaranteed), expected)
         differ += (expected > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
     assert differ >= 1
 
 
 def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
-    """At lam = 1e-9 the rounding of its residual would be a millionth of a variance of 1."""
+    """At lam = 1e-9 a rounded residual would add a millionth to a variance of 1."""
     for seed in range(5):
         p = Problem(seed)
         p.lam = 1e-9
         p.counts[p.keep] += 1
         _, state = p.state()
-        u = np.asarray(READ(p.kernel, state, p.x))[p.keep]
+        u = np.asarray(whitened_features(p.kernel, state, p.x))[p.keep]
         np.testing.assert_allclose(
             np.asarray(state.variance)[p.keep], np.square(u).sum(1), rtol=1e-11
         )
@@ -112,5 +113,5 @@ def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
 def test_a_dictionary_may_fill_its_capacity():
     keep = jnp.arange(12) % 3 == 0
     for capacity, overflow in ((4, False), (3, True)):
-        dictionary, overflows = OF_ARMS(keep, capacity)
+        dictionary, overflows = dictionary_of_arms(keep, capacity)
         assert bool(overflows) == overflow and int(dictionary.size) == min(4, capacity)

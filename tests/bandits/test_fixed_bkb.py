@@ -20,9 +20,9 @@ def new_state(p, **options):
 
 
 def oracle_picks(bandit, state, p, pending, size, free=None):
-    """Picks arms by the largest mean + width sd, one after the other; variances are those of the
-    dense covariance after the pending pulls and the earlier picks. With `free` [A] only free arms
-    are picked, each once, and the array is updated in place."""
+    """Picks arms by the largest mean + width * deviation, one after the other. The variances are
+    those of the dense covariance after the pending pulls and the earlier picks. With `free` [A]
+    only free arms are picked, each of them once, and the array is updated in place."""
     mean, width = np.asarray(state.mean), float(bandit.confidence_width(state))
     full = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[1]
     pulls, picks = list(pending), []
@@ -42,7 +42,7 @@ def oracle_picks(bandit, state, p, pending, size, free=None):
 @pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
 @pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, picks):
-    """The covariance is the full one of BBKB eq. 2, for any dictionary; pending pulls lower
+    """The covariance is the full one of BBKB eq. 2, for any dictionary. Pending pulls lower
     variances and leave means unchanged. In the second case a batch needs several small working
     sets."""
     monkeypatch.setattr(fixed_set, "SIZE", size)

@@ -32,7 +32,8 @@ tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y,
 
 
 def test_arms_far_from_zero_lose_no_phase():
-    """Phases of 8,192 in float32 are off by 1e-3, and so were kernels of arms 0.1 apart."""
+    """A phase of 8,192 in float32 has an error of 1e-3, which would pass to the kernel of arms 0.1
+    apart."""
     x = np.round(np.random.default_rng(0).uniform(size=(9, 2)) * 1024) / 1024
     whitened = jax.jit(lambda x: BANDITS["random"].init(Arms(x), KEY).whitened)
     features = [np.asarray(whitened((x + far).astype(np.float32))) for far in (0.0, 8192.0)]
@@ -51,8 +52,9 @@ def test_arms_far_from_zero_lose_no_phase():
     ],
 )
 def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
-    """Over 2,000 seeds the mean is within 4 standard errors of the kernel, and the variance within
-    25% of (1 + k(2 delta) - 2 k^2) / (2 count), that of cos(omega.delta) over count."""
+    """Over 2,000 seeds the mean is within 4 standard errors of the kernel. The variance is within
+    25% of (1 + k(2 delta) - 2 k^2) / (2 count), the variance of cos(omega.delta) divided by
+    count."""
     x = jax.random.uniform(KEY, (8, 2))
     maps = RandomFourier(16)
 
@@ -75,9 +77,9 @@ def test_random_features_are_unbiased_with_the_monte_carlo_error(kernel):
 def test_quadrature_keeps_its_bound(nodes, lengthscale):
     x = jax.random.uniform(KEY, (30, 2))
     kernel = kernels.Gaussian(lengthscale)
-    drawn = QuadratureFourier(nodes).draw(kernel, 2, KEY, x.dtype)
-    assert drawn.weights.shape[0] == -(-(nodes**2) // 2)
-    z = fourier.features(drawn, x)
+    frequencies = QuadratureFourier(nodes).draw(kernel, 2, KEY, x.dtype)
+    assert frequencies.weights.shape[0] == -(-(nodes**2) // 2)
+    z = fourier.features(frequencies, x)
     error = np.abs(matmul(z, z.T) - kernel.gram(x, x))
     # for each input the Gauss-Hermite remainder for cos is at most n!/(2n)! difference^(2n), and
     # the errors of factors of modulus <= 1 add up
@@ -88,7 +90,7 @@ def test_quadrature_keeps_its_bound(nodes, lengthscale):
 
 
 def test_accurate_features_pick_as_the_kernel_does():
-    """UCB on 16 x 16 quadrature nodes and exact GP-UCB from the same first arm."""
+    """UCB on 16 x 16 quadrature nodes has the picks of exact GP-UCB from the same first arm."""
     oracle = rollout(GPUCB(**COMMON, capacity=HORIZON), problem(), KEY, HORIZON)
     bandit = FourierUCB(**COMMON, features=QuadratureFourier(16))
     progress = start(bandit, problem(), KEY, HORIZON)
@@ -107,8 +109,8 @@ def state_after(bandit, arms, y):
 
 
 def test_thompson_samples_have_the_right_law():
-    """Mean and covariance of 4,000 draws of 12 arms, entry by entry within 4.5 standard errors of a
-    fit from scratch."""
+    """Mean and covariance of 4,000 draws of 12 arms agree with a fit from scratch, every entry
+    within 4.5 standard errors."""
     bandit = BANDITS["ts"].replace(scale=0.7)
     arms, y = np.array([1, 3, 3, 3, 7, 20]), np.sin(np.arange(6))
     state = state_after(bandit, arms, y)

@@ -1,10 +1,7 @@
-"""Conformance: every array of every vector, from the BBKB authors' implementation, through the
-public API.
-
-Tolerances are those of the vectors' README: 1e-5 of the range of an array, 1e-6 for means and
-scores. Two small vectors are in tests/golden; others are read from the folder
-JSKETCH_GOLDEN, by default one beside the repository.
-"""
+"""Every array of every vector from the BBKB authors' implementation is reproduced through the
+public API. The tolerances are those of the vectors' README: 1e-5 of the range of an array, and 1e-6
+for means and scores. Two small vectors are in tests/golden. Others are read from the folder
+JSKETCH_GOLDEN, by default one beside the repository."""
 
 import functools
 import json
@@ -31,17 +28,17 @@ SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
 
 
 def vectors():
-    """The vectors of tests/golden, and those of another folder with other contents."""
+    """The vectors of tests/golden, and those of another folder whose contents differ."""
     paths = sorted((HERE / "golden").glob("*.npz"))
     contents = {path.read_bytes() for path in paths}
-    others = sorted(FOLDER.glob("*.npz"))
-    paths += [path for path in others if path.read_bytes() not in contents]
+    other_paths = sorted(FOLDER.glob("*.npz"))
+    paths += [path for path in other_paths if path.read_bytes() not in contents]
     rows = [
         pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
         for path in paths
     ]
     missing = pytest.param(None, id="other", marks=pytest.mark.skip(f"no vectors in {FOLDER}"))
-    return rows if others else [*rows, missing]
+    return rows if other_paths else [*rows, missing]
 
 
 def close(actual, desired, share):
@@ -72,7 +69,7 @@ class Vector:
 
     @functools.cached_property
     def state(self):
-        """BKB and BBKB share it, so one serves all tests."""
+        """The state of BKB and of BBKB, which is the same one."""
         return jax.jit(self.start)(self.data["arms"], self.history)
 
     def start(self, x, history):
@@ -148,8 +145,8 @@ def test_ratio_bounds(vector):
     close(local_bounds, d["local_ratio_bounds"], 1e-5)
     close(local_bounds[-1], d["global_local_ratio_bound_max"], 1e-5)
     close(global_bounds[len(d["global_batch"]) - 1], d["global_ratio_bound"], 1e-5)
-    both = np.flatnonzero((global_bounds > c) & (local_bounds > c))
-    assert len(d["global_local_batch_strict"]) == both[0] + 1
+    both_exceed = np.flatnonzero((global_bounds > c) & (local_bounds > c))
+    assert len(d["global_local_batch_strict"]) == both_exceed[0] + 1
 
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
@@ -172,7 +169,7 @@ def test_widths(vector, rule):
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
 def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
-    """Their stored scores are stale below the threshold of THEORY 5.7."""
+    """The stored scores of the authors are stale below the threshold of THEORY 5.7."""
     d, lam = vector.data, vector.spec["lam"]
     state = vector.state
     _, u = features(vector, state)

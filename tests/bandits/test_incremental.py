@@ -21,8 +21,9 @@ KEY = jax.random.key(0)
 @pytest.mark.parametrize("regularization, stride", [(1e-2, 1), (1e-4, 1), (1e-8, 2), (1.0, 3)])
 def test_updates_match_a_refresh_from_scratch(regularization, stride):
     """The updated posterior equals the refreshed one to 1e-9 of the prior variance, as long as no
-    added point is close to the span of the others. Batches of several sizes have arms of the
-    dictionary, new arms, and, for a stride above 1, arms that were pulled but are not in it."""
+    added point is close to the span of the others. The batches have several sizes. They contain
+    arms of the dictionary, new arms, and, for a stride above 1, pulled arms that are not in the
+    dictionary."""
     random = np.random.default_rng(stride)
     x = random.uniform(0, 6, (ARMS, 2))
     kernel = kernels.Gaussian(0.4)
@@ -54,7 +55,7 @@ def test_updates_match_a_refresh_from_scratch(regularization, stride):
 
 
 def test_overflow_and_near_duplicates_are_reported():
-    """A dictionary that does not fit, and an added point next to the span of the others."""
+    """The dictionary does not fit, or an added point is next to the span of the others."""
     x = np.concatenate([np.arange(6.0), [1e-6]])[:, None]
     kernel = kernels.Gaussian(0.5)
     state = BBKB(kernel=kernel, capacity=4).init(Arms(x), KEY)
@@ -69,14 +70,14 @@ def test_overflow_and_near_duplicates_are_reported():
 
 
 def without_updates(bandit):
-    """The same algorithm with every posterior from scratch."""
+    """The same algorithm, which computes every posterior from scratch."""
     scratch = struct.dataclass(type("Scratch", (type(bandit),), {"incremental": False}))
     return scratch(**{field.name: getattr(bandit, field.name) for field in fields(bandit)})
 
 
 @pytest.mark.parametrize("name", ["bbkb_global", "bkb"])
 def test_runs_with_updates_pick_the_same_arms(name):
-    """Also for several seeds together, of which some draw afresh."""
+    """The same holds for several seeds together, some of which draw a new dictionary."""
     bandit = CASES[name].replace(resparsify=0.25)
     keys = jax.random.split(KEY, 3)
     run = jax.jit(jax.vmap(loops.rollout, (None, None, 0, None)), static_argnums=3)
@@ -89,7 +90,7 @@ def test_runs_with_updates_pick_the_same_arms(name):
 
 
 def test_a_run_begins_with_the_expected_size_of_the_dictionary():
-    """With uniform pulls, and leverage scores by a dense solution."""
+    """The expected size is that of uniform pulls, with leverage scores by a dense solution."""
     x = np.random.default_rng(0).uniform(0, 6, (60, 1))
     horizon, regularization, kernel = 240, 0.05, kernels.Gaussian(0.4)
     gram = np.asarray(kernel.gram(jnp.asarray(x), jnp.asarray(x)))
@@ -110,8 +111,8 @@ def test_a_run_begins_with_the_expected_size_of_the_dictionary():
 @pytest.mark.parametrize("regularization", [1.0, 1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("gap", [None, 1e-2, 1e-7])
 def test_two_hundred_rounds_match_a_refresh_from_scratch(regularization, gap):
-    """To 1e-9 of the prior variance in every round, also where a third of the arms have another arm
-    at a distance `gap`, and for every number of arms in a batch."""
+    """They match to 1e-9 of the prior variance in every round, for every number of arms in a batch.
+    A third of the arms may have another arm at a distance `gap`."""
     random = np.random.default_rng(7)
     x = random.uniform(0, 6, (ARMS, 2))
     if gap is not None:

@@ -33,7 +33,7 @@ tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y,
 
 @cache
 def linear_problem():
-    """[50, 6] with rewards linear in them."""
+    """Features [50, 6] with rewards that are linear in them."""
     x = jax.random.normal(jax.random.key(1), (50, INPUTS)) / 3
     return problems.finite_arms(x, x @ jax.random.normal(jax.random.key(2), (INPUTS,)), 0.1)
 
@@ -43,22 +43,18 @@ def run_of(name):
     return rollout(FORMS[name], linear_problem(), KEY, HORIZON)
 
 
-def query_of(arm):
-    return Query(jnp.asarray([arm], jnp.int32), jnp.ones(1, bool))
-
-
-def sketched(points, size):
+def sketch_of(points, size):
     empty = projection.empty(size, points.shape[1], points.dtype)
     return jax.lax.scan(lambda s, x: (projection.append(s, x), None), empty, points)[0]
 
 
 @pytest.mark.parametrize("size", [1, 4, 9, 12])
 def test_frequent_directions_keep_their_guarantee(size):
-    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) for every k, on 20 matrices with
-    decaying spectra."""
+    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) holds for every k, on 20 matrices
+    with decaying spectra."""
     scales = 0.8 ** np.arange(9)
     points = np.random.default_rng(0).standard_normal((20, 40, 9)) * scales
-    sketches = jax.jit(jax.vmap(lambda p: sketched(p, size)))(jnp.asarray(points))
+    sketches = jax.jit(jax.vmap(lambda p: sketch_of(p, size)))(jnp.asarray(points))
     for a, directions, energies, shrunk in zip(
         points, sketches.directions, sketches.energies, sketches.shrunk, strict=True
     ):
@@ -76,7 +72,7 @@ def test_frequent_directions_keep_their_guarantee(size):
 
 def test_frequent_directions_read_as_dense_matrices():
     points = jax.random.normal(KEY, (12, 5))
-    sketch = sketched(points, 3)
+    sketch = sketch_of(points, 3)
     dense = np.asarray(
         LAM * np.eye(5) + (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions
     )
@@ -132,19 +128,21 @@ def test_cbrap_with_a_rotation_is_linear_ucb():
 
 
 def test_gaussian_projections_keep_inner_products_on_average():
-    """Mean over 4,000 projections within 4 standard errors; an entry's variance is (|x|^2 |y|^2 +
-    (x.y)^2)/m."""
+    """The mean over 4,000 projections is within 4 standard errors; the variance of an entry is
+    (|x|^2 |y|^2 + (x.y)^2) / m."""
     x = jax.random.normal(KEY, (4, INPUTS))
-    drawn = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(
+    projections = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(
         jax.random.split(KEY, 4000)
     )
     gram = np.asarray(x @ x.T)
     error = np.sqrt((np.outer(np.diag(gram), np.diag(gram)) + gram**2) / 3 / 4000)
-    assert (np.abs(np.einsum("sim,sjm->ij", drawn, drawn) / 4000 - gram) < 4 * error).all()
+    assert (
+        np.abs(np.einsum("sim,sjm->ij", projections, projections) / 4000 - gram) < 4 * error
+    ).all()
 
 
 def test_soful_samples_have_the_right_law():
-    """Mean and covariance of 4,000 draws of 8 arms, entry by entry within 4.5 standard errors."""
+    """Mean and covariance of 4,000 draws of 8 arms have every entry within 4.5 standard errors."""
     bandit = FORMS["soful_ts"].replace(scale=0.7)
     state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
     draws = np.asarray(
@@ -164,15 +162,16 @@ def test_a_batch_is_its_evaluations_one_by_one(name):
     state = bandit.init(linear_problem().arms, KEY)
     several = Query(jnp.array([3, 8, 3, 0], jnp.int32), jnp.array([True, True, True, False]))
     y = jnp.array([0.5, jnp.nan, -0.2, 9.0])
-    together, info = tell(bandit, state, several, y, KEY)
+    batch_state, info = tell(bandit, state, several, y, KEY)
     for arm, reward in ((3, 0.5), (3, -0.2)):
-        state, _ = tell(bandit, state, query_of(arm), jnp.array([reward]), KEY)
+        one = Query(jnp.asarray([arm], jnp.int32), jnp.ones(1, bool))
+        state, _ = tell(bandit, state, one, jnp.array([reward]), KEY)
     assert int(info.observed) == 2 and int(info.batch_size) == 3
-    chex.assert_trees_all_close(together, state, rtol=1e-7, atol=1e-10)
+    chex.assert_trees_all_close(batch_state, state, rtol=1e-7, atol=1e-10)
 
 
 def test_the_papers_width():
-    """Theorem 1 of Kuzborskij et al. in NumPy, for a sketch that has lost energy."""
+    """The width is Theorem 1 of Kuzborskij et al. in NumPy, for a sketch that has lost energy."""
     state = run_of("soful_paper").state
     assert int(run_of("soful_paper").trace.dictionary_size[-1]) == 3
     ratio = 1 + float(state.sketch.shrunk) / LAM

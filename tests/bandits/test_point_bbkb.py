@@ -24,8 +24,8 @@ def f(x):
 
 
 def test_with_one_candidate_matrix_it_is_bkb():
-    """C = 1, the same candidates at every step and every pull kept: the picks of BKB over those
-    arms."""
+    """With C = 1, the same candidates at every step and a dictionary of all pulls, the picks are
+    those of BKB over these arms."""
     arms = Arms(jnp.asarray(X))
     bkb = BKB(**OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code)
     points = PointBBKB(
@@ -47,8 +47,8 @@ def test_with_one_candidate_matrix_it_is_bkb():
 
 
 def test_contexts_change_and_the_posterior_is_the_oracle():
-    """Batches over changing candidates, a failed evaluation among them: mean, variance and batch
-    ends of the oracle."""
+    """Mean, variance and ends of batches are those of the oracle for batches over changing
+    candidates, one of which fails."""
     bandit = PointBBKB(
         **OPTIONS | dict(capacity=64), qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64
     )
@@ -116,8 +116,9 @@ def test_growing_and_extending_change_no_number():
 
 
 def test_partition_search_refines_where_it_pays():
-    """Ada-BKB: cells always cover the box, V bounds the change within a cell, regret falls, and the
-    centre of the chosen cell is less certain than the cell is large."""
+    """The search is that of Ada-BKB. The cells always cover the box, and V bounds the change within
+    a cell. The regret falls. The width at the centre of the chosen cell exceeds the bound V of the
+    cell."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
     bandit = BOXED.replace(max_history=48, capacity=48)
 
@@ -158,21 +159,21 @@ def test_partition_search_refines_where_it_pays():
 def test_a_partition_that_was_full_once_stays_flagged():
     """With a width of 0 every cell is split, and with a width of 1e6 none is. The second search
     keeps the flag of the first."""
-    certain = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
-    uncertain = certain.replace(width=widths.Bayesian(1e6))
-    state = certain.init(2, KEY)
+    zero_width = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
+    large_width = zero_width.replace(width=widths.Bayesian(1e6))
+    state = zero_width.init(2, KEY)
     search = jax.jit(lambda bandit, cells: partition.search(bandit, state, cells)[1])
     start = partition.whole(Box(jnp.zeros(2), jnp.ones(2)), 5)
     assert (int(start.used), bool(start.full)) == (1, False)
-    unrefined, refined = search(uncertain, start), search(certain, start)
+    unrefined, refined = search(large_width, start), search(zero_width, start)
     assert (int(unrefined.used), bool(unrefined.full)) == (1, False)
     assert (int(refined.used), bool(refined.full)) == (5, True)
-    later = search(uncertain, refined)
+    later = search(large_width, refined)
     assert (int(later.used), bool(later.full)) == (5, True)
 
 
 def test_the_variation_of_a_cell_is_a_bound():
-    """|f(x) - f(c)| <= V for functions of norm 1 and points of the cell."""
+    """|f(x) - f(c)| <= V holds for functions of norm 1 and points of the cell."""
     random = np.random.default_rng(0)
     kernel = kernels.Matern(jnp.array([0.5, 1.0]), nu=1.5)
     centre, half = random.uniform(0, 1, (20, 2)), random.uniform(0.01, 0.4, (20, 2))
@@ -181,5 +182,7 @@ def test_the_variation_of_a_cell_is_a_bound():
         points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
         weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
         inside = centre + half * random.uniform(-1, 1, (20, 2))
-        moved = np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points)) @ weights
-        assert (np.abs(moved) <= change * (1 + 1e-9)).all()
+        differences = (
+            np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points)) @ weights
+        )
+        assert (np.abs(differences) <= change * (1 + 1e-9)).all()

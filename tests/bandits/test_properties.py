@@ -16,7 +16,7 @@ from jsketch.types import Evaluations
 
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
-# properties that take long to test: these algorithms are tested always, all of them with -m slow
+# Properties that take long are tested for these algorithms; -m slow tests all of them.
 FEW = {
     "uniform",
     "eps_greedy",
@@ -31,7 +31,7 @@ FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
 # compiled with the default flags in tests/fuzz
 FUZZED = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
-SMALL = 10  # a capacity that has to grow in these runs, which compiles them again
+SMALL = 10  # In these runs the capacity grows, which compiles them again.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:a batch filled its capacity"),
     pytest.mark.filterwarnings("ignore:regularization .* too small"),
@@ -67,7 +67,7 @@ class Cache:
         return self.runs[name]
 
     def midway(self, name):
-        """A bandit, its state after a run, and a query with rewards."""
+        """A bandit, its state in the middle of a run, and a query with rewards."""
         state = self.run(name).state.replace(domain=problem().arms)
         query = self.ask(CASES[name], state, KEY)
         y = jnp.where(query.mask, problem().mean_reward[query.index], jnp.nan)
@@ -75,10 +75,8 @@ class Cache:
 
 
 def smaller(number):
-    """0.8 times a float, and at least 1 for a ratio of 2; other leaves are unchanged."""
-    if not isinstance(number, float):
-        return number
-    return max(0.8 * number, 1.0) if number == 2.0 else 0.8 * number
+    """0.8 times a float; other leaves are unchanged."""
+    return 0.8 * number if isinstance(number, float) else number
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +97,7 @@ def test_a_run_is_complete(cache, name):
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | FUZZED])
 def test_default_compiler_flags_give_the_same_run(cache, name):
-    """The other tests use flags that make programs compile fast."""
+    """The other tests use flags with which programs compile fast."""
     run = cache.users(CASES[name], problem(), KEY, HORIZON)
     np.testing.assert_array_equal(run.trace.arm, cache.run(name).trace.arm)
     np.testing.assert_allclose(run.trace.width, cache.run(name).trace.width, rtol=1e-9)
@@ -116,20 +114,22 @@ def test_compiled_is_eager(cache, name):
 
 @fewer
 def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
-    """Three seeds, and one seed with every number of the algorithm changed."""
+    """Three runs differ in their seed, and a fourth run in every number of the algorithm."""
     changed = jax.tree.map(smaller, CASES[name])
     bandits, keys = [CASES[name]] * 3 + [changed], [*KEYS, KEY]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *bandits)
-    together = cache.vmapped(stacked, jnp.stack(keys))
+    vmapped_runs = cache.vmapped(stacked, jnp.stack(keys))
     for row, (bandit, key) in enumerate(zip(bandits, keys, strict=True)):
-        alone = cache.rollout(bandit, problem(), key, HORIZON)
-        np.testing.assert_array_equal(together.trace.arm[row], alone.trace.arm)
-        np.testing.assert_allclose(together.trace.reward[row], alone.trace.reward, atol=1e-12)
+        single_run = cache.rollout(bandit, problem(), key, HORIZON)
+        np.testing.assert_array_equal(vmapped_runs.trace.arm[row], single_run.trace.arm)
+        np.testing.assert_allclose(
+            vmapped_runs.trace.reward[row], single_run.trace.reward, atol=1e-12
+        )
 
 
 @functools.cache
 def rewards():
-    """The rewards [HORIZON,A] of `rollout`: one for every arm at every evaluation."""
+    """The rewards [HORIZON,A] of `rollout`, one for every arm at every evaluation."""
     root = loops.rollouts.Roots(*jax.random.split(KEY, 4)).problem
 
     def at(t):
@@ -138,7 +138,7 @@ def rewards():
     return np.asarray(jax.jit(jax.vmap(at))(jnp.arange(HORIZON)))
 
 
-def replayed(start=0):
+def replay_rewards(start=0):
     """A host objective that returns these rewards, beginning at evaluation `start`."""
     done = [start]
 
@@ -152,14 +152,14 @@ def replayed(start=0):
 @few
 def test_drive_is_run_and_resumes(cache, name):
     bandit, arms = CASES[name], problem().arms
-    whole = loops.drive(bandit, replayed(), arms, KEY, HORIZON)
+    whole = loops.drive(bandit, replay_rewards(), arms, KEY, HORIZON)
     np.testing.assert_array_equal(whole.x, cache.run(name).trace.arm)
     np.testing.assert_allclose(whole.y, cache.run(name).trace.reward, atol=1e-12)
     # the horizon truncates a batch, so the run resumes at the end of a round
     rounds = np.asarray(cache.run(name).trace.round)
     stop = int(np.searchsorted(rounds, rounds[HORIZON // 2]))
-    first = loops.drive(bandit, replayed(), arms, KEY, stop)
-    resumed = loops.drive(bandit, replayed(stop), arms, KEY, HORIZON, state=first)
+    first = loops.drive(bandit, replay_rewards(), arms, KEY, stop)
+    resumed = loops.drive(bandit, replay_rewards(stop), arms, KEY, HORIZON, state=first)
     np.testing.assert_array_equal(resumed.x, whole.x)
 
 
@@ -221,7 +221,8 @@ def test_failures_change_no_posterior(cache, name):
 
 @each
 def test_wrong_slots_have_the_effect_of_masked_ones(cache, name):
-    """Failed evaluations, and, with a flag, infinite rewards and traced arms that do not exist."""
+    """Wrong slots are failed evaluations and, with a flag, infinite rewards and traced arms that do
+    not exist."""
     bandit, state, query, y = cache.midway(name)
     masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
     chex.assert_tree_all_finite(masked)
@@ -270,8 +271,9 @@ def test_float32_stays_finite(name):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("size", "max_picks"), [(16, 256), (3, 2)])
 def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, max_picks):
-    """THEORY 5.7: lazy and swept picks are equal on 64 problems that have every arm twice, where an
-    arm may be replaced by its duplicate. Batches use one working set, or several small ones."""
+    """THEORY 5.7: lazy and swept picks are equal on 64 problems that have every arm twice, except
+    that an arm may be replaced by its duplicate. Batches use one working set or several small
+    ones."""
     monkeypatch.setattr(adaptive_batch, "SIZE", size)
     monkeypatch.setattr(adaptive_batch, "PICKS", max_picks)
 

@@ -19,8 +19,8 @@ COMMON = dict(
     kernel=KERNEL, regularization=LAM, noise_std=NOISE, norm_bound=NORM, delta=DELTA, capacity=64
 )
 STOPS = (5, 20, HORIZON)
-# widths that are tested on the runs of another one too
-ALSO = {"certified": [widths.certified_mixture], "tight": [widths.mixture]}
+# These widths are also tested on the runs of another width.
+OTHER_WIDTHS = {"certified": [widths.certified_mixture], "tight": [widths.mixture]}
 
 
 def draw(key):
@@ -32,7 +32,7 @@ def draw(key):
 @jax.jit
 def states(bandit):
     """(mean rewards [S,A], arms [S,A,2], states at three times, overflows [S]) of 64 runs, each on
-    another problem. Algorithms that differ in numbers share the program."""
+    a problem of its own. Algorithms that differ in numbers share the program."""
 
     def one(key):
         problem = draw(key)
@@ -41,7 +41,7 @@ def states(bandit):
             progress = loops.rollout(bandit, problem, key, HORIZON, progress, stop)
             return progress, progress.state
 
-        # not a rollout of no rounds, which would be compiled beside the other
+        # A rollout without rounds would be a second program.
         first = start(bandit, problem, key, HORIZON)
         end, stacked = jax.lax.scan(until, first, jnp.array(STOPS, jnp.int32))
         return problem.mean_reward, problem.arms.features, stacked, end.overflow
@@ -64,7 +64,7 @@ COVERING = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in ALSO)) for n in COVERING]
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in OTHER_WIDTHS)) for n in COVERING]
 )
 def test_confidence_intervals_cover(name):
     """THEORY 4.4, 4.7, 4.8: |mean - f| <= width sd at all arms and times in at least 1 - delta of
@@ -76,7 +76,7 @@ def test_confidence_intervals_cover(name):
     bandit = COVERING[name]
     f, _, at_stops, overflow = states(bandit)
     assert not np.asarray(overflow).any()
-    for claimed in (bandit, *(bandit.replace(width=width) for width in ALSO.get(name, ()))):
+    for claimed in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
         for state in at_stops:
             posterior = getattr(state, "posterior", state)
@@ -94,12 +94,10 @@ def test_confidence_intervals_cover(name):
     ],
 )
 def test_variances_are_accurate_to_a_factor_3(qbar):
-    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2): no failure in 64 runs at the theory's qbar.
-
-    At qbar = 2, where nothing is promised, at most a tenth of all variances is off. Dictionary
-    sizes, against the papers' bound (loose) and against qbar times the effective dimension of the
-    variances that were resampled with.
-    """
+    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2): the qbar of the theory has no failure in 64 runs. At
+    qbar = 2, where the theory states nothing, at most a tenth of all variances is off. Sizes of
+    dictionaries are compared with the loose bound of the papers and with qbar times the effective
+    dimension of the variances used for resampling."""
     # the program of `test_confidence_intervals_cover` serves here too
     bandit = COVERING["certified"].replace(qbar=qbar)
     _, x, at_stops, _ = states(bandit)
@@ -121,8 +119,8 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
 
 @pytest.mark.parametrize("name", ["exact", "sketched"])
 def test_thompson_samples_have_the_right_law(name):
-    """Mean and covariance of 16,000 draws, every entry within 4.5 standard errors (800 entries: one
-    in 200 runs fails)."""
+    """Mean and covariance of 16,000 draws have every entry within 4.5 standard errors. There are
+    800 entries, so that one of 200 runs fails."""
     x = jax.random.uniform(jax.random.key(3), (24, 2))
     counts = np.array([0.0, 1, 0, 3] * 6)
     sums = counts * np.sin(np.arange(24))
@@ -154,7 +152,7 @@ def test_thompson_samples_have_the_right_law(name):
 
 
 def test_no_normal_number_of_a_thompson_sample_is_used_twice():
-    """Samples before the first evaluation show the normal numbers of the arms, and samples with all
+    """Samples before the first evaluation show the normal numbers of the arms. Samples with all
     arms in the dictionary show those of the features. With one key no number occurs in both."""
     x, slots = np.arange(24.0)[:, None], 24
     bandit = SketchedTS(kernels.Gaussian(0.7), LAM, scale=1.0, width=widths.Bayesian(1.0))
@@ -162,7 +160,7 @@ def test_no_normal_number_of_a_thompson_sample_is_used_twice():
     history = (jnp.ones(slots), jnp.zeros(slots), jnp.ones(slots, bool))
 
     @jax.jit
-    def drawn(x, key):
+    def draw_samples(x, key):
         """Samples before the first evaluation, and with all arms in the dictionary; the features
         of the latter."""
         empty = bandit.init(Arms(x), key)
@@ -170,7 +168,7 @@ def test_no_normal_number_of_a_thompson_sample_is_used_twice():
         z = bandit.kernel.gram(x, full.nystrom.points) @ full.nystrom.root
         return bandit.samples(empty, key), bandit.samples(full, key), z @ full.whiten
 
-    of_arms, samples, whitened = map(np.asarray, drawn(jnp.asarray(x), jax.random.key(5)))
+    of_arms, samples, whitened = map(np.asarray, draw_samples(jnp.asarray(x), jax.random.key(5)))
     of_features = np.linalg.solve(whitened, samples.T) / np.sqrt(LAM)
     for normals in (of_arms, of_features):
         assert 0.8 < normals.std() < 1.2

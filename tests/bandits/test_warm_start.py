@@ -33,8 +33,8 @@ def test_a_warm_start_has_the_exact_posterior_of_its_data():
 
 @pytest.mark.parametrize("seeds", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_bless_scores_are_within_a_factor_3(seeds):
-    """Every one of 2,000 leverage scores, in at least 95% of the seeds; the size is at most 13
-    times d_eff."""
+    """Every one of 2,000 leverage scores is within a factor 3 in at least 95% of the seeds, and the
+    size is at most 13 times d_eff."""
     kernel, lam, counts = kernels.Gaussian(0.2), 0.1, np.ones(2000)
     exact = bless.exact_leverage_scores(kernel, SQUARE, counts, lam)
     accurate, sizes = 0, []
@@ -48,16 +48,16 @@ def test_bless_scores_are_within_a_factor_3(seeds):
 
 
 def test_leverage_scores_count_repeated_evaluations():
-    """n_i pulls of an arm are n_i points: its score is their sum; with all points kept the estimate
-    is exact."""
+    """The n_i pulls of an arm are n_i points, and the score of the arm is the sum of theirs. The
+    estimate is exact when all points are kept."""
     kernel, x, counts = kernels.Gaussian(0.3), SQUARE[:40], np.arange(1, 41) % 4 + 1.0
     scores = bless.exact_leverage_scores(kernel, x, counts, 0.5)
     rows = np.repeat(np.arange(40), counts.astype(int))
     single = bless.exact_leverage_scores(kernel, x[rows], np.ones(len(rows)), 0.5)
     np.testing.assert_allclose(scores, np.bincount(rows, single), rtol=1e-9)
-    every = bless.Weighted(np.arange(40), np.ones(40))
+    all_points = bless.Weighted(np.arange(40), np.ones(40))
     np.testing.assert_allclose(
-        bless.leverage_scores(kernel, x, counts, every, 0.5), scores, rtol=1e-7
+        bless.leverage_scores(kernel, x, counts, all_points, 0.5), scores, rtol=1e-7
     )
 
 
@@ -70,10 +70,10 @@ def test_leverage_scores_of_near_copies(apart, lam):
     x = np.repeat(SQUARE[:10], 4, axis=0) + apart * random.standard_normal((40, 2))
     kernel, counts = kernels.Gaussian(0.5), random.integers(1, 4, 40).astype(float)
     root = np.sqrt(counts.astype(LD))
-    weighted = gram([("gaussian", 1, 0.5, 0)], x, x) * root[:, None] * root
+    weighted_gram = gram([("gaussian", 1, 0.5, 0)], x, x) * root[:, None] * root
 
     def true_scores(noise):
-        half = solve(cholesky(weighted + np.diag(noise)), np.eye(40))
+        half = solve(cholesky(weighted_gram + np.diag(noise)), np.eye(40))
         return (1 - noise * np.square(half).sum(0)).astype(float)
 
     upper = true_scores(np.full(40, LD(lam)))
@@ -112,26 +112,26 @@ def test_a_sampled_dictionary_serves_a_warm_start(method):
 
 @pytest.mark.parametrize("method", ["bless", "leverage"])
 def test_the_first_arm_and_the_dictionary_have_different_keys(method, monkeypatch):
-    used = []
+    used_keys = []
 
     def recording(draw, position):
-        def recorded(*arguments, **named):
-            used.append(jax.random.key_data(arguments[position]).tolist())
+        def record_key(*arguments, **named):
+            used_keys.append(jax.random.key_data(arguments[position]).tolist())
             return draw(*arguments, **named)
 
-        return recorded
+        return record_key
 
     monkeypatch.setattr(jax.random, "randint", recording(jax.random.randint, 0))
     monkeypatch.setattr(jax.random, "uniform", recording(jax.random.uniform, 0))
     monkeypatch.setattr(bless, "bless", recording(bless.bless, 4))
     start(Arms(jnp.asarray(SQUARE[:10])), dictionary=method)
-    assert len(used) == 2 and used[0] != used[1]
+    assert len(used_keys) == 2 and used_keys[0] != used_keys[1]
 
 
 @pytest.mark.slow
 def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
-    """THEORY 3.5: log(1 + max variance) <= logdet / n along the way; batches of at least P (C -
-    1)/3 after it."""
+    """THEORY 3.5: log(1 + max variance) <= logdet / n at every step, and the batches after the
+    design have at least P (C - 1) / 3 arms."""
     x = SQUARE[:200]
     kernel, lam, ratio, smallest = kernels.Gaussian(0.4), 0.05, 2.5, 10
     arms = initial.uncertainty_sampling(kernel, Arms(jnp.asarray(x)), lam, 1 / smallest)
@@ -160,8 +160,8 @@ def test_an_initial_design_is_the_first_batch():
     trace = loops.run(bandit, problem, KEY, 60).trace
     np.testing.assert_array_equal(trace.arm[: len(arms)], arms)
     assert (np.asarray(trace.round[: len(arms)]) == 0).all() and int(trace.round[len(arms)]) == 1
-    # the width starts from the information of the design (all of it in the dictionary), not from
-    # prior variances
+    # The width starts from the information of the design, whose arms are all in the dictionary,
+    # and not from prior variances.
     counts = np.bincount(arms, minlength=60).astype(float)
     logdet = oracles.exact(oracles.gaussian(x, x, 0.5), counts, counts, 0.1)[2]
     width = np.sqrt(0.1) + 0.1 * np.sqrt(2 * logdet + np.log(10))

@@ -50,10 +50,10 @@ def test_a_width_can_be_pickled():
 # free.
 POINTS = np.array([[0.0, 0.1], [0.4, 0.9], [1.3, 0.2], [0.7, 0.6], [1.9, 1.5]])
 BATCHES = np.array([[3, 0, 3], [1, 3, 0], [4, 1, 3]])
-ASKED = np.array([[True, True, True], [True, True, False], [True, True, True]])
+USED_SLOTS = np.array([[True, True, True], [True, True, False], [True, True, True]])
 FAILS = np.zeros((3, 3), bool)
 FAILS[0, 1] = True
-OBSERVED = ASKED & ~FAILS
+OBSERVED = USED_SLOTS & ~FAILS
 Y = np.where(FAILS, np.nan, np.arange(9.0).reshape(3, 3) / 4 - 1)
 RATIO, FORMULAS = 2.5, {n: w for n, w in vars(widths).items() if isinstance(w, widths.Formula)}
 NAMES = tuple(name for name in FORMULAS if name != "soful_paper")
@@ -63,7 +63,7 @@ EVALUATE = jax.jit(
 
 
 def formulas(e, lam, xi, norm, delta, ratio):
-    """Every width, written out from the papers and from THEORY 4, of the numbers in `e`."""
+    """Every width as a formula of the papers and of THEORY 4, with the numbers in `e`."""
     bias, surprise = np.sqrt(lam) * norm, np.log(1 / delta)
     table = {}
     # BKB eq. 7; the others of an exact posterior are in THEORY 4.1 and 4.7
@@ -90,14 +90,14 @@ def formulas(e, lam, xi, norm, delta, ratio):
     certified = norm * (np.sqrt(lam) + np.sqrt(e.rho)) + xi * spread
     table["certified"] = np.sqrt(ratio) * certified
     b = np.sqrt(lam * norm**2 + xi**2 * spread**2)
-    mixed = np.sqrt((b + norm * np.sqrt(e.rho)) ** 2 + lam * norm**2)
-    table["certified_mixture"] = np.sqrt(ratio) * mixed
+    norm_of_both = np.sqrt((b + norm * np.sqrt(e.rho)) ** 2 + lam * norm**2)
+    table["certified_mixture"] = np.sqrt(ratio) * norm_of_both
     return table
 
 
-def replayed(gram, lam, dictionaries):
-    """What the widths read after each of the BATCHES, from dense matrices; `dictionaries` holds the
-    arms of each posterior, the first one being that before the first batch."""
+def evidence_after_batches(gram, lam, dictionaries):
+    """The numbers that the widths read after each of the BATCHES, by dense matrices. `dictionaries`
+    holds the arms of each posterior, beginning with the one before the first batch."""
     counts = np.zeros(len(gram))
     information = tripled = 0.0
     variance = np.diag(gram) / lam
@@ -137,7 +137,7 @@ def after_each_batch(bandit):
         new, info = bandit.tell(state, Query(index, mask, jnp.zeros((), bool)), y, key)
         return new, (new.replace(domain=None), info.overflow)
 
-    evaluations = (jnp.asarray(BATCHES, jnp.int32), jnp.asarray(ASKED), jnp.asarray(Y))
+    evaluations = (jnp.asarray(BATCHES, jnp.int32), jnp.asarray(USED_SLOTS), jnp.asarray(Y))
     _, (rest, overflow) = jax.lax.scan(one, first, (*evaluations, jax.random.split(KEY, 3)))
     start = first.replace(domain=None)
     states = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), start, rest)
@@ -150,15 +150,17 @@ VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """Every width of a sketched posterior, before the first and after each of three batches, at
-    C = 2.5, with kappa^2 = 0.4, and with dictionaries that leave arms out or have all of them."""
+    """The test compares every width of a sketched posterior before the first and after each of
+    three batches, at C = 2.5, with kappa^2 = 0.4, and with dictionaries of some or all arms."""
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     bandit = BBKB(SCALED, lam, **assumed, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
     assert not bool(overflow)
     index, mask = np.asarray(states.dictionary.index), np.asarray(states.dictionary.mask)
     expected = list(
-        replayed(VALUES, lam, [row[used] for row, used in zip(index, mask, strict=True)])
+        evidence_after_batches(
+            VALUES, lam, [row[used] for row, used in zip(index, mask, strict=True)]
+        )
     )
     confidence = widths.Confidence(lam, *assumed.values(), RATIO)
     values = np.stack(EVALUATE(states.evidence, confidence), 1)
@@ -177,8 +179,8 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
         table = formulas(e, lam, *assumed.values(), RATIO)
         assert set(table) == set(NAMES)
         np.testing.assert_allclose(values[step], [table[n] for n in NAMES], err_msg=NAMES, **close)
-    left_out = [e.rho > 1e-3 for e in expected[1:]]
-    assert not any(left_out) if qbar > 1 else any(left_out)
+    has_residuals = [e.rho > 1e-3 for e in expected[1:]]
+    assert not any(has_residuals) if qbar > 1 else any(has_residuals)
 
 
 LEARNED = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)[0])
@@ -186,14 +188,14 @@ LEARNED = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, K
 
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
 def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
-    """The history is the same, and L = logdet(K/lam + I) takes the place of the information."""
+    """The history is the same one; L = logdet(K/lam + I) replaces the information."""
     bandit, assumed = (
         GPUCB(SCALED, lam, capacity=5),
         dict(noise_std=0.3, norm_bound=1.7, delta=0.05),
     )
-    query = Query(jnp.asarray(BATCHES[ASKED], jnp.int32), jnp.ones(8, bool))
+    query = Query(jnp.asarray(BATCHES[USED_SLOTS], jnp.int32), jnp.ones(8, bool))
     state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
-    state = LEARNED(bandit, state, query, jnp.asarray(Y[ASKED]))
+    state = LEARNED(bandit, state, query, jnp.asarray(Y[USED_SLOTS]))
     counts = np.bincount(BATCHES[OBSERVED], minlength=5)
     logdet = oracles.exact(VALUES, counts, counts, lam)[2]
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
@@ -207,7 +209,8 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
 
 
 def test_the_information_of_past_evaluations_includes_the_residuals():
-    """A warm start begins at the upper end logdet(V/lam) + rho/lam of THEORY 2.4."""
+    """The information of a warm start begins at the upper end of THEORY 2.4, logdet(V/lam) +
+    rho/lam."""
     for seed in range(3):
         p = Problem(seed)
         _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)

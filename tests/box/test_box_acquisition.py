@@ -1,4 +1,4 @@
-"""Acquisition functions against integrals, and their maxima against random search."""
+"""Acquisition functions compared with integrals, and their maxima with random search."""
 
 import jax
 import jax.numpy as jnp
@@ -60,8 +60,8 @@ def test_values_in_both_tails(function, oracle):
 
 
 def test_gradients_in_both_tails():
-    """d log E(Z + z)_+ / dz = Phi / E and d log Phi / dz = phi / Phi: ratios of integrals for z <
-    0."""
+    """d log E(Z + z)_+ / dz = Phi / E and d log Phi / dz = phi / Phi are ratios of integrals for z
+    < 0."""
     slope = jax.jit(
         jax.vmap(jax.grad(lambda z: acquisition.log_expected_improvement(z, jnp.ones(()), 0.0)))
     )
@@ -102,13 +102,13 @@ def test_the_score_of_a_gp_exceeds_the_best_value_by_the_margin():
     bandit, points = GPBandit(kernels.Gaussian(), margin=margin, width=width), u[6:]
 
     @jax.jit
-    def read(u, y, mask, points):
+    def posterior_and_scores(u, y, mask, points):
         posterior = gp.condition(kernels.Gaussian(), numbers, gp.standardized(u, y, mask))
         names = GPBandit.choices["acquisition"]
         scores = {n: bandit.replace(acquisition=n).score(posterior)(points) for n in names}
         return gp.predict(posterior, points), scores
 
-    (mean, variance), scores = jax.tree.map(np.asarray, read(u, y, mask, points))
+    (mean, variance), scores = jax.tree.map(np.asarray, posterior_and_scores(u, y, mask, points))
     z = (mean - best - margin) / np.sqrt(variance)
     excess = norm.pdf(z) + z * norm.cdf(z)
     expected = {

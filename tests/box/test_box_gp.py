@@ -24,7 +24,7 @@ BOUNDS = fit.Bounds(lengthscale=(1e-2, 1e2), outputscale=(1e-3, 1e3), noise=(1e-
 HYPERPARAMETERS = Hyperparameters(jnp.array([0.4, 0.9]), jnp.array(1.7), jnp.array(0.02))
 each = pytest.mark.parametrize("name", KERNELS)
 likelihood = jax.jit(gp.log_marginal_likelihood)
-fitted = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
+fit_jit = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
 
 
 def observations(n=15, d=2, seed=0, capacity=None):
@@ -42,14 +42,14 @@ def observations(n=15, d=2, seed=0, capacity=None):
 )  # scikit-learn warns if a fitted hyperparameter lies on its bound
 def test_the_fit_is_at_least_scikit_learns():
     """On 20 random problems with the same kernel, data and bounds, the fit reaches at least the
-    marginal likelihood of scikit-learn's best of 3 starts."""
+    marginal likelihood of the best of 3 starts of scikit-learn."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, theirs = KERNELS[name]
         d, n = 2 + seed % 2, 10 + seed % 4 * 2
         data = observations(n, d, seed, capacity=16)
         start = fit.default(BOUNDS, d, data.y.dtype)
-        numbers, value = fitted(
+        numbers, value = fit_jit(
             kernel, data, BOUNDS, start, jax.random.key(seed), restarts=4, steps=60
         )
 
@@ -74,10 +74,10 @@ def test_the_fit_is_at_least_scikit_learns():
 def test_a_warm_start_is_never_lost():
     """A fit with one step from the best hyperparameters is as good."""
     data, kernel = observations(), kernels.Matern()
-    numbers, value = fitted(
+    numbers, value = fit_jit(
         kernel, data, BOUNDS, HYPERPARAMETERS, jax.random.key(0), restarts=3, steps=60
     )
-    _, later = fitted(kernel, data, BOUNDS, numbers, jax.random.key(1), restarts=0, steps=1)
+    _, later = fit_jit(kernel, data, BOUNDS, numbers, jax.random.key(1), restarts=0, steps=1)
     assert float(later) >= float(value) - 1e-6
 
 
@@ -94,7 +94,7 @@ def test_fits_of_degenerate_data_are_finite(values):
     u = u.at[8:].set(u[:8]) if values == "twice" else u  # the same points with other values
     data = gp.standardized(u, y, mask)
     start = fit.default(BOUNDS, 2, u.dtype)
-    numbers, value = fitted(
+    numbers, value = fit_jit(
         kernels.Matern(), data, BOUNDS, start, jax.random.key(0), restarts=1, steps=30
     )
     mean, variance = gp.predict(gp.condition(kernels.Matern(), numbers, data), u)
@@ -104,8 +104,8 @@ def test_fits_of_degenerate_data_are_finite(values):
 
 
 def test_the_variance_has_a_floor():
-    """The floor is eps times the outputscale: without noise, and with a lengthscale far below all
-    distances, the Gram matrix is the identity and rounding leaves 0."""
+    """The floor is eps times the outputscale. Without noise and with a lengthscale far below all
+    distances, the Gram matrix is the identity, and the rounded variance would be 0."""
     u = jnp.linspace(0, 1, 5)[:, None]
     numbers = Hyperparameters(jnp.array([1e-3]), jnp.array(4.0), jnp.array(0.0))
 
@@ -139,15 +139,16 @@ def test_few_slots_give_the_same_posterior():
     data = data._replace(mask=data.mask.at[3].set(False), y=data.y.at[3].set(0))
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(5, 2)))
 
-    def read(data):
+    def moments_at_points(data):
         return gp.predict(gp.condition(kernels.Matern(), HYPERPARAMETERS, data), points)
 
-    few_slots = jax.jit(lambda d: gp.in_few_slots(d, read))
-    chex.assert_trees_all_close(few_slots(data), jax.jit(read)(data), rtol=1e-9)
+    few_slots = jax.jit(lambda d: gp.in_few_slots(d, moments_at_points))
+    chex.assert_trees_all_close(few_slots(data), jax.jit(moments_at_points)(data), rtol=1e-9)
 
 
 def test_values_are_equal_up_to_rounding():
-    """The mean of three equal values may differ from them by rounding, which is not a scale."""
+    """The mean of three equal values may differ from them by rounding, and this difference is not a
+    scale."""
     data = gp.standardized(jnp.zeros((3, 1)), jnp.full(3, 0.1), jnp.ones(3, bool))
     assert float(data.spread) == 1 and float(jnp.abs(data.y).max()) < 1e-15
 
@@ -162,8 +163,8 @@ THREE = Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0
 
 
 def oracle(numbers):
-    """SciPy's densities of `ALL`; Hvarfner et al. 2024: each of d lengthscales is LogNormal(sqrt 2
-    + log(d)/2, sqrt 3)."""
+    """SciPy's densities of `ALL`. In Hvarfner et al. 2024, each of d lengthscales is LogNormal(sqrt
+    2 + log(d)/2, sqrt 3)."""
     d = len(numbers.lengthscale)
     lengths = (
         lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
@@ -190,7 +191,7 @@ def test_without_data_a_fit_is_the_mode_of_the_prior():
     density of the prior."""
     data = gp.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
     start = fit.default(fit.Bounds(), 2, data.y.dtype)
-    numbers, value = fitted(
+    numbers, value = fit_jit(
         kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), 1, 40, ALL
     )
     np.testing.assert_allclose(numbers.lengthscale, np.sqrt(2) * np.exp(np.sqrt(2) - 3), rtol=1e-4)
@@ -227,9 +228,10 @@ def regrets(problem, horizon):
 
 @pytest.mark.slow
 def test_few_runs_end_on_a_lower_hill():
-    """Hartmann's function, 60 evaluations, 40 seeds: 5 ended more than 0.5 below the maximum by
-    maximum likelihood (the median 0.076 below), 1 does with the prior (0.003). BoTorch: 2 of 20.
-    Branin's, 30 evaluations: a mean of 0.011 below the maximum, BoTorch 0.020."""
+    """On Hartmann's function with 60 evaluations and 40 seeds, 5 runs of maximum likelihood end
+    more than 0.5 below the maximum (median 0.076), and 1 run with the prior does (median 0.003);
+    BoTorch has 2 of 20. On Branin's function with 30 evaluations, the mean difference to the
+    maximum is 0.011; BoTorch has 0.020."""
     regret = regrets(boxes.hartmann6(), 60)
     assert (regret > 0.5).sum() <= 3 and np.median(regret) < 0.02
     assert regrets(boxes.branin(), 30).mean() < 0.02

@@ -13,7 +13,7 @@ from jsketch.box import GOUCB, UniformBox, history
 from jsketch.problems import boxes
 
 HORIZON = 11
-# between programs that round differently
+# allowed between programs that round differently
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
 # the hyperparameter that a test changes without a new compilation
 CHANGED = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length", "go_ucb": "reach"}
@@ -47,7 +47,8 @@ def on_host(x):
 
 @each
 def test_a_run(name):
-    """Shapes, the box, values, best so far, failures, the number of evaluations."""
+    """The test checks shapes, the box, the values, the best value so far, failures, and the number
+    of evaluations."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
     points = np.asarray(run.x)
@@ -72,8 +73,8 @@ def test_a_run(name):
 @pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
 def test_values_whose_squares_overflow(name, unit):
-    """Values near 1e200 and 1e-200 have the same picks, bit for bit, as a power of two changes no
-    digit."""
+    """Values near 1e200 and 1e-200 lead to the same picks, bit for bit, because a power of two
+    changes no digit."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     scaled = loops.run(CASES[name], problems.on_box(Failing(unit=unit), BOX), KEY, HORIZON)
     np.testing.assert_array_equal(scaled.x, run.x)
@@ -83,15 +84,17 @@ def test_all_optimisers_have_the_same_initial_points():
     runs = [loops.run(case, PROBLEM, KEY, HORIZON).x[:INITIAL] for case in CASES.values()]
     for x in runs[1:]:  # programs may round differently
         np.testing.assert_allclose(x, runs[0], rtol=1e-13)
-    more = history.initial_points(BOX, loops.rollouts.Roots(*jax.random.split(KEY, 4)).init, 9)
-    np.testing.assert_allclose(more[:INITIAL], runs[0], rtol=1e-13)
+    nine_points = history.initial_points(
+        BOX, loops.rollouts.Roots(*jax.random.split(KEY, 4)).init, 9
+    )
+    np.testing.assert_allclose(nine_points[:INITIAL], runs[0], rtol=1e-13)
     other_key = loops.run(CASES["uniform"], PROBLEM, jax.random.key(1), HORIZON)
     assert (np.asarray(other_key.x[:INITIAL]) != np.asarray(runs[0])).all()
 
 
 @pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2", "go_ucb"])
 def test_a_host_objective_and_a_killed_run(name, tmp_path):
-    """The compiled run, the driven run, and one that is killed in the middle of a query make the
+    """The compiled run, the driven run, and a run that is killed in the middle of a query make the
     same picks."""
     optimizer = CASES[name]
     compiled = loops.run(optimizer, PROBLEM, KEY, HORIZON)
@@ -126,21 +129,21 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
 )
 def test_seeds_together_are_seeds_one_by_one(name):
     keys = jax.random.split(KEY, 2)
-    together, separate = (
+    vmapped_points, mapped_points = (
         loops.run(CASES[name], PROBLEM, keys, HORIZON, strategy=s).x for s in ("vmap", "threads")
     )
-    np.testing.assert_allclose(together, separate, atol=TOLERANCES[name])
-    alone = loops.run(CASES[name], PROBLEM, keys[1], HORIZON).x
-    np.testing.assert_array_equal(separate[1], alone)
+    np.testing.assert_allclose(vmapped_points, mapped_points, atol=TOLERANCES[name])
+    single_points = loops.run(CASES[name], PROBLEM, keys[1], HORIZON).x
+    np.testing.assert_array_equal(mapped_points[1], single_points)
 
 
 @pytest.mark.parametrize(("name", "number"), CHANGED.items())
 def test_other_numbers_compile_nothing(name, number):
     loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     before = len(TRACES)
-    changed = CASES[name].replace(**{number: 0.123})
+    modified = CASES[name].replace(**{number: 0.123})
     problem = problems.on_box(Failing(4.0), Box(BOX.lower - 1, BOX.upper))
-    loops.run(changed, problem, jax.random.key(3), HORIZON)
+    loops.run(modified, problem, jax.random.key(3), HORIZON)
     assert 0 < before == len(TRACES)
 
 

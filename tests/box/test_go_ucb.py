@@ -1,5 +1,5 @@
-"""GO-UCB: its equations against plain linear algebra, the optimum of its acquisition against other
-searches, and its lemmas (THEORY 8.2 and 8.3; Liu, Wang, Lemmas 5.3 and 5.4)."""
+"""GO-UCB: its equations by plain linear algebra, the optimum of its acquisition by other searches,
+and its lemmas (THEORY 8.2 and 8.3; Liu, Wang, Lemmas 5.3 and 5.4)."""
 
 from functools import partial
 
@@ -100,12 +100,12 @@ def test_oracles_fit_the_points_of_the_mask():
 
 
 def test_the_printed_oracle_leaves_the_parameters_as_drawn():
-    """THEORY 8.3: after 2000 steps at rate 1e-11."""
+    """THEORY 8.3: the parameters hardly change in 2000 steps at rate 1e-11."""
     model = flatten(Network(6), jnp.zeros(2))
     x, y = jax.random.normal(KEY, (5, 2)), jnp.arange(5.0)
     fit = models.fit(go_ucb.printed(1).oracle, model, x, y, jnp.ones(5, bool), KEY)
-    moved = jnp.abs(fit.w - model.draw(jax.random.split(KEY, 1)[0]))
-    assert 0 < float(moved.max()) < 1e-6
+    distance = jnp.abs(fit.w - model.draw(jax.random.split(KEY, 1)[0]))
+    assert 0 < float(distance.max()) < 1e-6
 
 
 def test_a_refined_fit_is_never_worse():
@@ -141,8 +141,8 @@ def test_schedules():
 
 
 def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
-    """The state's Sigma and w_t are those from scratch, and so are its determinant and its
-    potential (THEORY 8.3)."""
+    """Sigma and w_t of the state are equal to those computed from scratch, and so are the
+    determinant and the potential (THEORY 8.3)."""
     optimizer = OPTIMIZERS["phase_two_rows"]
     past_rounds, last = rounds(optimizer)
     model, units = flat(optimizer), last.scaling
@@ -210,7 +210,7 @@ def test_a_horizon_of_phase_one_alone():
 
 @each
 def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
-    """THEORY 8.3."""
+    """The statement is that of THEORY 8.3."""
     past_rounds, _ = rounds(OPTIMIZERS[name])
     assert np.isnan(float(past_rounds[0][1].proposal.beta))
     for _, query, info in past_rounds[1:]:
@@ -230,8 +230,8 @@ def test_reach_limits_the_choice():
 
 
 def test_the_direction_is_a_step_in_whitened_coordinates():
-    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u; projection divides u by max(1, |u|).
-    Computed without u and W."""
+    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u, and projection divides u by max(1, |u|).
+    The test computes both without u and W."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
     state, _, _ = rounds(optimizer)[0][-1]
@@ -258,7 +258,7 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
-    """At the chosen point, the best of 48 ascents over w alone, of 200 long steps from random
+    """At the chosen point, the best of 48 ascents over w alone, with 200 long steps from random
     directions, exceeds the acquisition by at most 0.3% of the optimism there."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
@@ -290,9 +290,9 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
 
 
 def test_a_linear_model_gives_the_closed_form_and_its_regret_bound():
-    """THEORY 8.3: for a model linear in w the joint maximum is max_x f_x(w_t) + sqrt(beta)
-    |g|_Sigma^-1. With C_h = 0: as w* lies in the ball (without noise it does, with b = |w0 - w*|),
-    r_t <= 2 sqrt(beta_t) u_t."""
+    """THEORY 8.3: for a model that is linear in w, the joint maximum is max_x f_x(w_t) + sqrt(beta)
+    |g|_Sigma^-1. With C_h = 0, r_t <= 2 sqrt(beta_t) u_t as long as w* lies in the ball, which
+    holds without noise and with b = |w0 - w*|."""
     truth = jnp.array([0.3, -0.2, 0.5, 0.1, 0.4, 0.2, -0.3, 0.6])
     line = Box(jnp.array([-2.0]), jnp.array([2.0]))
 
@@ -332,7 +332,8 @@ def hill(w, x):
 
 def curvature_of_hill(largest):
     """C_h: the largest |eigenvalue| of the Hessian of `hill` in w for |x| <= 1 and |w0| <= largest.
-    Its only entries are w0 x^2 tanh'', |tanh''| <= 4 / sqrt(27), and, twice, x tanh', at most 1."""
+    The only entries of the Hessian are w0 x^2 tanh'', with |tanh''| <= 4 / sqrt(27), and twice x
+    tanh', which is at most 1."""
     corner = largest * 4 / 27**0.5
     return corner / 2 + jnp.sqrt(corner**2 / 4 + 1)
 
@@ -343,9 +344,10 @@ def curvature_of_hill(largest):
     ids=["near", "saddle"],
 )
 def test_regret_given_the_truth_in_the_ball(truth, guess, linear_is_enough):
-    """Lemma 5.4, without noise, with a constant radius that keeps w* in the ball: the optimistic
-    value is at least f*, and above f_{x_t}(w*) by at most 2 sqrt(beta) u_t + 2 beta C_h / lam,
-    which bounds r_t. At a saddle, where the gradient is zero, the first term alone is no bound."""
+    """Lemma 5.4, without noise and with a constant radius for which w* lies in the ball: the
+    optimistic value is at least f*, and it exceeds f_{x_t}(w*) by at most 2 sqrt(beta) u_t + 2 beta
+    C_h / lam, which bounds r_t. At a saddle, where the gradient is zero, r_t exceeds the first
+    term."""
     lam, horizon = 2.0, 7
     truth, guess = jnp.array(truth), jnp.array(guess)
     beta = 3 * lam * float(jnp.square(truth - guess).sum())
@@ -388,12 +390,11 @@ def test_regret_given_the_truth_in_the_ball(truth, guess, linear_is_enough):
 
 @pytest.mark.slow
 def test_the_ball_keeps_the_truth_under_noise():
-    """Lemma 5.3: w* lies in the ball at all t at once in a share 1 - delta of 48 runs, with eq. 9's
-    radius, factor 1, n = sqrt T and lam = C sqrt T, C = d_w^2 / mu as in eq. 16; with the printed
-    oracle, which leaves w0 as drawn, it does not.
-
-    The noise is small enough for nearly all of so few points to be fitted inside the box W, to
-    which the paper's oracle is confined and ours is not."""
+    """Lemma 5.3: w* lies in the ball at all t in a fraction 1 - delta of 48 runs, with the radius
+    of eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. With the
+    printed oracle, which leaves w0 as drawn, it does not. The noise is small enough for a fit to
+    these few points to stay in the box W nearly always; the paper's oracle is confined to W, and
+    the library's is not."""
     truth, noise, first, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1
     # in this box no other parameters have the values of w*
     low, high = jnp.array([-1.1, 0.2]), jnp.array([2.1, 2.2])
@@ -413,17 +414,17 @@ def test_the_ball_keeps_the_truth_under_noise():
     @partial(jax.vmap, in_axes=(None, 0))
     def largest_share(oracle, key):
         """The largest |w_t - w*|^2_Sigma / beta_t of phase II."""
-        used = optimizer.replace(oracle=oracle)
+        with_oracle = optimizer.replace(oracle=oracle)
 
         def round_of(state, key):
             keys = jax.random.split(key, 3)
-            ball, query = used.ball(state), used.ask(state, keys[0])
+            ball, query = with_oracle.ball(state), with_oracle.ask(state, keys[0])
             y = jax.vmap(partial(model.apply, truth))(query.x)
             y = y + noise * jax.random.normal(keys[1], y.shape)
             share = ball.sigma.squared_norm(ball.centre - truth) / ball.beta
-            return used.tell(state, query, y, keys[2])[0], share
+            return with_oracle.tell(state, query, y, keys[2])[0], share
 
-        state = used.init(LINE, key, horizon=first + 36)
+        state = with_oracle.init(LINE, key, horizon=first + 36)
         return jax.lax.scan(round_of, state, jax.random.split(key, first + 36))[1][first:].max()
 
     keys = jax.random.split(jax.random.key(5), 48)

@@ -1,5 +1,5 @@
-"""GO-UCB in bad conditions: oracles that diverge, too few values for a scale, models whose values
-or gradients are not finite, queries beyond the horizon."""
+"""GO-UCB under bad conditions: oracles that diverge, too few values for a scale, models whose
+values or gradients are not finite, and queries beyond the horizon."""
 
 import warnings
 
@@ -61,12 +61,12 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
         state, _ = tell(optimizer, state, query, jnp.asarray(y), KEY)
         expected = [(1000, 1), (1000, 1), (1002, 2), (1002, 2)][t]
         np.testing.assert_allclose([state.scaling.mean, state.scaling.deviation], expected)
-    used, rows = np.asarray(state.history.ok), np.asarray(state.gradients)
-    assert rows[used].any(1).all() and not rows[~used].any()
+    in_use, rows = np.asarray(state.history.ok), np.asarray(state.gradients)
+    assert rows[in_use].any(1).all() and not rows[~in_use].any()
 
 
 def test_single_precision_resolves_small_deviations():
-    """Values of 1000 that differ by 0.5, a two-thousandth; equal ones are only centred."""
+    """Values of 1000 differ by 0.5, a two-thousandth of them. Equal values are only centred."""
     state = SMALL.init(
         jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain), KEY, horizon=4
     )
@@ -79,20 +79,22 @@ def test_single_precision_resolves_small_deviations():
 
 
 def test_a_loss_that_overflows_is_reported():
-    """Values near 1e200 that are not standardized: no fit has a finite loss, and the parameters are
-    the first ones drawn."""
+    """Values near 1e200 are not standardized. No fit has a finite loss, and the parameters are the
+    first ones that were drawn."""
     optimizer = SMALL.replace(standardize=False)
     state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t in range(2):
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
         state, info = tell(optimizer, state, query, 2.0**664 * jnp.arange(1.0, 4.0), KEY)
         assert info.diverged
-    drawn = flatten(optimizer.model, PROBLEM.domain.lower).draw(jax.random.split(KEY)[0])
-    chex.assert_trees_all_equal(state.centre, state.w0, drawn)
+    initial_parameters = flatten(optimizer.model, PROBLEM.domain.lower).draw(
+        jax.random.split(KEY)[0]
+    )
+    chex.assert_trees_all_equal(state.centre, state.w0, initial_parameters)
 
 
 def _norm(w, x):
-    """Finite everywhere; the gradient by w is NaN at x = 0."""
+    """A function that is finite everywhere and whose gradient by w is NaN at x = 0."""
     return -jnp.sqrt(jnp.sum((w["a"] * x) ** 2))
 
 
@@ -119,7 +121,7 @@ def _with_origin(query, slot):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_point_without_a_finite_gradient_is_excluded(name):
-    """Its row is zero, the fit uses the others, and the next point is another one."""
+    """Its row is zero, the fit uses the other points, and the next point differs from this one."""
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **FORMS[name])
     state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     query = _with_origin(ask(optimizer, state, KEY), 1)
@@ -127,10 +129,10 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
         state, info = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
         assert not info.diverged and bool(info.nonfinite) == (int(info.nonfinite_rows) > 0)
         assert int(info.nonfinite_rows) == (1 if optimizer.refit or t == 0 else 0)
-        used = np.arange(HORIZON) < int(state.history.count)
+        in_use = np.arange(HORIZON) < int(state.history.count)
         rows = np.asarray(state.gradients)
         assert not rows[1].any() and float(state.targets[1]) == 0
-        assert np.isfinite(rows).all() and rows[used & (np.arange(HORIZON) != 1)].any(1).all()
+        assert np.isfinite(rows).all() and rows[in_use & (np.arange(HORIZON) != 1)].any(1).all()
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
         numbers = jax.tree.leaves((query.x, query.proposal, optimizer.ball(state)))
         assert all(np.isfinite(np.asarray(number)).all() for number in numbers)
@@ -139,7 +141,7 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
 
 
 def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
-    """A model that is NaN near all candidates, and a radius that is NaN."""
+    """Either the model is NaN near all candidates, or the radius is NaN."""
     nowhere = Parametric(
         lambda key, x: jnp.ones(1, x.dtype), lambda w, x: w[0] * jnp.log(-9 - x[0])
     )
@@ -166,7 +168,7 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
     """The best point lies on an edge of the box, where ascent is clipped to the origin."""
     corner = Box(jnp.zeros(2), jnp.ones(2))
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, steps=30, rate=0.3)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as warnings_list:
         warnings.simplefilter("always")
         if drive:
             run = loops.drive(optimizer, lambda x: float(_norm_at(x)), corner, KEY, HORIZON)
@@ -174,15 +176,15 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
             problem = problems.on_box(lambda x, key: _norm_at(x), corner)
             run = loops.run(optimizer, problem, KEY, HORIZON)
     assert (np.asarray(run.x) == 0).all(1).any() and np.isfinite(np.asarray(run.x)).all()
-    assert [str(w.message).partition(" of the model ")[0] for w in caught] == [
+    assert [str(w.message).partition(" of the model ")[0] for w in warnings_list] == [
         "values, gradients or parameters"
     ]
 
 
 @pytest.mark.slow
 def test_the_plateau_of_f1_is_found():
-    """Figure 2a: regret after the second optimistic step below 1% of that of uniform points (11.75)
-    in 45 of 50 seeds."""
+    """Figure 2a: after the second optimistic step, the regret is below 1% of that of uniform points
+    (11.75) in 45 of 50 seeds."""
     problem = boxes.all_ones_network(20, 0.01)
     keys = jax.vmap(lambda seed: jax.random.fold_in(KEY, seed))(jnp.arange(50))
     run = loops.run(GOUCB(initial=5), problem, keys, 30)

@@ -1,4 +1,4 @@
-"""Named hyperparameters on [0,10]^d: the paper's mapping, both ways, and refusals."""
+"""Named hyperparameters on [0,10]^d: the mapping of the paper in both directions, and refusals."""
 
 import math
 
@@ -16,11 +16,12 @@ SPACE = Space(
     Category("loss", ("a", "b", None)),
     Category("bootstrap", (True, False)),
 )
-GOOD = dict(rate=0.01, momentum=0.5, depth=3, loss="b", bootstrap=False)
+VALUES = dict(rate=0.01, momentum=0.5, depth=3, loss="b", bootstrap=False)
 
 
 def test_the_papers_examples():
-    """Appendix D.2: True on [0,5) and False on [5,10]; a float in (0,1) times ten."""
+    """Appendix D.2: [0,5) stands for True and [5,10] for False; a float in (0,1) is multiplied by
+    ten."""
     bootstrap, beta = Category("bootstrap", (True, False)), Real("beta", 0, 1, open=True)
     choices = [Space(bootstrap).decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)]
     assert choices == [True, True, False, False]
@@ -34,34 +35,34 @@ def test_log_scale_has_equal_ratios():
 
 def test_encode_takes_the_middle_in_any_order():
     np.testing.assert_allclose(
-        SPACE.encode(dict(reversed(GOOD.items()))), [5, 5, 10 * 1.5 / 7, 5, 7.5], rtol=1e-12
+        SPACE.encode(dict(reversed(VALUES.items()))), [5, 5, 10 * 1.5 / 7, 5, 7.5], rtol=1e-12
     )
-    np.testing.assert_allclose(SPACE.encode(GOOD | {"depth": np.int32(8)})[2], 10 * 6.5 / 7)
+    np.testing.assert_allclose(SPACE.encode(VALUES | {"depth": np.int32(8)})[2], 10 * 6.5 / 7)
 
 
 @pytest.mark.float32
 def test_a_run_over_named_hyperparameters():
-    """drive through the space."""
-    evaluated = []
+    """`drive` runs over the space."""
+    calls = []
 
     def objective(values):
-        evaluated.append(values)
+        calls.append(values)
         return -abs(values["depth"] - 5) - abs(math.log10(values["rate"]) + 2)
 
     run = loops.drive(
         UniformBox(initial=3), SPACE.objective(objective), SPACE.box, jax.random.key(0), 12
     )
-    assert len(evaluated) == 12 and all(tuple(one) == SPACE.names for one in evaluated)
+    assert len(calls) == 12 and all(tuple(one) == SPACE.names for one in calls)
     x, best = run.best
-    assert best == max(objective(values) for values in list(evaluated))
-    assert SPACE.decode(x) in evaluated
+    assert best == max(objective(values) for values in list(calls))
+    assert SPACE.decode(x) in calls
 
 
 def encode(**changes):
-    return SPACE.encode(GOOD | changes)
+    return SPACE.encode(VALUES | changes)
 
 
-REFUSED = [
+INVALID_SPACES = [
     (lambda: Real("r", 1, 1), "r: low must be below high; low = 1, high = 1"),
     (lambda: Real("r", 0, math.inf), "low and high must be finite numbers; inf"),
     (lambda: Real("r", "0", 1), "low and high must be finite numbers; '0'"),
@@ -93,7 +94,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("make", "words"), REFUSED)
+@pytest.mark.parametrize(("make", "words"), INVALID_SPACES)
 def test_refusals(make, words):
     with pytest.raises(ValueError, match=words):
         make()
@@ -102,9 +103,9 @@ def test_refusals(make, words):
 def test_many_integers():
     """Every integer is decoded again, and the largest float32 in the box belongs to the last."""
     count = 2**50
-    many = Space(Integer("n", 7, count + 6))
+    space = Space(Integer("n", 7, count + 6))
     offsets = [0, 1, 2, count // 3, count // 2, count - 2, count - 1]
-    assert [many.decode(many.encode({"n": 7 + i}))["n"] - 7 for i in offsets] == offsets
+    assert [space.decode(space.encode({"n": 7 + i}))["n"] - 7 for i in offsets] == offsets
     almost = np.nextafter(np.float32(10), np.float32(0))
     for choices in (3, 7, 49, 1000):
         space = Space(Integer("n", 1, choices))

@@ -1,5 +1,5 @@
-"""TuRBO: Sobol candidates, trust regions against plain counters, its GP and its draws against
-NumPy, restarts, several regions, and Ackley's function."""
+"""TuRBO: Sobol candidates, trust regions against plain counters, the GP and its draws in NumPy,
+restarts, several regions, and Ackley's function."""
 
 import jax
 import jax.numpy as jnp
@@ -53,22 +53,25 @@ def test_candidates_fill_the_box_around_the_best_observation():
     assert (np.abs(u - 0.6) <= sides / 2 + 1e-12).all()
     np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
     assert (u != 0.6).all()  # with so few inputs, all of them are taken
-    wide = np.asarray(trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512))
-    assert wide.min() >= 0 and wide.max() <= 1
+    from_large_region = np.asarray(
+        trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512)
+    )
+    assert from_large_region.min() >= 0 and from_large_region.max() <= 1
 
 
 def test_candidates_change_about_twenty_inputs_and_at_least_one():
     d = 100
     data, scales, length = region_of(np.full(d, 0.5), 0.4)
     u = trust_regions.candidates(data, data.mask, scales, length, KEY, 2000)
-    changed = np.asarray(u) != 0.6
+    differs = np.asarray(u) != 0.6
     error = (0.2 * 0.8 / 2000) ** 0.5
-    np.testing.assert_allclose(changed.mean(0), 0.2, atol=5 * error)  # the last input too
-    assert changed.any(1).all()
+    np.testing.assert_allclose(differs.mean(0), 0.2, atol=5 * error)  # the last input too
+    assert differs.any(1).all()
 
 
 def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
-    """Its slots are 5 to 7; once one of them succeeds, that is the centre, whatever its value."""
+    """The region has the slots 5 to 7. As soon as one evaluation succeeds, its point is the centre,
+    whatever its value is."""
     data, scales, length = region_of([0.5, 0.5], 0.1)
     members = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
     for succeeded, centre in ((None, 5), (6, 6)):
@@ -79,7 +82,8 @@ def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
 
 
 def plain_covariance(x, y, scales, outputscale):
-    """Matern 5/2, and exp(-s) (1 + s), s = sqrt(5) r, a factor of its derivatives."""
+    """The Matern 5/2 kernel, and exp(-s) (1 + s) with s = sqrt(5) r, which is a factor of its
+    derivatives."""
     r = np.sqrt((((x[:, None] - y) / scales) ** 2).sum(2))
     s = np.sqrt(5) * r
     return outputscale * (1 + s + s**2 / 3) * np.exp(-s), outputscale * (1 + s) * np.exp(-s)
@@ -114,7 +118,7 @@ def plain_fit(x, y):
 
 
 def bumpy(n, slots):
-    """Data of n points of a function with an outlier, in slots of which some are free; and u [n,3],
+    """Data of n points of a function with an outlier in slots, some of which are free; and u [n,3],
     y [n]."""
     random = np.random.default_rng(n)
     u = random.uniform(size=(slots, 3))
@@ -128,7 +132,7 @@ def bumpy(n, slots):
     return data, u[mask], y[mask]
 
 
-FITTED = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, trust_regions.BOUNDS, 50, 1000))
+FIT = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, trust_regions.BOUNDS, 50, 1000))
 
 
 @pytest.mark.parametrize("n", [40, 41])
@@ -138,7 +142,7 @@ def test_the_fit_is_that_of_the_paper(n):
     data, u, y = bumpy(n, 50)
     assert float(data.centre) == pytest.approx(np.median(y), rel=1e-14)
     assert float(data.spread) == pytest.approx(y.std(), rel=1e-14)
-    model = FITTED(data)
+    model = FIT(data)
     mean, scales, outputscale, noise = plain_fit(u, (y - np.median(y)) / y.std())
     assert float(model.mean) == pytest.approx(mean, rel=1e-7) and abs(mean) > 0.1
     np.testing.assert_allclose(model.numbers.lengthscale, scales, rtol=1e-7)
@@ -172,14 +176,14 @@ def test_draws_are_joint_and_of_noisy_values():
 
 
 class PlainCounters:
-    """Section 2 of the paper with the numbers of THEORY 8.5, in plain Python; batches of B."""
+    """Section 2 of the paper with the numbers of THEORY 8.5, in plain Python, for batches of B."""
 
     def __init__(self, d, batch):
         self.tolerance = int(np.ceil(max(4 / batch, d / batch)))
         self.length, self.successes, self.failures, self.best = 0.8, 0, 0, None
 
     def tell(self, values, least=2**-7):
-        """Returns true when the region starts anew."""
+        """Returns True when the region restarts."""
         top = max(values)
         if self.best is None or top > self.best + 1e-3 * abs(self.best):
             self.successes, self.failures = self.successes + 1, 0
@@ -210,45 +214,45 @@ def test_regions_follow_the_plain_counters(d, batch):
         regions = after(
             regions, jnp.array([best]), jnp.array([values.max()]), jnp.array([batch], jnp.int32)
         )
-        ended = plain.tell(list(values))
+        restarts_now = plain.tell(list(values))
         best = max(best, values.max())
         assert float(regions.length[0]) == plain.length
         assert int(regions.successes[0]) == plain.successes
         lengths.append(plain.length)
-        if ended:
+        if restarts_now:
             break
     assert max(lengths) == 1.6 and min(lengths) < 0.1  # the side grew and shrank
 
 
 def test_runs_follow_a_plain_region():
-    """Round by round: the region's points, its side, its restarts and their designs; all proposals
-    lie in the box around the best point since the restart, with sides in proportion to the
-    lengthscales."""
+    """Every round compares the region's points, its side, its restarts and their designs. All
+    proposals lie in the box around the best point since the restart, with sides in proportion to
+    the lengthscales."""
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
     state = turbo.init(problem.domain, KEY, horizon=60)
     ask, tell = jax.jit(turbo.ask), jax.jit(turbo.tell)
-    plain, x, y, waiting, restarts = PlainCounters(2, 3), [], [], 6, 0
+    plain, x, y, initial_left, restarts = PlainCounters(2, 3), [], [], 6, 0
     while int(state.history.count) < 60:
         query = ask(state, jax.random.fold_in(KEY, len(x)))
         count = int(query.size)
         points = np.asarray(history.to_unit(state.box, query.x[:count]))
         values = jax.vmap(problem.value)(query.x)
-        if waiting:
-            assert count == min(waiting, 6 if restarts == 0 else 3)
+        if initial_left:
+            assert count == min(initial_left, 6 if restarts == 0 else 3)
         else:
             scales = np.asarray(state.regions.model.numbers.lengthscale[0])
             half = plain.length / 2 * scales / np.sqrt(scales.prod())
             assert (np.abs(points - x[np.argmax(y)]) <= half + 1e-12).all()
         state, info = tell(state, query, values, KEY)
         x, y = [*x, *points], [*y, *np.asarray(values[:count])]
-        if waiting:
-            waiting -= count
+        if initial_left:
+            initial_left -= count
             plain.best = max(y)
         elif plain.tell(y[-count:], least=0.3):
-            plain, x, y, waiting, restarts = PlainCounters(2, 3), [], [], 6, restarts + 1
+            plain, x, y, initial_left, restarts = PlainCounters(2, 3), [], [], 6, restarts + 1
         assert float(info.length[0]) == plain.length
-        assert int(state.regions.design[0]) == waiting
+        assert int(state.regions.design[0]) == initial_left
     assert restarts > 1
 
 
@@ -292,13 +296,10 @@ def test_refusals(turbo, words):
 
 @pytest.mark.slow
 def test_ackley_in_ten_dimensions():
-    """Within 0.1 of the maximum after 400 evaluations on [-5,10]^10, one at a time, in at least 18
-    of 20 seeds.
-
-    The function has no noise, and neither have the bounds: with TuRBO's (5e-4 to 0.2 of the
-    variance) the likeliest GP explains the ripples as noise. Regions may shrink to 2^-9 of the box:
-    at 2^-7, the paper's limit, the best point is 0.1 below the maximum.
-    """
+    """At least 18 of 20 seeds come within 0.1 of the maximum after 400 single evaluations on
+    [-5,10]^10. The function and the GP have no noise: with TuRBO's bounds (5e-4 to 0.2 of the
+    variance) the likeliest GP explains the ripples as noise. Regions may shrink to 2^-9 of the box;
+    at 2^-7, the limit of the paper, the best point is 0.1 below the maximum."""
     problem = boxes.ackley(10)
     run = loops.run(NOISELESS, problem, jax.random.split(KEY, 20), 400)
     assert int((problem.maximum - run.best[:, -1] < 0.1).sum()) >= 18

@@ -1,5 +1,5 @@
-"""Clients with a shared embedding against dense posteriors of each client, with exchanges and
-communication; and independent clients."""
+"""Clients with a shared embedding, whose posteriors, exchanges and communication are computed
+densely for each client; and independent clients."""
 
 import chex
 import jax
@@ -34,7 +34,7 @@ SCORES = jax.jit(lambda bandit, state, x: bandit.scores(state, x))
 
 
 @jax.jit
-def played(bandit):
+def run_rounds(bandit):
     """(state, posterior of each client at NEW, info) after each round, stacked."""
     new = jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
 
@@ -48,7 +48,7 @@ def played(bandit):
 
 @pytest.fixture(scope="module")
 def run():
-    return played(BANDIT)
+    return run_rounds(BANDIT)
 
 
 def dense(dictionary, observed):
@@ -62,7 +62,7 @@ def dense(dictionary, observed):
 
 
 def test_inducing_points_leave_no_residual(run):
-    """Certified widths contain the root of the sum of residuals, where 1e-12 becomes 1e-6."""
+    """Certified widths contain the root of the sum of residuals, for which 1e-12 becomes 1e-6."""
     end = jax.tree.map(lambda leaf: leaf[-1], run[0])
     bandit = BANDIT.replace(threshold=1e9, max_wait=WAIT)
     mask = np.asarray(end.sketch.dictionary.mask)
@@ -77,13 +77,13 @@ def test_inducing_points_leave_no_residual(run):
 @pytest.mark.parametrize("threshold", [D, 1e9])
 def test_each_client_is_a_dense_replay(threshold):
     """The posterior of each client, the rounds of exchanges and the communication are equal to
-    1e-8. With a threshold of 1e9 clients exchange every `max_wait` rounds."""
-    state, (mean, variance), _ = played(BANDIT.replace(threshold=threshold))
+    1e-8. With a threshold of 1e9, clients exchange every `max_wait` rounds."""
+    state, (mean, variance), _ = run_rounds(BANDIT.replace(threshold=threshold))
     index, mask = (
         np.asarray(a) for a in (state.sketch.dictionary.index, state.sketch.dictionary.mask)
     )
     dictionary, shared, local = np.zeros(0, int), [], [[] for _ in range(N)]
-    start, spent, waited = dense(dictionary, [])[1], np.zeros(N), 0
+    start, variance_sums, waited = dense(dictionary, [])[1], np.zeros(N), 0
     information, shared_information = np.zeros((N, 2)), np.zeros(2)
     sent = as_data = exchanges = 0
     for step in range(STEPS):
@@ -92,11 +92,11 @@ def test_each_client_is_a_dense_replay(threshold):
             number = step * N + i
             if np.isfinite(Y[number]):
                 local[i].append(number)
-                spent[i] += start[number]
+                variance_sums[i] += start[number]
                 information[i] += np.log(1 + np.array([1, 3]) * start[number])
         anything = bool(shared) or any(local)
         empty = not len(dictionary) and np.isfinite(REWARDS[step]).any()
-        if (spent > threshold).any() or waited == WAIT or empty:
+        if (variance_sums > threshold).any() or waited == WAIT or empty:
             fresh = [number for numbers in local for number in numbers]
             shared += fresh
             dictionary = index[step][mask[step]]
@@ -105,14 +105,14 @@ def test_each_client_is_a_dense_replay(threshold):
             sent += 2 * m + N * (2 * m + 2 * m * (m + 1))
             as_data += N * 3 * len(fresh)
             exchanges += 1
-            local, spent, waited = [[] for _ in range(N)], np.zeros(N), 0
+            local, variance_sums, waited = [[] for _ in range(N)], np.zeros(N), 0
             start = dense(dictionary, shared)[1]
             shared_information += information.sum(0)
             information = np.zeros((N, 2))
         assert list(index[step][mask[step]]) == list(dictionary)
         assert int(state.exchanges[step]) == exchanges
         assert (float(state.sent[step]), float(state.sent_as_data[step])) == (sent, as_data)
-        np.testing.assert_allclose(state.variance_sum[step], spent, atol=1e-8)
+        np.testing.assert_allclose(state.variance_sum[step], variance_sums, atol=1e-8)
         for i in range(N):
             observed = np.array(shared + local[i], int)
             expected = dense(dictionary, observed)
@@ -139,8 +139,8 @@ def test_failures_change_no_posterior(run):
     assert bool(flagged.nonfinite) and int(flagged.observed) == 0
     # under jit a point that is not finite is flagged in the same round
     early = jax.tree.map(lambda leaf: leaf[0], state)
-    bad, flagged = TELL(BANDIT, early, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
-    assert bool(flagged.nonfinite) and int(bad.exchanges) == int(early.exchanges)
+    after_nan, flagged = TELL(BANDIT, early, jnp.full((N, 2), jnp.nan), jnp.ones(N), KEY)
+    assert bool(flagged.nonfinite) and int(after_nan.exchanges) == int(early.exchanges)
 
 
 PROBLEM = ClientArms(ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares()))
@@ -154,7 +154,7 @@ SMALL = {
 
 @pytest.mark.parametrize("limit", ["dictionary", pytest.param("history", marks=pytest.mark.slow)])
 def test_choices_and_overflow(limit):
-    """The first actions are uniform, later ones have the largest upper bound of each client; an
+    """The first actions are uniform. Later actions have the largest upper bound of each client. An
     overflow is flagged and changes nothing."""
     small, x = SMALL[limit], jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
     state, y = small.init(2, KEY), jnp.ones(N)
@@ -190,12 +190,12 @@ def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
         )
 
 
-ALONE = IndependentClients(KUCB(**COMMON, max_history=4), N)
+INDEPENDENT = IndependentClients(KUCB(**COMMON, max_history=4), N)
 
 
 def test_independent_clients_are_single_bandits():
-    """They communicate nothing, and if one overflows the round is applied to none."""
-    base, bandit = ALONE.bandit, ALONE
+    """The clients communicate nothing. If one of them overflows, the round is applied to none."""
+    base, bandit = INDEPENDENT.bandit, INDEPENDENT
     state, states = bandit.init(2, KEY), [base.init(2, KEY)] * N
     tell_one = jax.jit(lambda state, x, y: base.tell(state, x, y)[0])
     tell = jax.jit(bandit.tell)
@@ -206,8 +206,8 @@ def test_independent_clients_are_single_bandits():
     scores = jax.jit(jax.vmap(base.scores, (0, None)))(state.each, new)
     np.testing.assert_allclose(scores, [jax.jit(base.scores)(s, new) for s in states], atol=1e-12)
     assert int(info.observed) == N - 1
-    played = play(PROBLEM, bandit, 3, jax.random.split(KEY, 1))
-    assert np.asarray(played.sent).max() == 0 and np.asarray(played.regret).sum() > 0
+    run_rounds = play(PROBLEM, bandit, 3, jax.random.split(KEY, 1))
+    assert np.asarray(run_rounds.sent).max() == 0 and np.asarray(run_rounds.regret).sum() > 0
     for step in (3, 4, 6):
         before = state
         state, info = tell(state, jnp.asarray(X[step]), jnp.ones(N), KEY)
@@ -234,8 +234,8 @@ def test_independent_clients_have_different_keys():
     bandit, x = IndependentClients(RandomBandit(), N), jnp.zeros((N, 4, 2))
     start = bandit.init(2, KEY)
     after, _ = bandit.tell(start, x[:, 0], jnp.ones(N), KEY)
-    for drawn in (start.each, bandit.ask(start, x, KEY), after.each):
-        assert len(set(np.asarray(drawn).tolist())) == N
+    for numbers in (start.each, bandit.ask(start, x, KEY), after.each):
+        assert len(set(np.asarray(numbers).tolist())) == N
 
 
 def test_the_dtype_is_that_of_the_state():

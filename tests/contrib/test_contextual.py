@@ -1,5 +1,5 @@
-"""EK-UCB, K-UCB, CBKB and CBBKB against dense posteriors, draws of KORS and the ends of batches;
-the properties of all bandits with contexts; problems with contexts."""
+"""EK-UCB, K-UCB, CBKB and CBBKB: dense posteriors, draws of KORS and ends of batches; the
+properties of all bandits with contexts; and problems with contexts."""
 
 import chex
 import jax
@@ -27,7 +27,7 @@ CASES = {
     "cbkb": CBBKB(**COMMON, ratio=1.0, qbar=0.5, max_batch=8, capacity=32),
     "cbbkb": CBBKB(**COMMON, ratio=4.0, qbar=0.5, max_batch=8, capacity=32),
 }
-FEW = ["k_ucb", "ek_ucb", "cbbkb"]  # cbkb has the program of cbbkb
+DIFFERENT_PROGRAMS = ["k_ucb", "ek_ucb", "cbbkb"]  # cbkb has the program of cbbkb
 X = np.random.default_rng(0).uniform(0, 1.5, (STEPS, 2))
 X[20] = X[3]  # a duplicate
 REWARDS = np.random.default_rng(1).standard_normal(STEPS)
@@ -38,7 +38,7 @@ GRAM = oracles.gaussian(ALL, ALL, LENGTHSCALE)
 
 
 @jax.jit
-def played(bandit):
+def run_steps(bandit):
     """(state, posterior at NEW, info) after each of the STEPS rewards, stacked."""
 
     def step(state, evaluation):
@@ -51,17 +51,17 @@ def played(bandit):
 
 @pytest.fixture(scope="module")
 def runs():
-    return {name: played(bandit) for name, bandit in CASES.items()}
+    return {name: run_steps(bandit) for name, bandit in CASES.items()}
 
 
-def observed(step):
+def rewarded_points(step):
     """Indices of the points with a finite reward, up to and including a step."""
     return np.flatnonzero(np.isfinite(REWARDS[: step + 1]))
 
 
-def sketched(dictionary, step):
+def sketched_moments(dictionary, step):
     """(mean, variance) of all points after a step, on a dictionary of points."""
-    rewarded = observed(step)
+    rewarded = rewarded_points(step)
     if len(dictionary) == 0:
         return np.zeros(len(ALL)), np.diag(GRAM) / LAM
     counts = np.bincount(rewarded, minlength=len(ALL)).astype(float)
@@ -74,12 +74,12 @@ def kors_joins(draws):
     """(number of the step, whether its point joins) for each reward, by dense inverses at the
     weights 1 / sqrt(p) of KORS."""
     points, probabilities = [], []
-    for number, step in enumerate(observed(STEPS)):
+    for number, step in enumerate(rewarded_points(STEPS)):
         root = 1 / np.sqrt(np.append(probabilities, 1.0))
         rows = [*points, step]
-        weighted = root[:, None] * GRAM[np.ix_(rows, rows)] * root
-        column = weighted[:, -1]
-        inner = np.linalg.inv(weighted + MU * np.eye(len(rows)))
+        weighted_gram = root[:, None] * GRAM[np.ix_(rows, rows)] * root
+        column = weighted_gram[:, -1]
+        inner = np.linalg.inv(weighted_gram + MU * np.eye(len(rows)))
         tau = (1 + EPS) / MU * (GRAM[step, step] - column @ inner @ column)
         p = min(1.0, BETA * tau)
         joins = draws[number] < p
@@ -96,11 +96,11 @@ def test_ek_ucb_is_the_dense_projection(runs):
     draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)
     dictionary, information = [], np.zeros(2)
     for step, joins in kors_joins(np.asarray(draws)):
-        before = sketched(dictionary, step - 1)[1][step]
+        before = sketched_moments(dictionary, step - 1)[1][step]
         information += np.log(1 + np.array([1, 3]) * before)
         dictionary += [step] * bool(joins)
         assert int(info.dictionary_size[step]) == len(dictionary)
-        expected = sketched(dictionary, step)
+        expected = sketched_moments(dictionary, step)
         np.testing.assert_allclose(mean[step], expected[0][STEPS:], atol=1e-8)
         np.testing.assert_allclose(variance[step], expected[1][STEPS:], atol=1e-8 / LAM)
         evidence = state.evidence
@@ -111,13 +111,13 @@ def test_ek_ucb_is_the_dense_projection(runs):
 
 
 def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
-    """Both are the dense posterior, to 1e-8."""
-    every = CASES["ek_ucb"].replace(sampling=Sampling(mu=1.0, beta=1e12))
+    """Both posteriors are the dense one, to 1e-8."""
+    all_join = CASES["ek_ucb"].replace(sampling=Sampling(mu=1.0, beta=1e12))
     state, (mean, variance), info = runs["k_ucb"]
-    _, (same_mean, same_variance), same_info = played(every)
+    _, (same_mean, same_variance), same_info = run_steps(all_join)
     np.testing.assert_array_equal(info.dictionary_size, same_info.dictionary_size)
     for step in (0, 3, 5, 11, 19, STEPS - 1):
-        rewarded = observed(step)
+        rewarded = rewarded_points(step)
         counts = np.bincount(rewarded, minlength=len(ALL))
         sums = np.bincount(rewarded, REWARDS[rewarded], minlength=len(ALL))
         expected, covariance, logdet = oracles.exact(GRAM, counts, sums, LAM)
@@ -136,10 +136,10 @@ def test_resampled_posteriors_and_batches_are_dense(runs, name):
     bandit, (state, (mean, variance), _) = CASES[name], runs[name]
     index = np.asarray(state.points.sketch.dictionary.index)
     mask = np.asarray(state.points.sketch.dictionary.mask)
-    rewarded = observed(STEPS)
+    rewarded = rewarded_points(STEPS)
     dictionary, start, bound, ends, longest = [], None, 1.0, 0, 0
     for number, step in enumerate(rewarded):
-        start = sketched(dictionary, step - 1)[1] if start is None and dictionary else start
+        start = sketched_moments(dictionary, step - 1)[1] if start is None and dictionary else start
         bound += 1 / LAM if start is None else start[step]
         longest += 1
         if bound > bandit.ratio or not dictionary:
@@ -148,7 +148,7 @@ def test_resampled_posteriors_and_batches_are_dense(runs, name):
             start, bound, ends, longest = None, 1.0, ends + 1, 0
         assert list(rewarded[index[step][mask[step]]]) == dictionary
         if dictionary:
-            expected = sketched(dictionary, step)
+            expected = sketched_moments(dictionary, step)
             np.testing.assert_allclose(mean[step], expected[0][STEPS:], atol=1e-8)
             np.testing.assert_allclose(variance[step], expected[1][STEPS:], atol=1e-8 / LAM)
     assert 3 < len(dictionary) < len(rewarded)
@@ -158,9 +158,9 @@ def test_resampled_posteriors_and_batches_are_dense(runs, name):
 def test_an_empty_dictionary_is_drawn_after_every_reward():
     """C is beyond all sums of variances and few points join, so that the dictionary stays empty for
     some rewards; later batches have max_batch rewards."""
-    state, *_ = played(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
+    state, *_ = run_steps(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
     sizes, first = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
-    for number, step in enumerate(observed(STEPS)):
+    for number, step in enumerate(rewarded_points(STEPS)):
         empty = step == 0 or sizes[step - 1] == 0
         if empty or number + 1 - first == 8:
             first = number + 1
@@ -186,10 +186,12 @@ SMALL = {name: bandit.replace(max_history=2) for name, bandit in CASES.items()}
 SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)
 
 
-@pytest.mark.parametrize("name", [*FEW, pytest.param("cbkb", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", [*DIFFERENT_PROGRAMS, pytest.param("cbkb", marks=pytest.mark.slow)]
+)
 def test_choices_and_capacity(runs, name):
-    """The first action is uniform, later ones have the largest upper bound; an overflow is flagged
-    and changes nothing, and growing changes no bound."""
+    """The first action is uniform, and later actions have the largest upper bound. An overflow is
+    flagged and changes nothing. Growing changes no bound."""
     small = SMALL[name]
     empty = jax.eval_shape(lambda: small.init(2, KEY))
     state, x = small.init(2, KEY), jnp.asarray(NEW)
@@ -210,7 +212,7 @@ def test_choices_and_capacity(runs, name):
     assert not bool(info.overflow) and int(info.observed) == 1
 
 
-@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("name", DIFFERENT_PROGRAMS)
 def test_the_dtype_is_that_of_the_state(name):
     bandit = CASES[name]
     state = bandit.init(2, KEY, jnp.float32)
@@ -220,7 +222,7 @@ def test_the_dtype_is_that_of_the_state(name):
 
 
 def test_squares_and_steps():
-    """Rewards are those of the cells of a grid, and of bands beside the diagonal."""
+    """The rewards are those of the cells of a grid, and of bands beside the diagonal."""
     actions = jnp.asarray([[0.05], [0.3], [0.55], [0.8], [1.0]])
 
     def means(reward, contexts):

@@ -1,5 +1,5 @@
-"""Discounts: the weighted least squares of their definition (THEORY 7.12), from scratch for every
-example; rounding; and a target that changes."""
+"""Discounts: the weighted least squares of their definition (THEORY 7.12), solved from scratch for
+every example; rounding; and a target that changes."""
 
 import chex
 import jax
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from test_online import KEY, changed, examples, steps
+from test_online import KEY, examples, steps, with_value
 
 from jsketch import kernels, loops, online, struct
 from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV
@@ -22,9 +22,10 @@ each = pytest.mark.parametrize("name", FORECASTERS)
 MISSING = [0, 7, 8, 29, 40]
 
 
-def solved(z, ys, lam, gamma, awv=True, renew=False):
-    """A fit from scratch for every example: the k-th of n labelled ones counts gamma^(n + 1 - k),
-    and so does lam of a feature whose last renewal was after the k-th, k = 0 without one."""
+def weighted_fits(z, ys, lam, gamma, awv=True, renew=False):
+    """A fit from scratch for every example. The k-th of n labelled examples counts gamma^(n + 1 -
+    k). The lam of a feature whose last renewal followed the k-th example counts the same, with k =
+    0 for a feature without a renewal."""
     size, labelled, predictions = z.shape[1], [], []
     for t, row in enumerate(z):
         n = len(labelled)
@@ -59,16 +60,16 @@ def features_of(forecaster, xs):
 
 @each
 def test_predictions_are_the_weighted_least_squares(name):
-    """They are, for blocks and for single examples."""
+    """The predictions of blocks and of single examples are compared."""
     forecaster = FORECASTERS[name]
     xs, ys = examples()
-    ys = changed(ys, MISSING, np.nan)
+    ys = with_value(ys, MISSING, np.nan)
     z, renew = features_of(forecaster, xs), forecaster.renew
-    oracle = solved(z, ys, LAM, GAMMA, forecaster.penalize_current, renew)
+    oracle = weighted_fits(z, ys, LAM, GAMMA, forecaster.penalize_current, renew)
     predictions, state = in_parts(forecaster, xs, ys)
     np.testing.assert_allclose(predictions, oracle, atol=1e-8)
-    alone, states, infos = zip(*steps(forecaster, xs, ys), strict=True)
-    np.testing.assert_allclose(alone, oracle, atol=1e-8)
+    predictions, states, infos = zip(*steps(forecaster, xs, ys), strict=True)
+    np.testing.assert_allclose(predictions, oracle, atol=1e-8)
     assert not any(info.nonfinite for info in infos)
     chex.assert_trees_all_close(state, states[-1], rtol=1e-7, atol=1e-8)
 
@@ -76,7 +77,7 @@ def test_predictions_are_the_weighted_least_squares(name):
 def test_the_exact_forecaster():
     """The oracle uses explicit features of all examples."""
     xs, ys = examples(1)
-    ys = changed(ys, MISSING, np.nan)
+    ys = with_value(ys, MISSING, np.nan)
     values, vectors = np.linalg.eigh(oracles.gaussian(xs, xs, 0.4))
     z = vectors * np.sqrt(np.maximum(values, 0))
     for awv in (True, False):
@@ -84,15 +85,15 @@ def test_the_exact_forecaster():
             kernels.Gaussian(0.4), LAM, penalize_current=awv, discount=GAMMA, capacity=64
         )
         predictions, state = in_parts(forecaster, xs, ys)
-        np.testing.assert_allclose(predictions, solved(z, ys, LAM, GAMMA, awv), atol=1e-8)
+        np.testing.assert_allclose(predictions, weighted_fits(z, ys, LAM, GAMMA, awv), atol=1e-8)
     assert int(state.used) == len(ys) - len(MISSING)
 
 
 def test_a_discount_of_one_changes_nothing():
-    """Streams are equal bit for bit; programs of single steps may round the last bit
+    """The streams are equal bit for bit. Programs of single steps may round the last bit
     differently."""
     xs, ys = examples()
-    ys = changed(ys, MISSING, np.nan)
+    ys = with_value(ys, MISSING, np.nan)
     kernel = kernels.Gaussian(0.4)
     for pair in (
         (online.PKAWV(TAYLOR, LAM), PLAIN.replace(discount=1.0)),
@@ -146,7 +147,7 @@ def test_rounding_between_the_triangles_does_not_grow():
 
     z = features_of(PLAIN, xs)
     predictions = scanned(PLAIN, jnp.asarray(xs), jnp.asarray(ys))
-    np.testing.assert_allclose(predictions, solved(z, ys, LAM, GAMMA), atol=1e-10)
+    np.testing.assert_allclose(predictions, weighted_fits(z, ys, LAM, GAMMA), atol=1e-10)
 
 
 def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not():
@@ -156,6 +157,6 @@ def test_a_forgotten_regularization_stops_the_stream_and_a_renewed_one_does_not(
         in_parts(forecaster, xs, ys)
     z = np.concatenate([xs, xs.sum(1, keepdims=True)], axis=1)
     predictions, _ = in_parts(forecaster, xs[:240], ys[:240])
-    np.testing.assert_allclose(predictions, solved(z[:240], ys[:240], LAM, GAMMA), atol=1e-3)
+    np.testing.assert_allclose(predictions, weighted_fits(z[:240], ys[:240], LAM, GAMMA), atol=1e-3)
     renewed, _ = in_parts(forecaster.replace(renew=True), xs, ys)
-    np.testing.assert_allclose(renewed, solved(z, ys, LAM, GAMMA, renew=True), atol=1e-10)
+    np.testing.assert_allclose(renewed, weighted_fits(z, ys, LAM, GAMMA, renew=True), atol=1e-10)

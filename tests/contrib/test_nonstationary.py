@@ -1,4 +1,4 @@
-"""Discounted and sliding-window BKB: dense weighted posteriors, and warm starts; and problems whose
+"""Discounted and sliding-window BKB: dense weighted posteriors and warm starts; and problems whose
 means change."""
 
 import jax
@@ -42,7 +42,7 @@ def states(bandit):
     return jax.lax.scan(one, start, evaluations)[1]
 
 
-def weighted(weights, arms, y):
+def weighted_moments(weights, arms, y):
     """(mean, variance) of the weighted posterior, by one dense solve over the ungrouped history:
     noise variance lam / w_s."""
     inner = np.linalg.inv(GRAM[np.ix_(arms, arms)] + LAM * np.diag(1 / weights))
@@ -67,39 +67,44 @@ def weights_at(step, discount, window):
     ids=["discounted", "window"],
 )
 def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
-    """THEORY 6.5, to 1e-8: with all pulled arms in the dictionary the exact weighted posterior,
-    with a drawn one the sketched posterior at the weighted counts."""
+    """THEORY 6.5, to 1e-8: the posterior is the exact weighted one with all pulled arms in the
+    dictionary, and the sketched posterior at the weighted counts with a drawn dictionary."""
     stacked, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
-    drawn = states(bandit)[0]
+    run_states = states(bandit)[0]
     assert not np.asarray(overflow).any()
     for step in (0, 5, 8, 16, STEPS - 1):
         weights, arms, y = weights_at(step, discount, window)
-        mean, variance = weighted(weights, arms, y)
+        mean, variance = weighted_moments(weights, arms, y)
         np.testing.assert_allclose(stacked.mean[step], mean, atol=1e-8)
         np.testing.assert_allclose(stacked.variance[step], variance, atol=1e-8 / LAM)
         counts = np.bincount(arms, weights, minlength=ARMS)
         sums = np.bincount(arms, weights * y, minlength=ARMS)
-        np.testing.assert_allclose(drawn.pull_counts[step], counts, atol=1e-12)
-        np.testing.assert_allclose(drawn.reward_sums[step], sums, atol=1e-12)
-        keep = np.asarray(drawn.dictionary.index[step])[np.asarray(drawn.dictionary.mask[step])]
+        np.testing.assert_allclose(run_states.pull_counts[step], counts, atol=1e-12)
+        np.testing.assert_allclose(run_states.reward_sums[step], sums, atol=1e-12)
+        keep = np.asarray(run_states.dictionary.index[step])[
+            np.asarray(run_states.dictionary.mask[step])
+        ]
         mean, full, _, _, logdet = oracles.sketched(GRAM, keep, counts, sums, LAM)
-        np.testing.assert_allclose(drawn.mean[step], mean, atol=1e-8)
-        np.testing.assert_allclose(drawn.variance[step], np.diag(full), atol=1e-8 / LAM)
-        assert float(drawn.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
+        np.testing.assert_allclose(run_states.mean[step], mean, atol=1e-8)
+        np.testing.assert_allclose(run_states.variance[step], np.diag(full), atol=1e-8 / LAM)
+        assert float(run_states.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
 
 
 def test_a_warm_start_from_discounted_counts():
-    """It continues from the end of a run, to 1e-12; a traced discount outside (0, 1] is flagged."""
+    """The start continues from the end of a run, to 1e-12. A traced discount outside (0, 1] is
+    flagged."""
     bandit = DiscountedBKB(**COMMON, discount=0.8)
     end = jax.tree.map(lambda leaf: leaf[-1], states(bandit.replace(qbar=KEEP_ALL))[0])
     domain = Arms(jnp.asarray(X))
-    again = bandit.init(domain, KEY, data=Evaluations(end.pull_counts, end.reward_sums))
-    np.testing.assert_allclose(again.mean, end.mean, atol=1e-12)
-    np.testing.assert_allclose(again.variance, end.variance, atol=1e-12 / LAM)
+    restarted = bandit.init(domain, KEY, data=Evaluations(end.pull_counts, end.reward_sums))
+    np.testing.assert_allclose(restarted.mean, end.mean, atol=1e-12)
+    np.testing.assert_allclose(restarted.variance, end.variance, atol=1e-12 / LAM)
 
     def flag(discount):
         query = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
-        return bandit.replace(discount=discount).tell(again, query, jnp.ones(1), KEY)[1].nonfinite
+        return (
+            bandit.replace(discount=discount).tell(restarted, query, jnp.ones(1), KEY)[1].nonfinite
+        )
 
     flags = jax.jit(jax.vmap(flag))(jnp.array([0.8, 1.0, 1.1, 0.0, -0.5, jnp.nan]))
     assert flags.tolist() == [False] * 2 + [True] * 4
@@ -110,7 +115,8 @@ PROBLEM = DriftingArms(Arms(jnp.arange(3.0)[:, None]), jnp.asarray(ANCHORS), 4, 
 
 
 def test_means_move_from_anchor_to_anchor():
-    """Linearly, and stay at the last one; `abrupt` holds each one for a period."""
+    """The means change linearly and stay at the last anchor. With `abrupt` each anchor holds for a
+    period."""
     times = jnp.arange(12)
     smooth = np.asarray(jax.vmap(PROBLEM.mean_reward)(times))
     expected = np.stack([np.interp(times, [0, 4, 8], column) for column in ANCHORS.T], 1)
@@ -121,7 +127,7 @@ def test_means_move_from_anchor_to_anchor():
 
 @pytest.mark.parametrize("period", [49, 98, 103])
 def test_jumps_are_on_time(period):
-    """49 j / 49 is below j in compiled code, which multiplies by 1 / 49."""
+    """Compiled code multiplies by 1 / 49, so that 49 j / 49 is below j."""
     anchors = jnp.arange(50.0)[:, None]
     steps = DriftingArms(Arms(jnp.zeros((1, 1))), anchors, period, 0.0, abrupt=True)
     times = period * jnp.arange(1, 50)
@@ -131,19 +137,21 @@ def test_jumps_are_on_time(period):
 
 
 def test_play_with_changing_means():
-    """Rewards are the mean of their round, regrets are against its best arm; a restart sets the
-    state back."""
+    """Rewards are the means of their round, and regrets refer to the best arm of the round. A
+    restart resets the state."""
     keys = jax.random.split(jax.random.key(3), 2)
-    played = play(PROBLEM, Uniform(), 12, keys)
+    run = play(PROBLEM, Uniform(), 12, keys)
     means = np.asarray(jax.vmap(PROBLEM.mean_reward)(jnp.arange(12)))
-    arms = np.asarray(played.action)
-    chosen = np.take_along_axis(np.broadcast_to(means, (2, 12, 3)), arms[:, :, None], 2)[:, :, 0]
-    np.testing.assert_allclose(played.reward, chosen, atol=1e-6)
-    np.testing.assert_allclose(played.regret, means.max(1) - chosen, atol=1e-6)
-    np.testing.assert_allclose(played.uniform_regret[0], means.max(1) - means.mean(1), atol=1e-6)
+    arms = np.asarray(run.action)
+    chosen_means = np.take_along_axis(np.broadcast_to(means, (2, 12, 3)), arms[:, :, None], 2)[
+        :, :, 0
+    ]
+    np.testing.assert_allclose(run.reward, chosen_means, atol=1e-6)
+    np.testing.assert_allclose(run.regret, means.max(1) - chosen_means, atol=1e-6)
+    np.testing.assert_allclose(run.uniform_regret[0], means.max(1) - means.mean(1), atol=1e-6)
     assert len(np.unique(arms)) == 3 and (arms[0] != arms[1]).any()
     bandit = GPUCB(kernels.Gaussian(0.1), 0.01, capacity=3)
-    again = play(PROBLEM, bandit, 12, keys, restart=2)
-    assert np.asarray(again.dictionary_size).max() == 2
+    restarted = play(PROBLEM, bandit, 12, keys, restart=2)
+    assert np.asarray(restarted.dictionary_size).max() == 2
     # the first arm after each restart is that of the first round
-    assert (np.asarray(again.action)[:, ::2] == np.asarray(again.action)[:, :1]).all()
+    assert (np.asarray(restarted.action)[:, ::2] == np.asarray(restarted.action)[:, :1]).all()

@@ -1,4 +1,4 @@
-"""Lengthscale Balancing against a dense replay, the lower bound on |f| against dense matrices, and
+"""Lengthscale Balancing and a dense replay of it, the lower bound on |f| by dense matrices, and
 their guarantees."""
 
 import math
@@ -38,7 +38,7 @@ def bounds_of(scales=SCALES):
 
 
 def suspected_order(pulls):
-    """R(n + 1) of the Gaussian kernel in two dimensions, written out."""
+    """The function R(n + 1) of the Gaussian kernel in two dimensions, as a formula."""
     n = pulls + 1
     gamma = np.log(n) ** 3 / np.square(SCALES)
     return np.sqrt(n) * (np.array(bounds_of()) * np.sqrt(gamma) + gamma)
@@ -55,10 +55,10 @@ def test_rounds_are_those_of_a_dense_replay(rule):
     bandit, delta = ORDER.replace(rule=rule), ORDER.delta
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)
-    pulls, rewards, spent = np.zeros(3), np.zeros(3), np.zeros(3)
+    pulls, rewards, width_sums = np.zeros(3), np.zeros(3), np.zeros(3)
     active, first = np.ones(3, bool), int(state.learners.first_arm[0])
     for t in range(T):
-        regret = suspected_order(pulls) if rule == "order" else spent
+        regret = suspected_order(pulls) if rule == "order" else width_sums
         g = int(np.argmin(np.where(active, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
         reach = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
@@ -68,12 +68,12 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         assert arm == first if t == 0 else (mean + reach)[arm] >= (mean + reach).max() - 1e-8
         counts[arm], sums[arm] = counts[arm] + 1, sums[arm] + F[arm] + NOISE[t]
         pulls[g], rewards[g] = pulls[g] + 1, rewards[g] + F[arm] + NOISE[t]
-        spent[g] += 2 * reach[arm]
+        width_sums[g] += 2 * reach[arm]
         if (pulls[active] > 0).all():
             n = np.maximum(pulls, 1)
             low = rewards / n - miss(n, delta)
-            active &= rewards / n + miss(n, delta) + spent / n >= low[active].max()
-        np.testing.assert_allclose(new.suspected, spent, atol=1e-8)
+            active &= rewards / n + miss(n, delta) + width_sums / n >= low[active].max()
+        np.testing.assert_allclose(new.suspected, width_sums, atol=1e-8)
         np.testing.assert_allclose(new.reward_sums_chosen, rewards, atol=1e-8)
         np.testing.assert_array_equal(new.pulls, pulls)
         np.testing.assert_array_equal(~new.ruled_out, active)
@@ -119,7 +119,7 @@ def observe(bandit, state, arm, y, key):
     return bandit.tell(state, Query(arm[None], jnp.ones(1, bool)), y[None], key)
 
 
-def played(bandit, rounds=8):
+def random_rounds(bandit, rounds=8):
     """The state after some rewards of random arms."""
     state = bandit.init(DOMAIN, KEY)
     arms = np.random.default_rng(3).integers(0, A, rounds)
@@ -133,15 +133,15 @@ def played(bandit, rounds=8):
 
 @pytest.mark.slow
 def test_learners_are_bkb_at_each_lengthscale():
-    """They are equal to 1e-8 for the same data and random numbers."""
+    """The learners are equal to BKB to 1e-8 for the same data and random numbers."""
     bandit = LengthscaleBalancing(SKETCH, SCALES, norm_test=True)
-    state, likelihoods = played(bandit), []
+    state, likelihoods = random_rounds(bandit), []
     for g, (scale, bound) in enumerate(zip(SCALES, bounds_of(), strict=True)):
-        alone = played(SKETCH.replace(kernel=kernels.Gaussian(scale), norm_bound=bound))
-        np.testing.assert_array_equal(state.learners.dictionary.index[g], alone.dictionary.index)
-        np.testing.assert_allclose(state.learners.mean[g], alone.mean, atol=1e-8)
-        np.testing.assert_allclose(state.learners.variance[g], alone.variance, atol=1e-8 / LAM)
-        likelihoods.append(float(norms.log_likelihood_bound(alone, LAM)))
+        single = random_rounds(SKETCH.replace(kernel=kernels.Gaussian(scale), norm_bound=bound))
+        np.testing.assert_array_equal(state.learners.dictionary.index[g], single.dictionary.index)
+        np.testing.assert_allclose(state.learners.mean[g], single.mean, atol=1e-8)
+        np.testing.assert_allclose(state.learners.variance[g], single.variance, atol=1e-8 / LAM)
+        likelihoods.append(float(norms.log_likelihood_bound(single, LAM)))
     likely = bandit.replace(rule="evidence")
     assert int(likely.chosen(state)) == np.argmax(likelihoods) > 0
     best = jnp.arange(3) == np.argmax(likelihoods)
@@ -149,7 +149,7 @@ def test_learners_are_bkb_at_each_lengthscale():
 
 
 def test_norm_bounds_and_the_order_of_regret():
-    """They are those of Lemma 2.1, Proposition 2.2 and Theorem 2.3."""
+    """The norm bounds and the order are those of Lemma 2.1, Proposition 2.2 and Theorem 2.3."""
     for short in (0.9, 0.4):
         bound = balancing.scaled_norm_bounds(1.0, jnp.array([1.2, short]), 2)[1]
         weights = np.zeros(A)
@@ -167,7 +167,7 @@ def test_norm_bounds_and_the_order_of_regret():
 
 
 def test_ruled_out_candidates_never_choose():
-    """They do not with hundreds of features, nor where the regrets of the others are not finite."""
+    """There are hundreds of features, or the regrets of the other candidates are not finite."""
     x = np.random.default_rng(4).standard_normal((A, 500))
     base = BKB(kernels.Gaussian(), capacity=4)
     bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))
@@ -184,7 +184,7 @@ def test_ruled_out_candidates_never_choose():
         assert int(balancing.argmin_active(active, jnp.full(3, value))) == 1
 
 
-def certain(problem, f, seed):
+def sums_on_the_event(problem, f, seed):
     """(sums, Gram matrix and rewards of the ungrouped history, delta) for noisy averages of f. At
     this delta the event of THEORY 4.7 holds with equality."""
     noise = np.random.default_rng(seed).standard_normal(len(f)) * XI
@@ -199,7 +199,7 @@ def certain(problem, f, seed):
 
 
 def least_norm_of_sketch(problem, delta):
-    """The bound of THEORY 6.9 for the dictionary of a problem, written out in its features."""
+    """The bound of THEORY 6.9 for the dictionary of a problem, computed in its features."""
     counts, sums, lam = problem.counts, problem.sums, problem.lam
     z = oracles.features(problem.gram, problem.keep)
     residual = np.diag(problem.gram) - np.square(z).sum(1)
@@ -208,14 +208,14 @@ def least_norm_of_sketch(problem, delta):
     gram, identity = z.T @ (counts[:, None] * z), np.eye(z.shape[1])
     total = (np.square(sums) / np.maximum(counts, 1)).sum()
 
-    def missed(rho):
+    def least_loss(rho):
         return total - moment @ np.linalg.solve(gram + rho * identity, moment)
 
     upper = np.linalg.slogdet(identity + gram / lam)[1] + left_out / lam
-    spent = missed(lam) + XI**2 * (upper - 2 * math.log(delta))
+    allowance = least_loss(lam) + XI**2 * (upper - 2 * math.log(delta))
     squares = []
     for rho in lam * np.array(norms.MULTIPLES):
-        squares.append((rho / (rho + left_out) * missed(rho + left_out) - spent) / rho)
+        squares.append((rho / (rho + left_out) * least_loss(rho + left_out) - allowance) / rho)
     return math.sqrt(max(0.0, *squares))
 
 
@@ -230,21 +230,21 @@ def test_the_lower_bound_on_the_norm():
         weights[np.random.default_rng(seed).choice(len(weights), 3, replace=False)] = 3.0, -2.0, 4.0
         f = problem.gram @ weights
         norm = math.sqrt(weights @ f)
-        problem.sums, gram, y, delta = certain(problem, f, seed)
+        problem.sums, gram, y, delta = sums_on_the_event(problem, f, seed)
         logdet = np.linalg.slogdet(np.eye(len(y)) + gram / problem.lam)[1]
-        at = {
+        quadratic = {
             m: y @ np.linalg.solve(np.eye(len(y)) + gram / (m * problem.lam), y)
             for m in (1.0, *norms.MULTIPLES)
         }
-        spent = at[1.0] + XI**2 * (logdet - 2 * math.log(delta))
-        squares = [(at[m] - spent) / (m * problem.lam) for m in norms.MULTIPLES]
+        allowance = quadratic[1.0] + XI**2 * (logdet - 2 * math.log(delta))
+        squares = [(quadratic[m] - allowance) / (m * problem.lam) for m in norms.MULTIPLES]
         expected = math.sqrt(max(0.0, *squares))
-        whole = problem.state(keep=np.flatnonzero(problem.counts))[1]
-        exact = float(LOWER_BOUND(whole, problem.lam, XI, delta))
+        full_dictionary = problem.state(keep=np.flatnonzero(problem.counts))[1]
+        exact = float(LOWER_BOUND(full_dictionary, problem.lam, XI, delta))
         assert exact == pytest.approx(expected, rel=1e-7, abs=1e-7)
         sketch = problem.state()[1]
-        likelihood = -(at[1.0] / problem.lam + logdet) / 2
-        bound = float(norms.log_likelihood_bound(whole, problem.lam))
+        likelihood = -(quadratic[1.0] / problem.lam + logdet) / 2
+        bound = float(norms.log_likelihood_bound(full_dictionary, problem.lam))
         assert bound == pytest.approx(likelihood, rel=1e-8)
         assert float(norms.log_likelihood_bound(sketch, problem.lam)) <= likelihood + 1e-6
         poor = float(LOWER_BOUND(sketch, problem.lam, XI, delta))
@@ -256,15 +256,16 @@ def test_the_lower_bound_on_the_norm():
 
 
 def test_the_norm_bound_doubles_when_it_is_contradicted():
-    """Every round is one of BKB with the bound of that round; the bounds are F_0 2^j <= 2 |f|."""
+    """Every round is a round of BKB with the bound of that round. The bounds are F_0 2^j <= 2
+    |f|."""
     base = SKETCH.replace(kernel=kernels.Gaussian(SCALES[2]), norm_bound=0.1)
     bandit = NormDoubling(base)
     state = bandit.init(DOMAIN, KEY)
     step = jax.jit(lambda state, y: _doubling_step(bandit, base, state, y))
     bounds = [0.1]
     for t in range(T):
-        state, same = step(state, jnp.asarray(F + NOISE[t]))
-        assert bool(same)
+        state, is_bkb = step(state, jnp.asarray(F + NOISE[t]))
+        assert bool(is_bkb)
         bounds.append(float(state.norm_bound))
     # a round that overflows is not applied: the bound stays, although the data contradict it
     stuck = state.replace(n_truncated=jnp.ones_like(state.n_truncated), norm_bound=jnp.asarray(0.1))
@@ -293,10 +294,10 @@ def _doubling_step(bandit, base, state, y):
     plain = base.replace(norm_bound=state.norm_bound)
     base_query = plain.ask(state, KEY)
     other, expected = plain.tell(state, base_query, y[query.index], KEY)
-    same = (query.index == base_query.index).all() & (info.width == expected.width)
+    is_bkb = (query.index == base_query.index).all() & (info.width == expected.width)
     least = norms.norm_lower_bound(other, LAM, XI, DELTA)
-    same = same & (new.mean == other.mean).all() & (new.norm_bound >= least)
-    return new, same & ((new.norm_bound == state.norm_bound) | (new.norm_bound < 2 * least))
+    is_bkb = is_bkb & (new.mean == other.mean).all() & (new.norm_bound >= least)
+    return new, is_bkb & ((new.norm_bound == state.norm_bound) | (new.norm_bound < 2 * least))
 
 
 @pytest.mark.slow

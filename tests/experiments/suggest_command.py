@@ -1,4 +1,4 @@
-"""A library of made-up candidates, and `jsketch-suggest` run on tables of it."""
+"""A library of generated candidates, and `jsketch-suggest` on tables of it."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,5 @@
-"""Command lines: how they end, which options they share, and how they write files."""
+"""Command lines: their exit statuses, the options that they share, and the files that they
+write."""
 
 import errno
 import os
@@ -55,7 +56,7 @@ def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
 
 
 def test_errors_of_a_read_only_disk_name_the_folder_of_the_user(tmp_path, monkeypatch):
-    """And not the temporary file in it."""
+    """They do not name the temporary file in the folder."""
 
     def refuse(dir):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir / "tmp123"))

@@ -1,4 +1,5 @@
-"""Experiments beyond the four papers: tables and figures of made-up runs, and runs that resume."""
+"""Experiments beyond the four papers: tables and figures of generated runs, and runs that
+resume."""
 
 import numpy as np
 import pytest
@@ -21,10 +22,10 @@ def run(problem, method, seed, slope=1.0, **numbers):
     return tidy.Run(dict(problem=problem, algorithm=method), seed, arrays)
 
 
-def made(folder, name, runs):
-    """A folder of results with made-up runs."""
+def results_folder(folder, name, runs):
+    """A folder of results of generated runs."""
     tidy.write(folder, runs, f"beyond.{name}", "a title")
-    summary = dict(config=dict(horizon=400), problems=saving.of_problems(runs))
+    summary = dict(config=dict(horizon=400), problems=saving.summarise_problems(runs))
     store.write_json(folder / tidy.PROVENANCE, summary)
     return folder
 
@@ -58,9 +59,9 @@ def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
             single = run("squares", method, seed, **shifted)
             single.arrays.update(curves)
             runs.append(single)
-    folder = made(tmp_path / name, name, runs)
+    folder = results_folder(tmp_path / name, name, runs)
     [table] = EXPERIMENTS[name].measurements
-    head, *rows = claims.measured(claims.read(folder), table)
+    head, *rows = claims.measurement_rows(claims.read(folder), table)
     assert head == ["problem", "method", *(head for head, _ in table.fields.values())]
     assert [row[1] for row in rows] == [label(method) for method in METHODS[name]]
     for column, (_, digits) in enumerate(table.fields.values(), 2):
@@ -73,12 +74,12 @@ def test_a_table_leaves_out_missing_numbers_and_methods_without_any(tmp_path):
     table = claims.Measurements("a table", dict(loss=("loss", 2), size=("size", 0)), ("methods",))
     methods = dict(a=dict(loss=0.125, size=7), b=dict(loss=dict(mean=2.0, values=[2.0])), c={})
     store.write_json(tmp_path / tidy.PROVENANCE, dict(methods=methods))
-    rows = claims.measured(claims.read(tmp_path), table)
+    rows = claims.measurement_rows(claims.read(tmp_path), table)
     assert rows == [["method", "loss", "size"], ["a", "0.12", "7"], ["b", "2.00", ""]]
 
 
 def test_finished_runs_are_kept_after_an_interrupt(tmp_path):
-    """Finished runs are not made again."""
+    """The next call does not repeat finished runs."""
     calls, pairs = [], [(problem, method) for problem in "pq" for method in "ab"]
 
     def make(problem, method):
@@ -88,7 +89,7 @@ def test_finished_runs_are_kept_after_an_interrupt(tmp_path):
         return [dict(t=T, regret=T + seed, total=seed) for seed in range(2)]
 
     def runs(config):
-        return saving.of_all(tmp_path, config, pairs, 2, make)
+        return saving.load_or_run(tmp_path, config, pairs, 2, make)
 
     with pytest.raises(KeyboardInterrupt):
         runs(dict(horizon=400))

@@ -1,4 +1,4 @@
-"""Files are replaced atomically, also by two writers and on a full disk; damaged files are
+"""Files are replaced atomically, even by two writers and on a full disk. Damaged files are
 refused."""
 
 import errno
@@ -93,7 +93,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
 
 
 def test_files_without_a_checksum_are_read(tmp_path):
-    """Older results have none; and pandas reads the files that have one."""
+    """Older results have no checksum. pandas reads the files that have one."""
     (tmp_path / "a.json").write_text('{"seeds": 3}')
     assert store.read_json(tmp_path / "a.json") == dict(seeds=3)
     table = pd.DataFrame(dict(t=[1, 2], value=[0.5, 0.25]))
@@ -105,11 +105,11 @@ def test_files_without_a_checksum_are_read(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000 + b"]" * 100_000])
 def test_damaged_json_is_refused(tmp_path, content):
-    """Deep nesting ends in RecursionError, which is no ValueError."""
+    """Deep nesting ends in a RecursionError, which is not a ValueError."""
     path = tmp_path / "runs" / "bkb.json"
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(ValueError, match="bkb.json is damaged"):
         store.read_json(path)
     with pytest.raises(ValueError, match="bkb.json is damaged .* how the runs of bkb were made"):
-        store.claim(tmp_path, "bkb", {})
+        store.record_configuration(tmp_path, "bkb", {})

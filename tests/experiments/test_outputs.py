@@ -1,5 +1,5 @@
-"""Folders of experiments: one writer, runs that resume, and finished tables that are replaced with
---overwrite only."""
+"""Folders of experiments: they have one writer, runs resume, and only --overwrite replaces finished
+tables."""
 
 import argparse
 import sys
@@ -15,7 +15,7 @@ CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 
 @pytest.fixture(autouse=True)
 def commit(monkeypatch):
-    """The commit that this process seems to run at."""
+    """Sets the commit that this process reports."""
     names = ["one"]
     monkeypatch.setattr(environment, "commit_name", lambda: names[-1])
     return names
@@ -27,7 +27,7 @@ def session(out, config=CONFIG, seeds=2, experiment="tiny", finish=True, value=0
     with outputs.results_folder(given, experiment, config, seeds) as results:
         runs = []
         for name, settings in config.items():
-            store.claim(out, name, settings)
+            store.record_configuration(out, name, settings)
             for seed in range(seeds):
                 path = store.run_path(out, name, seed)
                 if not path.exists():
@@ -62,7 +62,7 @@ def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
             dict(config=dict(bkb=dict(horizon=10, chosen=[]))),
             r"bkb chosen was \['x'\], is now \[\]",
         ),
-        (dict(config=dict(uniform=dict(horizon=10))), "bkb was there, is now not there"),
+        (dict(config=dict(uniform=dict(horizon=10))), "bkb was present, is now missing"),
         (dict(seeds=1), "seeds was 2, is now 1"),
         (dict(experiment="other"), "holds runs of tiny"),
     ],
@@ -79,7 +79,7 @@ def test_finished_tables_are_replaced_with_overwrite_only(tmp_path, changes, wor
     assert first_value(tmp_path) == 1.0  # until the new ones are there
     name = changes.get("experiment", "tiny")
     # --overwrite holds for its configuration only
-    with pytest.raises(ValueError, match="was there, is now not there"):
+    with pytest.raises(ValueError, match="was present, is now missing"):
         session(tmp_path, dict(third=dict(horizon=10)), experiment=name)
     # an interrupted replacement resumes without --overwrite
     session(tmp_path, **changes, value=3.0)
@@ -140,14 +140,17 @@ def test_files_of_others_are_left_alone(tmp_path):
 
 
 def test_one_writer_at_a_time(tmp_path):
-    with files.held(tmp_path), pytest.raises(ValueError, match="being written by another process"):
+    with (
+        files.lock_folder(tmp_path),
+        pytest.raises(ValueError, match="being written by another process"),
+    ):
         session(tmp_path)
     session(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setattr(demo.loops, "run", pytest.fail)
-    small = demo.datasets.Dataset("abalone", np.eye(3), np.arange(3.0), "made up")
+    small = demo.datasets.Dataset("abalone", np.eye(3), np.arange(3.0), "generated")
     monkeypatch.setattr(demo.datasets, "load", lambda *arguments: small)
     (tmp_path / "file").touch()
     (tmp_path / tidy.CURVES).touch()

@@ -1,5 +1,5 @@
-"""The page of `jsketch-suggest`: factors, main effects and grids against brute force, and what the
-page holds."""
+"""The page of `jsketch-suggest`: its contents, and factors, main effects and grids by brute
+force."""
 
 import itertools
 import re
@@ -31,20 +31,20 @@ def reactions():
     return frame.assign(value=value.round(1).astype(object).where(frame.index % 3 != 1))
 
 
-def computed(tmp_path, frame, more=""):
+def compute_results(tmp_path, frame, more=""):
     sheet = write(tmp_path / "sheet.csv", frame)
     options = parse([sheet, "--batch", "3", *shlex.split(more)])
     return compute(options, read(options), jax.random.key(0))
 
 
 def test_effects_are_averages_over_the_library(tmp_path):
-    """Of the predictions of a full factorial, the largest range first; their intervals are those of
-    the joint posterior."""
-    results = computed(tmp_path, reactions())
-    found = factors.effects(results)
-    ranges = [np.ptp(effect.mean) for effect in found]
-    assert found[0].factor.name == "Ligand" and ranges == sorted(ranges, reverse=True)
-    for effect in found:
+    """An effect is an average of the predictions of a full factorial. The largest range comes
+    first, and the intervals are those of the joint posterior."""
+    results = compute_results(tmp_path, reactions())
+    result = factors.effects(results)
+    ranges = [np.ptp(effect.mean) for effect in result]
+    assert result[0].factor.name == "Ligand" and ranges == sorted(ranges, reverse=True)
+    for effect in result:
         for i, label in enumerate(effect.factor.labels):
             rows = np.flatnonzero(effect.factor.level == i)
             words = reactions()[effect.factor.name].astype(str)[rows]
@@ -55,17 +55,17 @@ def test_effects_are_averages_over_the_library(tmp_path):
             assert 0 < effect.std[i] < results.predicted.std[rows].mean()
     covariance = joint_covariance(results)
     np.testing.assert_allclose(results.predicted.std**2, np.diag(covariance), rtol=1e-6)
-    for effect in found:
+    for effect in result:
         rows = np.flatnonzero(effect.factor.level == 0)
         variance = covariance[np.ix_(rows, rows)].mean()
         assert effect.std[0] == pytest.approx(variance**0.5, rel=1e-6)
 
 
 def test_intervals_hold_what_the_left_out_values_do(tmp_path):
-    """A model that states too small errors: the intervals are as wide as its errors of values that
-    it does not see, and not narrower than it states. Few values have the quantiles of Student's
-    distribution, many those of the normal one."""
-    results = computed(tmp_path, reactions())
+    """The intervals are as wide as the errors of left-out values, and at least as wide as the model
+    states. Few values have the quantiles of Student's distribution, many values those of the normal
+    one."""
+    results = compute_results(tmp_path, reactions())
     wrong = results.left_out._replace(mean=results.left_out.observed + 3 * results.left_out.std)
     right, every = wrong._replace(mean=wrong.observed), np.arange(18)
     many = right._replace(at=np.arange(10_000))
@@ -80,8 +80,9 @@ def test_intervals_hold_what_the_left_out_values_do(tmp_path):
 
 
 def test_the_verdict_names_the_best_measured_candidate(tmp_path):
-    """As a mean of repeats; at the end also the one that the model takes for the best."""
-    results = computed(tmp_path, reactions())
+    """Its value is a mean of repeats. At the end the verdict also names the best candidate by the
+    model."""
+    results = compute_results(tmp_path, reactions())
     inputs = results.inputs
     assert inputs.arms[inputs.values.argmax()] == 2  # KOAc, XPhos at 60 C
     lucky = inputs._replace(
@@ -118,13 +119,13 @@ def joint_covariance(results):
 
 def test_factors_of_every_kind(tmp_path):
     """Numbers of many values are cut into ranges, the properties of a letter belong to its site,
-    and words of too many levels are no factor."""
+    and a column of words with too many levels is no factor."""
     frame = library(60).assign(seq=["".join("ACDEF"[i * k % 5] for k in (1, 2)) for i in range(60)])
     frame["print"] = [f"{i:06b}" for i in range(60)]
     options = parse([write(tmp_path / "l.csv", frame), "--protein", "seq", "--bits", "print"])
-    found = {factor.name: factor for factor in factors.factors(read(options))}
-    assert set(found) == {"size", "mass", "seq[1]", "seq[2]"}
-    size, site = found["size"], found["seq[2]"]
+    result = {factor.name: factor for factor in factors.factors(read(options))}
+    assert set(result) == {"size", "mass", "seq[1]", "seq[2]"}
+    size, site = result["size"], result["seq[2]"]
     assert len(size.labels) <= factors.RANGES and " to " in size.labels[0]
     low, high = (float(word) for word in size.labels[0].split(" to "))
     inside = frame["size"][size.level == 0]
@@ -139,14 +140,14 @@ def test_cells_hold_the_best_values(goal, best):
     options = parse(["x.csv", *goal.split()])
     goals = goal_of(options, values)
     row, column = np.array([0, 0, 0, 1]), np.array([1, 1, 1, 0])
-    found = pictures._best_of_cells(row, column, values, goals, (2, 2))
-    np.testing.assert_array_equal(found, [[np.nan, best], [1.0, np.nan]])
+    result = pictures._best_of_cells(row, column, values, goals, (2, 2))
+    np.testing.assert_array_equal(result, [[np.nan, best], [1.0, np.nan]])
 
 
 def test_a_page_of_categories(tmp_path):
-    """A verdict, the batch with its conditions, a grid and effects, and no map; without values
-    neither predictions nor effects."""
-    results = computed(tmp_path, reactions(), f"--report {tmp_path / 'page.html'}")
+    """The page has a verdict, the batch with its conditions, a grid and effects, and no map.
+    Without values it has neither predictions nor effects."""
+    results = compute_results(tmp_path, reactions(), f"--report {tmp_path / 'page.html'}")
     page.write(results)
     html = (tmp_path / "page.html").read_text()
     titles = re.findall(r"<figure[^>]*><h2>([^<]*)", html)
@@ -156,7 +157,7 @@ def test_a_page_of_categories(tmp_path):
     for row in results.batch.rows:
         line = re.search(rf"<td[^>]*>r{row}</td>(.*)", html)[1]
         assert reactions()["Ligand"][row] in line and " to " in line
-    results = computed(
+    results = compute_results(
         tmp_path, reactions().assign(value=""), f"--report {tmp_path / 'first.html'}"
     )
     page.write(results)
@@ -169,10 +170,10 @@ def test_molecules_are_drawn(tmp_path):
     pytest.importorskip("rdkit")
     words = ["CCO", "CCN", "c1ccccc1O", "C[N+](C)(C)C", "OCC=C", "CCCl"]
     frame = pd.DataFrame({"molecule": words, "value": [1.0, 2.0, "", "", "", ""]})
-    results = computed(
+    results = compute_results(
         tmp_path, frame, f"--smiles molecule --batch 3 --report {tmp_path / 'page.html'}"
     )
     page.write(results)
     html = (tmp_path / "page.html").read_text()
-    drawn = re.findall(r"<svg[^>]*><title>([^<]*)</title>", html)
-    assert drawn == [words[row] for row in results.batch.rows] and "&lt;svg" not in html
+    titles = re.findall(r"<svg[^>]*><title>([^<]*)</title>", html)
+    assert titles == [words[row] for row in results.batch.rows] and "&lt;svg" not in html

@@ -1,4 +1,4 @@
-"""Slopes of curves, and figures in both formats with the same bytes every time."""
+"""Slopes of curves, and figures in both formats with the same bytes in every run."""
 
 import numpy as np
 import pytest

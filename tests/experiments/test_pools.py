@@ -32,7 +32,8 @@ POOL = Pool("made up", library(FEATURES, COLUMNS), VALUES)
 
 
 def loop(sizes, seed):
-    """The campaign in NumPy, but for the fit: every candidate's posterior by a dense solve."""
+    """The campaign in NumPy except for the fit: a dense solve gives the posterior of every
+    candidate."""
     arms = np.random.default_rng(seed).permutation(len(VALUES))[: sizes[0]].tolist()
     for size in sizes[1:]:
         model = fit(POOL.library, arms, VALUES[arms])
@@ -56,15 +57,18 @@ def test_campaigns_are_a_plain_loop(tmp_path):
     def make(seed):
         return campaigns.play(POOL, (5, 3, 3, 3), seed, acquisitions.UCB(1.5))
 
-    def saved(seed):
+    def path_of(seed):
         return store.run_path(tmp_path, "suggest", seed)
 
-    campaigns.play_all(make, (0,), saved)
-    played = campaigns.play_all(make, (0, 1), saved, threads=2)
+    campaigns.play_all(make, (0,), path_of)
+    new_campaigns = campaigns.play_all(make, (0, 1), path_of, threads=2)
     # all are saved now: nothing is made anew
-    again = campaigns.play_all(None, (0, 1), saved)
-    for campaign, read in zip(played, again, strict=True):
-        assert read.arms.tolist() == campaign.arms.tolist() and read.seconds == campaign.seconds
+    read_campaigns = campaigns.play_all(None, (0, 1), path_of)
+    for campaign, read_campaign in zip(new_campaigns, read_campaigns, strict=True):
+        assert (
+            read_campaign.arms.tolist() == campaign.arms.tolist()
+            and read_campaign.seconds == campaign.seconds
+        )
         assert campaign.arms.tolist() == loop((5, 3, 3, 3), campaign.seed)
         np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
 
@@ -78,8 +82,10 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     assert rows.tolist() == campaign.arms[8:11].tolist()
     # it climbs: its batches are better than the first one
     assert VALUES[campaign.arms[8:]].mean() > VALUES[campaign.arms[:8]].mean()
-    drawn = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
-    assert drawn[:8].tolist() == campaign.arms[:8].tolist() and set(drawn) == set(range(70))
+    random_arms = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
+    assert random_arms[:8].tolist() == campaign.arms[:8].tolist() and set(random_arms) == set(
+        range(70)
+    )
     bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
     with pytest.raises(ValueError, match="fingerprints nor failed evaluations; bits has them"):
         baselines.play(bits, (4, 3), 0, forest)
@@ -99,7 +105,7 @@ def test_counts_of_the_best_candidates():
 
 
 def test_an_evaluation_reads_one_of_its_repeats():
-    """The seed determines which repeat; counts use the means of the repeats."""
+    """The seed determines the repeat. Counts use the means of the repeats."""
     repeats = np.array([[1.0, 3.0, np.nan], [4.0, np.nan, np.nan], [5.0, 6.0, 7.0]])
     pool = POOL._replace(values=np.nanmean(repeats, 1), repeats=repeats)
     readings = np.stack([pool.readings(seed) for seed in range(40)])
@@ -118,7 +124,7 @@ def test_an_evaluation_reads_one_of_its_repeats():
 
 
 def test_a_laboratory_keeps_its_budget(monkeypatch):
-    """A campaign ends where the budget pays for no candidate; rounds may have different options."""
+    """A campaign ends when the budget pays for no candidate. Rounds may have different options."""
     costs = laboratory.prices(LEVELS[:, 0], 0)
     assert sorted(set(costs)) == pytest.approx(np.geomspace(1, 10, 4))
     arms = laboratory.play(POOL, 0, budget=40.0, costs=costs, cost_exponent=None)
@@ -131,8 +137,7 @@ def test_a_laboratory_keeps_its_budget(monkeypatch):
 
 
 def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch):
-    """The gain is that of the true values, and a stop is too early where it exceeds the
-    tolerance."""
+    """The gain is that of the true values. A stop whose gain exceeds the tolerance is too early."""
     truth = VALUES + FEATURES[:, 0]
     problem = calibration.Problem(POOL.library, truth, VALUES, (5, 5, 5, 5))
     gains = []
@@ -152,12 +157,12 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     monkeypatch.setattr(stopping, "should_stop", lambda gain, at_most: False)
     assert calibration.campaign(problem, 3) == calibration.End(20)
     ends = [calibration.End(20), calibration.End(10, 0.3, 0.2), calibration.End(15, 0.1, 0.2)]
-    assert calibration.described("made up", ends) == "| made up | 3 | 2 | 12 (10 to 14) | 1 |"
+    assert calibration.table_row("generated", ends) == "| generated | 3 | 2 | 12 (10 to 14) | 1 |"
 
 
 def test_intervals_of_a_model_hold_the_values_that_it_predicts():
-    """Coverage counts the values within the interval, of all candidates without a value and of the
-    suggested ones."""
+    """Coverage counts the values within the interval, for all candidates without a value and for
+    the suggested ones."""
     f = np.cos(3 * FEATURES[:, -1]) + VALUES
     problem = calibration.Problem(POOL.library, f, f, ())
     whole, of_batch = intervals.coverage(problem, 24, 1)
@@ -166,7 +171,7 @@ def test_intervals_of_a_model_hold_the_values_that_it_predicts():
     predicted = predict(POOL.library, arms, f[arms], suggestion.model)
     left_out = leave_one_out(POOL.library, arms, f[arms], suggestion.model)
     reach = stats.t.ppf(0.95, 11) * max(left_out.error_ratio, 1) * predicted.value_std
-    others = np.setdiff1d(np.arange(70), arms)
-    inside = {row for row in others if abs(f[row] - predicted.mean[row]) <= reach[row]}
+    without_value = np.setdiff1d(np.arange(70), arms)
+    inside = {row for row in without_value if abs(f[row] - predicted.mean[row]) <= reach[row]}
     assert 0.8 < whole == pytest.approx(len(inside) / 46)
     assert of_batch == np.mean([row in inside for row in suggestion.rows])

@@ -1,5 +1,5 @@
-"""PKAWV's experiments: exponents of Figure 1 against the closed forms that the paper prints, where
-these are right (THEORY 7.11), and measured ones."""
+"""PKAWV's experiments: measured exponents of Figure 1, and the closed forms that the paper prints,
+as far as they are right (THEORY 7.11)."""
 
 import numpy as np
 import pytest

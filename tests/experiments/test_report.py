@@ -1,4 +1,4 @@
-"""The page of the report, its verdicts, and what it shows of missing or broken results."""
+"""The page of the report, its verdicts, and its treatment of missing or broken results."""
 
 import importlib.util
 import re
@@ -25,8 +25,8 @@ def numbers(ratio, seconds=1.0):
     return dict(regret_ratio=ratios, run_seconds=seconds, horizon=4_000)
 
 
-def made_results(root, **changes):
-    """Abalone with made-up runs in which BBKB has the least regret, and a table of another
+def generated_results(root, **changes):
+    """Generated runs on Abalone, in which BBKB has the least regret, and a table of another
     experiment."""
     algorithms = dict(uniform=numbers(1.0), gp_ucb=numbers(0.3, 4.0), bkb=numbers(0.2, 9.0))
     algorithms |= dict(bbkb_global=numbers(0.1), bbkb_global_local=numbers(0.15, 2.0))
@@ -49,7 +49,7 @@ def made_results(root, **changes):
         for name, row in algorithms.items()
         for seed in range(2)
     ]
-    tidy.write(root / ABALONE, runs, "bbkb_2020.regret", "made up")
+    tidy.write(root / ABALONE, runs, "bbkb_2020.regret", "generated")
     matplotlib.image.imsave(root / ABALONE / "regret_ratio.png", np.zeros((4, 6, 3)))
     (root / "bbkb_2020/widths").mkdir(exist_ok=True)
     store.write_json(root / "bbkb_2020/widths/summary.json", {})
@@ -105,11 +105,11 @@ def test_a_claim_is_judged_by_all_of_its_cases(tmp_path, decisions, verdict, not
 def test_verdicts_follow_from_the_numbers(tmp_path):
     least = "BBKB has the smallest regret on Abalone and Cadata."
     fast = "BBKB takes only a fraction of BKB's time."
-    found = outcomes(made_results(tmp_path))
+    found = outcomes(generated_results(tmp_path))
     assert found[least].verdict == found[fast].verdict == "confirmed"
     assert "BKB: 0.2050 (BBKB 0.1050) at t = 4,000" in found[least].numbers[0]
     assert "GP-UCB: 0.2000 ± 0.0000" in found[least].numbers[0]
-    found = outcomes(made_results(tmp_path, gp_ucb=numbers(0.05), bkb=numbers(0.2, 1.5)))
+    found = outcomes(generated_results(tmp_path, gp_ucb=numbers(0.05), bkb=numbers(0.2, 1.5)))
     assert found[least].verdict == found[fast].verdict == "differs"
 
 
@@ -161,7 +161,7 @@ def test_missing_results_are_named(tmp_path):
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"algorithms": {"bkb": {}, "bbkb_global": {}}}'])
 def test_broken_results_leave_a_page_without_the_machines_paths(tmp_path, content):
-    root = made_results(tmp_path / "results")
+    root = generated_results(tmp_path / "results")
     (root / ABALONE / "summary.json").write_text(content)
     (root / ABALONE / "time.png").mkdir()
     (root / ABALONE / "curves.parquet").write_bytes(b"not a table")
@@ -173,7 +173,7 @@ def test_broken_results_leave_a_page_without_the_machines_paths(tmp_path, conten
 
 
 def test_text_is_escaped(tmp_path):
-    report.build(made_results(tmp_path / "results"), tmp_path, "tiny <runs>")
+    report.build(generated_results(tmp_path / "results"), tmp_path, "tiny <runs>")
     page, _ = sound_page(tmp_path)
     assert "tiny &lt;runs&gt;" in page and "made &lt;up&gt;" in page
     assert "<td>&lt;certified&gt;</td><td>0.1</td>" in page
@@ -182,21 +182,21 @@ def test_text_is_escaped(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved_page(tmp_path_factory):
     """(the folder of the page of the saved results, the papers on it)."""
     out = tmp_path_factory.mktemp("report")
     return out, report.build(RESULTS, out)
 
 
-def test_page_of_the_saved_results(saved):
-    out, parts = saved
+def test_page_of_the_saved_results(saved_page):
+    out, parts = saved_page
     page, pictures = sound_page(out)
     files = [f"{part.folder}/{figure.file}" for part in EXPERIMENTS for figure in part.figures]
     assert pictures == [f"figures/{file}" for file in files if (RESULTS / file).is_file()]
     text = unescape(page)
     sections = re.findall(r"<section.*?</section>", text, flags=re.DOTALL)
-    made = [section for part in parts for section in part.sections]
-    for section, shown in zip(made, sections, strict=True):
+    made_sections = [section for part in parts for section in part.sections]
+    for section, shown in zip(made_sections, sections, strict=True):
         assert section.experiment.title in shown and section.command in shown
     verdicts = re.findall(r'<tr><td><span class="verdict [a-z-]+">([a-z ]+)<', text)
     found = [outcome for part in parts for outcome in part.outcomes]
@@ -210,8 +210,8 @@ def test_page_of_the_saved_results(saved):
     assert all(len(o.claim.cause) >= 40 or o.claim.cause == claims.CAUSE_UNKNOWN for o in found)
 
 
-def test_recorded_verdicts_are_those_of_the_saved_results(saved):
-    _, parts = saved
+def test_recorded_verdicts_are_those_of_the_saved_results(saved_page):
+    _, parts = saved_page
     assert (RESULTS / report.RECORD).read_text() == report.record_text(parts, RESULTS)
     assert report.PAGE.read_text() == report.page_text(parts)
     readme = (environment.ROOT / "README.md").read_text()
@@ -222,7 +222,7 @@ def test_recorded_verdicts_are_those_of_the_saved_results(saved):
 
 
 def test_claims_name_folders_and_modules_that_exist():
-    made_by = commands.by_folder()
+    made_by = commands.commands_by_folder()
     folders = {part.folder for part in EXPERIMENTS}
     assert len(folders) == len(EXPERIMENTS)
     cases = [case for claim in CLAIMS for case in claim.cases]

@@ -1,5 +1,5 @@
-"""scripts/reproduce: the commands of the READMEs run, finished results are skipped, and failures
-are listed."""
+"""scripts/reproduce: it runs the commands of the READMEs, skips finished results, and lists
+failures."""
 
 import importlib
 import sys
@@ -12,7 +12,7 @@ from experiments.reproduce import main as reproduce
 from experiments.reproduce import needs, quick
 from experiments.results import environment, store
 
-COMMANDS = commands.by_folder()
+COMMANDS = commands.commands_by_folder()
 README = """# A paper
 
 In the text, `python -m experiments.bkb_2019.linear --out results/bkb_2019/prose` does not count:
@@ -36,14 +36,14 @@ def one(folder, module="experiments.bkb_2019.linear", *options):
 
 
 def test_commands_are_read_from_code_blocks():
-    first, second = commands.of_text(README)
+    first, second = commands.parse_commands(README)
     assert first.text() == (
         "python -m experiments.bkb_2019.linear --spectrum slow --out results/bkb_2019/one"
     )
     assert (second.folder, second.module) == ("bkb_2019/two", "experiments.pkawv_2019.rates")
-    assert first.into("a").values("--out") == ("a/bkb_2019/one",)
+    assert first.with_results_in("a").values("--out") == ("a/bkb_2019/one",)
     with pytest.raises(ValueError, match="two commands write their results to results/bkb_2019"):
-        commands.of_text(README + README)
+        commands.parse_commands(README + README)
 
 
 def test_every_saved_result_of_a_paper_has_its_command():
@@ -66,7 +66,7 @@ def test_experiments_take_their_options(monkeypatch, small):
 
     monkeypatch.setattr(cli, "set_up_jax", stop)
     for command in COMMANDS.values():
-        arguments = quick.shrunk(command).arguments if small else command.arguments
+        arguments = quick.shrink(command).arguments if small else command.arguments
         monkeypatch.setattr(sys, "argv", [command.module, *arguments])
         with pytest.raises(Parsed):
             importlib.import_module(command.module).main()
@@ -88,9 +88,10 @@ def test_data_that_are_absent(tmp_path):
             assert needs.files(command), command
 
 
-def reproduced(tmp_path, monkeypatch, arguments, outcomes):
-    """Runs `reproduce` on four made-up commands in place of those of the READMEs; returns the
-    folders that were run and the exit status. outcomes: {folder: exit status of its command}."""
+def run_reproduce(tmp_path, monkeypatch, arguments, outcomes):
+    """Runs `reproduce` on four commands of this test in place of those of the READMEs, and returns
+    the folders that were run and the exit status. outcomes: {folder: exit status of its
+    command}."""
     ran = []
 
     def run(given, log, changes):
@@ -113,7 +114,7 @@ def reproduced(tmp_path, monkeypatch, arguments, outcomes):
         bbkb_2020=[one("bbkb_2020/c", whole, "--dataset", "nasbench101_whole")],
         go_ucb_2023=[one("go_ucb_2023/d", "experiments.go_ucb_2023.choose", "--reference", "DIR")],
     )
-    monkeypatch.setattr(commands, "of_paper", lambda paper: by_paper.get(paper, []))
+    monkeypatch.setattr(commands, "paper_commands", lambda paper: by_paper.get(paper, []))
     monkeypatch.setattr(reproduce, "execute", run)
     data = tmp_path / "data"
     data.mkdir(exist_ok=True)
@@ -128,11 +129,11 @@ def reproduced(tmp_path, monkeypatch, arguments, outcomes):
 
 
 def test_a_run_continues_after_a_failure_and_skips_finished_results(tmp_path, monkeypatch, capsys):
-    ran, status = reproduced(tmp_path, monkeypatch, ["--dry-run"], {})
+    ran, status = run_reproduce(tmp_path, monkeypatch, ["--dry-run"], {})
     assert (ran, status) == ([], 0) and not (tmp_path / "out").exists()
     assert "4 commands" in capsys.readouterr().out
 
-    ran, status = reproduced(tmp_path, monkeypatch, [], {"bkb_2019/a": 1})
+    ran, status = run_reproduce(tmp_path, monkeypatch, [], {"bkb_2019/a": 1})
     printed = capsys.readouterr().out
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b", "report"], 1)
     assert "2 to run, 2 not run." in printed
@@ -141,22 +142,22 @@ def test_a_run_continues_after_a_failure_and_skips_finished_results(tmp_path, mo
     assert "bbkb_2020/c: nasbench101_full_mean_test.npz cannot be downloaded" in printed
     assert "go_ucb_2023/d: DIR is a checkout of the authors' code" in printed
 
-    ran, status = reproduced(tmp_path, monkeypatch, [], {})
+    ran, status = run_reproduce(tmp_path, monkeypatch, [], {})
     assert (ran, status) == (["bkb_2019/a", "report"], 0)
     assert "FAILED" not in capsys.readouterr().out
 
-    ran, status = reproduced(tmp_path, monkeypatch, ["--only", "bbkb_2020"], {})
+    ran, status = run_reproduce(tmp_path, monkeypatch, ["--only", "bbkb_2020"], {})
     assert (ran, status) == (["report"], 0)
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
-    ran, status = reproduced(tmp_path, monkeypatch, [], {"bkb_2019/b": "interrupt"})
+    ran, status = run_reproduce(tmp_path, monkeypatch, [], {"bkb_2019/b": "interrupt"})
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b"], 130)
-    ran, status = reproduced(tmp_path, monkeypatch, [], {})
+    ran, status = run_reproduce(tmp_path, monkeypatch, [], {})
     assert (ran, status) == (["bkb_2019/b", "report"], 0)
     # a summary whose figures were not drawn yet
     (tmp_path / "out/bkb_2019/a/runs" / reproduce.RECORD).unlink()
-    ran, status = reproduced(tmp_path, monkeypatch, [], {})
+    ran, status = run_reproduce(tmp_path, monkeypatch, [], {})
     assert ran == ["bkb_2019/a", "report"]
 
 
@@ -164,9 +165,9 @@ def test_figures_of_the_papers_are_found_by_name():
     assert commands.figures_in("# Figures 3 and 4: a search; Figures 5 to 7") == (3, 4, 5, 6, 7)
     assert commands.figures_in("no picture") == ()
     for paper, last in (("bbkb_2020", 7), ("go_ucb_2023", 5), ("pkawv_2019", 4)):
-        found = {number for one in commands.of_paper(paper) for number in one.figures}
+        figures = {number for one in commands.paper_commands(paper) for number in one.figures}
         first = 2 if paper == "go_ucb_2023" else 1
-        assert found == set(range(first, last + 1))
+        assert figures == set(range(first, last + 1))
     options = reproduce.parse(["--figure", "bbkb:2", "pkawv:1", "--dry-run"])
     folders = [step.command.folder for step in reproduce.plan(options)]
     assert folders[:2] == ["bbkb_2020/abalone", "bbkb_2020/cadata"]

@@ -51,8 +51,8 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
 
 
 def test_the_evidence_of_all_points_is_the_likelihood():
-    """With every point inducing; with fewer the bound is below it, and best where the exact one is
-    best."""
+    """The evidence equals the likelihood when every point is inducing, and is smaller with fewer
+    points. The exact one is largest at the lengthscale in the middle."""
     random = np.random.default_rng(1)
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
@@ -94,7 +94,7 @@ DONE = range(0, A, 7)
 
 
 def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
-    """And without excluded candidates. The cost is not a feature; a budget ends a batch."""
+    """The batch has no excluded candidate. The cost is not a feature, and a budget ends a batch."""
     frame = laboratory()
     done, report = evaluations(frame, DONE), tmp_path / "page.html"
     never = write(tmp_path / "never.csv", frame[["id"]][45:])
@@ -118,11 +118,11 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
 
 
 def test_pictures_show_the_names_of_columns_and_not_formulas():
-    def drawn(name):
+    def draw_title(name):
         return pictures.importance([name], np.ones(1)).png
 
-    assert drawn("$a_b_c$")[1:4] == b"PNG"  # as a formula it has two subscripts
-    assert drawn("$a$") != drawn(r"$\mathit{a}$")  # as formulas they look the same
+    assert draw_title("$a_b_c$")[1:4] == b"PNG"  # as a formula it has two subscripts
+    assert draw_title("$a$") != draw_title(r"$\mathit{a}$")  # as formulas they look the same
 
 
 def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
@@ -139,7 +139,7 @@ def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
 
 
 def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
-    """For a candidate close to the best one; without values there is neither."""
+    """The candidate is close to the best one. Without values a reason names neither of them."""
     frame = laboratory().drop(columns="price")
     frame.loc[1, ["size", "mass", "heat"]] = frame.loc[0, ["size", "mass", "heat"]]
     frame.loc[1, "size"] += 0.01
@@ -160,7 +160,8 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
 
 
 def test_distances_are_those_of_the_kernel():
-    """And those of the map, but for fingerprints; two axes hold all of a plane."""
+    """The map has the same distances, except for fingerprints. Two axes represent a plane
+    completely."""
     random = np.random.default_rng(1)
     level, bits = random.integers(0, 3, 8), pack_bits(random.integers(0, 2, (8, 40)))
     x = np.hstack([random.random((8, 2)), np.eye(3)[level], bits])
@@ -272,8 +273,8 @@ def suggest_in(tmp_path, monkeypatch, *arguments):
 
 
 def test_one_sheet_goes_to_the_bench_and_comes_back(tmp_path, monkeypatch, capsys):
-    """The batch has the conditions and an empty value, is accepted when it is filled in, and a copy
-    of the sheet marks the batch and holds the values."""
+    """The batch has the conditions and an empty value, and the command accepts the completed batch.
+    A copy of the sheet marks the batch and contains the values."""
     frame = chemistry()
     frame.to_excel(tmp_path / "sheet.xlsx", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.xlsx")
@@ -320,15 +321,15 @@ def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
 def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
-    """A complete sheet of noisy values: candidates are measured again, an equal value counts too,
-    and the copy of the sheet has a row for each value."""
+    """In a complete sheet of noisy values, candidates are measured again. A repeated value counts
+    even if it is equal, and the copy of the sheet has a row for each value."""
     frame = library(12)
     frame["Yield (%)"] = np.round(truth(frame) + [0.5, -0.5] * 6, 1)
     write(tmp_path / f"sheet{ending}", frame)
     suggest_in(tmp_path, monkeypatch, f"sheet{ending}", "--replicates")
     batch = command.cells.read(tmp_path / f"next{ending}", ["id"]).frame
-    old = frame.set_index("id")["Yield (%)"][batch["id"]].tolist()
-    values = [old[0], 1.25, "failed", ""]
+    old_values = frame.set_index("id")["Yield (%)"][batch["id"]].tolist()
+    values = [old_values[0], 1.25, "failed", ""]
     filled = batch.assign(**{"Yield (%)": [str(value) for value in values]})
     write(tmp_path / f"next{ending}", filled)
     more = ("--observations", f"next{ending}", "--replicates")
@@ -338,7 +339,7 @@ def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
     assert len(sheet.candidates.ids) == 12 and len(done.arms) == 15
     names = sheet.candidates.ids[done.arms[12:]].tolist()
     assert names == batch["id"].tolist()[:3]
-    np.testing.assert_array_equal(done.values[12:], [old[0], 1.25, np.nan])
+    np.testing.assert_array_equal(done.values[12:], [old_values[0], 1.25, np.nan])
 
 
 def test_scores_of_all_candidates_are_written(tmp_path):
@@ -359,13 +360,13 @@ def test_scores_of_all_candidates_are_written(tmp_path):
 
 
 def test_the_best_candidates_are_found_together(tmp_path):
-    """More of the ten best are in a batch of ten than with the default."""
+    """A batch of ten contains more of the ten best candidates than with the default."""
     frame, f = library(), truth(library())
-    done, found = evaluations(frame, range(0, A, 5)), {}
+    done, in_top_ten = evaluations(frame, range(0, A, 5)), {}
     for more in ((), ("--top", "10")):
         rows = rows_of(run(tmp_path, frame, done, "--batch", "8", *more))
-        found[more] = np.isin(rows, np.argsort(-f)[:10]).sum()
-    assert found["--top", "10"] >= max(found[()], 5)
+        in_top_ten[more] = np.isin(rows, np.argsort(-f)[:10]).sum()
+    assert in_top_ten["--top", "10"] >= max(in_top_ten[()], 5)
 
 
 def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):
@@ -420,7 +421,7 @@ def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypat
 
 
 def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
-    """100% of at most 100%, many times, is the end."""
+    """A value of 100%, where 100% is the maximum, ends the campaign."""
     frame = chemistry()
     frame["Yield (%)"] = frame["Yield (%)"].where(frame["Yield (%)"].isna(), 100.0)
     frame.loc[[0, 5], "Yield (%)"] = [99.9, 99.8]
@@ -475,7 +476,8 @@ def test_empty_tables_of_pending_and_observations_are_accepted(tmp_path):
 
 
 def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys):
-    """Candidates near the target are suggested, and are predicted as without it."""
+    """The suggested candidates are near the target. Their predictions are equal to those without a
+    target."""
     frame = library()
     done = evaluations(frame, range(0, A, 2))
     batch = run(tmp_path, frame, done, "--target", "1.2")

@@ -1,5 +1,5 @@
 """Sweeps: one program for all numbers, two strategies with the same runs, and interruptions that
-lose and overwrite nothing."""
+neither lose nor overwrite runs."""
 
 import dataclasses
 import itertools
@@ -37,14 +37,14 @@ def assert_same_rows(folder, other_folder):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A sweep run in one go."""
+def finished_sweep(tmp_path_factory):
+    """A sweep without interruptions."""
     out = tmp_path_factory.mktemp("sweep") / "whole"
     return Sweep(out=out, grid=GRID, **TINY), sweep.run(Sweep(out=out, grid=GRID, **TINY))
 
 
-def test_every_configuration_and_seed_is_in_the_tables(finished):
-    options, table = finished
+def test_every_configuration_and_seed_is_in_the_tables(finished_sweep):
+    options, table = finished_sweep
     tables = tidy.load(options.out)
     assert len(tables.summary) == 4 * 2 and tables.summary["regularization"].nunique() == 1
     pairs = {tuple(pair) for pair in tables.summary[["lengthscale", "ratio"]].to_numpy()}
@@ -59,8 +59,8 @@ def test_every_configuration_and_seed_is_in_the_tables(finished):
     assert names <= tables.provenance.keys()
 
 
-def test_a_vmapped_sweep_makes_the_same_picks(finished, tmp_path):
-    options, _ = finished
+def test_a_vmapped_sweep_makes_the_same_picks(finished_sweep, tmp_path):
+    options, _ = finished_sweep
     # 3 does not divide the 8 runs: the last chunk is filled up
     sweep.run(dataclasses.replace(options, out=tmp_path, strategy="vmap", chunk=3))
     for actual, expected in zip(rows_of(options.out), rows_of(tmp_path), strict=True):
@@ -68,8 +68,8 @@ def test_a_vmapped_sweep_makes_the_same_picks(finished, tmp_path):
 
 
 @pytest.mark.parametrize("strategy", ["threads", "vmap"])
-def test_other_numbers_compile_nothing(finished, tmp_path, strategy):
-    options, _ = finished
+def test_other_numbers_compile_nothing(finished_sweep, tmp_path, strategy):
+    options, _ = finished_sweep
     options = dataclasses.replace(options, strategy=strategy, chunk=3, seeds=1)
     sweep.run(dataclasses.replace(options, out=tmp_path / "first"))
     before = loops.compiled_programs()
@@ -79,34 +79,34 @@ def test_other_numbers_compile_nothing(finished, tmp_path, strategy):
 
 
 def test_an_interrupted_sweep_ends_with_the_rows_of_an_uninterrupted_one(
-    finished, tmp_path, monkeypatch
+    finished_sweep, tmp_path, monkeypatch
 ):
-    options, save = dataclasses.replace(finished[0], out=tmp_path), execution.save
+    options, save = dataclasses.replace(finished_sweep[0], out=tmp_path), execution.save
 
-    def interrupted(job, task, *run):
+    def save_or_interrupt(job, task, *run):
         if task.row == 1:
             raise KeyboardInterrupt
         save(job, task, *run)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(execution, "save", interrupted)
+        patch.setattr(execution, "save", save_or_interrupt)
         sweep.run(options)
     done = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/row*.npz")}
     assert 0 < len(done) < 8 and not (tmp_path / tidy.CURVES).exists()
     sweep.run(options)
     assert all(path.stat().st_mtime_ns == time for path, time in done.items())
-    assert_same_rows(options.out, finished[0].out)
+    assert_same_rows(options.out, finished_sweep[0].out)
 
 
-def test_a_finished_sweep_is_not_run_again(finished):
-    options, table = finished
+def test_a_finished_sweep_is_not_run_again(finished_sweep):
+    options, table = finished_sweep
     before = (options.out / tidy.PROVENANCE).stat().st_mtime_ns
     pd.testing.assert_frame_equal(sweep.run(options), table)
     assert (options.out / tidy.PROVENANCE).stat().st_mtime_ns == before
 
 
-def test_another_sweep_in_the_same_folder_is_refused(finished):
-    options, _ = finished
+def test_another_sweep_in_the_same_folder_is_refused(finished_sweep):
+    options, _ = finished_sweep
     grid = GRID | dict(lengthscale=(2.0, 4.0))
     for changes, words in [
         (dict(grid=grid), r"grid.lengthscale was \[2.0, 6.0\], is now"),
@@ -120,7 +120,7 @@ def test_another_sweep_in_the_same_folder_is_refused(finished):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (dict(grid={}), "nothing is swept: give values, such as --grid lengthscale 1 2 3"),
+        (dict(grid={}), "the sweep is empty: give values, such as --grid lengthscale 1 2 3"),
         (dict(grid=dict(ratio=(2.0, 2.0))), "--grid ratio needs distinct values"),
         (dict(grid=dict(epsilon=(0.1,))), "BBKB has no number called 'epsilon'; its numbers are"),
         (
@@ -130,7 +130,7 @@ def test_another_sweep_in_the_same_folder_is_refused(finished):
         (dict(grid=dict(noise_std=(float("nan"),))), "every number finite"),
         (dict(grid={}, random=dict(qbar=(2.0, 1.0))), "--random qbar needs 0 < LOW < HIGH"),
         (dict(random=dict(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),
-        (dict(algorithm="soful"), "no algorithm called 'soful' is run on generated"),
+        (dict(algorithm="soful"), "there is no algorithm 'soful' for generated"),
     ],
 )
 def test_mistakes_are_refused(tmp_path, other, message):
@@ -139,8 +139,8 @@ def test_mistakes_are_refused(tmp_path, other, message):
     assert not list(tmp_path.rglob("*"))
 
 
-def test_shards_make_the_runs_of_the_whole(finished, tmp_path, monkeypatch):
-    options = dataclasses.replace(finished[0], out=tmp_path)
+def test_shards_make_the_runs_of_the_whole(finished_sweep, tmp_path, monkeypatch):
+    options = dataclasses.replace(finished_sweep[0], out=tmp_path)
     for number, count in ((3, 2), (1, 5)):
         sweep.run_shard(options, number, 3)
         assert len(list(tmp_path.rglob("row*.npz"))) == count
@@ -150,7 +150,7 @@ def test_shards_make_the_runs_of_the_whole(finished, tmp_path, monkeypatch):
     assert not (tmp_path / tidy.CURVES).exists()
     monkeypatch.setattr(execution, "save", pytest.fail)  # the whole makes no run again
     sweep.run(options)
-    assert_same_rows(finished[0].out, tmp_path)
+    assert_same_rows(finished_sweep[0].out, tmp_path)
 
 
 @pytest.mark.parametrize("problem", ["generated", "linear_fast"])
@@ -161,15 +161,15 @@ def test_numbers_of_all_algorithms(problem):
     assert setting.algorithms is (linear if problem.startswith("linear") else regret).ALGORITHMS
     for name in setting.algorithms:
         bandit = settings.make(dataclasses.replace(options, algorithm=name), setting)
-        changed = settings.with_numbers(bandit, dict.fromkeys(settings.numbers(bandit), 0.5))
-        assert jax.tree.structure(changed) == jax.tree.structure(bandit)
-        assert set(settings.numbers(changed).values()) <= {0.5}
+        with_half = settings.with_numbers(bandit, dict.fromkeys(settings.numbers(bandit), 0.5))
+        assert jax.tree.structure(with_half) == jax.tree.structure(bandit)
+        assert set(settings.numbers(with_half).values()) <= {0.5}
 
 
 def test_a_run_that_is_not_finite_is_counted_and_not_hidden(
-    finished, tmp_path, monkeypatch, capsys
+    finished_sweep, tmp_path, monkeypatch, capsys
 ):
-    options, _ = finished
+    options, _ = finished_sweep
     real = execution.loops.run
 
     def run(bandit, problem, key, horizon, **rest):

@@ -45,7 +45,7 @@ def test_cells_that_only_look_like_numbers_are_refused(tmp_path, words, why):
 
 
 def test_categories_are_compared_by_their_numbers_and_spellings_are_mentioned(tmp_path, capsys):
-    """50 and 50.0 are one level; THF and thf are two, which a sentence mentions."""
+    """50 and 50.0 are one level. THF and thf are two levels, and a sentence mentions them."""
     frame = library(12).assign(mass=np.resize(["50", "60"], 12))
     done = pd.DataFrame({"id": ["c0", "c1", "c5"], "value": [0.0, 1.0, 3.0]})
     expected = run(tmp_path, frame, done, "--categories", "mass")
@@ -60,7 +60,7 @@ def test_categories_are_compared_by_their_numbers_and_spellings_are_mentioned(tm
 
 
 def test_too_many_levels_are_refused(tmp_path):
-    """With one word repeated, 6,000 different words would take 6,000 columns."""
+    """6,000 different words would take 6,000 columns. One of them is repeated here."""
     words = [f"w{i}" for i in range(6000)]
     words[7] = words[3]
     frame = pd.DataFrame({"id": range(6000), "word": words, "x": np.arange(6000.0)})
@@ -186,8 +186,8 @@ def test_without_rdkit(tmp_path, monkeypatch):
 
 
 def test_molecules_are_fingerprints(tmp_path, monkeypatch):
-    """Two spellings of ethanol are one molecule, and the amine is more similar to it than phenol;
-    the same in blocks."""
+    """Two spellings of ethanol are one molecule, and the amine is more similar to it than phenol
+    is. Computation in blocks gives the same."""
     pytest.importorskip("rdkit")
     candidates = read_molecules(tmp_path, SMILES)
     assert [group.kind for group in candidates.columns] == ["bits"] and candidates.names == [

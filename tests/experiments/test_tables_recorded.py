@@ -1,5 +1,5 @@
-"""`experiments.tables`: tables of recorded trainings, methods on a made-up table, and the aggregate
-against plain formulas."""
+"""`experiments.tables`: tables of recorded trainings, methods on a generated table, and the
+aggregate by plain formulas."""
 
 import hashlib
 import pickle
@@ -19,16 +19,17 @@ LOSSES = 1 + RANDOM.random((60, 2)) / 10 + np.arange(60)[:, None] / 20
 
 
 def records():
-    """The readings of all settings in another order than that of the grid; setting 7 has one."""
-    made = {}
+    """The readings of all settings in an order that differs from the grid's; setting 7 has one
+    reading."""
+    readings = {}
     for row in RANDOM.permutation(60):
         key = "".join(str(number) for number in np.unravel_index(row, SPACE.levels))
-        made[key] = dict(val_loss=LOSSES[row, : 1 if row == 7 else 2].tolist(), runtime=[0.0])
-    return made
+        readings[key] = dict(val_loss=LOSSES[row, : 1 if row == 7 else 2].tolist(), runtime=[0.0])
+    return readings
 
 
 LEAST = np.delete(LOSSES.ravel(), 15).min()
-TABLE = recorded.table_of("made up", SPACE, records())
+TABLE = recorded.table_of("generated", SPACE, records())
 
 
 def test_a_table_has_a_row_for_each_setting_of_the_grid():

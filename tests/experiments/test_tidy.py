@@ -1,4 +1,5 @@
-"""Tables of results hold every number of the runs, and figures are drawn from them alone."""
+"""Tables of results contain every number of the runs, and figures are drawn from the tables
+alone."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""Finite arms: posteriors, widths, picks and ends of batches of every algorithm against the
-oracles."""
+"""Finite arms: the oracles for posteriors, widths, picks and ends of batches of every algorithm."""
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +25,17 @@ ASK = as_users(
 )
 TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
-SKETCHED = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
+SKETCH_ALGORITHMS = (
+    "bbkb",
+    "bbkb_local",
+    "fixed",
+    "bkb",
+    "bbkb_sweep",
+    "bbkb_guaranteed",
+    "sketched_ts",
+)
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
-ALGORITHMS = (*SKETCHED, *EXACT)  # 13 are coprime to the number of shapes
+ALGORITHMS = (*SKETCH_ALGORITHMS, *EXACT)  # 13 are coprime to the number of shapes
 QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # without --long
 
 
@@ -71,7 +78,11 @@ class Case:
         self.counts, self.sums, self.pending = np.zeros((3, self.count))
         self.information = 0.0
         self.state = INIT(self.bandit, self.p.x, self.key)
-        if name in SKETCHED[:6] and self.capacity == self.count and self.random.uniform() < 0.4:
+        if (
+            name in SKETCH_ALGORITHMS[:6]
+            and self.capacity == self.count
+            and self.random.uniform() < 0.4
+        ):
             self._warm_start()
 
     def _warm_start(self):
@@ -93,7 +104,7 @@ class Case:
         return np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
 
     def truths(self):
-        """The posterior by the oracle, of the true and of the disturbed Gram matrices."""
+        """The posteriors by the oracle for the true Gram matrix and for the disturbed ones."""
         p, history = self.p, (self.counts, self.sums, self.p.lam)
         if self.name in EXACT:
             return [posteriors.exact(g, *history) for g in p.grams]
@@ -113,7 +124,7 @@ class Case:
         r.near("variance", posterior.variance, [t.variance for t in truths], floor)
         r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
         r.true("no negative variance", float(posterior.variance.min()) >= 0)
-        if self.name in SKETCHED:
+        if self.name in SKETCH_ALGORITHMS:
             r.same("pull counts", self.state.pull_counts, self.counts)
             equal = np.allclose(self.state.reward_sums, self.sums, rtol=1e-12, atol=1e-11)
             r.true("reward sums", equal)
@@ -163,8 +174,8 @@ class Case:
     def check_query(self, key):
         r, no_limit = self.report, jnp.asarray(10**6)
         query, self.width = ASK(self.bandit, self.state, key, no_limit)
-        again, _ = ASK(self.bandit, self.state, key, no_limit)
-        r.same("ask is deterministic", again.index, query.index)
+        second_query, _ = ASK(self.bandit, self.state, key, no_limit)
+        r.same("ask is deterministic", second_query.index, query.index)
         index, mask = np.asarray(query.index), np.asarray(query.mask)
         size = int(mask.sum())
         r.true("mask is a prefix", mask[:size].all() and size >= 1)
@@ -175,7 +186,7 @@ class Case:
         return query
 
     def tell(self, query, key):
-        """Some slots are masked, some evaluations fail, and the order is another one."""
+        """Some slots are masked, some evaluations fail, and the slots are permuted."""
         r, index, mask = self.report, np.asarray(query.index), np.array(query.mask)
         y = self.p.mean[index] + self.p.noise * self.random.standard_normal(len(index))
         y = np.where(self.random.uniform(size=len(y)) < 0.1, np.nan, y)
@@ -185,7 +196,7 @@ class Case:
             index, mask, y = index[order], mask[order], y[order]
         observed = mask & np.isfinite(y)
         query = Query(jnp.asarray(index), jnp.asarray(mask))
-        before = self.state.variance if self.name in SKETCHED else None
+        before = self.state.variance if self.name in SKETCH_ALGORITHMS else None
         counts = self.counts + np.bincount(index[observed], minlength=self.count)
         new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
         while bool(info.overflow):
@@ -214,7 +225,7 @@ class Case:
 
 
 def check_picks(case, truths, picks):
-    """Every pick has the largest score up to rounding, and the rule of the batch ends it."""
+    """Every pick has the largest score up to rounding, and the rule of the batch ends the batch."""
     name, r = case.name, case.report
     if name in ("ts", "sketched_ts"):
         samples = case.bandit.samples(case.state, case.key)
@@ -230,7 +241,7 @@ def check_picks(case, truths, picks):
     whole = name == "fixed" or name in EXACT
     covariance = np.array(true.covariance if whole else true.embedded)
     for arm in np.flatnonzero(case.pending):
-        covariance = posteriors.pulled_once(covariance, arm, case.pending[arm])
+        covariance = posteriors.covariance_after_pulls(covariance, arm, case.pending[arm])
     product = [LD(1)]
     for slot, arm in enumerate(picks):
         variance = np.maximum(np.diag(covariance) + (0 if whole else true.residual), 0)
@@ -244,7 +255,7 @@ def check_picks(case, truths, picks):
         product.append(product[-1] * (1 + variance[arm]))
         if name[:4] == "mini":
             break
-        covariance = posteriors.pulled_once(covariance, arm)
+        covariance = posteriors.covariance_after_pulls(covariance, arm)
     check_end(case, true, picks, error, np.array(product[1:]))
     return None
 

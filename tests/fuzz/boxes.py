@@ -1,5 +1,5 @@
-"""Boxes: the Gaussian process and its marginal likelihood, acquisition functions, GO-UCB's ball,
-histories and spaces of hyperparameters, against their definitions."""
+"""Boxes: definitions of the Gaussian process and its marginal likelihood, of acquisition functions,
+of GO-UCB's ball, of histories, and of spaces of hyperparameters."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jsketch.box import regression as gp
 from jsketch.box.go_ucb.ball import ellipsoid, estimate
 from jsketch.types import BoxQuery
 
-SLOTS, ASKED, INPUTS = 24, 10, 3
+SLOTS, POINTS, INPUTS = 24, 10, 3
 KERNELS = {
     "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
     "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
@@ -57,13 +57,13 @@ def check(seed, report, long=False):
 
 
 def gaussian_process(random, report, name, hard):
-    """Noise variances of at least 1e-3 of the function's, and smaller ones with --long."""
+    """The noise variances are at least 1e-3 of the function's. With --long some are smaller."""
     kernel, (word, number) = KERNELS[name]
     used = int(random.integers(1, SLOTS + 1))
     mask = np.arange(SLOTS) < used
     if random.uniform() < 0.3:
         mask = random.permutation(mask)
-    u, at = random.uniform(size=(SLOTS, INPUTS)), random.uniform(size=(ASKED, INPUTS))
+    u, at = random.uniform(size=(SLOTS, INPUTS)), random.uniform(size=(POINTS, INPUTS))
     if random.uniform() < 0.3:
         u = u[random.integers(0, 8, SLOTS)]
     y = 10 ** random.uniform(-3, 3) * (
@@ -88,14 +88,14 @@ def gaussian_process(random, report, name, hard):
     def parts(log_numbers):
         return [(word, np.exp(log_numbers[-2]), np.exp(log_numbers[:-2]), number)]
 
-    def factored(log_numbers, errors=None):
+    def factor(log_numbers, errors=None):
         covariance = gram(parts(log_numbers), u[mask], u[mask])
         if errors is not None:
             covariance = disturbed(covariance, errors)
         return cholesky(covariance + np.exp(log_numbers[-1]) * np.eye(used, dtype=LD))
 
     def likelihood(log_numbers, errors=None):
-        lower = factored(log_numbers, errors)
+        lower = factor(log_numbers, errors)
         quadratic = (solve(lower, centred) ** 2).sum() / 2
         return -quadratic - np.log(np.diag(lower)).sum() - used * np.log(2 * LD(np.pi)) / 2
 
@@ -103,8 +103,8 @@ def gaussian_process(random, report, name, hard):
     cross, prior = gram(parts(logs), u[mask], at), gram(parts(logs), at, at)
     truths = []
     for errors in (None, np.random.default_rng(0), np.random.default_rng(1)):
-        half = solve(factored(logs, errors), cross)
-        weights = solve(factored(logs, errors), centred)
+        half = solve(factor(logs, errors), cross)
+        weights = solve(factor(logs, errors), centred)
         truths.append((half.T @ weights, prior - half.T @ half))
     floor = 1e-14 * float(numbers.outputscale)
     report.near("mean of a box", mean, [t[0] for t in truths])
@@ -117,7 +117,7 @@ def gaussian_process(random, report, name, hard):
     steps = LD(1e-5) * np.eye(len(logs), dtype=LD)
 
     def slopes(seed):
-        """Central differences, with the same disturbances on both sides."""
+        """Central differences, which have the same disturbances on both sides."""
 
         def at(point):
             return likelihood(point, None if seed is None else np.random.default_rng(seed))
@@ -129,7 +129,7 @@ def gaussian_process(random, report, name, hard):
     # derivatives of |x_i - x_j|^2 are twice a sum of four products (`kernels.stationary`), rounded
     # and added: at most 4 eps (x_i^2 + x_j^2) an input, even between equal points, times |w w^T -
     # C^-1| / 2 times the kernel's slope, at most 5/6 or 1/2; the roundings of pairs are independent
-    inverse = solve(factored(logs), np.eye(used, dtype=LD))
+    inverse = solve(factor(logs), np.eye(used, dtype=LD))
     weights = inverse.T @ (inverse @ centred)
     entries = np.abs(np.outer(weights, weights) - inverse.T @ inverse) / 2
     squares = np.square(u[mask] / numbers.lengthscale)
@@ -142,8 +142,8 @@ def gaussian_process(random, report, name, hard):
 
 def improvement(random, report):
     """log E (f - threshold)_+ by quadrature, log P(f > threshold) by SciPy, over both tails."""
-    mean, threshold = random.uniform(-30, 10, ASKED), 0.0
-    variance = 10 ** random.uniform(-3, 1, ASKED)
+    mean, threshold = random.uniform(-30, 10, POINTS), 0.0
+    variance = 10 ** random.uniform(-3, 1, POINTS)
     results = IMPROVEMENT(mean, variance, threshold)
     deviation = np.sqrt(variance)
     z = (mean - threshold) / deviation
@@ -157,9 +157,9 @@ def improvement(random, report):
 
 
 def _log_excess(z, nodes, weights):
-    """log E (Z + z)_+ of a standard normal Z: z Phi(z) + phi(z) above zero; below, where that
-    cancels, the integral phi(z) int_0^inf t exp(z t - t^2 / 2) dt up to a point where the integrand
-    vanishes."""
+    """log E (Z + z)_+ of a standard normal Z. Above zero it uses z Phi(z) + phi(z). Below zero,
+    where this expression cancels, it uses the integral phi(z) int_0^inf t exp(z t - t^2 / 2) dt up
+    to a point where the integrand vanishes."""
     if z >= 0:
         return np.log(z * ndtr(z) + np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
     end = min(50 / -z, 12)
@@ -169,7 +169,7 @@ def _log_excess(z, nodes, weights):
 
 
 def ball(random, report):
-    """Roots, norms and estimates of Sigma = lam I + G^T G against dense linear algebra."""
+    """Roots, norms and estimates of Sigma = lam I + G^T G by dense linear algebra."""
     parameters, rows, used = 12, 8, int(random.integers(0, 9))
     g = 10 ** random.uniform(-1, 1) * random.standard_normal((rows, parameters))
     if random.uniform() < 0.3:
@@ -204,7 +204,8 @@ def ball(random, report):
 
 
 def histories(random, report):
-    """Queries with masks and failed evaluations, also beyond the capacity, against a plain list."""
+    """Queries with masks and failed evaluations, some beyond the capacity, and a plain list of the
+    same."""
     past = history.History(np.zeros((6, 2)), np.zeros(6), np.zeros(6, bool), np.zeros((), np.int32))
     evaluations = []
     for _ in range(4):

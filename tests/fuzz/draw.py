@@ -56,8 +56,8 @@ def points(random, count, inputs, hard):
 
 
 def kernel_of(random, x, nu):
-    """(words, library's kernel, oracle's parts): a weighted sum of four kernels, of which most
-    weights are zero."""
+    """(words, the library's kernel, the oracle's parts): a weighted sum of four kernels, most of
+    which have weight zero."""
     inputs = x.shape[1]
     size = inputs if random.uniform() < 0.3 else 1
     scale = np.resize(10 ** random.uniform(-0.7, 0.8, size), inputs) * np.sqrt(inputs)

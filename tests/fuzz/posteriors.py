@@ -1,5 +1,5 @@
-"""Posteriors over finite arms in function space, from kernel matrices of the pulled arms, which the
-library computes in a feature space."""
+"""Posteriors over finite arms in function space, from kernel matrices of the pulled arms. The
+library computes them in a feature space."""
 
 from typing import NamedTuple
 
@@ -30,8 +30,8 @@ def exact(gram, counts, sums, lam):
 
 def sketched(gram, dictionary, counts, sums, lam, cut):
     """BKB's posterior (BBKB eqs. 1 to 3): regression with the projection of the kernel on a
-    dictionary of arms, and the residual of the projection on top of its variance, which is none at
-    the arms of the dictionary."""
+    dictionary of arms. The residual of the projection is added to the variance, and is zero at the
+    arms of the dictionary."""
     largest = np.max(np.diag(gram)[dictionary]) if len(dictionary) else 0
     z, pivots = pivoted(gram, dictionary, cut * max(len(dictionary), 1) * largest)
     projected = z @ z.T
@@ -44,8 +44,8 @@ def sketched(gram, dictionary, counts, sums, lam, cut):
 
 
 def _regression(gram, counts, sums, lam):
-    """(mean, covariance / lam, logdet(K / lam + I)) by the averages of the pulled arms, of noise
-    variance lam / count."""
+    """(mean, covariance / lam, logdet(K / lam + I)) by the averages of the pulled arms, whose noise
+    variance is lam / count."""
     lam, pulled = LD(lam), np.flatnonzero(np.asarray(counts) > 0)
     if not len(pulled):
         return np.zeros(len(gram), LD), gram / lam, LD(0)
@@ -57,7 +57,7 @@ def _regression(gram, counts, sums, lam):
     return half.T @ solve(lower, averages), (gram - half.T @ half) / lam, logdet
 
 
-def pulled_once(covariance, arm, times=1):
+def covariance_after_pulls(covariance, arm, times=1):
     """The covariance after `times` more pulls of an arm."""
     column = covariance[:, arm]
     return covariance - np.outer(column, column) / (column[arm] + LD(1) / LD(times))

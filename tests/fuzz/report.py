@@ -1,4 +1,4 @@
-"""Checks of a run of the fuzzers, and those that failed."""
+"""Checks of a run of the fuzzers, and a record of failed checks."""
 
 from collections import Counter
 

@@ -1,5 +1,5 @@
-"""Random problems as sheets: a library, evaluations, pending and excluded candidates, and the
-arrays that must be read from them, without any of the code that reads."""
+"""Random problems as sheets: a library, evaluations, pending and excluded candidates. The arrays
+that a reader must return are computed without any code of the reader."""
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ LAYOUTS = (("dyadic", "words"), ("dyadic", "general", "whole"), ("dyadic", "bits
 
 @dataclass
 class Column:
-    """A column of the library: cells as they are written, and features as they must be read."""
+    """A column of the library: the cells as written, and the features that a reader must return."""
 
     name: str
     kind: str  # of `Columns`; "none" for a column that is ignored
@@ -88,7 +88,7 @@ class Sheet:
         }
 
     def options(self):
-        """The command's options, but those that name files."""
+        """The options of the command, except for those that name files."""
         options = ["--id", self.id_name, "--value", self.value_name]
         for option in ("--categories", "--sequence", "--bits", "--smiles", "--ignore"):
             names = [column.name for column in self.columns if column.option == option]
@@ -100,12 +100,12 @@ class Sheet:
         return options
 
     def left(self):
-        """Candidates that may be suggested."""
+        """The candidates that may be suggested."""
         taken = {*self.arms.tolist(), *self.pending.tolist(), *self.excluded.tolist()}
         return self.count - len(taken)
 
     def truth(self):
-        """The arrays that must be read, by name."""
+        """The arrays that a reader must return, by name."""
         ordered = [self.columns[at] for at in self.order if at < len(self.columns)]
         features = [column for column in ordered if column.kind != "none"]
         sites = [(column.kind, *site) for column in features for site in column.sites]
@@ -125,7 +125,8 @@ class Sheet:
 
 
 def sheet(seed, whole=None):
-    """A random problem; with `whole` one of LAYOUTS, whose sizes are the same for all seeds."""
+    """A random problem. With `whole` it has one of LAYOUTS, whose sizes are the same for all
+    seeds."""
     random = np.random.default_rng([seed, 11])
     count = COUNT
     if whole is None:
@@ -153,22 +154,22 @@ def sheet(seed, whole=None):
         excluded = np.concatenate([excluded, excluded[:1], taken[: random.integers(2)]])
         pending, excluded = (rows[: len(rows) * random.integers(2)] for rows in (pending, excluded))
     cost = whole is None and random.uniform() < 0.3
-    labelled = [column for column in columns if column.labels and whole is None]
+    with_labels = [column for column in columns if column.labels and whole is None]
     priced = str(random.choice(["cost", "Price", "price, €"])) if cost else None
-    drawn = Sheet(
+    problem = Sheet(
         _ids(random, count), columns, random.permutation(len(columns) + 1).tolist(),
         str(random.choice(["id", "id", "Name", "sample, no", "No"])),
         str(random.choice(["value", "Yield (%)", "y;1", "Wert"])),
         str(random.choice(["error", "sd", "Fehler, %"])) if random.uniform() < 0.3 else None,
         priced, 2.0 ** random.integers(-2, 12, count) if cost else None,
-        labelled[0] if labelled and random.uniform() < 0.3 else None,
+        with_labels[0] if with_labels and random.uniform() < 0.3 else None,
         failures, bool(random.uniform() < 0.3),
         arms, values, np.abs(_numbers(random, len(arms), "general")), pending, excluded,
     )  # fmt: skip
-    if drawn.error_name is not None:
-        drawn.errors[np.isnan(values)] = 0
-        drawn.errors[:1] = 0
-    return drawn
+    if problem.error_name is not None:
+        problem.errors[np.isnan(values)] = 0
+        problem.errors[:1] = 0
+    return problem
 
 
 def _kinds(random):
@@ -252,7 +253,7 @@ def _one_hot(words):
 
 
 def _ids(random, count):
-    """Distinct ids, in one of several styles each."""
+    """Distinct ids in one of several styles."""
     styles = [
         lambda i: f"c{i}", lambda i: str(i), lambda i: f"{i:05d}", lambda i: f"=A{i}+1",
         lambda i: f'a"{i}', lambda i: f'"{i}"', lambda i: f"{i},4-x", lambda i: f"a;{i}",

@@ -18,7 +18,8 @@ class Fault(NamedTuple):
 
 
 def make_fault(seed, sheet, grids, random):
-    """Makes one mistake in the tables, and returns the Fault. Seeds take turns with the kinds."""
+    """Makes one mistake in the tables and returns the Fault. Consecutive seeds have different kinds
+    of mistakes."""
     for make in (*FAULTS[seed % len(FAULTS) :], *FAULTS):
         fault = make(sheet, grids, random)
         if fault is not None:  # None where the sheet cannot have this fault
@@ -31,7 +32,7 @@ def pick(random, choices):
 
 
 def feature(sheet, random, kinds):
-    """A random feature column of some kinds, or None."""
+    """A random feature column of given kinds, or None."""
     columns = [c for c in sheet.features if (c.option.lstrip("-") or c.kind) in kinds]
     return pick(random, columns) if columns else None
 
@@ -51,7 +52,7 @@ def wrong_cell(words, kinds, cells):
 
 
 def wrong_column(words, row, examples):
-    """A column of numbers replaced by cells whose first fault is in a row."""
+    """A column of numbers is replaced by cells, the first wrong one of which is in a given row."""
 
     def make(sheet, grids, random):
         column = feature(sheet, random, ("numbers",))
@@ -81,7 +82,7 @@ def too_many_levels(sheet, grids, random):
 
 
 def wrong_entry(words, table, name_of, cells, rows=None):
-    """A wrong cell in the column that `name_of` returns for the sheet; in one of `rows`."""
+    """A wrong cell in one of `rows` of the column that `name_of` returns for the sheet."""
 
     def make(sheet, grids, random):
         name, count = name_of(sheet), len(grids[table])

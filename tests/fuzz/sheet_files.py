@@ -1,7 +1,7 @@
 """Tables of a random sheet as files: three formats, and many dialects and spellings of each.
 
-A cell is a float, a text, or None for an empty one. Every way to write a table has the same
-meaning, so every file must be read the same way.
+A cell is a float, a text, or None for an empty one. Every file of a table has the same meaning, so
+that a reader must return the same arrays for all of them.
 """
 
 import datetime
@@ -34,24 +34,25 @@ class Grid:
         return len(next(iter(self.columns.values()), []))
 
     def rows(self, order):
-        """Some of the rows, in some order."""
+        """Some of the rows in some order."""
         columns = {name: [cells[i] for i in order] for name, cells in self.columns.items()}
         return replace(self, columns=columns)
 
 
 def write(path, grid, random):
     """Writes the table in a random way. Returns the row of each cell as a spreadsheet counts, or
-    None where the format cannot hold the table."""
+    None for a format that cannot represent the table."""
     writers = {".csv": _separated, ".xlsx": _excel, ".parquet": _parquet}
     return writers[path.suffix](path, grid, random)
 
 
 def _is_fraction(cells):
-    """Whether a comma or a point in some cell can only be decimal: 0.5 cannot be 500."""
+    """Whether a comma or a point in some cell can only be decimal, as in 0.5, which cannot be
+    500."""
     return any(isinstance(c, float) and 0 < abs(c) < 1 and "e" not in repr(c) for c in cells)
 
 
-def spelled(cells, random, may_have_unit=True):
+def spell(cells, random, may_have_unit=True):
     """A column of numbers as text, in one of the spellings that have one meaning."""
     unambiguous = ["plain", "fixed", "exponent"]
     style = random.choice([*unambiguous, "comma", "groups", "comma groups", "narrow"])
@@ -91,11 +92,11 @@ def _in_words(grid, name, random):
         return ["" if cell is None else cell for cell in cells]
     if name in grid.names:
         return [_as_name(cell, random) if isinstance(cell, float) else cell or "" for cell in cells]
-    return spelled(cells, random, all(isinstance(cell, float) or not cell for cell in cells))
+    return spell(cells, random, all(isinstance(cell, float) or not cell for cell in cells))
 
 
 def _as_name(cell, random):
-    """A number that names a category: 50 and 50.0 are one."""
+    """A number that names a category, for which 50 and 50.0 are one."""
     return str(int(cell)) if cell.is_integer() and random.uniform() < 0.5 else repr(cell)
 
 
@@ -129,8 +130,8 @@ def _separated(path, grid, random):
     def cell(word):
         if word == "" and random.uniform() < 0.2:
             word = str(random.choice(EMPTY))
-        needed = any(c in word for c in (separator, '"', "\n", "\r")) or word != word.strip()
-        if needed or quoting == "all" or (quoting == "some" and random.uniform() < 0.3):
+        needs_quotes = any(c in word for c in (separator, '"', "\n", "\r")) or word != word.strip()
+        if needs_quotes or quoting == "all" or (quoting == "some" and random.uniform() < 0.3):
             word = '"' + word.replace('"', '""') + '"'
         if spaces and separator != "\t":
             word = " " * random.integers(3) + word + " " * random.integers(3)

@@ -1,5 +1,5 @@
-"""Random tables for `jsketch-suggest`: whatever their format, dialect, spelling and order, the same
-arrays are read from them, and the same batch is chosen. Mistakes are refused with their place."""
+"""Random tables for `jsketch-suggest`. The arrays that are read and the batch that is chosen do not
+depend on format, dialect, spelling and order. Mistakes are refused with their place."""
 
 import contextlib
 import io
@@ -19,8 +19,8 @@ from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables.options import parse
 
 EVERY = 20  # one sheet of so many is suggested from: a fit takes half a second
-CLOSE = 1e-9  # of the range of numbers, where the order of sums changes the rounding
-LEFT = 10  # candidates that are left in a sheet that is suggested from
+TOLERANCE = 1e-9  # of the range of numbers, where the order of sums changes the rounding
+REMAINING = 10  # candidates that are left in a sheet that is suggested from
 NAMES_OF_RESULTS = ("status", "Pending", "ERROR", "cost", "mean", "Standard_Deviation")
 
 
@@ -43,9 +43,9 @@ class Case:
         self.files += 1
         return self.folder / f"{table}{self.files}{ending}"
 
-    def written(self, grids, ending=None):
-        """(options that name the files, (path, spreadsheet rows) by table), or None where a format
-        cannot hold a table. Without an ending each table has a random one."""
+    def write_files(self, grids, ending=None):
+        """(options that name the files, (path, spreadsheet rows) by table), or None for a format
+        that cannot represent a table. Without an ending, each table has a random one."""
         options, rows = [], {}
         for name, grid in grids.items():
             if not len(grid) and name in ("pending", "exclude"):
@@ -62,9 +62,9 @@ class Case:
             options = [str(path), *options] if first else [*options, f"--{name}", str(path)]
         return options, rows
 
-    def read(self, grids, words, ending=None, options=None):
-        """(options, Inputs), or None, which is a failure, where the tables are refused."""
-        files, _ = self.written(grids, ending)
+    def read_arrays(self, grids, words, ending=None, options=None):
+        """(options, Inputs), or None, which is a failure, if the tables are refused."""
+        files, _ = self.write_files(grids, ending)
         options = self.sheet.options() if options is None else options
         parsed = parse([*files, *options, "--batch", "1", "--out", str(self.folder / "next.csv")])
         self.report.problem = f"{self.words}, {words}"
@@ -77,7 +77,7 @@ class Case:
         return parsed, arrays
 
     def check_truth(self, arrays, truth):
-        """Exactly the arrays of the sheet."""
+        """The arrays are exactly those of the sheet."""
         r, candidates = self.report, arrays.candidates
         r.same("ids", candidates.ids, truth["ids"])
         r.same("features", candidates.features, truth["features"])
@@ -99,13 +99,13 @@ class Case:
     def check_formats(self):
         truth = self.sheet.truth()
         for ending in ENDINGS:
-            read = self.read(self.sheet.grids(), f"as {ending or 'a mixture'}", ending)
+            read = self.read_arrays(self.sheet.grids(), f"as {ending or 'a mixture'}", ending)
             if read is not None:
                 self.check_truth(read[1], truth)
 
     def check_units(self):
-        """Numbers in other units: the same scaled features, exactly for units that are powers of
-        two apart and dyadic numbers, and up to rounding for others."""
+        """Numbers in other units have the same scaled features: exactly for dyadic numbers and
+        units that are powers of two apart, and up to rounding otherwise."""
         if all(column.kind != "numbers" for column in self.sheet.columns):
             return
         exact = bool(self.random.integers(2))
@@ -122,7 +122,7 @@ class Case:
             cells = [factor * x + shift for x in column.cells]
             grids["candidates"].columns[column.name] = cells
         some = {name: grids[name] for name in ("candidates", "observations")}
-        read = self.read(some, "in other units")
+        read = self.read_arrays(some, "in other units")
         if read is None:
             return
         truth = self.sheet.truth()
@@ -133,11 +133,13 @@ class Case:
             self.report.same("features in units of powers of two", two, one)
         else:
             # a negative factor turns a column around
-            apart = np.minimum(np.abs(two - one), np.abs(1 - two - one)).max()
-            self.report.true("features in other units", apart <= CLOSE, f"differ by {apart:.1e}")
+            difference = np.minimum(np.abs(two - one), np.abs(1 - two - one)).max()
+            self.report.true(
+                "features in other units", difference <= TOLERANCE, f"differ by {difference:.1e}"
+            )
 
     def check_changes(self):
-        """Changes without effect: rows in another order, columns about evaluations, candidates that
+        """Changes without effect: a permutation of rows, columns about evaluations, candidates that
         are pending and observed, and negated values with --minimize."""
         sheet, random = self.sheet, self.random
         grids, truth = sheet.grids(), sheet.truth()
@@ -150,7 +152,7 @@ class Case:
         values[:] = [y if isinstance(y, str) else -y for y in values]
         options = [option for option in sheet.options() if option != "--minimize"]
         options += [] if sheet.minimize else ["--minimize"]
-        read = self.read(grids, f"permuted, negated, with {added}", options=options)
+        read = self.read_arrays(grids, f"permuted, negated, with {added}", options=options)
         if read is None:
             return
         at = np.argsort(order["candidates"])
@@ -189,7 +191,8 @@ class Case:
         return added
 
     def check_ids_written(self):
-        """Ids of a batch in every format, read as pending: the workflow of every round."""
+        """The ids of a batch in every format are read as pending, which is the workflow of every
+        round."""
         random = self.random
         rows = random.permutation(self.sheet.count)[: random.integers(1, 6)]
         if rows.size == self.sheet.count:
@@ -204,15 +207,15 @@ class Case:
             self.report.same("ids of a batch", table.text(self.sheet.id_name).to_numpy(object), ids)
 
     def check_refusals(self):
-        """One mistake in every format."""
+        """One mistake is refused in every format."""
         grids, random = self.sheet.grids(), self.random
         fault = sheet_faults.make_fault(self.seed, self.sheet, grids, random)
         others = {name: grid for name, grid in grids.items() if name != fault.table}
-        more, rows = self.written(others, ".csv")
+        more, rows = self.write_files(others, ".csv")
         for ending in ENDINGS if fault.table is not None else (".csv",):
             self.report.problem = f"{self.words}, {fault.words} as {ending}"
             wrong = {} if fault.table is None else {fault.table: grids[fault.table]}
-            written = self.written(wrong, ending)
+            written = self.write_files(wrong, ending)
             if written is None:
                 continue
             files, rows = written
@@ -229,8 +232,8 @@ class Case:
             named += [] if fault.column is None else [f"column '{fault.column}'"]
             for word in named:
                 self.report.true("a refusal has its place", word in message, f"{word}: {message}")
-        made = {p.name for p in self.folder.iterdir() if p.name.startswith("refused")}
-        self.report.true("nothing is written", not made, str(made))
+        new_files = {p.name for p in self.folder.iterdir() if p.name.startswith("refused")}
+        self.report.true("nothing is written", not new_files, str(new_files))
 
     def refusal(self, arguments):
         """The message of a ValueError, or None, which is a failure."""
@@ -245,7 +248,7 @@ class Case:
         return None
 
     def check_damage(self):
-        """A file that is cut off, or has other bytes, is read, or refused in a sentence."""
+        """A file that is cut off or has other bytes is either read or refused with a sentence."""
         ending, random = str(self.random.choice(ENDINGS)), self.random
         path = min(path for path in self.folder.iterdir() if path.match(f"candidates*{ending}"))
         raw = bytearray(path.read_bytes())
@@ -266,13 +269,13 @@ class Case:
             self.report.true("damage is refused", True)
 
     def check_whole(self):
-        """The command itself, and batches of all candidates that are left: the same order, means
-        and standard deviations, whatever the order of rows and the units."""
+        """The command itself, and batches of all remaining candidates: order, means and standard
+        deviations do not depend on the order of rows and on the units."""
         sheet, report = self.sheet, self.report
         ending = str(self.random.choice(ENDINGS))
         out = self.place("next", ending)
-        files, _ = self.written(sheet.grids())
-        arguments = [*files, *sheet.options(), "--batch", str(LEFT)]
+        files, _ = self.write_files(sheet.grids())
+        arguments = [*files, *sheet.options(), "--batch", str(REMAINING)]
         report.problem = f"{self.words}, the command"
         with contextlib.redirect_stdout(io.StringIO()):
             batch = command.run(parse([*arguments, "--out", str(out)]))
@@ -285,7 +288,7 @@ class Case:
         close = np.abs(numbers[0] - sign * batch.mean) <= 0.01 * (numbers[2] - numbers[1])
         report.true("means of the batch", close.all())
         report.true("intervals are not empty", (numbers[1] < numbers[2]).all())
-        report.true("rows are distinct", len(set(batch.rows)) == LEFT)
+        report.true("rows are distinct", len(set(batch.rows)) == REMAINING)
         truth = sheet.truth()
         taken = {*truth["arms"].tolist(), *truth["pending"].tolist(), *truth["excluded"].tolist()}
         report.true("no candidate is suggested again", not taken & set(batch.rows.tolist()))
@@ -307,21 +310,21 @@ class Case:
         self.compare("values in other units", grids, batch, np.arange(sheet.count), scale)
 
     def compare(self, words, grids, batch, rows, scale):
-        """Compares the batch from other tables, row i of whose library is row rows[i] of the
+        """Compares the batch of other tables; row i of their library is row rows[i] of the
         sheet."""
-        read = self.read(grids, words)
+        read = self.read_arrays(grids, words)
         if read is None:
             return
         options, arrays = read
         report, key = self.report, jax.random.key(0)
-        options.batch = LEFT
+        options.batch = REMAINING
         model = fit(arrays.library, arrays.arms, arrays.values, errors=arrays.errors, key=key)
         for name, unit in dict(lengthscale=1.0, ratio=1.0, scale=scale, centre=scale).items():
             one = np.asarray(getattr(batch.model, name)) * unit
             two = np.asarray(getattr(model, name))
             size = np.abs(one).max() if name != "centre" else scale * batch.model.scale + abs(one)
-            apart = np.abs(one - two).max() / size
-            report.true(f"{name} of the model", apart <= 1e-6, f"differs by {apart:.1e}")
+            difference = np.abs(one - two).max() / size
+            report.true(f"{name} of the model", difference <= 1e-6, f"differs by {difference:.1e}")
         # the fits were compared above; batches are compared with equal models
         model = batch.model
         same = model._replace(scale=model.scale * scale, centre=model.centre * scale)
@@ -331,15 +334,17 @@ class Case:
         place = np.argsort(mine)[np.searchsorted(np.sort(mine), picked)]
         unit = scale * np.abs(batch.mean).max() + scale * batch.std.max()
         for name, a, b in (("mean", batch.mean, other.mean), ("std", batch.std, other.std)):
-            apart = np.abs(scale * a[place] - b).max() / unit
-            report.true(f"{name} of candidates", apart <= CLOSE, f"differs by {apart:.1e}")
+            difference = np.abs(scale * a[place] - b).max() / unit
+            report.true(
+                f"{name} of candidates", difference <= TOLERANCE, f"differs by {difference:.1e}"
+            )
         # candidates with equal features are picked in any order
         group = np.unique(self.sheet.truth()["features"], axis=0, return_inverse=True)[1].ravel()
         report.same("picks", group[picked], group[mine])
 
 
 def check(seed, report, long=False):
-    """One sheet; of every EVERY-th one the batch."""
+    """Checks one sheet, and for every EVERY-th sheet also the batch."""
     with tempfile.TemporaryDirectory(prefix="sheet") as name:
         case = Case(seed, report, Path(name))
         case.check_formats()

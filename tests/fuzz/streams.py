@@ -1,4 +1,4 @@
-"""Random streams: predictions and joins of dictionaries against their definitions."""
+"""Random streams: definitions of predictions and of joins of dictionaries."""
 
 from functools import partial
 
@@ -44,7 +44,7 @@ ALGORITHMS = (*QUICK, "kernel", "cosines", "forgetting", "nogd", "fogd", "vovk",
 
 @struct.dataclass
 class Cosines:
-    """Features that no kernel defines: cosines and a constant."""
+    """Features without a kernel: cosines and a constant."""
 
     frequencies: jax.Array
 
@@ -130,7 +130,7 @@ def forecaster_of(name, p):
 
 
 def check(seed, report, long=False):
-    """The forecaster of a seed on its stream."""
+    """Checks the forecaster of a seed on its stream."""
     names = ALGORITHMS if long else QUICK
     name, p = names[seed % len(names)], Problem(seed, long)
     report.problem = f"{name}, {p.words}"
@@ -145,7 +145,7 @@ def check(seed, report, long=False):
     expected = PREDICTIONS[name](p, run, first, key, report)
     if expected is not None:
         truths, allowance = expected
-        floor = 1e-10 + carried(name, p) + allowance
+        floor = 1e-10 + rounding_of_inverse(name, p) + allowance
         if np.ndim(floor):
             # predictions that rounding decides are left out
             decided = floor <= 0.1 * p.largest_label
@@ -154,7 +154,7 @@ def check(seed, report, long=False):
         report.near("prediction", prediction, truths, floor)
 
 
-def carried(name, p):
+def rounding_of_inverse(name, p):
     """The rounding error of predictions from an A^-1 that is updated from I / lam: eps |z|^2 / lam
     (`online.rounding`)."""
     if name == "pros_n_kons":
@@ -170,7 +170,7 @@ def carried(name, p):
 
 def of_grams(function):
     """A function that returns (predictions from the Gram matrix and from disturbed ones, a further
-    allowance), for predictions that need the matrix alone."""
+    allowance), for predictions that need only the matrix."""
     return lambda p, run, first, key, report: ([function(p, g) for g in p.grams], 0.0)
 
 
@@ -187,14 +187,14 @@ def of_cosines(function):
 
 
 def in_spans(p, joined, predict, feature_error, report):
-    """(predictions in the spans of a dictionary and in disturbed ones, a further allowance); None
-    where rounding decides all predictions.
+    """(predictions in the spans of a dictionary and in disturbed ones, a further allowance), or
+    None if all predictions depend on rounding. predict(features) -> [n].
 
-    predict(features) -> [n]. Float64 resolves directions down to NOISE rounding errors of the
-    kernel values. Points that are nearly dependent when they join get an allowance: rounding
-    decides whether `sketch.newton` keeps directions below 1e-10, so that predictions with and
-    without them are both right; and features are accurate to the root of eps, which multiplies
-    `feature_error` [] or [n]."""
+    Float64 resolves directions down to NOISE rounding errors of the kernel values. Points that are
+    nearly dependent when they join get an allowance. Rounding determines whether `sketch.newton`
+    keeps directions below 1e-10, so that predictions with and without them are both right.
+    Moreover, features are accurate to the root of eps, which multiplies `feature_error` [] or [n].
+    """
     noise = NOISE * max(len(joined), 1) * EPS
     features, residuals = spans(p.grams[0], joined, cut=noise)
     truths = [predict(features)] + [predict(spans(g, joined, cut=noise)[0]) for g in p.grams[1:]]
@@ -202,8 +202,8 @@ def in_spans(p, joined, predict, feature_error, report):
         return truths, 0.0
     cuts = {}, dict(least=LEAST_RESIDUAL)
     others = [predict(spans(p.grams[0], joined, **cut)[0]) for cut in cuts]
-    apart = max(float(np.abs(other - truths[0]).max()) for other in others)
-    allowance = 2 * apart + 4 * EPS**0.5 * feature_error
+    difference = max(float(np.abs(other - truths[0]).max()) for other in others)
+    allowance = 2 * difference + 4 * EPS**0.5 * feature_error
     if tolerance(truths) + np.min(allowance) > 0.1 * p.largest_label:
         report.skipped["predictions that rounding decides"] += 1
         return None
@@ -222,19 +222,17 @@ def of_dictionaries(function, code=False):
         uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
         for x in points:
             at = [t for t in range(start, len(p.xs)) if np.array_equal(p.xs[t], x)]
-            drawn = at[0] if len(at) == 1 else _first_drawn(p, joined, at, uniform, code)
-            joined.append(drawn)
-            start = drawn + 1
+            joins = at[0] if len(at) == 1 else _first_to_join(p, joined, at, uniform, code)
+            joined.append(joins)
+            start = joins + 1
         joined = np.array(joined, int)
         chance = [kors_probabilities(g, joined.tolist(), p.mu, p.beta, 0.5, code) for g in p.grams]
         true = np.asarray(chance[0], float)
         slack = 8 * max(float(np.abs(c - chance[0]).max()) for c in chance[1:]) + 1e-9
-        certain = np.abs(uniform - true) > slack
-        wrong = np.flatnonzero(
-            certain & ((uniform < true) != np.isin(np.arange(len(true)), joined))
-        )
+        clear = np.abs(uniform - true) > slack
+        wrong = np.flatnonzero(clear & ((uniform < true) != np.isin(np.arange(len(true)), joined)))
         report.true("points join where they are drawn", not len(wrong), str(wrong))
-        if not certain.all():
+        if not clear.all():
             report.skipped["draws too close to call"] += 1
             return None
         # the weights of a ridge regression are at most |y| / (2 sqrt(lam)), and multiply an error
@@ -253,13 +251,13 @@ def of_dictionaries(function, code=False):
         # without division by 1 + h the error of A^-1 counts sqrt(1 + h) times (THEORY 9.5)
         truths, allowance = result
         further = np.sqrt(1 + np.maximum(h, 0)) - 1
-        return truths, allowance + carried("nystrom_code", p) * further
+        return truths, allowance + rounding_of_inverse("nystrom_code", p) * further
 
     return predictions
 
 
-def _first_drawn(p, joined, at, uniform, code):
-    """Which of several equal examples joined: the first with a uniform number below its
+def _first_to_join(p, joined, at, uniform, code):
+    """The one of several equal examples that joined: the first with a uniform number below its
     probability."""
     for t in at:
         gram_until = p.grams[0][: t + 1, : t + 1]
@@ -269,8 +267,8 @@ def _first_drawn(p, joined, at, uniform, code):
 
 
 def of_sketched_kons(p, run, first, key, report):
-    """Labelled examples enter the matrix with the probability of KORS at alpha, or gamma if that is
-    larger."""
+    """Labelled examples enter the matrix with the probability of KORS at alpha, or with gamma if
+    gamma is larger."""
     labels = np.flatnonzero(np.isfinite(p.ys))
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, probabilities, close = [], [], False

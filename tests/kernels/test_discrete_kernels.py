@@ -1,4 +1,5 @@
-"""Kernels of sets, counts and mixed columns against their formulas, and kernels given as tables."""
+"""Kernels of sets, of counts and of mixed columns by their formulas, and kernels given as
+tables."""
 
 import jax
 import jax.numpy as jnp

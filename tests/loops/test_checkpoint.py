@@ -1,5 +1,5 @@
 """Runs that are killed and resumed have the picks and the state of an uninterrupted run, bit for
-bit; no finished evaluation is lost, and a file has one writer."""
+bit. No finished evaluation is lost, and a file has one writer."""
 
 import errno
 import os
@@ -34,11 +34,11 @@ BOX = Box(jnp.zeros(1), jnp.ones(1))
 
 
 class Interrupted(Exception):
-    """Raised by a report or an objective in place of a kill."""
+    """Raised by a report or an objective, and stands for a kill."""
 
 
-def interrupted(bandit, path, reports):
-    """A run that ends after so many reports, each of 2 evaluations or more."""
+def run_with_interrupt(bandit, path, reports):
+    """A run that ends after a number of reports, each of 2 evaluations or more."""
     calls = []
 
     def stop(evaluations, seconds):
@@ -63,7 +63,7 @@ def test_an_interrupted_run_is_the_uninterrupted_one(name, tmp_path):
     bandit, path, evaluations = CASES[name], tmp_path / "run", []
     whole = loops.run(bandit, PROBLEM, KEY, HORIZON)
     for reports in (4, 2):
-        interrupted(bandit, path, reports)
+        run_with_interrupt(bandit, path, reports)
     report = dict(on_progress=lambda n, seconds: evaluations.append(n))
     resumed = loops.run(bandit, PROBLEM, KEY, HORIZON, checkpoint=path, **report)
     assert_same(resumed, whole)
@@ -92,7 +92,7 @@ def test_several_seeds_are_resumed(strategy, tmp_path):
 
 def test_another_run_is_refused(tmp_path):
     path, bandit = tmp_path / "run", CASES["gp_ucb"]
-    interrupted(bandit, path, 1)
+    run_with_interrupt(bandit, path, 1)
     for change, words in [
         (
             dict(algorithm=bandit.replace(noise_std=0.2)),
@@ -141,7 +141,7 @@ def test_a_run_from_another_state_is_refused(tmp_path):
 
 
 def failing(call, error, values):
-    """(an objective whose call of that number raises an error, its arguments)."""
+    """(an objective whose n-th call raises an error, its arguments so far)."""
     calls = []
 
     def objective(at):
@@ -153,7 +153,7 @@ def failing(call, error, values):
     return objective, calls
 
 
-def first(x):
+def first_coordinate(x):
     return float(x[0])
 
 
@@ -164,44 +164,58 @@ ERRORS = [Interrupted("the robot is stuck"), KeyboardInterrupt(), SystemExit(3)]
 @pytest.mark.parametrize("named", [False, True], ids=["state", "file"])
 @pytest.mark.parametrize("domain", [ARMS, BOX], ids=["arms", "box"])
 def test_drive_loses_nothing(error, named, domain, tmp_path):
-    """Only the evaluation that failed is repeated."""
-    algorithm, values, horizon, finished = {
+    """Only the failed evaluation is repeated."""
+    algorithm, values, horizon, evaluations_done = {
         Arms: (FIXED, np.sin, 14, 8),
-        Box: (UniformBox(initial=3), first, 5, 2),
+        Box: (UniformBox(initial=3), first_coordinate, 5, 2),
     }[type(domain)]
     whole = loops.drive(algorithm, values, domain, KEY, horizon)
     path = tmp_path / "run"
     options = dict(checkpoint=path) if named else {}
     objective, calls = failing(3, error, values)
-    with pytest.raises(type(error)) as caught:
+    with pytest.raises(type(error)) as error_info:
         loops.drive(algorithm, objective, domain, KEY, horizon, **options)
-    assert caught.value is error and error.driven.t == finished
+    assert error_info.value is error and error.driven.t == evaluations_done
     how = f"they are in {path}" if named else "drive(..., state=error.driven) resumes"
-    assert f"finished {finished} evaluations" in error.__notes__[-1] and how in error.__notes__[-1]
+    assert (
+        f"finished {evaluations_done} evaluations" in error.__notes__[-1]
+        and how in error.__notes__[-1]
+    )
     options = options or dict(state=error.driven)
-    done = loops.drive(algorithm, objective, domain, KEY, horizon, **options)
+    resumed_run = loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     del calls[2]
     np.testing.assert_array_equal(np.concatenate(calls), whole.x.ravel())
-    chex.assert_trees_all_equal((done.state, done.x, done.y), (whole.state, whole.x, whole.y))
+    chex.assert_trees_all_equal(
+        (resumed_run.state, resumed_run.x, resumed_run.y), (whole.state, whole.x, whole.y)
+    )
 
 
 def test_states_and_files_of_another_run_are_refused(tmp_path):
     of_arms, of_box = tmp_path / "arms", tmp_path / "box"
-    done = loops.drive(FIXED, np.sin, ARMS, KEY, 14, checkpoint=of_arms)
+    resumed_run = loops.drive(FIXED, np.sin, ARMS, KEY, 14, checkpoint=of_arms)
     uniform = dict(algorithm=UniformBox(), domain=BOX, horizon=3)
-    found = loops.drive(objective=first, key=KEY, **uniform, checkpoint=of_box)
-    moved = Box(BOX.lower + 20, BOX.upper + 20)
+    box_run = loops.drive(objective=first_coordinate, key=KEY, **uniform, checkpoint=of_box)
+    moved_box = Box(BOX.lower + 20, BOX.upper + 20)
     for change, words in (
         (dict(checkpoint=of_arms, key=jax.random.key(1)), "holds another run: key was"),
-        (dict(checkpoint=of_arms, state=done), "holds a run already, and a state was given too"),
-        (dict(checkpoint=of_arms, algorithm=FIXED.replace(qbar=3.0)), "algorithm.qbar was"),
-        (uniform | dict(checkpoint=of_box, domain=moved), r"box.lower was \[0.0\], is \[20.0\]"),
-        (dict(state=done, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 of them"),
-        (dict(state=done, domain=Arms(ARMS.features + 1)), "or their features differ"),
-        (dict(state=done, algorithm=Uniform()), "a FixedBatchState, and a Uniform has a Uniform"),
-        (uniform | dict(state=found, domain=moved), "another box"),
         (
-            uniform | dict(state=found, algorithm=GPBandit()),
+            dict(checkpoint=of_arms, state=resumed_run),
+            "holds a run already, and a state was given too",
+        ),
+        (dict(checkpoint=of_arms, algorithm=FIXED.replace(qbar=3.0)), "algorithm.qbar was"),
+        (
+            uniform | dict(checkpoint=of_box, domain=moved_box),
+            r"box.lower was \[0.0\], is \[20.0\]",
+        ),
+        (dict(state=resumed_run, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 of them"),
+        (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "or their features differ"),
+        (
+            dict(state=resumed_run, algorithm=Uniform()),
+            "a FixedBatchState, and a Uniform has a Uniform",
+        ),
+        (uniform | dict(state=box_run, domain=moved_box), "another box"),
+        (
+            uniform | dict(state=box_run, algorithm=GPBandit()),
             "and a GPBandit has a GPState",
         ),
         (uniform | dict(state={}), "a dict was given"),
@@ -218,16 +232,16 @@ def test_drive_keeps_a_batch_that_was_not_observed(monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as error_info:
         patch.setattr("jsketch.loops.host._tell", interrupt)
         loops.drive(FIXED, np.sin, ARMS, KEY, 12)
-    driven = caught.value.driven
+    driven = error_info.value.driven
     assert (driven.t, driven.n_unobserved) == (4, 4)
     for horizon in (4, 3, 12):  # a horizon before the end of the batch evaluates nothing
         objective, calls = failing(0, None, np.sin)
-        done = loops.drive(FIXED, objective, ARMS, KEY, horizon, state=driven)
-        assert done.n_unobserved == 0 and len(calls) == (2 if horizon == 12 else 0)
-    np.testing.assert_array_equal(done.x, whole.x)
+        resumed_run = loops.drive(FIXED, objective, ARMS, KEY, horizon, state=driven)
+        assert resumed_run.n_unobserved == 0 and len(calls) == (2 if horizon == 12 else 0)
+    np.testing.assert_array_equal(resumed_run.x, whole.x)
     with pytest.raises(ValueError, match="another run: its last 4 evaluations are not those"):
         loops.drive(FIXED.replace(batch=3), pytest.fail, ARMS, KEY, 12, state=driven)
 
@@ -237,21 +251,22 @@ def test_the_error_holds_the_invalid_rewards():
         (np.zeros(3), "4 rewards for 4 arms"),
         (np.array([1, np.inf, 2, 3]), "infinite"),
     ]:
-        with pytest.raises(ValueError, match=words) as caught:
+        with pytest.raises(ValueError, match=words) as error_info:
             loops.drive(FIXED, lambda arms, returned=returned: returned, ARMS, KEY, 8)
-        assert caught.value.returned is returned and caught.value.driven.t == 0
+        assert error_info.value.returned is returned and error_info.value.driven.t == 0
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    """The error has the evaluation that could not be written, and no part of a file is left."""
+    """The error contains the evaluation that could not be written, and no part of a file is
+    left."""
 
     def full(descriptor):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="no space left") as caught:
+    with pytest.raises(OSError, match="no space left") as error_info:
         loops.drive(UniformBox(), lambda x: 1.0, BOX, KEY, 5, checkpoint=tmp_path / "run")
-    assert caught.value.driven.t == 1 and "state=error.driven" in caught.value.__notes__[-1]
+    assert error_info.value.driven.t == 1 and "state=error.driven" in error_info.value.__notes__[-1]
     assert names(tmp_path) == []
 
 
@@ -272,8 +287,9 @@ with saving.held(Path(sys.argv[1]), "run", "wait"):
 
 
 def test_one_writer_among_processes(tmp_path):
-    """`run`, with one key and with several, and `drive` refuse a file that another process holds,
-    and evaluate nothing. A killed process holds nothing, even where a worker of it lives on."""
+    """`run`, with one key and with several, and `drive` refuse a file that another process has
+    locked, and evaluate nothing. A killed process has no lock, even while a worker of it is
+    alive."""
     path, lock = tmp_path / "run.1", tmp_path / "run.1.lock"
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], cwd=ROOT, **pipes)

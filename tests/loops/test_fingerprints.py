@@ -1,5 +1,5 @@
-"""The description of a run, to which its file belongs, has every leaf and every static field of
-classes of the user."""
+"""The description of a run, to which the run's file belongs, contains every leaf and every static
+field of the user's classes."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ KEY = jax.random.key(0)
 
 
 class Plain:
-    """A kernel that is no pytree, with a number and a static choice."""
+    """A kernel that is not a pytree, with a number and a static choice."""
 
     floor = 0.0
 
@@ -89,15 +89,15 @@ TWO = {
 
 @struct.dataclass
 class Holder:
-    """An algorithm that takes anything for its kernel."""
+    """An algorithm that accepts any kernel."""
 
     kernel: Any = 0.0
 
 
 @pytest.mark.parametrize("name", TWO)
 def test_different_values_have_different_descriptions(name):
-    """Values are leaves or static fields, and descriptions may come from a file; equal values have
-    equal descriptions."""
+    """Values are leaves or static fields, and descriptions may be read from a file. Equal values
+    have equal descriptions."""
     first, second = TWO[name]
     described, same, described_second = (
         describe(Holder(value)) for value in (first, first, second)
@@ -113,25 +113,26 @@ def test_differences_name_the_number():
         assert changes == ["kernel.lengthscale was 0.5, is 0.7"]
     first, second = (describe(Holder(Plain(value).width)) for value in (0.5, 0.7))
     assert differences(first, second) == ["kernel.self.lengthscale was 0.5, is 0.7"]
-    many = differences({}, {str(i): i for i in range(20)})
-    assert len(many) == 9 and many[-1] == "12 more"
+    listed = differences({}, {str(i): i for i in range(20)})
+    assert len(listed) == 9 and listed[-1] == "12 more"
 
 
 def test_equal_objects_have_equal_descriptions():
-    """NaN, one object in two places or two equal ones, an object that contains itself, a cache."""
+    """The objects are NaN, one object in two places or two equal ones, an object that contains
+    itself, and a cache."""
 
     class Cached(Plain):
         @functools.cached_property
         def gain(self):
             return self.lengthscale * 2
 
-    used, loop, shared = Cached(), Plain(), Plain()
-    assert used.gain == 1.0
+    with_cached_gain, loop, shared = Cached(), Plain(), Plain()
+    assert with_cached_gain.gain == 1.0
     loop.itself = loop
     for first, second in [
         (Data(np.nan), Data(np.nan)),
         (Data(shared, shared), Data(Plain(), Plain())),
-        (used, Cached()),
+        (with_cached_gain, Cached()),
     ]:
         assert not differences(describe(first), describe(second))
     assert describe(loop)["itself"] == "a reference to an object that contains it"
@@ -153,7 +154,7 @@ def test_code_is_compared_by_its_name_and_tag():
 
 @struct.dataclass
 class UsersBandit(Uniform):
-    """An algorithm of the user: uniform arms, and a number that is not in the state."""
+    """An algorithm of the user: uniform arms, and a number outside the state."""
 
     lengthscale: float = 0.5
 

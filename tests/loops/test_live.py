@@ -58,7 +58,8 @@ def run(stream, xs, ys):
 
 
 def predictions_of(stream, xs, ys):
-    """By `predict`, which changes nothing, and `learn`."""
+    """The predictions of `predict`, each followed by `learn`. A second call of `predict` returns
+    the same."""
     for x, y in zip(xs, ys, strict=True):
         yield stream.predict(x)
         assert stream.predict(x) == stream.predict(x)
@@ -75,9 +76,9 @@ def test_live_is_prequential_also_through_a_file(name, tmp_path):
     stream.save(tmp_path / "stream")
     loaded = loops.Live.load(tmp_path / "stream", CASES[name])
     assert loaded.received == 25 and loaded.predict(xs[25]) == stream.predict(xs[25])
-    alone = loops.Live.load(tmp_path / "stream")
-    assert describe(alone.forecaster) == describe(CASES[name])
-    assert alone.predict(xs[25]) == stream.predict(xs[25])
+    without_forecaster = loops.Live.load(tmp_path / "stream")
+    assert describe(without_forecaster.forecaster) == describe(CASES[name])
+    assert without_forecaster.predict(xs[25]) == stream.predict(xs[25])
     rest = list(predictions_of(loaded, xs[25:], ys[25:]))
     np.testing.assert_allclose(np.append(first, rest), forecasts.prediction, rtol=1e-12, atol=1e-12)
     chex.assert_trees_all_close(loaded.state, state, rtol=1e-9, atol=1e-12)
@@ -91,7 +92,7 @@ def test_live_is_prequential_also_through_a_file(name, tmp_path):
 
 @struct.dataclass
 class Squares:
-    """Features that are not of the library."""
+    """Features of a class of the user."""
 
     size: int = struct.field(pytree_node=False, default=2)
 
@@ -152,8 +153,8 @@ def test_many_rows_need_few_programs(monkeypatch):
     stream.learn_many(xs, ys)
     before = compiled_programs()
     for rows in (1, 3, 4, 5, 8, 9, 21, 40):
-        alone = [stream.predict(x) for x in xs[:rows]]
-        np.testing.assert_allclose(stream.predict_many(xs[:rows]), alone, atol=1e-12)
+        without_forecaster = [stream.predict(x) for x in xs[:rows]]
+        np.testing.assert_allclose(stream.predict_many(xs[:rows]), without_forecaster, atol=1e-12)
     assert compiled_programs() - before == 1 + 3  # `predict`, and rows of 1, 4 and 8
 
 
@@ -186,9 +187,9 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
         with pytest.raises(ValueError, match=f"another run.*{words}"):
             loops.Live.load(path, forecaster)
     loops.Live(CASES["nystrom_features"], 2, KEY).save(path)
-    moved = online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID + 0.01), 0.5)
+    other_map = online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID + 0.01), 0.5)
     with pytest.raises(ValueError, match=r"features.nystrom.points was float64\[25, 2\]"):
-        loops.Live.load(path, moved)
+        loops.Live.load(path, other_map)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ValueError, match="damaged"):
         loops.Live.load(path, CASES["nystrom_features"])
@@ -234,7 +235,7 @@ def test_mistakes_raise_and_change_nothing():
 
 
 def test_every_method_raises_after_a_state_is_not_finite(tmp_path):
-    """A file that was saved before is not replaced."""
+    """An earlier file of the stream is not replaced."""
     stream = loops.Live(online.FOGD(GAUSSIAN, 1e3, count=20), 2, KEY)
     stream.save(tmp_path / "stream")
     x, many = [0.1, 0.2], (np.full((3, 2), 0.1), np.ones(3))
@@ -254,8 +255,8 @@ def test_every_method_raises_after_a_state_is_not_finite(tmp_path):
 
 
 def test_a_prediction_that_is_not_finite_raises():
-    """The state is still finite, because the label of the far example is missing: the stream
-    continues."""
+    """The state is still finite, because the label of the far example is missing. Therefore the
+    stream continues."""
     far = [1e200, 1e200]
     stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
     stream.learn([0.1, 0.2], 1.0)
@@ -288,7 +289,7 @@ def test_the_dtype_is_that_of_the_argument(tmp_path):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream(tmp_path):
-    """600,000 examples, which take 91 MB, in a separate process."""
+    """A separate process reads 600,000 examples, which take 91 MB."""
     out = tmp_path / "numbers.json"
     root = Path(__file__).parents[2]
     command = "-m experiments.runs.stream_memory --examples 600000 --chunk 20000 --out"
@@ -307,7 +308,8 @@ def table_of(xs, ys):
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "tsv", "npy", "pairs"])
 def test_chunks_of_files_and_pairs(tmp_path, kind):
-    """Also across the groups of rows of a Parquet file; all columns but the target are inputs."""
+    """Chunks extend across the groups of rows of a Parquet file. All columns except the target are
+    inputs."""
     xs, ys = examples(23)
     path, more = tmp_path / f"events.{kind}", dict(target="y")
     if kind == "parquet":
@@ -350,7 +352,7 @@ def test_wrong_files_are_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
 def test_a_shorter_last_chunk_compiles_nothing(name):
-    """Its predictions and the state after it are those of the whole stream."""
+    """Its predictions and the state after it are equal to those of the whole stream."""
     xs, ys = examples(36)
     forecaster = CASES[name]
     if name == "kors":
@@ -363,8 +365,8 @@ def test_a_shorter_last_chunk_compiles_nothing(name):
     assert loops.streams._stream._cache_size() == before
     assert [len(forecasts.loss) for forecasts, _ in parts] == [15, 15, 6]
     for field in ("prediction", "loss", "labelled", "dictionary_size"):
-        both = np.concatenate([getattr(forecasts, field) for forecasts, _ in parts])
-        np.testing.assert_allclose(both, getattr(whole, field), rtol=1e-9, atol=1e-10)
+        joined_parts = np.concatenate([getattr(forecasts, field) for forecasts, _ in parts])
+        np.testing.assert_allclose(joined_parts, getattr(whole, field), rtol=1e-9, atol=1e-10)
     chex.assert_trees_all_close(parts[-1][1], state, rtol=1e-7, atol=1e-10)
 
 
@@ -377,9 +379,11 @@ def test_chunks_have_the_dtype_of_the_first(name):
         (xs[6:].astype(float), ys[6:].astype(float)),
         (np.ones((6, 2), int), [1] * 6),
     ]
-    mixed = [f.prediction for f, _ in loops.prequential(CASES[name], pieces, KEY)]
-    same = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
-    for prediction, expected in zip(mixed, loops.prequential(CASES[name], same, KEY), strict=True):
+    mixed_dtypes = [f.prediction for f, _ in loops.prequential(CASES[name], pieces, KEY)]
+    float32_pieces = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
+    for prediction, expected in zip(
+        mixed_dtypes, loops.prequential(CASES[name], float32_pieces, KEY), strict=True
+    ):
         assert prediction.dtype == jnp.float32
         np.testing.assert_array_equal(prediction, expected[0].prediction)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]

@@ -1,5 +1,5 @@
-"""Runs that end before their horizon: by a rule, because no arm is left, because a warm start did
-not fit, because an algorithm returns an empty query."""
+"""Runs that end before their horizon: by a rule, because no arm is left, because a warm start does
+not fit, or because an algorithm returns an empty query."""
 
 import warnings
 
@@ -54,7 +54,7 @@ def test_observed_evaluations_leave_fewer_arms():
 
 
 def test_drive_ends_and_failures_are_not_repeated():
-    """Every other evaluation fails; each arm is evaluated once, the last batch is shorter."""
+    """Every other evaluation fails. Each arm is evaluated once, and the last batch is shorter."""
     batches = []
 
     def objective(arms):
@@ -77,7 +77,7 @@ def test_drive_ends_and_failures_are_not_repeated():
 
 
 def test_masked_slots_are_not_tried():
-    """A query that is observed in part: padding points at arm 0, which is not tried by that."""
+    """A query is observed in part. Its padding points at arm 0, which does not count as tried."""
     state = FIXED.init(PROBLEM.arms, KEY)
     query = Query(jnp.asarray([7, 3, 0, 0, 0]), jnp.asarray([True, False, False, False, False]))
     state = TELL(FIXED, state, query, jnp.full(5, jnp.nan))[0]
@@ -96,14 +96,14 @@ class Imprecise(Uniform):
 @pytest.mark.parametrize("loop", ["threads", "vmap", "drive"])
 def test_a_run_warns_once_of_imprecise_variances(loop):
     """The warning points at the line of the user."""
-    with pytest.warns(UserWarning, match="rounding may have changed variances") as warned:
+    with pytest.warns(UserWarning, match="rounding may have changed variances") as warnings_list:
         if loop == "drive":
             run = loops.drive(Imprecise(), np.sin, PROBLEM.arms, KEY, 4)
         else:
             keys = jax.random.split(KEY, 2)
             run = loops.run(Imprecise(), PROBLEM, keys, 4, strategy=loop)
     assert np.all(run.imprecise)
-    assert [warning.filename for warning in warned] == [__file__]
+    assert [warning.filename for warning in warnings_list] == [__file__]
 
 
 @pytest.mark.parametrize("kind", [BKB, GPUCB])
@@ -149,7 +149,7 @@ FAILING = {
 
 @pytest.mark.parametrize("name", FAILING)
 def test_a_first_arm_that_fails_is_replaced(name):
-    """A first arm that succeeds stays the first arm."""
+    """A first arm that succeeds remains the first arm."""
     bandit, batches = FAILING[name], []
     state = first = bandit.init(PROBLEM.arms, KEY)
     for _ in range(3):
@@ -171,18 +171,18 @@ def test_the_arm_after_one_that_fails_is_any_other(arms):
     keys, failed = jax.random.split(KEY, 100), jnp.ones((), bool)
 
     @jax.jit
-    def others(first):
+    def arms_after_failure(first):
         return jax.vmap(lambda key: history.resample_initial_arm(first, failed, arms, key))(keys)
 
     for first in (0, arms - 1):
-        arms_after = np.asarray(others(jnp.asarray(first, jnp.int32)))
-        assert set(arms_after.tolist()) == set(range(arms)) - {first}
+        new_arms = np.asarray(arms_after_failure(jnp.asarray(first, jnp.int32)))
+        assert set(new_arms.tolist()) == set(range(arms)) - {first}
 
 
 @pytest.mark.parametrize("name", WARM)
 def test_a_warm_start_beyond_the_capacity_is_flagged(name):
-    """Under vmap `init` cannot raise for 10 inducing points in 4 slots: `tell` applies nothing and
-    sets overflow; runs and larger capacities raise."""
+    """Under vmap `init` cannot raise for 10 inducing points in 4 slots. `tell` applies nothing and
+    sets overflow; `run`, `drive` and `grow` raise."""
     bandit, counts = WARM[name], jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
 
     def begin(counts):
@@ -213,8 +213,8 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
 
 
 KERNEL = kernels.Gaussian(0.4)
-ASSUMED = dict(noise_std=0.01, regularization=1e-4, norm_bound=4.0)
-SKETCHED = BKB(KERNEL, width=widths.certified, capacity=12, **ASSUMED)
+ASSUMPTIONS = dict(noise_std=0.01, regularization=1e-4, norm_bound=4.0)
+CERTIFIED_BKB = BKB(KERNEL, width=widths.certified, capacity=12, **ASSUMPTIONS)
 
 
 MEAN = np.asarray(PROBLEM.mean_reward)
@@ -225,37 +225,38 @@ def evaluate(arms):
 
 
 def test_a_run_ends_where_the_certificate_is_small(tmp_path):
-    """The run ends in the first such round, its bounds hold, and the resumed run evaluates
-    nothing."""
+    """The run ends in the first round with a small certificate, the bounds hold, and the resumed
+    run evaluates nothing."""
     run = loops.drive(
-        SKETCHED, evaluate, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
+        CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
     )
     assert run.stopped and not run.exhausted and 1 < run.t < 60
-    width = float(SKETCHED.confidence_width(run.state))
+    width = float(CERTIFIED_BKB.confidence_width(run.state))
     mean, std = np.asarray(run.state.mean), np.sqrt(np.asarray(run.state.variance))
     upper, lower = mean + width * std, mean - width * std
     assert ((lower <= MEAN) & (upper >= MEAN)).all()
-    assert loops.gap(SKETCHED, run.state) == pytest.approx(upper.max() - lower.max(), rel=1e-9)
+    assert loops.gap(CERTIFIED_BKB, run.state) == pytest.approx(upper.max() - lower.max(), rel=1e-9)
     assert MEAN.max() - MEAN[lower.argmax()] <= upper.max() - lower.max() < 0.2
-    before = loops.drive(SKETCHED, evaluate, PROBLEM.arms, KEY, run.t - 1)
-    assert loops.gap(SKETCHED, before.state) >= 0.2
+    before = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, run.t - 1)
+    assert loops.gap(CERTIFIED_BKB, before.state) >= 0.2
     resumed = loops.drive(
-        SKETCHED, pytest.fail, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
+        CERTIFIED_BKB, pytest.fail, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
     )
     assert resumed.stopped and resumed.x.tolist() == run.x.tolist()
-    longer = loops.drive(SKETCHED, evaluate, PROBLEM.arms, KEY, run.t + 2, state=resumed)
+    longer = loops.drive(CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, run.t + 2, state=resumed)
     assert longer.t == run.t + 2 and not longer.stopped
 
 
 def test_a_function_of_the_run_ends_it():
-    """The algorithm may have no bounds. An error of the function keeps the evaluations."""
+    """The algorithm may have no bounds. If the function raises an error, the evaluations are
+    kept."""
     times = []
 
-    def good(driven):
+    def is_good_enough(driven):
         times.append(driven.t)
         return driven.y.max() > 0.9
 
-    run = loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=good)
+    run = loops.drive(Uniform(), evaluate, PROBLEM.arms, KEY, 500, stop=is_good_enough)
     best = np.maximum.accumulate(run.y)
     assert run.stopped and best[-1] > 0.9 and (best[: times[-2]] <= 0.9).all()
     with pytest.raises(ZeroDivisionError) as error:
@@ -265,8 +266,8 @@ def test_a_function_of_the_run_ends_it():
 
 @pytest.mark.parametrize("bandit", [GPUCB(KERNEL), FixedBKB(KERNEL, batch=3, max_pending=3)])
 def test_every_algorithm_with_bounds_has_a_gap(bandit):
-    """Before the first evaluation the gap is twice the width of the prior, 1 / sqrt(lambda) on each
-    side."""
+    """Before the first evaluation the gap is twice the width of the prior, which is 1 /
+    sqrt(lambda) on each side."""
     start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
     width = float(bandit.confidence_width(start))
     assert loops.gap(bandit, start) == pytest.approx(20 * width)

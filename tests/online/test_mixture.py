@@ -1,4 +1,5 @@
-"""Mixtures of forecasters: the definition in NumPy, and the guarantee, which must never fail."""
+"""Mixtures of forecasters: the definition in NumPy, and the guarantee, which holds for every
+stream."""
 
 from typing import Any
 
@@ -31,29 +32,29 @@ def examples(seed=0, n=80, noise=0.3):
 
 
 def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
-    """[G, n], each expert alone."""
+    """Predictions [G, n] of each expert in a run of its own."""
     experts = [forecaster.replace(regularization=lam) for lam in lams]
     return np.stack([loops.prequential(expert, (xs, ys), KEY)[0].prediction for expert in experts])
 
 
-def pooled(predictions, weights, y, eta):
-    """The pooled loss of the experts. Its sum over a stream is at most the loss of the best one and
-    log(G) / eta."""
+def pooled_loss(predictions, weights, y, eta):
+    """The pooled loss of the experts. Its sum over a stream is at most log(G) / eta above the loss
+    of the best expert."""
     return -np.log(np.sum(weights * np.exp(-eta * (predictions - y) ** 2), axis=0)) / eta
 
 
-def mixed(rule, predictions, weights, bound):
+def predict_mixture(rule, predictions, weights, bound):
     """The prediction of a mixture from predictions and weights [G]."""
     if rule == "average":
         return weights @ predictions
     eta, pairs = RATES[rule] / bound**2, (predictions[:, None], weights[:, None])
-    below, above = (pooled(*pairs, end, eta)[0] for end in (-bound, bound))
+    below, above = (pooled_loss(*pairs, end, eta)[0] for end in (-bound, bound))
     return (below - above) / (4 * bound)
 
 
 def adversarial_streams(mixture, seeds, n=150):
-    """(xs [S,n,1], predictions [S,n], ys [S,n]) for labels that see the prediction: of the other
-    sign, in favour of the leading expert, or random."""
+    """(xs [S,n,1], predictions [S,n], ys [S,n]) for labels that depend on the prediction: labels of
+    the other sign, labels in favour of the leading expert, or random ones."""
 
     def one(key):
         x_key, label_key, kind_key = jax.random.split(key, 3)
@@ -64,9 +65,9 @@ def adversarial_streams(mixture, seeds, n=150):
         def step(state, example):
             x, noise = example
             prediction = mixture.predict(state, x)
-            alone = mixture._each(lambda expert, state: expert.predict(state, x), state)
+            predictions = mixture._each(lambda expert, state: expert.predict(state, x), state)
             against = jnp.where(prediction > 0, -1.0, 1.0)
-            favoured = jnp.where(alone[jnp.argmin(state.log_weights)] > prediction, 1.0, -1.0)
+            favoured = jnp.where(predictions[jnp.argmin(state.log_weights)] > prediction, 1.0, -1.0)
             y = jnp.stack([against, favoured, noise])[kind]
             return mixture.update(state, x, y, KEY)[0], (prediction, y)
 
@@ -80,12 +81,12 @@ def adversarial_streams(mixture, seeds, n=150):
 def test_the_regret_to_the_best_expert_is_bounded(rule):
     mixture = over_regularizations(RIDGE, LAMS, 1.0, rule=rule)
     price = np.log(len(LAMS)) / RATES[rule]
-    paid = []
+    regrets = []
     for xs, predictions, ys in zip(*adversarial_streams(mixture, 24), strict=True):
         best = np.square(expert_predictions(xs, ys) - np.asarray(ys)).sum(1).min()
-        paid.append(float(jnp.square(predictions - ys).sum()) - best)
-    assert max(paid) <= price + 1e-9
-    assert max(paid) > price / 2  # the adversaries are strong
+        regrets.append(float(jnp.square(predictions - ys).sum()) - best)
+    assert max(regrets) <= price + 1e-9
+    assert max(regrets) > price / 2  # the adversaries are strong
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_the_regret_to_the_best_expert_is_bounded(rule):
     ],
 )
 def test_the_capacity_grows_for_all_experts(forecaster):
-    """Experts in turn predict the same."""
+    """Experts that are computed in turn predict the same."""
     xs, ys = examples(4)
     small, state = loops.prequential(
         over_regularizations(forecaster, LAMS[1:3], 1.0), (xs, ys), KEY
@@ -144,7 +145,8 @@ BREAKING = {"level": LEVELS, "breaks_after": LIVES}
 
 @rules
 def test_the_best_expert_breaks(rule):
-    """It has nearly all of the weight, then none: the others share it, and their bound holds."""
+    """The best expert has nearly all of the weight until it breaks. Afterwards the other experts
+    share the weight, and their bound holds."""
     _, ys = examples(5, 60)
     ys = 0.5 + 0.1 * np.asarray(ys)
     mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0, rule=rule)
@@ -154,7 +156,7 @@ def test_the_best_expert_breaks(rule):
     penalties = eta * np.square(LEVELS[:, None] - ys)
     for t in range(60):
         weights = np.where(t < LIVES, np.exp(-penalties[:, :t].sum(1)), 0)
-        prediction = mixed(rule, LEVELS, weights / weights.sum(), 1.0)
+        prediction = predict_mixture(rule, LEVELS, weights / weights.sum(), 1.0)
         assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
     left = np.exp(-penalties[1:].sum(1))
     np.testing.assert_allclose(np.exp(state.log_weights), [0, *left / left.sum()])
@@ -163,8 +165,8 @@ def test_the_best_expert_breaks(rule):
 
 
 def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
-    """In the info of a live stream, in the state, and by a warning, which is not repeated after a
-    file is loaded, nor for every chunk."""
+    """The info of a live stream, the state and a warning report it. The warning is not repeated
+    after a file is loaded, nor for every chunk."""
     mixture = Mixture(
         Breaking(0.0, 0), BREAKING | {"breaks_after": np.array([2, 7, 4], np.int32)}, 1.0
     )
@@ -186,9 +188,9 @@ def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tm
         stream.learn([0.0], 0.4)
 
     chunks = ((np.zeros((3, 1)), np.full(3, 0.4)) for _ in range(2))
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning) as warnings_list:
         states = [state for _, state in loops.prequential(mixture, chunks, KEY)]
-    assert len(warned) == 2 and list(states[-1].diverged) == [True, False, True]
+    assert len(warnings_list) == 2 and list(states[-1].diverged) == [True, False, True]
 
 
 def test_no_expert_diverges_at_an_infinite_label():
@@ -200,8 +202,8 @@ def test_no_expert_diverges_at_an_infinite_label():
 
 
 def test_the_declaration_of_a_forecaster_fits_its_methods():
-    """A forecaster without a declaration predicts the same, but slowly. A mixture takes the form of
-    input that its experts take."""
+    """A forecaster without a declaration predicts the same values, but slowly. A mixture takes the
+    form of input that its experts take."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster

@@ -1,5 +1,5 @@
-"""Forecasters: the properties of all of them, the closed forms of the paper, and its deterministic
-bounds (THEORY 7.7)."""
+"""Forecasters: the properties that all of them share, the closed forms of the paper, and its
+deterministic bounds (THEORY 7.7)."""
 
 import math
 
@@ -61,8 +61,8 @@ CASES |= {
         CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True
     ),
 }
-BLOCK = 7  # of 60 examples: the 30th lies inside a block, and the last block is short
-# variants of other rows, which share their code with them
+BLOCK = 7  # The last block of 60 examples is short.
+# These are variants of other rows and share their code.
 VARIANTS = {
     "taylor_ridge",
     "kors_ridge",
@@ -96,7 +96,7 @@ def examples(seed=0, n=N, inputs=2):
     return x, np.sin(3 * x.sum(1)) * random.uniform(0, 1, n)
 
 
-def changed(array, index, value):
+def with_value(array, index, value):
     """A copy with array[index] = value."""
     array = array.copy()
     array[index] = value
@@ -124,9 +124,9 @@ def one_by_one(forecaster, xs, ys):
 
 @each
 def test_the_loop_is_predict_then_update(name):
-    """Blocks give the same predictions; the last block is short."""
+    """Blocks give the same predictions. The last block is short."""
     xs, ys = examples()
-    ys = changed(ys, [0, 7, 8, 40], np.nan)
+    ys = with_value(ys, [0, 7, 8, 40], np.nan)
     forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=BLOCK)
     predictions, last = one_by_one(CASES[name], xs, ys)
     np.testing.assert_allclose(forecasts.prediction, predictions, rtol=1e-9, atol=1e-9)
@@ -162,10 +162,10 @@ def test_numbers_sweep_by_vmap_and_compile_once(name):
         return loops.streams.stream(scaled, state, xs, ys, KEY).forecasts.average_loss[-1]
 
     run = jax.jit(last_loss)
-    together = jax.jit(jax.vmap(last_loss))(jnp.array([0.5, 1.0]))
-    alone = jnp.stack([run(jnp.asarray(0.5)), run(jnp.asarray(1.0))])
+    vmapped_losses = jax.jit(jax.vmap(last_loss))(jnp.array([0.5, 1.0]))
+    single_losses = jnp.stack([run(jnp.asarray(0.5)), run(jnp.asarray(1.0))])
     assert run._cache_size() == 1
-    np.testing.assert_allclose(together, alone, rtol=1e-9)
+    np.testing.assert_allclose(vmapped_losses, single_losses, rtol=1e-9)
 
 
 @pytest.mark.parametrize("awv", [True, False])
@@ -208,12 +208,12 @@ def test_the_capacity_grows_and_changes_no_prediction(name):
 
 
 def test_predictions_do_not_depend_on_the_origin():
-    """Unused rows of a dictionary, zeros far from all inputs, must not cost digits."""
+    """Unused rows of a dictionary, which are zeros far from all inputs, must not cost digits."""
     xs, ys = examples(14, 150)
     make = GROWING["nystrom"]
-    near, _ = loops.prequential(make(64), (xs, ys), KEY)
-    far, _ = loops.prequential(make(64), (xs + 2.0**14, ys), KEY)
-    np.testing.assert_allclose(far.prediction, near.prediction, atol=1e-8)
+    near_origin, _ = loops.prequential(make(64), (xs, ys), KEY)
+    far_from_origin, _ = loops.prequential(make(64), (xs + 2.0**14, ys), KEY)
+    np.testing.assert_allclose(far_from_origin.prediction, near_origin.prediction, atol=1e-8)
 
 
 def test_a_small_mu_in_float32_warns():
@@ -223,7 +223,7 @@ def test_a_small_mu_in_float32_warns():
 
 
 def test_taylor_features_are_the_monomials():
-    """Each multi-index once, with its value from the definition."""
+    """Each multi-index occurs once, with its value by the definition."""
     x = examples(5, 6, 3)[0]
     z = np.asarray(Taylor(3, 3, 0.7).features(x))
     scaled = np.asarray(x) / 0.7
@@ -253,7 +253,7 @@ def adversarial(seed, n=40):
 
 
 def test_identities_and_regret_bounds_never_fail():
-    """THEORY 7.7: the identities and Proposition 1, on adversarial streams."""
+    """The identities and Proposition 1 of THEORY 7.7 hold on adversarial streams."""
     for seed in range(20):
         x, ys, gram, lam = adversarial(seed)
         awv, ridge = closed_form(gram, ys, lam, True), closed_form(gram, ys, lam, False)

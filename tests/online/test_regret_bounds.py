@@ -1,5 +1,5 @@
-"""Bounds for dictionaries that KORS draws: PKAWV's Theorem 9 for any of them, Proposition 5 and
-Theorem 6 w.h.p. (THEORY 7.5, 7.7)."""
+"""Bounds for dictionaries that KORS draws: PKAWV's Theorem 9 for all dictionaries, and Proposition
+5 and Theorem 6 with high probability (THEORY 7.5, 7.7)."""
 
 import jax
 import numpy as np
@@ -35,12 +35,12 @@ def theorem_9(gram, dictionaries, ys, lam):
 
 
 def test_theorem_9():
-    """For every sequence of dictionaries and any labels, the regret relative to the minimum of
-    lam |f|^2 + losses is at most in_span + left_out / lam^2.
+    """For every sequence of dictionaries and all labels, the regret relative to the minimum of lam
+    |f|^2 + losses is at most in_span + left_out / lam^2.
 
-    Two smaller right-hand sides are exceeded on some stream: that of the paper, without lam |f|^2
-    and with left_out / lam (on stream 3, where almost every example joins the dictionary), and
-    in_span alone.
+    Some stream exceeds each of two smaller right-hand sides. One is that of the paper, without lam
+    |f|^2 and with left_out / lam, which stream 3 exceeds, where almost every example joins the
+    dictionary. The other one is in_span alone.
     """
     n, lengthscale = 30, 0.3
     exceeds_printed = exceeds_in_span = 0
@@ -67,8 +67,8 @@ def test_theorem_9():
 
 
 def clusters(seed, n):
-    """A stream of clusters that come one after the other, so that the dictionary has to grow;
-    labels of either sign."""
+    """A stream of clusters, one after the other, for which the dictionary has to grow, with labels
+    of either sign."""
     random = np.random.default_rng(seed)
     xs = np.repeat(random.uniform(-1, 1, (6, 1)), n // 6, axis=0)
     xs = xs + 0.15 * random.standard_normal((n, 1))
@@ -84,7 +84,7 @@ def test_proposition_5_and_theorem_6():
     n, delta, seeds = 900, 0.1, 64
     sampling = Sampling(1.0, kors.theory_beta(n, delta), 0.5)
     forecaster = online.NystromAWV(kernels.Gaussian(2.0), 1.0, sampling, capacity=n, memory=n)
-    held, share = np.zeros(3), 0.0
+    within_bounds, share = np.zeros(3), 0.0
     for seed in range(seeds):
         xs, ys = clusters(seed, n)
         # nearly every example joins, and ends a block
@@ -97,11 +97,11 @@ def test_proposition_5_and_theorem_6():
         smooth = np.linalg.solve(gram + np.eye(n), gram)
         dimension, best = np.trace(smooth), ys @ (ys - smooth @ ys)
         bound = dimension * np.log(np.e + np.e * n) + 2 * (size[-1] + 1) * n
-        held += (
+        within_bounds += (
             max(residuals) <= 1,
             size[-1] <= 9 * dimension * np.log(2 * n / delta) ** 2,
             float(run.loss.sum()) - best <= bound,
         )
         share += size[-1] / n / seeds
     assert share < 0.9  # for a dictionary of all points the bounds are trivial
-    assert (held >= (1 - delta) * seeds).all()
+    assert (within_bounds >= (1 - delta) * seeds).all()

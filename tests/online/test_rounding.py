@@ -1,4 +1,4 @@
-"""Blocks keep the digits that single steps keep, where the regularization is tiny (THEORY 9.5)."""
+"""Blocks have the accuracy of single steps when the regularization is tiny (THEORY 9.5)."""
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ EPS = np.finfo(float).eps
 
 
 def streams_of_cosines():
-    """Twelve cosines of two inputs, nearly dependent, z [48,12]; labels of size 1."""
+    """Twelve nearly dependent cosines of two inputs, z [48,12], and labels of size 1."""
     for seed in range(8):
         random = np.random.default_rng(seed)
         z = np.cos(random.standard_normal((48, 2)) @ random.standard_normal((2, 12)))
@@ -20,7 +20,7 @@ def streams_of_cosines():
 
 
 def single_steps(z, ys):
-    """AWV's predictions, in long double."""
+    """The predictions of AWV in long double."""
     z, ys = z.astype(np.longdouble), ys.astype(np.longdouble)
     inverse, weights, predictions = np.eye(z.shape[1], dtype=z.dtype) / LAM, np.zeros_like(z[0]), []
     for x, y in zip(z, ys, strict=True):
@@ -34,17 +34,17 @@ def single_steps(z, ys):
 
 @pytest.mark.parametrize("accelerator", [False, True])
 def test_blocks_keep_digits(accelerator, monkeypatch):
-    """Predictions are off by at most B^1.5 / 2 eps |z|^2 / lam of the labels. The factor is 1; it
-    is up to 900 where rounding separates the two triangles of S, or where the directions of the
-    steps are a product with L^-1 alone."""
+    """Predictions have an error of at most B^1.5 / 2 eps |z|^2 / lam times the labels. A factor of
+    900 instead of 1 occurs if rounding separates the two triangles of S, or if the directions of
+    the steps are a product with L^-1 alone."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
     # traced anew, for the other machine
     learn = jax.jit(lambda *block: ridge.learn_block(*block))
-    all_of_them = np.ones(BLOCK, bool)
+    all_labelled = np.ones(BLOCK, bool)
     for z, ys in streams_of_cosines():
         inverse, weights, predictions = np.eye(12) / LAM, np.zeros(12), []
         for start in range(0, len(ys), BLOCK):
-            block = z[start : start + BLOCK], ys[start : start + BLOCK], all_of_them
+            block = z[start : start + BLOCK], ys[start : start + BLOCK], all_labelled
             inverse, weights, g, h = learn(inverse, weights, *block)
             predictions.append(ridge.damped(g, h, True))
         error = np.abs(np.concatenate(predictions) - single_steps(z, ys)).max()

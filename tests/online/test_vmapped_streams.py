@@ -1,5 +1,5 @@
-"""Streams of growing dictionaries under vmap: each run equals the run alone, and no step copies the
-states of all runs."""
+"""Streams of growing dictionaries under vmap: each run equals a run of its own, and no step copies
+the states of all runs."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ SEEDS = [3, 5, 0]
 FORECASTER = online.NystromAWV(kernels.Gaussian(1.0), 1e-3, Sampling(1e-2), capacity=M, memory=192)
 
 
-def passed(xs, ys, key):
+def run_stream(xs, ys, key):
     init_key, stream_key = jax.random.split(key)
     state = FORECASTER.init(xs[0], init_key)
     run = loops.streams.stream(FORECASTER, state, xs, ys, stream_key, block=16)
@@ -33,18 +33,18 @@ def streams():
 
 
 def test_vmapped_streams_are_each_alone():
-    """Predictions and states, also of runs that ended long before the last."""
+    """Predictions and states agree, including those of runs that end long before the last one."""
     inputs = streams()
-    together, alone = jax.jit(jax.vmap(passed))(*inputs), jax.jit(passed)
-    ended = []
+    vmapped_runs, run_single = jax.jit(jax.vmap(run_stream))(*inputs), jax.jit(run_stream)
+    ends = []
     for i in range(len(SEEDS)):
-        t, overflow, prediction, state = alone(*(values[i] for values in inputs))
-        ended.append(int(t))
-        assert (int(together[0][i]), bool(together[1][i])) == (int(t), bool(overflow))
-        np.testing.assert_allclose(together[2][i], prediction, atol=2e-5)
-        np.testing.assert_array_equal(together[3].dictionary.points[i], state.dictionary.points)
-        assert int(together[3].received[i]) == int(state.received)
-    assert min(ended) < max(ended) == 120
+        t, overflow, prediction, state = run_single(*(values[i] for values in inputs))
+        ends.append(int(t))
+        assert (int(vmapped_runs[0][i]), bool(vmapped_runs[1][i])) == (int(t), bool(overflow))
+        np.testing.assert_allclose(vmapped_runs[2][i], prediction, atol=2e-5)
+        np.testing.assert_array_equal(vmapped_runs[3].dictionary.points[i], state.dictionary.points)
+        assert int(vmapped_runs[3].received[i]) == int(state.received)
+    assert min(ends) < max(ends) == 120
 
 
 GROWING = [n for n in CASES if takes(CASES[n]) == "growing blocks" and n not in VARIANTS]
@@ -52,7 +52,7 @@ GROWING = [n for n in CASES if takes(CASES[n]) == "growing blocks" and n not in 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_a_limit_of_zero_changes_nothing(name):
-    """No bit changes: under vmap a run that has ended is computed until the last one ends."""
+    """No bit changes. Under vmap a run that has ended is computed until the last run ends."""
     xs, ys = (jnp.asarray(values) for values in examples(n=48))
     advance = jax.jit(CASES[name].advance)
     state, t = CASES[name].init(xs[0], jax.random.key(1)), 0
@@ -67,14 +67,14 @@ def test_a_limit_of_zero_changes_nothing(name):
 
 def test_no_step_of_vmapped_streams_chooses_between_whole_states():
     inputs = streams()
-    program = jax.make_jaxpr(jax.vmap(passed))(*inputs)
+    program = jax.make_jaxpr(jax.vmap(run_stream))(*inputs)
     shape = (len(SEEDS), M, M)
     (loop,) = [e for e in program.eqns if e.primitive.name == "while" and carries(e, shape)]
     assert not loop.params["cond_jaxpr"].out_avals[0].shape
     steps = list(equations(loop.params["body_jaxpr"].jaxpr))
     assert any(e.primitive.name == "while" and carries(e, shape) for e in steps)
-    chosen = [e for e in steps if e.primitive.name == "select_n" and carries(e, shape)]
-    assert not chosen
+    selections = [e for e in steps if e.primitive.name == "select_n" and carries(e, shape)]
+    assert not selections
 
 
 def carries(equation, shape):

@@ -1,4 +1,4 @@
-"""Factorizations, against NumPy and on matrices made to break them."""
+"""Factorizations of random matrices, in NumPy too, and of nearly singular ones."""
 
 import chex
 import jax
@@ -28,7 +28,8 @@ def test_cholesky_inverse(size):
 
 @pytest.mark.parametrize("size", [20, 290])
 def test_inverse_root_of_near_duplicates(size):
-    """Residuals like those of an eigendecomposition, and a rank below the number of points."""
+    """The residuals are those of an eigendecomposition, and the rank is below the number of
+    points."""
     random = np.random.default_rng(size)
     far = random.uniform(0, 1, (size // 2, 2))
     points = np.concatenate([far, far + 1e-7 * random.standard_normal(far.shape)])
@@ -126,8 +127,8 @@ def test_only_runs_that_need_a_change_are_changed_by_one_condition():
 
 
 def test_a_change_that_some_need_has_derivatives():
-    """Directions are mapped where runs are not, as by an adversary that follows gradients; also
-    those of several runs."""
+    """Directions are mapped while runs are not, as for an adversary that follows gradients. A
+    second case maps the runs as well."""
     old = jnp.array([2.0, 3.0])
 
     def change(old, given):
@@ -148,14 +149,14 @@ def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
         jax.debug.callback(lambda: calls.append(1))
         return pair[0] + 1, pair[1] * 0
 
-    def both(needed, a, b):
+    def change_if_needed(needed, a, b):
         return linalg.lazy_cond(needed, change, (a, b))
 
     a, b = jnp.arange(3.0), jnp.arange(3, dtype=jnp.int32)
     for needed in ([False, True, True], [False, False, False], [True, True, True]):
         calls.clear()
         needed = jnp.array(needed)
-        new = jax.block_until_ready(jax.jit(jax.vmap(both))(needed, a, b))
+        new = jax.block_until_ready(jax.jit(jax.vmap(change_if_needed))(needed, a, b))
         jax.effects_barrier()
         np.testing.assert_array_equal(new[0], np.where(needed, a + 1, a))
         np.testing.assert_array_equal(new[1], np.where(needed, 0, b))

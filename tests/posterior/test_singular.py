@@ -28,14 +28,14 @@ def ts(table, **options):
 
 
 def smooth_table():
-    """40 values of a smooth kernel, to 6 digits: its least eigenvalue is -4e-6."""
+    """40 values of a smooth kernel with 6 digits. The least eigenvalue is -4e-6."""
     x = np.linspace(0, 1, 40)
     return np.round(np.exp(-np.square(x[:, None] - x) / 2), 6)
 
 
 @pytest.mark.float32
 def test_samples_of_a_singular_covariance_are_finite():
-    """They were NaN, of which the argmax is arm 0 for ever."""
+    """The argmax of NaN samples would always be arm 0."""
     table = smooth_table()
     assert np.linalg.eigvalsh(table).min() < -1e-6
     bandit, arms = ts(table, scale=1.0)
@@ -48,7 +48,7 @@ def test_samples_of_a_singular_covariance_are_finite():
         return state, info, bandit.samples(state, key)
 
     state = bandit.init(arms, KEY)
-    # what the shift adds is small beside the prior's variance of 1
+    # The shift is small relative to the prior variance of 1.
     assert float(state.shift) < 1e-3
     for t in range(2):
         state, info, samples = one_round(state, jax.random.key(t))
@@ -93,7 +93,7 @@ def rows_of(points, x):
 
 
 @pytest.fixture(scope="module")
-def refreshed():
+def one_round_of():
     """refreshed(x [40,2]): the posterior with the first 20 arms in the dictionary and the first 30
     pulled, and the info of a round that changes nothing."""
     bandit = BKB(kernels.Gaussian(1.0), regularization=LAM, capacity=40, qbar=1e9)
@@ -111,7 +111,7 @@ def refreshed():
 
 
 def exact_variance(x, state):
-    """The variance for the dictionary that the rank cut of `state` left, in long double."""
+    """The variance in long double, for the dictionary that the rank cut of `state` keeps."""
     rank = int((np.abs(np.asarray(state.nystrom.root)).sum(0) > 0).sum())
     rows = rows_of(np.asarray(state.nystrom.points)[:rank], x)
     z, _ = pivoted(gram(GAUSSIAN, x, x), rows, CUT * rank)
@@ -122,15 +122,15 @@ def exact_variance(x, state):
 
 
 @pytest.mark.parametrize(("apart", "imprecise"), [(2e-7, True), (0.1, False)])
-def test_variances_that_rounding_decides_are_flagged(refreshed, apart, imprecise):
-    """Ten pairs of arms in the dictionary: their differences are directions that rounded kernel
-    values hardly determine, and that other arms share. No arithmetic on those values does better,
-    so they are flagged."""
+def test_variances_that_rounding_decides_are_flagged(one_round_of, apart, imprecise):
+    """The dictionary has ten pairs of arms. The differences of a pair are directions that rounded
+    kernel values hardly determine, and other arms have parts in these directions. No arithmetic on
+    the rounded values is more accurate, so that the variances are flagged."""
     for seed in range(3):
         random = np.random.default_rng(seed)
         x = random.uniform(-3, 3, (40, 2))
         x[10:20] = x[:10] + apart * random.standard_normal((10, 2))
-        state, after, info = refreshed(jnp.asarray(x))
+        state, after, info = one_round_of(jnp.asarray(x))
         exact = exact_variance(x, state)
         error = float(np.abs(np.asarray(state.variance) - exact).max())
         assert (error > 1e-4 * exact.max()) == imprecise
@@ -141,7 +141,7 @@ def test_variances_that_rounding_decides_are_flagged(refreshed, apart, imprecise
 
 @pytest.mark.float32
 def test_a_regularization_below_rounding_is_warned_of():
-    """The warning appears in float32 at lam = 1e-6, where forecasts always end in NaN, and for
+    """The warning appears in float32 at lam = 1e-6, where forecasts always become NaN, and for
     large features."""
     x = jnp.ones(2, jnp.float32)
     kernel = kernels.Gaussian(1.0)
@@ -162,18 +162,18 @@ def test_a_regularization_below_rounding_is_warned_of():
 
 
 def test_the_rounding_of_later_examples_is_warned_of():
-    """A stream warns once, at the line of the user; `Live` begins with zeros."""
+    """A stream warns once, at the line of the user. `Live` begins with zeros."""
     forecaster = online.KernelAWV(kernels.Linear(1e-6), 1e-3, capacity=2)
     xs, ys = np.array([[0.0, 0.0], [1.0, 1.0]]), np.ones(2)
     live = loops.Live(forecaster, 2, KEY)
     live.learn(xs[0], 1.0)
-    with pytest.warns(UserWarning, match="too small for features") as warned:
+    with pytest.warns(UserWarning, match="too small for features") as warnings_list:
         live.learn(xs[1], 1.0)
         live.predict(10 * xs[1])
-    assert [warning.filename for warning in warned] == [__file__]
+    assert [warning.filename for warning in warnings_list] == [__file__]
     mixture = online.Mixture(forecaster, {"regularization": jnp.asarray([1e-3, 1e9])}, 1.0)
     for model in (forecaster, mixture):
         for state in (None, model.init(jnp.zeros(2), KEY)):
-            with pytest.warns(UserWarning, match="too small for features") as warned:
+            with pytest.warns(UserWarning, match="too small for features") as warnings_list:
                 loops.prequential(model, (xs, ys), KEY, state=state)
-            assert [warning.filename for warning in warned] == [__file__]
+            assert [warning.filename for warning in warnings_list] == [__file__]

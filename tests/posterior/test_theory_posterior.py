@@ -1,5 +1,5 @@
-"""The papers' deterministic statements about posteriors and sketches (THEORY 1.3 to 3.1), against
-NumPy oracles."""
+"""The papers' deterministic statements about posteriors and sketches (THEORY 1.3 to 3.1), compared
+with NumPy oracles."""
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,13 @@ from jsketch.sketch import dictionary as dictionaries
 
 
 @pytest.fixture(scope="module")
-def drawn():
+def random_problems():
     return [Problem(seed) for seed in range(PROBLEMS)]
 
 
-def test_dense_posterior_is_the_ungrouped_one(drawn):
+def test_dense_posterior_is_the_ungrouped_one(random_problems):
     """THEORY 1.1: the posterior from counts is that of the T x T Gram matrix of the history."""
-    for p in drawn:
+    for p in random_problems:
         mean, covariance, logdet = oracles.exact(p.gram, p.counts, p.sums, p.lam)
         dense = p.dense()
         near(dense.mean, mean)
@@ -30,9 +30,9 @@ def test_dense_posterior_is_the_ungrouped_one(drawn):
 
 
 def test_an_arm_pulled_a_thousand_times():
-    """The incremental posterior keeps its digits: taken as a difference, the variance of an arm is
-    off by n^2 eps k(x,x) / (3 lam) of it after n pulls, here a thousandth, and in float32 by all of
-    it."""
+    """The incremental posterior loses no digits. After n pulls, a variance computed as a difference
+    has the relative error n^2 eps k(x,x) / (3 lam), which is a thousandth here, and in float32 more
+    than 1."""
     x, lam, pulls = jnp.array([[0.0], [0.7], [1.1]]), 1e-8, 2000
     arms = np.where(np.arange(pulls) % 10 == 0, 1, 0)
     rewards = np.random.default_rng(0).standard_normal(pulls)
@@ -55,10 +55,10 @@ def test_an_arm_pulled_a_thousand_times():
     np.testing.assert_allclose(post.logdet, logdet, rtol=1e-10)
 
 
-def test_variances_against_the_exact_ones(drawn):
-    """THEORY 2.3: never above the exact variance on dictionary arms, whose residuals are 0; THEORY
-    2.4: logdet from both sides."""
-    for p in drawn:
+def test_variances_against_the_exact_ones(random_problems):
+    """THEORY 2.3: the variance never exceeds the exact one on dictionary arms, whose residuals are
+    0. THEORY 2.4: logdet is bounded from both sides."""
+    for p in random_problems:
         _, state = p.state()
         dense = p.dense()
         on = p.keep
@@ -75,22 +75,30 @@ def test_variances_against_the_exact_ones(drawn):
 
 
 def test_when_a_dictionary_is_extended():
-    """THEORY 3.6: while the extended dictionary has at most (1 + g) times the expected size of a
-    fresh draw, and never for g below 0; alone and for several values of g together."""
+    """THEORY 3.6: a dictionary is extended while the result has at most (1 + g) times the expected
+    size of a new draw, and never for g below 0. The rule is tested for single values of g and for
+    several values under vmap."""
     counts = jnp.arange(10.0)
     variance = jnp.full(10, 0.05)
     old, _ = dictionaries.of_arms(jnp.arange(10) < 4, 10)
     added = jnp.arange(10) == 7
     probability = dictionaries.inclusion_probability(counts, variance, 2.0)
     critical = 5 / float(probability.sum()) - 1
-    drawn = dictionaries.resample(KEY, counts, variance, 2.0, 10)[0]
+    random_problems = dictionaries.resample(KEY, counts, variance, 2.0, 10)[0]
 
     def rule(growth):
         return dictionaries.extend_or_resample(KEY, old, added, counts, variance, 2.0, growth)[0]
 
     growths = jnp.array([-1.0, -1e-3, critical - 1e-6, critical + 1e-6, 1e9])
-    many = jax.vmap(rule)(growths)
+    vmapped_dictionaries = jax.vmap(rule)(growths)
     for i, extends in enumerate([False, False, False, True, True]):
-        expected = [0, 1, 2, 3, 7] if extends else list(np.asarray(drawn.index[drawn.mask]))
-        for one in (rule(growths[i]), jax.tree.map(lambda leaf, i=i: leaf[i], many)):
+        expected = (
+            [0, 1, 2, 3, 7]
+            if extends
+            else list(np.asarray(random_problems.index[random_problems.mask]))
+        )
+        for one in (
+            rule(growths[i]),
+            jax.tree.map(lambda leaf, i=i: leaf[i], vmapped_dictionaries),
+        ):
             assert list(np.asarray(one.index[one.mask])) == expected

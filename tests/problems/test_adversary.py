@@ -1,5 +1,5 @@
-"""The greedy adversary: its regrets are those of a dense recomputation, and larger than those of
-random moves."""
+"""The greedy adversary: its regrets equal those of a dense computation, and exceed those of random
+moves."""
 
 import jax
 import jax.numpy as jnp
@@ -31,10 +31,10 @@ def adversary(**options):
 
 
 def dense_regret(game, t, x, y, prediction, lam, comparator):
-    """The regret after step t if (x, y) were played there."""
+    """The regret after step t when (x, y) is played there."""
     xs, ys = np.vstack([game.x[:t], x]), np.append(game.y[:t], y)
     predictions = np.append(game.prediction[:t], prediction)
-    gram = oracles.gaussian(xs, xs, 0.7)  # of a new size at every step, which would be compiled
+    gram = oracles.gaussian(xs, xs, 0.7)  # NumPy, because the size changes at every step
     alpha = np.linalg.solve(gram + lam * np.eye(t + 1), ys)
     best = np.square(ys - gram @ alpha).sum()
     if comparator == "regularized":
@@ -54,8 +54,8 @@ def dense_regret(game, t, x, y, prediction, lam, comparator):
 )
 def test_the_game(name, comparator):
     """Points lie in the box, labels are at the ends, predictions are those of the forecaster, and
-    regrets those of a dense solve. No move is 2% worse than the best of 200 random ones with any
-    label (the search climbs from its best starts, which may all lie below one local maximum)."""
+    regrets are those of a dense solve. No move is 2% worse than the best of 200 random ones with
+    any label. The search climbs from its best starts, which may all lie below one local maximum."""
     forecaster, foe = FORECASTERS[name], adversary(comparator=comparator, regularization=0.3)
     games = adversaries.play(foe, forecaster, N, KEYS)
     game = jax.tree.map(lambda leaf: np.asarray(leaf[1]), games)
@@ -64,7 +64,7 @@ def test_the_game(name, comparator):
     np.testing.assert_allclose(np.abs(game.y), 0.8)
     state = forecaster.init(foe.box.lower, jax.random.split(KEYS[1])[0])
     predict = jax.jit(forecaster.predict)
-    many, random = jax.jit(jax.vmap(forecaster.predict, (None, 0))), np.random.default_rng(0)
+    predict_all, random = jax.jit(jax.vmap(forecaster.predict, (None, 0))), np.random.default_rng(0)
     update = jax.jit(forecaster.update)
     for t in range(N):
         x, y = game.x[t], game.y[t]
@@ -75,7 +75,7 @@ def test_the_game(name, comparator):
             others = random.uniform(foe.box.lower, foe.box.upper, (200, D))
             regrets = [
                 dense_regret(game, t, other, label, guess, 0.3, comparator)
-                for other, guess in zip(others, np.asarray(many(state, others)), strict=True)
+                for other, guess in zip(others, np.asarray(predict_all(state, others)), strict=True)
                 for label in (-0.8, 0.8, 0.1)
             ]
             assert regret >= 0.98 * max(regrets)

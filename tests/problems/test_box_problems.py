@@ -40,8 +40,8 @@ def test_the_maximum_is_attained_at_the_maximiser(name):
 
 @each
 def test_nothing_is_above_the_maximum(name):
-    """Uniform points, points around the maximiser, and the ends of a local optimiser from both are
-    not above it."""
+    """Uniform points, points around the maximiser, and the ends of a local optimiser from both do
+    not exceed the maximum."""
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
     around = np.random.default_rng(1).standard_normal((2000, problem.domain.lower.size)) * 1e-2
@@ -53,19 +53,20 @@ def test_nothing_is_above_the_maximum(name):
 
     descend = jax.jit(jax.value_and_grad(lambda x: -problem.value(x)))
 
-    def climbed(start):
+    def climb_from(start):
         bounds = list(zip(lower.tolist(), upper.tolist(), strict=True))
         numpy = lambda x: [np.asarray(v) for v in descend(x)]  # noqa: E731
         return -minimize(numpy, np.asarray(start), jac=True, bounds=bounds).fun
 
     starts = [near[0], *everywhere[jnp.argsort(-value(everywhere))[:5]]]
-    tops = [climbed(start) for start in starts]
+    tops = [climb_from(start) for start in starts]
     assert max(tops) == pytest.approx(float(problem.maximum), abs=1e-4)
     assert max(tops) <= problem.maximum + 1e-10
 
 
 def test_the_functions_of_the_go_ucb_paper():
-    """Numbers of THEORY 8.4: maxima in 20 dimensions, and the regret of the uniform policy."""
+    """The numbers are those of THEORY 8.4: maxima in 20 dimensions, and the regret of the uniform
+    policy."""
     f1, f2, f3 = boxes.all_ones_network(), boxes.styblinski_tang(), boxes.rastrigin()
     np.testing.assert_allclose(
         [f1.maximum, f2.maximum, f3.maximum], [26, 783.3233140754, 0], atol=1e-9
@@ -90,13 +91,13 @@ def test_noise_has_its_standard_deviation(name):
     ) - problem.value(x)
     assert float(draws.std()) == pytest.approx(0.5, rel=0.06)  # 5 standard errors
     assert abs(float(draws.mean())) < 5 * 0.5 / 4000**0.5
-    quiet = PROBLEMS[name]
-    assert float(quiet(x, jax.random.key(0))) == float(quiet.value(x))
+    noiseless = PROBLEMS[name]
+    assert float(noiseless(x, jax.random.key(0))) == float(noiseless.value(x))
 
 
 def test_gradients_of_ackley_near_its_kink():
-    """1e-17 in place of 0, as a compiled program may have it, changes nothing; further out it is
-    the cone's."""
+    """1e-17 in place of 0, which a compiled program may compute, changes nothing. Farther from the
+    kink the gradient is that of the cone."""
     slopes = jax.vmap(jax.grad(boxes.ackley(3).value))(
         jnp.array([0.0, 1e-17, 1e-200, 1e-6])[:, None] * jnp.ones((1, 3))
     )

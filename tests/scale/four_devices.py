@@ -1,5 +1,5 @@
 """The computations of `test_sharded` that need four devices, whose number is fixed when JAX starts.
-The argument is a JSON object of requests; the results are printed as JSON."""
+The argument is a JSON object of requests, and the output is the JSON of the results."""
 
 import json
 import re
@@ -32,7 +32,7 @@ BANDITS = {
     "swept": BBKB(KERNEL, lazy=False, max_batch=12, **CAPACITY),
 }
 ARMS, HORIZON = 61, 24  # 4 devices have three rows of padding
-# a collective in the text of a program, after its result: s32[4,16], or several
+# a collective in the text of a program, after its results, such as s32[4,16]
 COLLECTIVE = r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
 
 begin = jax.jit(lambda bandit, problem, key: start(bandit, problem, key, HORIZON))
@@ -46,7 +46,8 @@ def mesh_of(devices, axis="arms"):
 
 
 def problem():
-    """Arms with duplicates, on the same device and on different ones, of the best arm too."""
+    """Arms with duplicates on the same device and on different devices; the best arm has duplicates
+    too."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
@@ -55,26 +56,29 @@ def problem():
 
 
 def picks(name, counts, dictionary="cold"):
-    """The arms of a run without a mesh, and of runs over meshes; `dictionary` of a warm start is
-    None, "bless", "leverage" or a list of arms."""
+    """The arms of a run without a mesh, and of runs over meshes. The `dictionary` of a warm start
+    is None, "bless", "leverage" or a list of arms."""
     x, mean = problem()
     plain = finite.finite_arms(x, mean, 0.1)
     bandit, key = BANDITS[name], jax.random.key(1)
     arms = {}
     for devices in [0, *counts]:
-        used, over = bandit, plain
+        algorithm, over = bandit, plain
         if devices:
             mesh = mesh_of(devices)
-            used, over = Sharded(bandit, mesh), plain.replace(arms=place(x, mesh))
-        progress = begin(used, over, key)
+            algorithm, over = Sharded(bandit, mesh), plain.replace(arms=place(x, mesh))
+        progress = begin(algorithm, over, key)
         if dictionary != "cold":
-            progress = progress.replace(state=detach(warm(used, over.arms, mean, key, dictionary)))
-        arms[devices] = np.asarray(go(used, over, key, progress).trace.arm).tolist()
+            progress = progress.replace(
+                state=detach(warm(algorithm, over.arms, mean, key, dictionary))
+            )
+        arms[devices] = np.asarray(go(algorithm, over, key, progress).trace.arm).tolist()
     return dict(alone=arms.pop(0), over=arms)
 
 
 def warm(bandit, domain, mean, key, dictionary):
-    """The state after evaluations of a few arms on several devices, one of them twice."""
+    """The state after evaluations of a few arms on several devices, one of which is evaluated
+    twice."""
     arms = np.array([0, 60, 17, 33, 33, 48])
     data = history.of_evaluations(domain, arms, mean[arms] + 0.1, dictionary)
     if dictionary is None and not isinstance(bandit, Sharded):
@@ -86,20 +90,20 @@ def warm(bandit, domain, mean, key, dictionary):
 
 
 def draws(devices):
-    """Whether each device draws its part of the numbers of jax.random, by key type and dtype."""
+    """Whether each device draws its part of the numbers of jax.random, for key types and dtypes."""
     rows, shard = -(-ARMS // devices), Shard("arms", ARMS)
     equal = {}
     for impl in ("threefry2x32", "rbg"):
         for dtype in (jnp.float32, jnp.float64):
             key = jax.random.key(3, impl=impl)
 
-            def drawn(key, dtype=dtype):
+            def draw_shard(key, dtype=dtype):
                 normal = shard.normal(key, (3, rows), dtype)
                 return shard.uniform(key, (rows,), dtype), normal
 
             over = (P("arms"), P(None, "arms"))
             part = jax.shard_map(
-                drawn, mesh=mesh_of(devices), in_specs=P(), out_specs=over, check_vma=False
+                draw_shard, mesh=mesh_of(devices), in_specs=P(), out_specs=over, check_vma=False
             )
             uniform, normal = (np.asarray(a)[..., :ARMS] for a in part(key))
             same = (uniform == np.asarray(jax.random.uniform(key, (ARMS,), dtype))).all()
@@ -139,7 +143,7 @@ def one_round(arms, devices):
     )
 
 
-def moved(before, after):
+def move_checkpoint(before, after):
     """The error for a checkpoint of a run over another number of devices, or None."""
     x, mean = problem()
     key, bandit = jax.random.key(1), BANDITS["bbkb"]
@@ -159,7 +163,7 @@ def moved(before, after):
     return None
 
 
-def refused(arms, devices):
+def place_error(arms, devices):
     """The error for `arms` arms, or None."""
     try:
         place(np.random.default_rng(0).uniform(size=(arms, 1)), mesh_of(devices))
@@ -175,8 +179,8 @@ if __name__ == "__main__":
         picks={name: picks(name, counts) for name, counts in requests.get("picks", {}).items()},
         warm={name: picks(name, *how) for name, how in requests.get("warm", {}).items()},
         draws={n: draws(n) for n in requests.get("draws", [])},
-        moved=[moved(*counts) for counts in requests.get("moved", [])],
-        too_few=[refused(*size) for size in requests.get("too_few", [])],
+        moved=[move_checkpoint(*counts) for counts in requests.get("moved", [])],
+        too_few=[place_error(*size) for size in requests.get("too_few", [])],
         rounds=[one_round(*size) for size in requests.get("rounds", [])],
     )
     print(json.dumps(results))

@@ -1,4 +1,5 @@
-"""Arms over two processes on this machine: the picks of one, and errors raised in all of them."""
+"""Arms over two processes of this machine: the picks equal those of one process, and all processes
+raise errors."""
 
 import json
 import os
@@ -48,18 +49,22 @@ def outputs(processes, **options):
 
 
 @pytest.fixture(scope="module")
-def alone():
+def one_process():
     (lines,) = outputs(1)
     return json.loads(lines[-1])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
-def test_two_processes_make_the_picks_of_one(alone, devices):
-    """They do with one device each and with two, without data and after a warm start."""
+def test_two_processes_make_the_picks_of_one(one_process, devices):
+    """The processes have one device or two each, and start without data or with a warm start."""
     two = outputs(2, devices=devices)
-    assert [json.loads(lines[-1]) for lines in two] == [alone] * 2
-    assert len(set(alone["picks"])) > 4 and 4 not in alone["warm"] and 8 not in alone["warm"]
+    assert [json.loads(lines[-1]) for lines in two] == [one_process] * 2
+    assert (
+        len(set(one_process["picks"])) > 4
+        and 4 not in one_process["warm"]
+        and 8 not in one_process["warm"]
+    )
     # process 1 gave wrong rows, another dtype, objects, and integers: both raise, and neither waits
     assert any("this process has the arms 16 to 30" in line for line in two[1])
     assert sum("the rows of processes [1] are not those of" in line for line in two[0]) == 2
@@ -70,14 +75,14 @@ def test_two_processes_make_the_picks_of_one(alone, devices):
 
 def test_mistakes_are_refused():
     mesh = jax.make_mesh((1,), ("arms",), devices=jax.devices()[:1])
-    start, here = distributed.start, "127.0.0.1:1"
+    start, address = distributed.start, "127.0.0.1:1"
     for act, message in (
         (lambda: distributed.own_rows(31.0, mesh), "integer of at least 1; 31.0"),
         (lambda: distributed.own_rows(2**33, mesh), "at most 2,147,483,647"),
-        (lambda: start(here, processes=2), "belong together"),
-        (lambda: start(here, processes=2, process=2), "counts from 0 to 1.*; 2 was given"),
+        (lambda: start(address, processes=2), "belong together"),
+        (lambda: start(address, processes=2, process=2), "counts from 0 to 1.*; 2 was given"),
         (
-            lambda: start(here[:-2], processes=2, process=1),
+            lambda: start(address[:-2], processes=2, process=1),
             "host:port, such as .*; '127.0.0.1' was",
         ),
     ):

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from test_online import changed, examples
+from test_online import examples, with_value
 
 from jsketch import devices, kernels, loops, online
 from jsketch.scale import prequential_in_segments
@@ -18,7 +18,7 @@ def test_the_predictions_are_those_of_one_pass(lam, cut, accelerator, monkeypatc
     """Labels are missing, the last segment is shorter, and the stream may resume."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
     xs, ys = examples(13, 5000)
-    ys = changed(ys, slice(None, None, 7), np.nan)
+    ys = with_value(ys, slice(None, None, 7), np.nan)
     forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)
     whole, last = loops.prequential(forecaster, (xs, ys), KEY)
     state = None
@@ -31,7 +31,7 @@ def test_the_predictions_are_those_of_one_pass(lam, cut, accelerator, monkeypatc
     np.testing.assert_allclose(end.weights, last.weights, rtol=1e-7, atol=1e-8)
     assert parts.loss.shape == (5000 - (cut or 0),)
     with pytest.raises(FloatingPointError, match="infinite"):
-        prequential_in_segments(forecaster, (xs, changed(ys, 4, np.inf)), KEY, segments=2)
+        prequential_in_segments(forecaster, (xs, with_value(ys, 4, np.inf)), KEY, segments=2)
 
 
 def test_other_forecasters_are_refused():

@@ -1,4 +1,5 @@
-"""Arms over the devices of a mesh: the picks of one device, memory and messages, and refusals."""
+"""Arms over the devices of a mesh: the picks equal those of one device. Further tests are about
+memory, messages and refusals."""
 
 import json
 import os
@@ -54,7 +55,7 @@ def small():
 
 
 def test_the_picks_are_those_of_one_device(small):
-    """Also if the devices do not divide the arms, and for duplicate arms."""
+    """The devices do not divide the arms, and there are duplicate arms."""
     check_picks(small)
 
 
@@ -64,7 +65,7 @@ def test_the_picks_after_a_warm_start_are_those_of_one_device(small):
 
 
 def test_random_numbers_are_those_of_one_device(small):
-    """With JAX's default keys, and with others."""
+    """The keys are those of JAX's default kind and of another kind."""
     assert len(small["draws"]["4"]) == 4 and all(small["draws"]["4"].values())
 
 
@@ -88,7 +89,7 @@ def test_the_picks_are_those_of_one_device_for_every_algorithm_and_rule():
 
 @pytest.mark.slow
 def test_warm_starts_of_every_algorithm_and_dictionary():
-    """Failed arms of FixedBKB too, and a dictionary that leaves pulled arms out."""
+    """FixedBKB has failed arms, and one dictionary omits pulled arms."""
     warm = dict(fixed=[[2, 4], "leverage"], bkb=[[4], "bless"], local=[[2], [17, 60]])
     check_picks(four_devices(warm=warm), "warm")
 
@@ -97,7 +98,7 @@ def test_warm_starts_of_every_algorithm_and_dictionary():
 def test_a_device_holds_its_part_and_messages_do_not_grow_with_the_arms():
     small, large, alone = four_devices(rounds=[[20_000, 4], [40_000, 4], [40_000, 1]])["rounds"]
     assert small["messages"] == large["messages"] and small["messages"]
-    # twice the arms are twice the rows of a device; what does not depend on them is small
+    # Twice as many arms are twice as many rows of a device; all other arrays are small.
     assert 1.9 < large["bytes"] / small["bytes"] < 2.1
     assert large["bytes"] < alone["bytes"] / 2
 

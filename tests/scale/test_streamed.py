@@ -1,5 +1,5 @@
-"""Candidates in a file: the picks of the arms in memory for any size of the buffer; the bounds of
-float32; invalid files."""
+"""Candidates in a file: the picks equal those of the arms in memory for any size of the buffer.
+Further tests are about the bounds of float32 and invalid files."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from jsketch.bandits import BBKB, FixedBKB, history
 from jsketch.scale import FileEvaluations, Streamed, open_arms, shards, sweep
 
 ARMS, CHUNK = 37, 8  # the last chunk has five arms
-SMALL = dict(keep=6, offer=3)  # so few that chunks are read again
+SMALL = dict(keep=6, offer=3)  # small sizes, for which chunks are read again
 COMMON = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=64)
 ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
 TELL = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
@@ -24,19 +24,19 @@ Y = np.array([0.5, -0.2, 0.7, np.nan, 0.1])
 
 
 def arms_of(dtype="float64"):
-    """Arms with duplicates, within a chunk and in different ones."""
+    """Arms with duplicates within a chunk and in different chunks."""
     x = np.random.default_rng(0).uniform(0, 2, (ARMS, 2)).astype(dtype)
     x[[30, 36]], x[20] = x[5], x[19]
     return x
 
 
-def saved(folder, x, name="arms.npy", chunk=CHUNK):
+def save_arms(folder, x, name="arms.npy", chunk=CHUNK):
     np.save(folder / name, x)
     return open_arms(folder / name, chunk=chunk)
 
 
 def rewards_of(query, x, t):
-    """Noisy rewards [B], one of them a failure."""
+    """Noisy rewards [B], one of which is a failure."""
     index, mask = np.asarray(query.index), np.asarray(query.mask)
     y = np.sin(3 * x[index].sum(1).astype(float)) + 0.1 * np.sin(7.0 * t + np.arange(len(index)))
     y[t % len(y)] = np.nan
@@ -47,36 +47,36 @@ def arms_asked(query):
     return np.asarray(query.index)[np.asarray(query.mask)]
 
 
-def both(folder, bandit, rounds, warm=False, pend=False, **options):
-    """The batches in memory and of the file, round by round, and the last states. With pend every
-    second batch is pending while the next one is chosen."""
+def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
+    """The batches of the arms in memory and in the file, round by round, and the last states. With
+    `pend` every second batch is pending while the next one is chosen."""
     x = arms_of("float32" if options.get("screen") else "float64")
     domain = Arms(jnp.asarray(x, jnp.float64))
     over_file = Streamed(bandit, **SMALL | options)
-    file = saved(folder, x)
+    file = save_arms(folder, x)
     if warm:
         past = history.of_evaluations(domain, DONE, Y)
         state = INIT(bandit, domain.features, past.pull_counts, past.reward_sums, KEEP)
         other = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
     else:
         state, other = bandit.init(domain, KEY), over_file.init(file, KEY)
-    batches, reads, waiting = [], [], []
+    batches, reads, pending = [], [], []
     for t in range(rounds):
         query, chosen = ASK(bandit, state), over_file.choose(other)
         batches.append((arms_asked(query).tolist(), arms_asked(chosen.query).tolist()))
         assert not chosen.missed
         reads.append(chosen.chunks)
-        waiting.append((query, chosen.query))
+        pending.append((query, chosen.query))
         if pend and t % 2 == 0:
             state, other = bandit.pend(state, query), over_file.pend(other, chosen.query)
             continue
-        for one, another in waiting:
+        for one, another in pending:
             y, key = rewards_of(one, x, t), jax.random.fold_in(KEY, t)
             state, info = TELL(bandit, state, one, jnp.asarray(y), key)
             assert not bool(info.overflow)
             other, same = over_file.tell(other, another, y, key)
             assert int(same.dictionary_size) == int(info.dictionary_size)
-        waiting = []
+        pending = []
     return batches, reads, state, other
 
 
@@ -110,7 +110,7 @@ CASES = {
 )
 def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
     bandit, rounds, options = CASES[name]
-    batches, reads, state, other = both(tmp_path, bandit, rounds, **options)
+    batches, reads, state, other = run_both(tmp_path, bandit, rounds, **options)
     assert max(len(in_memory) for in_memory, _ in batches) > 4
     for in_memory, of_file in batches:
         assert of_file == in_memory
@@ -129,13 +129,13 @@ def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
 
 
 def scores_and_bounds(folder, seed):
-    """(bounds in float32, scores in float32, scores in float64) of untracked arms, many of them
-    near-duplicates."""
+    """(bounds in float32, scores in float32, scores in float64) of untracked arms, many of which
+    are near-duplicates."""
     random = np.random.default_rng(seed)
     centres = random.uniform(0, 4, (60, 3))
     noise = 10.0 ** -(seed % 4) * random.standard_normal((600, 3))
     x = centres[random.integers(60, size=600)] + noise
-    file = saved(folder, x.astype(np.float32), chunk=600)
+    file = save_arms(folder, x.astype(np.float32), chunk=600)
     kernel, lam = kernels.Gaussian(random.uniform(0.5, 2)), 10 ** random.uniform(-3, -1)
     over_file = Streamed(FixedBKB(kernel, lam, capacity=64), screen=True)
     done = random.integers(600, size=50)
@@ -155,7 +155,8 @@ def scores_and_bounds(folder, seed):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scores_in_float64_are_below_the_bounds_of_float32(tmp_path):
-    """Also with near-duplicates in the dictionary; and the bounds are not far above."""
+    """The dictionary may have near-duplicates, and the bounds are at most 100 times as far from the
+    scores as the rounding errors."""
     slack = []
     for seed in range(12):
         bound, score, true = scores_and_bounds(tmp_path, seed)
@@ -166,10 +167,10 @@ def test_scores_in_float64_are_below_the_bounds_of_float32(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*repeat the features")
 def test_a_violated_bound_is_flagged(tmp_path):
-    """With a safety of 0 the scores in float32 are no bounds."""
+    """With a safety of 0 the scores in float32 may be too small."""
     x = arms_of("float32")
     over_file = Streamed(CASES["screened"][0], **SMALL, screen=True, safety=0.0)
-    state = over_file.init(saved(tmp_path, x), KEY, data=FileEvaluations(DONE, Y, KEEP))
+    state = over_file.init(save_arms(tmp_path, x), KEY, data=FileEvaluations(DONE, Y, KEEP))
     assert over_file.choose(state).missed
     with pytest.warns(UserWarning, match="may have missed arms"):
         over_file.ask(state, KEY)
@@ -177,9 +178,10 @@ def test_a_violated_bound_is_flagged(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_empty_histories_and_files_without_new_arms(tmp_path):
-    """A start from empty lists is one without data; and all arms of a screened file are tracked."""
+    """A start with empty lists equals one without data. In the second case all arms of a screened
+    file are tracked."""
     x = arms_of("float32")
-    file, over_file = saved(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
+    file, over_file = save_arms(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
     starts = (None, FileEvaluations([], []))
     before, empty = (over_file.init(file, KEY, data=data) for data in starts)
     asked = [arms_asked(over_file.choose(state).query).tolist() for state in (before, empty)]
@@ -199,22 +201,25 @@ def test_invalid_files_are_refused(tmp_path):
     x = arms_of()
     (tmp_path / "text.npy").write_text("1 2 3")
     (tmp_path / "nothing.npy").touch()
-    bad = x.copy()
-    bad[29, 1] = np.nan
+    with_nan = x.copy()
+    with_nan[29, 1] = np.nan
     for act, message in (
         (lambda: open_arms(tmp_path / "none.npy"), "there is no file"),
         (lambda: open_arms(5), "takes the path of a .npy file; 5 was given"),
         (lambda: open_arms(tmp_path / "text.npy"), r"no \.npy file of numbers"),
         (lambda: open_arms(tmp_path / "nothing.npy"), r"no \.npy file of numbers.*No data left"),
-        (lambda: saved(tmp_path, x[:, 0]), r"must be a matrix \[A, d\].*\(37,\)"),
-        (lambda: saved(tmp_path, x.astype(int)), "float32 or float64; .* holds int64"),
-        (lambda: saved(tmp_path, np.asfortranarray(x)), "Fortran order"),
-        (lambda: saved(tmp_path, x, chunk=0), "chunk must be an integer of at least 1"),
-        (lambda: saved(tmp_path, bad).read(3), r"must be finite; arm 29, feature 1 .* is nan"),
+        (lambda: save_arms(tmp_path, x[:, 0]), r"must be a matrix \[A, d\].*\(37,\)"),
+        (lambda: save_arms(tmp_path, x.astype(int)), "float32 or float64; .* holds int64"),
+        (lambda: save_arms(tmp_path, np.asfortranarray(x)), "Fortran order"),
+        (lambda: save_arms(tmp_path, x, chunk=0), "chunk must be an integer of at least 1"),
+        (
+            lambda: save_arms(tmp_path, with_nan).read(3),
+            r"must be finite; arm 29, feature 1 .* is nan",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             act()
-    file = saved(tmp_path, x)
+    file = save_arms(tmp_path, x)
     (tmp_path / "arms.npy").write_bytes((tmp_path / "arms.npy").read_bytes()[:-50])
     with pytest.raises(ValueError, match="shorter than its header"):
         open_arms(tmp_path / "arms.npy")
@@ -227,7 +232,7 @@ def test_invalid_files_are_refused(tmp_path):
 
 def test_mistakes_are_refused(tmp_path):
     x = arms_of()
-    file, fixed = saved(tmp_path, x), FixedBKB(**COMMON, batch=4)
+    file, fixed = save_arms(tmp_path, x), FixedBKB(**COMMON, batch=4)
     over_file = Streamed(fixed)
     state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
     ard = Streamed(fixed.replace(kernel=kernels.Gaussian(np.ones(3))))

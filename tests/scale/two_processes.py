@@ -1,5 +1,6 @@
-"""One of several processes of a run over arms, for `test_distributed`. Arguments: coordinator, the
-number of processes, the number of this process, and options as JSON: `devices` of a process."""
+"""One of several processes of a run over arms, for `test_distributed`. The arguments are the
+coordinator, the number of processes, the number of this process, and options as JSON, such as the
+`devices` of a process."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
-"""Gradient ascent in a box: it keeps the best point on the way, stays in the domain, ignores scores
-that are not finite, and finds what its candidates are meant to find."""
+"""Gradient ascent in a box returns the best point of its path, stays in the domain, ignores scores
+that are not finite, and finds the maxima for which its candidates are made."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def test_steps_beyond_a_peak_lose_nothing():
 
 def test_ascent_stays_in_the_cube_and_never_ends_below_its_starts():
     def bumps(u):
-        """Two hills, the higher one in a corner; beyond it the function rises on."""
+        """Two hills, the higher one in a corner; beyond the corner the function increases."""
         near = jnp.exp(-20 * jnp.square(u - 0.3).sum(1))
         return near + 1.5 * jnp.exp(-20 * jnp.square(u - 1.02).sum(1))
 
@@ -57,8 +57,8 @@ def test_scores_that_are_not_finite_are_never_the_largest():
 
 
 def test_candidates_around_the_best_point_find_a_spike_and_uniform_ones_do_not():
-    """A spike in six inputs that vanishes at a distance of 0.01, beside the best observed point, on
-    a plane."""
+    """The spike in six inputs is beside the best observed point, on a plane, and vanishes at a
+    distance of 0.01."""
     best = jnp.full(6, 0.4)
 
     def spike(u):

@@ -1,4 +1,4 @@
-"""`suggest.acquisitions` against brute force on a few candidates."""
+"""`suggest.acquisitions`, compared with brute force on a few candidates."""
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +33,8 @@ def posterior(chance=False, left=None):
 @pytest.mark.parametrize("terms", [dict(), dict(chance=True), dict(chance=True, left=6.6)])
 @pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "variance"])
 def test_picks_are_conditioned_on(name, terms):
-    """As if all earlier picks had returned their means. Failures are worth the worst value, costs
-    divide, and no pick exceeds the budget."""
+    """Each pick assumes that all earlier picks returned their means. Failures have the worst value,
+    costs divide, and no pick exceeds the budget."""
     which = dict(
         ucb=acquisitions.UCB(1.3),
         greedy=acquisitions.UCB(0.0),
@@ -45,7 +45,7 @@ def test_picks_are_conditioned_on(name, terms):
         return
     chance = CHANCE if "chance" in terms else 1
     divisor = PRICE**EXPONENT if "left" in terms else 1
-    picks, covariance, best, spent = [], COVARIANCE.copy(), BEST, 0.0
+    picks, covariance, best, total_cost = [], COVARIANCE.copy(), BEST, 0.0
     for _ in range(K - 1):
         std = np.sqrt(np.diagonal(covariance))
         z = (MEAN - best) / std
@@ -57,7 +57,7 @@ def test_picks_are_conditioned_on(name, terms):
             variance=chance * std**2 / divisor,
         )[name]
         allowed = FREE & ~np.isin(np.arange(K), picks)
-        allowed &= spent + PRICE <= terms.get("left", np.inf)
+        allowed &= total_cost + PRICE <= terms.get("left", np.inf)
         if not allowed.any():
             picks.append(-1)
             continue
@@ -65,15 +65,15 @@ def test_picks_are_conditioned_on(name, terms):
         column = covariance[:, arm]
         covariance = covariance - np.outer(column, column) / (covariance[arm, arm] + RATIO)
         picks.append(arm)
-        best, spent = max(best, MEAN[arm]), spent + PRICE[arm]
+        best, total_cost = max(best, MEAN[arm]), total_cost + PRICE[arm]
     assert (-1 in picks) == ("left" in terms)
     assert choose(which, posterior(**terms), KEY).tolist() == picks
 
 
 def test_frequencies_of_draws():
-    """ProbabilityOfBest picks the candidates that are most often the best; the first pick of
-    Thompson is a candidate as often as it is the best, and of TopTwo half of the time the second
-    best one."""
+    """ProbabilityOfBest picks the candidates that are most often the best. The first pick of
+    Thompson is a candidate as often as this candidate is the best one. The first pick of TopTwo is
+    the second best one half of the time."""
     draws = np.random.default_rng(0).multivariate_normal(MEAN, COVARIANCE, 40_000)
     draws[:, ~FREE] = -np.inf
     order = np.argsort(-draws, axis=1)
@@ -83,11 +83,11 @@ def test_frequencies_of_draws():
     picks = choose(acquisitions.ProbabilityOfBest(), posterior(), KEY)
     assert picks.tolist()[:3] == np.argsort(-rate)[:3].tolist()
     # membership among the two best of the free candidates and of two evaluated ones
-    found = jnp.array([0.9, 0.3])
-    whole = np.hstack([draws, np.broadcast_to(found, (len(draws), 2))])
+    evaluated_values = jnp.array([0.9, 0.3])
+    whole = np.hstack([draws, np.broadcast_to(evaluated_values, (len(draws), 2))])
     members = (draws >= np.sort(whole, 1)[:, -2:-1]).mean(0)
     assert np.argsort(-members)[:3].tolist() != np.argsort(-rate)[:3].tolist()
-    joint = posterior()._replace(found=found)
+    joint = posterior()._replace(found=evaluated_values)
     picks = choose(acquisitions.ProbabilityOfBest(top=2), joint, KEY)
     assert picks.tolist()[:3] == np.argsort(-members)[:3].tolist()
     keys = jax.random.split(KEY, 2000)
@@ -105,7 +105,8 @@ def test_frequencies_of_draws():
 
 
 def test_draws_contain_failures():
-    """In `ProbabilityOfBest`, and in the expected improvement of the batch of a group."""
+    """The draws are those of `ProbabilityOfBest`, and of the expected improvement of a group's
+    batch."""
     random, count = np.random.default_rng(0), 40_000
     values = random.multivariate_normal(MEAN, COVARIANCE, count)
     values = np.where(random.random((count, K)) < CHANCE, values, WORST)

@@ -38,8 +38,8 @@ def same(one, other):
 
 def test_the_minimum_of_mixed_hyperparameters():
     found = minimize(loss, SPACE, 40, progress=False)
-    drawn = np.random.default_rng(0).random((2000, 5))
-    random = np.median([loss(**SPACE.decode(10 * u)) for u in drawn])
+    uniform = np.random.default_rng(0).random((2000, 5))
+    random = np.median([loss(**SPACE.decode(10 * u)) for u in uniform])
     assert found.best_value == loss(**found.best) == found.values.min()
     assert found.best_value < 0.05 < random
     assert found.best["kind"] == "y" and type(found.best["depth"]) is int
@@ -68,22 +68,22 @@ def test_failures_are_recorded_and_become_rare():
 
 
 def test_other_errors_end_the_run_with_its_result():
-    def broken(**h):
-        if len(seen) == 10:
+    def raise_at_ten(**h):
+        if len(calls) == 10:
             raise KeyError("broken")
-        seen.append(h)
+        calls.append(h)
         return loss(**h)
 
-    seen: list[dict] = []
-    with pytest.raises(KeyError) as caught:
-        minimize(broken, SPACE, 20, catch=ValueError, progress=False)
-    assert [e.candidate for e in caught.value.result.evaluations] == seen
-    assert "`result`" in caught.value.__notes__[0]
+    calls: list[dict] = []
+    with pytest.raises(KeyError) as error_info:
+        minimize(raise_at_ten, SPACE, 20, catch=ValueError, progress=False)
+    assert [e.candidate for e in error_info.value.result.evaluations] == calls
+    assert "`result`" in error_info.value.__notes__[0]
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_file_resumes_and_extends_a_run(tmp_path, batch):
-    def broken(**h):
+    def raise_at_ten(**h):
         calls.append(h)
         if len(calls) == 10:
             raise KeyError("broken")
@@ -94,14 +94,14 @@ def test_a_file_resumes_and_extends_a_run(tmp_path, batch):
     calls: list[dict] = []
     file = tmp_path / "tuning.run"
     with pytest.raises(KeyError):
-        minimize(broken, SPACE, 14, checkpoint=file, **settings)
-    first = minimize(broken, SPACE, 14, checkpoint=file, **settings)
+        minimize(raise_at_ten, SPACE, 14, checkpoint=file, **settings)
+    first = minimize(raise_at_ten, SPACE, 14, checkpoint=file, **settings)
     assert len(first.evaluations) == 14
     before = len(calls)
-    same(minimize(broken, SPACE, 20, checkpoint=file, **settings), whole)
+    same(minimize(raise_at_ten, SPACE, 20, checkpoint=file, **settings), whole)
     assert len(calls) == before + 6
     # fewer evaluations than the file holds: nothing is evaluated
-    assert len(minimize(broken, SPACE, 5, checkpoint=file, **settings).evaluations) == 20
+    assert len(minimize(raise_at_ten, SPACE, 5, checkpoint=file, **settings).evaluations) == 20
     assert len(calls) == before + 6
 
 
@@ -115,13 +115,13 @@ def test_a_file_of_another_run_is_refused(tmp_path):
 
 
 def test_threads_evaluate_a_batch_at_the_same_time():
-    together = threading.Barrier(3, timeout=30)
+    barrier = threading.Barrier(3, timeout=30)
 
-    def waiting(**h):
-        together.wait()
+    def wait_for_others(**h):
+        barrier.wait()
         return loss(**h)
 
-    found = minimize(waiting, SPACE, 12, batch=3, progress=False)
+    found = minimize(wait_for_others, SPACE, 12, batch=3, progress=False)
     same(found, minimize(loss, SPACE, 12, batch=3, progress=False))
     assert len({tuple(e.candidate.values()) for e in found.evaluations}) == 12
 
@@ -202,11 +202,11 @@ def test_the_number_of_candidates_does_not_change_with_the_values(monkeypatch):
     sizes = set()
     real = proposals.suggest
 
-    def recorded(library, *arguments, **options):
+    def record_shape(library, *arguments, **options):
         sizes.add(library.features.shape)
         return real(library, *arguments, **options)
 
-    monkeypatch.setattr(proposals, "suggest", recorded)
+    monkeypatch.setattr(proposals, "suggest", record_shape)
     minimize(loss, SPACE, 16, progress=False)
     assert sizes == {(proposals.CANDIDATES, 7)}
 

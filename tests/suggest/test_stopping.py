@@ -1,4 +1,4 @@
-"""Predictions of the whole library, and the rule that stops a campaign."""
+"""Predictions of the whole library, and the rule that ends a campaign."""
 
 import numpy as np
 import pytest
@@ -18,9 +18,9 @@ def problem(seed, peak=False):
 
 
 def test_predictions_of_the_library_are_those_of_the_batch():
-    known, _, arms, values = problem(0)
-    found = suggest(known, arms, values, batch=5)
-    whole = predict(known, arms, values, found.model)
+    candidates, _, arms, values = problem(0)
+    found = suggest(candidates, arms, values, batch=5)
+    whole = predict(candidates, arms, values, found.model)
     np.testing.assert_allclose(whole.mean[found.rows], found.mean, rtol=1e-9)
     np.testing.assert_allclose(whole.std[found.rows], found.std, rtol=1e-6)
     noise = found.model.noise_std
@@ -30,9 +30,9 @@ def test_predictions_of_the_library_are_those_of_the_batch():
 def test_a_narrow_peak_is_no_reason_to_stop():
     """The rule names an evaluated candidate, and does not stop while the peak is unevaluated."""
     for seed in range(4):
-        known, f, arms, values = problem(seed, peak=True)
-        found = suggest(known, arms, values, batch=5)
-        gain = stopping.possible_gain(known, arms, values, found.model, batch=found.rows)
+        candidates, f, arms, values = problem(seed, peak=True)
+        found = suggest(candidates, arms, values, batch=5)
+        gain = stopping.possible_gain(candidates, arms, values, found.model, batch=found.rows)
         assert gain.best in arms
         of_batch, of_any = (np.quantile(draws, 0.95) for draws in (gain.of_batch, gain.of_any))
         assert of_batch <= of_any + 1e-9
@@ -42,11 +42,11 @@ def test_a_narrow_peak_is_no_reason_to_stop():
 
 
 def test_nothing_is_gained_above_a_bound():
-    known, _, arms, values = problem(1)
-    found = suggest(known, arms, values, batch=5)
+    candidates, _, arms, values = problem(1)
+    found = suggest(candidates, arms, values, batch=5)
     top = float(values.min()) - 1.0
     bounds = (top - 10.0, top)
-    gain = stopping.possible_gain(known, arms, values, found.model, bounds=bounds)
+    gain = stopping.possible_gain(candidates, arms, values, found.model, bounds=bounds)
     assert gain.of_any.max() == 0 and stopping.should_stop(gain, 0.0)
     few = gain._replace(observed=stopping.MIN_VALUES - 1)
     # few values are enough where one of them reaches the bound
@@ -56,77 +56,82 @@ def test_nothing_is_gained_above_a_bound():
 
 @pytest.mark.parametrize("values", [[100.0], [100.0, 100.0, np.nan]])
 def test_values_that_fit_no_model_may_reach_the_bound(values):
-    known, arms = problem(0)[0], np.arange(len(values))
-    model = suggest(known, arms, values, batch=5).model
-    assert not model.fitted and stopping.possible_gain(known, arms, values, model) is None
+    candidates, arms = problem(0)[0], np.arange(len(values))
+    model = suggest(candidates, arms, values, batch=5).model
+    assert not model.fitted and stopping.possible_gain(candidates, arms, values, model) is None
     for bound, stops in ((100.0, True), (150.0, False)):
-        gain = stopping.possible_gain(known, arms, values, model, bounds=(0.0, bound), batch=[7])
+        gain = stopping.possible_gain(
+            candidates, arms, values, model, bounds=(0.0, bound), batch=[7]
+        )
         assert gain.of_any.tolist() == gain.of_batch.tolist() == [bound - 100]
         assert gain.best == 0 and stopping.should_stop(gain, 1.0) == stops
 
 
 def test_draws_agree_with_the_posterior():
-    """The mean gain of one candidate over the best one, by its normal distribution."""
-    known, _, arms, values = problem(2)
-    model = suggest(known, arms, values, batch=5).model
+    """The mean gain of one candidate over the best one is that of its normal distribution."""
+    candidates, _, arms, values = problem(2)
+    model = suggest(candidates, arms, values, batch=5).model
     others = np.setdiff1d(np.arange(200), arms)[1:]
     (row,) = np.setdiff1d(np.arange(200), np.append(arms, others))
-    gain = stopping.possible_gain(known, arms, values, model, exclude=others, batch=[row])
-    whole = predict(known, arms, values, model)
+    gain = stopping.possible_gain(candidates, arms, values, model, exclude=others, batch=[row])
+    whole = predict(candidates, arms, values, model)
     assert gain.best == arms[np.argmax(whole.mean[arms])]
     np.testing.assert_allclose(gain.of_any, gain.of_batch, atol=0.15 * whole.std[row])
 
 
 def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
-    """With lengthscales that are too long by a number of ROUGHER, the possible gain is that of the
-    model whose lengthscales are right, unless that is ruled out."""
-    known, _, arms, values = problem(3)
-    model = suggest(known, arms, values, batch=5).model
+    """The lengthscales are too long by a number of ROUGHER. The possible gain is that of the model
+    with the right lengthscales, unless the likelihood rules this model out."""
+    candidates, _, arms, values = problem(3)
+    model = suggest(candidates, arms, values, batch=5).model
     model = model._replace(lengthscale=np.ones(2), ratio=0.01, scale=model.scale / 2)
-    right_fit = leave_one_out(known, arms, values, model)
+    right_fit = leave_one_out(candidates, arms, values, model)
     assert np.mean(np.square((right_fit.observed - right_fit.mean) / right_fit.std)) > 1
     longer = model._replace(lengthscale=1.4 * model.lengthscale)
     monkeypatch.setattr(stopping, "ROUGHER", ())
-    right, alone = (stopping.possible_gain(known, arms, values, each) for each in (model, longer))
+    right, too_smooth = (
+        stopping.possible_gain(candidates, arms, values, each) for each in (model, longer)
+    )
     monkeypatch.setattr(stopping, "ROUGHER", (1.4,))
-    found = stopping.possible_gain(known, arms, values, longer)
+    found = stopping.possible_gain(candidates, arms, values, longer)
     assert found.best == right.best
     np.testing.assert_allclose(found.of_any, right.of_any, atol=1e-6)
-    assert np.quantile(alone.of_any, 0.95) < np.quantile(found.of_any, 0.95)
+    assert np.quantile(too_smooth.of_any, 0.95) < np.quantile(found.of_any, 0.95)
     much_rougher = longer._replace(lengthscale=longer.lengthscale / 30)
     likelihood = [
-        leave_one_out(known, arms, values, m).log_likelihood for m in (much_rougher, longer)
+        leave_one_out(candidates, arms, values, m).log_likelihood for m in (much_rougher, longer)
     ]
     assert likelihood[0] < likelihood[1] - stopping.LESS_LIKELY
     monkeypatch.setattr(stopping, "ROUGHER", (30.0,))
-    ruled_out = stopping.possible_gain(known, arms, values, longer)
-    np.testing.assert_array_equal(ruled_out.of_any, alone.of_any)
+    ruled_out = stopping.possible_gain(candidates, arms, values, longer)
+    np.testing.assert_array_equal(ruled_out.of_any, too_smooth.of_any)
 
 
 def test_the_likelihood_of_left_out_values_is_that_of_a_normal_distribution():
-    """Up to a constant, and with the scale that maximises it."""
-    known, _, arms, values = problem(4)
-    model = suggest(known, arms, values, batch=5).model
+    """They are equal up to a constant, with the scale that maximises the likelihood."""
+    candidates, _, arms, values = problem(4)
+    model = suggest(candidates, arms, values, batch=5).model
     found, expected = [], []
     for factor in (1.0, 2.0):
         each = model._replace(lengthscale=model.lengthscale / factor)
-        x = np.asarray(known.features)[arms] / each.lengthscale
+        x = np.asarray(candidates.features)[arms] / each.lengthscale
         distance = np.sqrt(5 * np.square(x[:, None] - x[None]).sum(2))
         gram = (1 + distance + distance**2 / 3) * np.exp(-distance) + each.ratio * np.eye(20)
         y = values - model.centre
         scale = y @ np.linalg.solve(gram, y) / 20
         expected.append(multivariate_normal.logpdf(y, cov=scale * gram))
-        found.append(leave_one_out(known, arms, values, each).log_likelihood)
+        found.append(leave_one_out(candidates, arms, values, each).log_likelihood)
     assert np.diff(found) == pytest.approx(np.diff(expected), rel=1e-6)
 
 
 def test_a_value_at_its_bound_is_a_reason_to_stop():
-    """Although the model has noise, and the value may be the result of it."""
-    known, _, arms, values = problem(5)
+    """The model has noise, and the value may be the result of noise; nevertheless the rule
+    stops."""
+    candidates, _, arms, values = problem(5)
     values = values + 0.5 * np.random.default_rng(0).normal(size=20)
-    model = suggest(known, arms, values, batch=5).model
-    free = stopping.possible_gain(known, arms, values, model)
+    model = suggest(candidates, arms, values, batch=5).model
+    free = stopping.possible_gain(candidates, arms, values, model)
     bounds = (-10.0, float(values.max()) + 0.01)
-    gain = stopping.possible_gain(known, arms, values, model, bounds=bounds)
+    gain = stopping.possible_gain(candidates, arms, values, model, bounds=bounds)
     assert gain.of_any.max() == pytest.approx(0.01) and stopping.should_stop(gain, 0.02)
     assert not stopping.should_stop(free, 0.02)

@@ -1,5 +1,5 @@
-"""`jsketch.suggest` against a dense posterior: batches, constraints, fits, and programs that are
-compiled once."""
+"""`jsketch.suggest`, compared with a dense posterior: batches, constraints, fits, and programs that
+are compiled once."""
 
 from types import SimpleNamespace
 
@@ -41,7 +41,7 @@ COST = 1.0 + np.arange(A) % 7
 UCB = acquisitions.UCB(1.5)
 
 
-def suggested(**more):
+def suggest_batch(**more):
     arguments = dict(candidates=LIBRARY, arms=ARMS, values=TRUTH[ARMS], batch=B, model=MODEL)
     return suggest(**{**arguments, **more})
 
@@ -66,8 +66,8 @@ def dense(rows, arms=ARMS, errors=0.0):
 
 
 def dense_batch(pending, width):
-    """(rows, mean, std) of `MODEL`, values with ERRORS: one pick after the other, each with the
-    variances that all before it leave."""
+    """(rows, mean, std) of `MODEL` for values with ERRORS. The picks follow one another, each with
+    the variances after all earlier ones."""
     rows, every, stds = [], np.arange(A), []
     mean = dense(every, ARMS, ERRORS)[0]
     for _ in range(B):
@@ -92,7 +92,7 @@ def sketched(request, monkeypatch):
 
 @pytest.mark.parametrize("pending", [[], [40, 7, 12, 40]])
 def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
-    found = suggested(errors=ERRORS, pending=pending, acquisition=UCB)
+    found = suggest_batch(errors=ERRORS, pending=pending, acquisition=UCB)
     points = len({*ARMS.tolist(), *pending})
     assert found.dictionary_size == (points if sketched else len(ARMS))
     rows, mean, std = dense_batch(sorted(set(pending)), 1.5)
@@ -102,8 +102,8 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
 
 
 def test_evaluated_candidates_are_picked_again_with_replicates():
-    """As in the dense posterior: not those that failed or are pending, and none twice in a
-    batch."""
+    """The picks are those of the dense posterior. Candidates that failed or are pending are not
+    picked, and none is picked twice in a batch."""
     failed, pending, *arms = np.argsort(-TRUTH)[:10].tolist()
     errors, every, rows = np.full(8, 0.4), np.arange(A), []
     mean = dense(every, np.array(arms), errors)[0]
@@ -114,7 +114,7 @@ def test_evaluated_candidates_are_picked_again_with_replicates():
         score[[failed, pending, *rows]] = -np.inf
         rows.append(int(score.argmax()))
     assert np.isin(rows, arms).any() and not np.isin(rows, arms).all()
-    found = suggested(
+    found = suggest_batch(
         arms=[*arms, failed],
         values=[*TRUTH[arms], np.nan],
         errors=[*errors, 0],
@@ -126,8 +126,9 @@ def test_evaluated_candidates_are_picked_again_with_replicates():
 
 
 def test_scores_of_all_candidates(sketched):
-    """Means and deviations of the dense posterior, and the score that begins the batch."""
-    found = suggested(errors=ERRORS, acquisition=UCB, scores=True)
+    """Means and deviations are those of the dense posterior, and the first score of the batch is
+    tested."""
+    found = suggest_batch(errors=ERRORS, acquisition=UCB, scores=True)
     mean, covariance = dense(np.arange(A), ARMS, ERRORS)
     std = np.sqrt(np.diagonal(covariance))
     np.testing.assert_allclose(found.scores.mean, mean, atol=1e-8)
@@ -135,69 +136,73 @@ def test_scores_of_all_candidates(sketched):
     score = (mean + 1.5 * std - MODEL.centre) / MODEL.scale
     np.testing.assert_allclose(found.scores.score, score, atol=1e-7)
     free = np.setdiff1d(np.arange(A), ARMS)
-    assert found.rows[0] == free[score[free].argmax()] and suggested().scores is None
+    assert found.rows[0] == free[score[free].argmax()] and suggest_batch().scores is None
     frame = found.to_frame(ids=[f"c{i}" for i in range(A)])
     assert frame.columns.tolist() == ["row", "id", "mean", "std", "score"]
     assert frame["id"].tolist() == [f"c{row}" for row in found.rows]
     np.testing.assert_allclose(frame["score"], score[found.rows], atol=1e-7)
-    assert suggested().to_frame().columns.tolist() == ["row", "mean", "std"]
+    assert suggest_batch().to_frame().columns.tolist() == ["row", "mean", "std"]
 
 
 def test_a_kernel_matrix_replaces_features():
-    """The same batch, fit and predictions as from the features with the same kernel, in any unit of
-    the matrix."""
+    """Batch, fit and predictions are those of the features with the same kernel, in any unit of the
+    matrix."""
     of_gram = MODEL._replace(lengthscale=np.zeros(0))
-    one = suggested(acquisition=UCB, pending=[7])
+    one = suggest_batch(acquisition=UCB, pending=[7])
     for gram in (GRAM, 3.0 * GRAM):
         more = dict(candidates=None, gram=gram, acquisition=UCB, pending=[7])
-        other = suggested(**more, model=of_gram)
+        other = suggest_batch(**more, model=of_gram)
         assert other.rows.tolist() == one.rows.tolist()
         np.testing.assert_allclose([other.mean, other.std], [one.mean, one.std], atol=1e-8)
-    known = library(gram=GRAM)
-    fitted = fit(known, *FIRST[1:])
+    candidates = library(gram=GRAM)
+    fitted = fit(candidates, *FIRST[1:])
     expected = fit(*FIRST, lengthscale=LENGTHS)
     for field in ("ratio", "scale", "centre"):
         assert getattr(fitted, field) == pytest.approx(getattr(expected, field), rel=1e-5)
-    left = (leave_one_out(x, *FIRST[1:], m).mean for x, m in ((known, fitted), (LIBRARY, expected)))
+    left = (
+        leave_one_out(x, *FIRST[1:], m).mean for x, m in ((candidates, fitted), (LIBRARY, expected))
+    )
     np.testing.assert_allclose(*left, atol=1e-5)
     assert len(suggest(gram=GRAM, batch=3).rows) == 3
 
 
 def test_a_pending_row_that_was_evaluated_counts_once(sketched):
-    """Also one whose evaluation failed: the same batch as without the mark, and the same budget."""
+    """The batch is the same as without the pending mark, and so is the budget, for failed
+    evaluations too."""
     values = np.where(ARMS == 29, np.nan, TRUTH[ARMS])
     budget = COST[ARMS].sum() + COST[40] + 9
     for more in (dict(acquisition=UCB), dict(costs=COST, budget=budget)):
-        once, twice = (
-            suggested(values=values, pending=pending, **more)
+        unmarked, marked = (
+            suggest_batch(values=values, pending=pending, **more)
             for pending in ([40], [3, 40, 29, 58, 3])
         )
         for field in ("rows", "mean", "std", "dictionary_size"):
-            np.testing.assert_array_equal(getattr(twice, field), getattr(once, field))
+            np.testing.assert_array_equal(getattr(marked, field), getattr(unmarked, field))
     with pytest.raises(ValueError, match="7 were evaluated and 1 are pending, 52 are left"):
-        suggested(values=values, pending=[3, 40, 29], batch=53)
+        suggest_batch(values=values, pending=[3, 40, 29], batch=53)
 
 
 def test_a_batch_has_one_value_of_a_column():
-    """The batch of a group is what it is without the other candidates, and the group of the largest
-    expected improvement is taken."""
-    alone, gain, threshold = {}, {}, dense(ARMS)[0].max()
+    """The batch of a group is the batch without the other candidates, and the group with the
+    largest expected improvement is taken."""
+    rows_of_group, gain, threshold = {}, {}, dense(ARMS)[0].max()
     for label in set(LABEL):
-        found = suggested(exclude=np.flatnonzero(label != LABEL), acquisition=UCB, batch=4)
+        found = suggest_batch(exclude=np.flatnonzero(label != LABEL), acquisition=UCB, batch=4)
         values = np.random.default_rng(0).multivariate_normal(*dense(found.rows), 20_000)
-        alone[label] = found.rows.tolist()
+        rows_of_group[label] = found.rows.tolist()
         gain[label] = np.maximum(values.max(1) - threshold, 0).mean()
     best = max(gain, key=gain.get)
     assert gain[best] > 1.1 * np.median(list(gain.values()))
-    assert suggested(same=LABEL, acquisition=UCB, batch=4).rows.tolist() == alone[best]
+    assert suggest_batch(same=LABEL, acquisition=UCB, batch=4).rows.tolist() == rows_of_group[best]
     few_left = np.flatnonzero(best == LABEL)[3:]
-    other = suggested(same=LABEL, exclude=few_left, acquisition=UCB, batch=4)
+    other = suggest_batch(same=LABEL, exclude=few_left, acquisition=UCB, batch=4)
     assert LABEL[other.rows[0]] != best and len(set(LABEL[other.rows])) == 1
 
 
 def test_batches_of_groups_are_compared_by_other_draws_than_those_that_choose(monkeypatch):
-    """The draws that choose a batch would overrate it; all groups are compared by the same ones."""
-    chosen, rated = [], []
+    """The draws that choose a batch would overrate this batch. The same draws compare all
+    groups."""
+    choosing_keys, rating_keys = [], []
 
     def record(keys, key):
         jax.debug.callback(lambda data: keys.append(data.tolist()), jax.random.key_data(key))
@@ -205,44 +210,52 @@ def test_batches_of_groups_are_compared_by_other_draws_than_those_that_choose(mo
     @struct.dataclass
     class Recorded(acquisitions.UCB):
         def choose(self, posterior, size, key):
-            record(chosen, key)
+            record(choosing_keys, key)
             return super().choose(posterior, size, key)
 
     def expected_best(posterior, picks, key):
-        record(rated, key)
+        record(rating_keys, key)
         return acquisitions.expected_best(posterior, picks, key)
 
     monkeypatch.setattr(choice, "expected_best", expected_best)
-    suggested(same=LABEL, acquisition=Recorded())
+    suggest_batch(same=LABEL, acquisition=Recorded())
     jax.effects_barrier()
-    assert len(chosen) == len(rated) == 3
-    assert chosen == chosen[:1] * 3 and rated == rated[:1] * 3 and chosen[0] != rated[0]
+    assert len(choosing_keys) == len(rating_keys) == 3
+    assert (
+        choosing_keys == choosing_keys[:1] * 3
+        and rating_keys == rating_keys[:1] * 3
+        and choosing_keys[0] != rating_keys[0]
+    )
 
 
 def test_a_budget_is_kept(monkeypatch):
-    """Every evaluation made counts; the exponent falls with the rest of the budget."""
-    spent = COST[ARMS].sum()
-    free = suggested(costs=COST, cost_exponent=0)
+    """Every evaluation counts. The exponent decreases with the rest of the budget."""
+    cost_so_far = COST[ARMS].sum()
+    free = suggest_batch(costs=COST, cost_exponent=0)
     improvement = acquisitions.ExpectedImprovement()
-    assert free.rows.tolist() == suggested(acquisition=improvement).rows.tolist()
-    half = suggested(costs=COST, cost_exponent=0.5)
-    assert half.rows.tolist() == suggested(costs=COST * 3.0, budget=6.0 * spent).rows.tolist()
-    few = suggested(costs=COST, budget=spent + 2.5, cost_exponent=1)
+    assert free.rows.tolist() == suggest_batch(acquisition=improvement).rows.tolist()
+    half = suggest_batch(costs=COST, cost_exponent=0.5)
+    assert (
+        half.rows.tolist()
+        == suggest_batch(costs=COST * 3.0, budget=6.0 * cost_so_far).rows.tolist()
+    )
+    few = suggest_batch(costs=COST, budget=cost_so_far + 2.5, cost_exponent=1)
     assert 0 < len(few.rows) < 4 and COST[few.rows].sum() <= 2.5
     assert len(few.mean) == len(few.std) == len(few.rows)
     # a shortlist of expensive candidates does not end a batch that cheap ones would fill
     monkeypatch.setattr(choice, "SHORTLIST", 1)
     prices = np.where(np.sort(TRUTH)[5] > TRUTH, 0.5, 6.0)
     options = dict(costs=prices, budget=prices[ARMS].sum() + 8, cost_exponent=0, batch=3)
-    rows = suggested(**options).rows
+    rows = suggest_batch(**options).rows
     assert len(set(rows)) == 3 and sorted(prices[rows]) == [0.5, 0.5, 6]
-    tenths = suggested(costs=0.1 * COST, budget=0.1 * (spent + 3), cost_exponent=0)
+    tenths = suggest_batch(costs=0.1 * COST, budget=0.1 * (cost_so_far + 3), cost_exponent=0)
     assert COST[tenths.rows].sum() == 3
-    assert COST[suggested(costs=COST).rows].mean() < COST[free.rows].mean()
+    assert COST[suggest_batch(costs=COST).rows].mean() < COST[free.rows].mean()
 
 
 def test_the_probability_of_success_is_that_of_laplace():
-    """A mode by a general optimiser, and curvatures by their formula, with dense matrices."""
+    """The oracle is a mode by a general optimiser, with curvatures by their formula and dense
+    matrices."""
     values = np.where(np.arange(len(ARMS)) % 3 == 0, np.nan, TRUTH[ARMS])
     checked = data.check_data(LIBRARY, None, ARMS, values, (), True)
     kernel = Mixed(jnp.asarray(LENGTHS), (Columns("numbers", 3),))
@@ -268,23 +281,24 @@ def test_the_probability_of_success_is_that_of_laplace():
 
 @pytest.mark.float32
 def test_failures_are_avoided_where_the_option_is_set():
-    """Failed candidates themselves are not suggested again in any case."""
+    """Failed candidates are never suggested again, with the option or without."""
     best = np.argsort(-TRUTH)[:3]
     failed = dict(arms=np.append(ARMS, best), values=np.append(TRUTH[ARMS], [np.nan] * 3))
-    without, avoiding = suggested(**failed), suggested(**failed, failures=True)
-    assert without.chance is None and avoiding.chance.shape == (B,)
-    assert not np.isin([*without.rows, *avoiding.rows], best).any()
+    plain_fit, avoiding = suggest_batch(**failed), suggest_batch(**failed, failures=True)
+    assert plain_fit.chance is None and avoiding.chance.shape == (B,)
+    assert not np.isin([*plain_fit.rows, *avoiding.rows], best).any()
     distances = [
         np.linalg.norm(LIBRARY[found.rows][:, None] - LIBRARY[best], axis=2).min(1).mean()
-        for found in (without, avoiding)
+        for found in (plain_fit, avoiding)
     ]
     assert distances[1] > distances[0]
-    none_failed = suggested(failures=True)
-    assert none_failed.rows.tolist() == suggested().rows.tolist() and none_failed.chance is None
+    none_failed = suggest_batch(failures=True)
+    assert none_failed.rows.tolist() == suggest_batch().rows.tolist() and none_failed.chance is None
 
 
 def test_every_value_is_predicted_from_the_others():
-    """By a dense posterior without it, with errors; failed evaluations are left out."""
+    """The prediction is that of a dense posterior without the value, with errors. Failed
+    evaluations are left out."""
     values = np.where(np.arange(len(ARMS)) == 3, np.nan, TRUTH[ARMS])
     errors = 0.3 * np.arange(len(ARMS))
     found = leave_one_out(LIBRARY, ARMS, values, MODEL, errors=errors)
@@ -297,15 +311,16 @@ def test_every_value_is_predicted_from_the_others():
         assert found.std[k] == pytest.approx(variance**0.5, rel=1e-7)
     truth, weights = TRUTH[ARMS[found.at]], found.weight
     assert 0 < weights[-1] < 0.6 * weights[0]
-    missed = np.average(np.square(truth - found.mean), weights=weights)
+    error = np.average(np.square(truth - found.mean), weights=weights)
     total = np.average(np.square(truth - np.average(truth, weights=weights)), weights=weights)
-    assert found.explained == pytest.approx(1 - missed / total)
+    assert found.explained == pytest.approx(1 - error / total)
     assert np.isnan(found._replace(observed=np.ones(7), mean=np.ones(7)).explained)
 
 
 @pytest.mark.float32
 def test_rounds_find_the_best_and_a_failure_is_not_repeated():
-    """Without evaluations at first, and in lists; the first evaluation fails."""
+    """The first round has no evaluations, the arguments are lists, and the first evaluation
+    fails."""
     arms, values = [], []
     for _ in range(3):
         found = suggest(LIBRARY.tolist(), arms, values, batch=B, key=jax.random.key(1))
@@ -321,7 +336,7 @@ def test_rounds_find_the_best_and_a_failure_is_not_repeated():
 
 
 def test_another_round_compiles_nothing():
-    """Evaluations and pending rows are padded to a few sizes."""
+    """Evaluations and pending rows are padded to few sizes."""
     sizes = (0, 64, 65, 128, 129, 384, 513, 5000)
     assert [data.padded_size(n) for n in sizes] == [64, 64, 256, 256, 256, 512, 1024, 8192]
     programs = []
@@ -333,8 +348,8 @@ def test_another_round_compiles_nothing():
 
 
 def test_the_posterior_density():
-    """The log of likelihood times prior is that of a dense likelihood, with errors in addition to
-    the noise and padding; tests/fuzz checks the gradient of the likelihood."""
+    """The log of likelihood times prior equals that of a dense likelihood, with padding and with
+    errors in addition to the noise. tests/fuzz checks the gradient of the likelihood."""
     errors = 0.1 * np.arange(32)
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
     padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)
@@ -361,7 +376,7 @@ def test_values_that_are_equal_up_to_rounding_fit_no_model(unit):
 
 
 def test_a_fit_finds_the_columns_that_matter():
-    """The third one does not matter. A given lengthscale is fixed, and wrong values with large
+    """The third column does not matter. A given lengthscale is fixed, and wrong values with large
     errors are ignored."""
     found = fit(*FIRST)
     assert found.lengthscale[2] > 2 * found.lengthscale[:2].max()
@@ -375,17 +390,17 @@ def test_a_fit_finds_the_columns_that_matter():
 
 @pytest.mark.parametrize("far", [1e4, 1e12, 3e299])
 def test_a_value_with_a_large_error_changes_nothing(far):
-    """However large it is: the model is that of the other values."""
+    """The model is that of the other values, however large the value is."""
     arms = np.arange(41)
     values, errors = np.append(TRUTH[:40], far), np.append(np.zeros(40), 3 * far)
-    found, without = fit(LIBRARY, arms, values, errors=errors), fit(*FIRST)
-    np.testing.assert_allclose(found.lengthscale, without.lengthscale, rtol=1e-2)
-    assert found.noise_std == pytest.approx(without.noise_std, rel=1e-2)
-    assert found.scale == pytest.approx(without.scale, rel=1e-2)
+    found, plain_fit = fit(LIBRARY, arms, values, errors=errors), fit(*FIRST)
+    np.testing.assert_allclose(found.lengthscale, plain_fit.lengthscale, rtol=1e-2)
+    assert found.noise_std == pytest.approx(plain_fit.noise_std, rel=1e-2)
+    assert found.scale == pytest.approx(plain_fit.scale, rel=1e-2)
     options = dict(arms=arms, model=found)
-    rows = suggested(values=values, errors=errors, **options).rows
+    rows = suggest_batch(values=values, errors=errors, **options).rows
     failed = np.append(TRUTH[:40], np.nan)
-    np.testing.assert_array_equal(rows, suggested(values=failed, **options).rows)
+    np.testing.assert_array_equal(rows, suggest_batch(values=failed, **options).rows)
     left_out = leave_one_out(LIBRARY, arms, values, found, errors=errors)
     # its residual is a third of its error, and it weighs accordingly
     explained = leave_one_out(*FIRST, found).explained
@@ -411,11 +426,11 @@ def test_weighted_moments():
         assert data.weighted_moments(values, same, every)[:2] == plain
     few = data.weighted_moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), every[:3])
     assert few[:2] == pytest.approx((1.0, (2 / 3) ** 0.5))
-    # repeats of a control, and a screening with errors as large as the deviation of its values
+    # a control is repeated; the errors of a screening are as large as the deviation of its values
     arms = np.maximum(every - 29, 0)
     control = np.where(arms > 0, values, values[0] + 1e-3 * every)
-    apart = np.where(arms > 0, values[30:].std(), 0)
-    assert data.weighted_moments(control, apart, arms).deviation > 0.2 * values[30:].std()
+    control_errors = np.where(arms > 0, values[30:].std(), 0)
+    assert data.weighted_moments(control, control_errors, arms).deviation > 0.2 * values[30:].std()
     # with one candidate alone an outlier with a large error is ignored
     outlier, error = np.append(values, 1e9), np.append(np.zeros(40), 1e9)
     repeats = data.weighted_moments(outlier, error, np.zeros(41))
@@ -423,7 +438,7 @@ def test_weighted_moments():
 
 
 def test_errors_of_too_few_values_are_ignored():
-    """There is no unit to measure them in yet."""
+    """Few values do not determine the unit of the errors."""
     batches = [
         suggest(LIBRARY, [3], [5.0], errors=errors, batch=B).rows for errors in (None, [0.0], [9.0])
     ]
@@ -519,7 +534,7 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
         (dict(costs=COST, budget=0.0), "budget must be a finite number above 0"),
         (dict(costs=COST, budget=1.0), "the evaluations made and pending cost 1.: 0 is left"),
         (dict(costs=COST, cost_exponent=-1.0), "cost_exponent must be a finite number, at least 0"),
-        # what is not finite is named, in place of a suggestion with NaN
+        # The message names the part that is not finite.
         (dict(lengthscale=1e-300), r"distances.*not finite.*column 0, from 0 to 1.* is 1e-300"),
         (dict(lengthscale=TINY), "column 1, from 0 to 1, whose lengthscale is 1e-300"),
         (dict(model=MODEL._replace(lengthscale=TINY)), "column 1, from 0 to 1, whose lengthscale"),

@@ -30,14 +30,14 @@ def runs(name):
     "name", ["bbkb_global", pytest.param("bbkb_global_local", marks=pytest.mark.slow)]
 )
 def test_runs_are_the_same(name, request):
-    """Working sets are so small that every batch needs several."""
+    """The working sets are so small that every batch needs several."""
     expected = runs(name)
     request.getfixturevalue("accelerator")
     request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "SIZE", 2)
     request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "PICKS", 3)
-    made = runs(name)
-    chex.assert_trees_all_close(made.trace, expected.trace, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(made.state.mean, expected.state.mean, rtol=1e-7, atol=1e-9)
+    accelerated = runs(name)
+    chex.assert_trees_all_close(accelerated.trace, expected.trace, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(accelerated.state.mean, expected.state.mean, rtol=1e-7, atol=1e-9)
 
 
 def gram_of_points(random, spread):
@@ -49,7 +49,7 @@ def gram_of_points(random, spread):
 
 @pytest.mark.parametrize("spread", [0.1, 1e-9])
 def test_inverse_roots_represent_the_same(spread, accelerator):
-    """R R^T is the pseudo-inverse, also with near-duplicates."""
+    """R R^T is the pseudo-inverse, for near-duplicates too."""
     gram, mask = gram_of_points(np.random.default_rng(0), spread)
     order, root, factor = linalg.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
     rank = int((np.diagonal(root) != 0).sum())
@@ -77,12 +77,12 @@ def test_blocks_with_missing_labels(monkeypatch):
     block = jnp.eye(40) / 0.3, jnp.zeros(40), z, jnp.asarray(ys), jnp.isfinite(ys)
     expected = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    learned = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
-    chex.assert_trees_all_close(learned, expected, rtol=1e-10, atol=1e-12)
+    accelerated = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
+    chex.assert_trees_all_close(accelerated, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_rewards_are_added_together(accelerator, monkeypatch):
-    """Arms repeat within and across chunks; some evaluations fail, some slots are masked."""
+    """Arms repeat within and across chunks. Some evaluations fail, and some slots are masked."""
     monkeypatch.setattr(history, "SLOTS", 4)
     index, mask = np.array([3, 1, 3, 3, 0, 3, 1, 2, 2, 0]), np.arange(10) < 8
     y = np.array([1.0, 2.0, np.nan, 4.0, 8.0, 16.0, 32.0, 64.0, 5.0, 5.0])

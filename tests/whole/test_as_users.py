@@ -1,4 +1,4 @@
-"""Streams and boxes, compiled with XLA's default flags. Most other tests compile with less
+"""Streams and boxes compiled with the default flags of XLA. Most other tests compile with less
 optimization."""
 
 import jax
@@ -33,7 +33,7 @@ def test_a_stream_has_the_predictions_of_single_steps(name):
     "name", ["uniform", "gp_log_ei", "go_ucb", pytest.param("turbo_1", marks=pytest.mark.slow)]
 )
 def test_a_box_is_searched(name):
-    """Points are in the box and differ; values and the best values are those of the points."""
+    """Points are in the box and differ. The values and the best values are those of the points."""
     problem = boxes.branin()
     run = as_users(lambda key: loops.rollout(OPTIMISERS[name], problem, key, 7))(KEY)
     points, box = np.asarray(run.x), problem.domain

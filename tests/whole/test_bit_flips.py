@@ -1,5 +1,5 @@
-"""A saved file with one flipped bit, or cut short, is harmless, or refused with a sentence that
-names the file."""
+"""A saved file with one flipped bit, or without its end, is either harmless or refused with a
+sentence that names the file."""
 
 import json
 import zlib
@@ -25,7 +25,7 @@ CONFIG = dict(problem="tiny", algorithm="bkb", horizon=20, noise_std=0.01, chose
 
 
 def stream(path):
-    """The stream in the file, which is made if there is none."""
+    """The stream in the file. A missing file is written first."""
     if not path.exists():
         live = loops.Live(FORECASTER, 2, KEY)
         live.learn_many(np.linspace(-1, 1, 40).reshape(20, 2), np.linspace(0, 1, 20))
@@ -86,16 +86,16 @@ def single_run(path):
     return [(name, str(value.dtype), value.tolist()) for name, value in arrays_read.items()]
 
 
-def claimed(path):
-    store.claim(path.parents[1], path.stem, CONFIG)
+def recorded_configuration(path):
+    store.record_configuration(path.parents[1], path.stem, CONFIG)
     return store.read_json(path)
 
 
 def record(path):
     folder = path.parents[1]
     if not path.exists():
-        made = dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
-        outputs.Folder(folder, made, ["one"], False)._record(made)
+        about = dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
+        outputs.Folder(folder, about, ["one"], False)._record(make_file)
     return outputs.read_record(folder)
 
 
@@ -107,7 +107,7 @@ KINDS = dict(
     table_of_runs=(tidy.SUMMARY, tables),
     summary=(tidy.PROVENANCE, tables),
     single_run=("runs/bkb-000.npz", single_run),
-    configuration=("runs/bkb.json", claimed),
+    configuration=("runs/bkb.json", recorded_configuration),
     record=("runs/experiment.json", record),
 )
 
@@ -122,7 +122,7 @@ def same(one, other):
 
 
 def outcome(read, path, truth):
-    """What reading the file leads to: "refused", "harmless", "silent", or a raw exception."""
+    """The outcome of reading the file: "refused", "harmless", "silent", or another exception."""
     try:
         values = read(path)
     except Exception as error:
@@ -131,7 +131,7 @@ def outcome(read, path, truth):
     return "harmless" if same(values, truth) else "silent"
 
 
-def made(kind, folder):
+def make_file(kind, folder):
     """(path, content, values) of a file of that kind."""
     name, read = KINDS[kind]
     path = folder / name
@@ -141,9 +141,9 @@ def made(kind, folder):
 
 
 def flips(kind, folder, choose):
-    """[(place, bit, outcome)] of single bits of a file of that kind; choose(content) gives the bits
-    by their numbers in the file."""
-    path, whole, truth = made(kind, folder)
+    """[(place, bit, outcome)] of single bits of a file of that kind; choose(content) returns the
+    numbers of the bits in the file."""
+    path, whole, truth = make_file(kind, folder)
     outcomes = []
     for place, bit in (divmod(int(at), 8) for at in choose(whole)):
         flipped = whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :]
@@ -167,7 +167,7 @@ def test_a_flipped_bit_is_refused_or_harmless(kind, count, tmp_path):
 
 @pytest.mark.parametrize("kind", ["stream", "arms", "box"])
 def test_the_names_of_a_header_are_in_the_hash(kind, tmp_path):
-    """The lowest bit of the first letter of each of them."""
+    """The test flips the lowest bit of the first letter of each name."""
 
     def first_letters(whole):
         header = next(

@@ -1,5 +1,5 @@
-"""Citations of jsketch/THEORY.md name sections that exist, and it names files and functions that
-exist."""
+"""Citations of jsketch/THEORY.md name sections that exist, and THEORY.md names files and functions
+that exist."""
 
 import importlib
 import operator

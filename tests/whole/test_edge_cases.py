@@ -1,5 +1,5 @@
-"""Unusual but valid inputs: accepted forms, traced values that the checks on the host cannot read,
-warnings, and numbers beyond the range of a dtype."""
+"""Unusual but valid inputs: forms of arguments, traced values that the checks on the host cannot
+read, warnings, and numbers beyond the range of a dtype."""
 
 import jax
 import jax.numpy as jnp
@@ -93,9 +93,9 @@ def test_a_kernel_that_is_not_positive_is_warned_of():
 
 def test_degenerate_arms_are_warned_of():
     x = features()
-    with pytest.warns(UserWarning, match="1 of the 61 arms repeat") as warned:
+    with pytest.warns(UserWarning, match="1 of the 61 arms repeat") as warnings_list:
         begin(BKB(KERNEL), jnp.concatenate([x, x[:1]]))
-    assert warned[0].filename == __file__  # the line of the user
+    assert warnings_list[0].filename == __file__  # the line of the user
     with pytest.warns(UserWarning, match=r"features \[2\] have the same value"):
         begin(BKB(KERNEL), jnp.concatenate([x, jnp.ones((60, 1))], 1))
 
@@ -132,13 +132,13 @@ def test_a_traced_arm_that_does_not_exist_is_not_pending():
 
 def test_a_traced_dictionary_of_arms_that_do_not_exist_is_flagged():
     @jax.jit
-    def observed(dictionary):
+    def observe_with(dictionary):
         state = begin(BANDIT, data=Evaluations(ONES, ONES, dictionary))
         return state.dictionary.mask.sum(), BANDIT.tell(state, ONE, jnp.ones(1), KEY)[1].nonfinite
 
-    assert [int(value) for value in observed(jnp.array([0, 3]))] == [2, 0]
+    assert [int(value) for value in observe_with(jnp.array([0, 3]))] == [2, 0]
     for wrong in ([-1, 3], [3, 99]):
-        assert [int(value) for value in observed(jnp.array(wrong))] == [1, 1]
+        assert [int(value) for value in observe_with(jnp.array(wrong))] == [1, 1]
 
 
 def test_a_traced_width_below_zero_is_flagged():
@@ -161,9 +161,9 @@ def test_infinite_rewards_end_a_run():
 
 def test_drive_ends_where_the_posterior_is_not_finite():
     """The sum of the rewards overflows."""
-    with pytest.raises(FloatingPointError, match="posterior is not finite") as raised:
+    with pytest.raises(FloatingPointError, match="posterior is not finite") as error_info:
         loops.drive(BANDIT, lambda arms: [1e308] * len(arms), Arms(X[:6]), KEY, 6)
-    assert raised.value.driven.t >= 1
+    assert error_info.value.driven.t >= 1
 
 
 def test_rewards_are_finite_in_the_dtype_of_the_domain():
@@ -178,7 +178,7 @@ def test_rewards_are_finite_in_the_dtype_of_the_domain():
 
 @pytest.mark.filterwarnings("ignore:the kernel is not positive semi-definite")
 def test_a_negative_diagonal_has_no_samples():
-    """No shift of the diagonal is enough: the search for one ends."""
+    """No shift of the diagonal is large enough, and the search for one ends."""
     table = -jnp.eye(5)
     bandit = TS(kernels.Precomputed(table), batch=2, capacity=4)
     with pytest.raises(ValueError, match="not positive semi-definite"):

@@ -32,7 +32,8 @@ print(jsketch.__version__)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a copy: the checkout may contain files of an earlier build."""
+    """The wheel is built from a copy, because the checkout may contain files of an earlier
+    build."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for folder in ("jsketch", "experiments", "tests", "scripts"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -59,9 +60,9 @@ def test_the_wheel_contains_the_library_alone(wheel):
     assert names == {str(path.relative_to(ROOT)) for path in sources}
     assert {"jsketch/py.typed", "jsketch/THEORY.md", "jsketch/suggest/__init__.py"} <= names
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = {need for need in about_wheel.get_all("Requires-Dist") if "extra ==" not in need}
+    requirements = {need for need in about_wheel.get_all("Requires-Dist") if "extra ==" not in need}
     # builders may order the bounds of a version
-    assert set(map(Requirement, needed)) == set(map(Requirement, project["dependencies"]))
+    assert set(map(Requirement, requirements)) == set(map(Requirement, project["dependencies"]))
     assert about_wheel["Requires-Python"] == project["requires-python"]
 
 
@@ -70,8 +71,8 @@ def test_the_library_is_imported_without_the_extras(wheel, tmp_path):
         archive.extractall(tmp_path)
     command = [sys.executable, "-c", WITHOUT_EXTRAS, str(tmp_path)]
     place = dict(cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
-    done = subprocess.run(command, **place, check=True, capture_output=True, text=True)
-    assert f"-{done.stdout.strip()}-" in wheel.name
+    process = subprocess.run(command, **place, check=True, capture_output=True, text=True)
+    assert f"-{process.stdout.strip()}-" in wheel.name
 
 
 def test_the_root_exports_what_its_docstring_lists():

@@ -1,5 +1,5 @@
 """Numbers with another dtype are converted to the dtype of arms, box or examples. The methods are
-only traced, which shows every dtype."""
+only traced, which is enough to see every dtype."""
 
 import chex
 import jax
@@ -21,8 +21,9 @@ KEY = jax.random.key(0)
 GAUSSIAN = kernels.Gaussian(np.full(2, 0.5))
 
 
-def stubborn(algorithm):
-    """With every Python number as a NumPy float64, and one lengthscale for each input."""
+def with_float64_numbers(algorithm):
+    """The algorithm with every Python number as a NumPy float64, and with one lengthscale for each
+    input."""
     if isinstance(getattr(algorithm, "kernel", None), kernels.Gaussian):
         algorithm = algorithm.replace(kernel=GAUSSIAN)
     return jax.tree.map(
@@ -43,15 +44,15 @@ def test_bandits(name):
         state = bandit.init(Arms(x), KEY)
         query = bandit.ask(state, KEY)
         reads = {"confidence_width": (), "scores": (), "sample": (KEY,), "samples": (KEY,)}
-        read = [
+        read_values = [
             getattr(bandit, name)(state, *key)
             for name, key in reads.items()
             if callable(getattr(bandit, name, None))
         ]
-        return state, bandit.tell(state, query, y[: len(query.index)], KEY), read
+        return state, bandit.tell(state, query, y[: len(query.index)], KEY), read_values
 
     y = np.zeros(20)
-    states = jax.eval_shape(round_, stubborn(CASES[name]), features(jnp.float32), y)
+    states = jax.eval_shape(round_, with_float64_numbers(CASES[name]), features(jnp.float32), y)
     all_single(states)
     before, (after, _), _ = states
     chex.assert_trees_all_equal_shapes_and_dtypes(before, after)
@@ -64,7 +65,7 @@ def test_bandits_over_points():
         best = bandit.maximise(state, KEY, Box(x[0] - 1, x[0] + 1))
         return state, bandit.tell(picked, y, KEY), best
 
-    bandit = stubborn(PointBBKB(GAUSSIAN, max_batch=2, max_history=8, capacity=4))
+    bandit = with_float64_numbers(PointBBKB(GAUSSIAN, max_batch=2, max_history=8, capacity=4))
     all_single(jax.eval_shape(round_, bandit, np.zeros((5, 2)), np.zeros(2)))
 
 
@@ -81,13 +82,17 @@ def test_forecasters(name):
         return results
 
     x = jnp.zeros(2, jnp.float32)
-    all_single(jax.eval_shape(round_, stubborn(FORECASTERS[name]), x, np.ones((3, 2)), np.ones(3)))
+    all_single(
+        jax.eval_shape(
+            round_, with_float64_numbers(FORECASTERS[name]), x, np.ones((3, 2)), np.ones(3)
+        )
+    )
 
 
 @pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
 @pytest.mark.parametrize("name", ["uniform", "gp_ucb", "turbo_2", "go_ucb"])
 def test_optimisers_of_a_box(name, numbers):
-    """Also with Python numbers in the kernel: a posterior has the dtype of its arrays."""
+    """With Python numbers in the kernel, a posterior still has the dtype of its arrays."""
 
     def round_(optimizer, box, y):
         state = optimizer.init(box, KEY, horizon=6)
@@ -102,16 +107,16 @@ def test_optimisers_of_a_box(name, numbers):
 
     optimizer = OPTIMISERS[name]
     if numbers == "of_numpy":
-        optimizer = stubborn(optimizer)
+        optimizer = with_float64_numbers(optimizer)
         if hasattr(optimizer, "bounds"):
-            optimizer = optimizer.replace(bounds=stubborn(Bounds()))
+            optimizer = optimizer.replace(bounds=with_float64_numbers(Bounds()))
     box = Box(jnp.zeros(2, jnp.float32), jnp.ones(2, jnp.float32))
     all_single(jax.eval_shape(round_, optimizer, box, np.zeros(8)))
 
 
 def test_rounding_between_far_clusters_is_reported():
-    """With clusters 100 lengthscales apart, float32 rounds values within a cluster by 3e-4, more
-    than 0.1% of the residual variances."""
+    """With clusters at a distance of 100 lengthscales, float32 rounds values within a cluster by
+    3e-4, which is more than 0.1% of the residual variances."""
     random = np.random.default_rng(0)
     near, sides = 0.1 * random.standard_normal((1100, 2)), random.integers(0, 2, (1100, 1))
     counts = np.zeros(1100)

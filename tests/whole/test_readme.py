@@ -1,5 +1,5 @@
-"""The README and the site: each block of code runs alone and prints what is shown, and links and
-files exist. `scripts/docs` executes the notebooks."""
+"""The README and the site: each block of code runs alone and prints the output below it, and links
+and files exist. `scripts/docs` executes the notebooks."""
 
 import os
 import re
@@ -33,10 +33,10 @@ LINKING = [
 
 
 def blocks(text, language="python"):
-    """Pairs (code, what it prints) of a page: the comments at the end of a block, or a block of
-    text directly below it."""
-    found = re.findall(rf"^```{language}\n(.*?)^```\n(?:```text\n(.*?)^```)?", text, re.M | re.S)
-    for code, below in found:
+    """Pairs (code, printed text) of a page. The text is in the comments at the end of a block, or
+    in a block of text directly below."""
+    matches = re.findall(rf"^```{language}\n(.*?)^```\n(?:```text\n(.*?)^```)?", text, re.M | re.S)
+    for code, below in matches:
         comments = re.search(r"((?:^# .*\n)+)\Z", code, re.M)
         yield code, below or (comments[1].replace("# ", "") if comments else "")
 
@@ -45,16 +45,17 @@ def blocks(text, language="python"):
     ("code", "printed"), [*blocks(README)], ids=["function", "stream", "paper"]
 )
 def test_a_block_of_the_readme_runs_in_a_new_process(code, printed, tmp_path):
-    """In an empty folder, with the default configuration of JAX, without a warning."""
+    """The block runs in an empty folder, with the default configuration of JAX, without a
+    warning."""
     (tmp_path / "block.py").write_text(code)
     # a new process needs its time for compilation
     environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "block.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    assert printed and done.stdout == printed
+    assert process.returncode == 0, process.stderr
+    assert "Warning" not in process.stderr
+    assert printed and process.stdout == printed
     assert len([line for line in code.splitlines() if line.strip() and line[0] != "#"]) <= 10
 
 
@@ -82,7 +83,7 @@ def test_a_block_of_the_site_runs_alone(code, printed, tmp_path, monkeypatch, ca
 
 
 def test_the_command_of_the_readme_suggests_a_batch(tmp_path, monkeypatch):
-    """It reads the sheet above it; the batch has conditions that were not measured."""
+    """The command reads the sheet above it, and the batch has conditions that were not measured."""
     monkeypatch.chdir(tmp_path)
     sheet = next(text for text, _ in blocks(README, "text") if text.startswith("Solvent"))
     Path("sheet.csv").write_text(sheet)

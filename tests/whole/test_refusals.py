@@ -1,4 +1,5 @@
-"""Mistakes raise ValueError on the host, with a message that states the cause: one row for each."""
+"""Mistakes raise ValueError on the host, with a message that states the cause. Each mistake has a
+row."""
 
 from functools import partial
 
@@ -66,7 +67,7 @@ RIDGE = online.PKAWV(Taylor(2, 2))
 KONS, PLAIN = online.SketchedKONS(KERNEL), DiscountedPKAWV(Taylor(2, 2), discount=0.9)
 Y, TWO, LONG, LAMS = X[:, 0], jnp.ones(2), jnp.zeros(99), np.array([1e-3, 0.1, 10.0])
 over, discounts = online.over_regularizations, over_discounts
-evaluated = partial(history.of_evaluations, ARMS)
+evaluations_of = partial(history.of_evaluations, ARMS)
 STATE = NYSTROM.init(X[0], KEY)
 MIN_MAX = online.KernelAWV(discrete.MinMax(), capacity=2)
 NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
@@ -74,7 +75,7 @@ NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
 
 @struct.dataclass
 class Outside(Uniform):
-    """An algorithm whose query has an arm that does not exist."""
+    """An algorithm whose query contains an arm that does not exist."""
 
     def ask(self, state, key, limit=None):
         return Query(jnp.array([-1], jnp.int32), jnp.ones(1, bool))
@@ -351,10 +352,10 @@ CALLS = {
         (lambda: POINTS.tell(POINTS.init(2, KEY), jnp.ones(3), KEY), "one reward for each slot"),
     ],
     "observed evaluations": [
-        (lambda: evaluated([0, 99], [1.0, 2.0]), "arms names arm 99; the arms are 0 to 39"),
-        (lambda: evaluated([0, 1], [1.0]), "one reward an evaluation"),
-        (lambda: evaluated([0, 1], [1.0, np.inf]), "arm 1 is infinite"),
-        (lambda: evaluated([0], [1j]), "rewards must be real"),
+        (lambda: evaluations_of([0, 99], [1.0, 2.0]), "arms names arm 99; the arms are 0 to 39"),
+        (lambda: evaluations_of([0, 1], [1.0]), "one reward an evaluation"),
+        (lambda: evaluations_of([0, 1], [1.0, np.inf]), "arm 1 is infinite"),
+        (lambda: evaluations_of([0], [1j]), "rewards must be real"),
         (lambda: warm(dictionary=[-1]), "dictionary names arm -1"),
         (lambda: warm(dictionary="random"), "dictionary must be one of"),
         (lambda: jax.jit(lambda x: warm(x, dictionary="bless"))(X), "sampled on the host"),
@@ -441,7 +442,7 @@ def test_calls(subject):
 
 @pytest.mark.parametrize("kind", [kernels.Gaussian, kernels.Matern, kernels.Linear])
 def test_lengthscales_do_not_broadcast_over_one_input(kind):
-    """Three lengthscales of one input; no other check sees a traced kernel."""
+    """The three lengthscales of one input are refused. No other check sees a traced kernel."""
     one = np.ones((4, 1))
     with pytest.raises(ValueError, match=r"has shape \(3,\). An ARD kernel needs one"):
         jax.eval_shape(lambda each: kind(each).gram(one, one), np.ones(3))

@@ -85,8 +85,8 @@ def test_every_repr_is_short(results):
 
 
 def test_results_show_their_best_values_and_flags(results):
-    shown = {type(value).__name__: value for value, _ in results}
-    run, tuned, driven = shown["Run"], shown["Result"], shown["Driven"]
+    by_name = {type(value).__name__: value for value, _ in results}
+    run, tuned, driven = by_name["Run"], by_name["Result"], by_name["Driven"]
     assert "evaluations=20" in repr(run) and "truncated=False" in repr(run)
     regret = np.asarray(run.trace.regret).min()
     assert f"simple_regret={regret:.4g}" in repr(run)
@@ -94,7 +94,7 @@ def test_results_show_their_best_values_and_flags(results):
     assert "exhausted" not in repr(driven)
     assert "exhausted=True" in repr(dataclasses.replace(driven, exhausted=True))
     assert f"best_value={tuned.best_value}" in repr(tuned) and "'n': " in repr(tuned)
-    for value in (run, driven, shown["Suggestion"], shown["Forecasts"], tuned):
+    for value in (run, driven, by_name["Suggestion"], by_name["Forecasts"], tuned):
         page = value._repr_html_()
         assert page.startswith("<table>") and page.count("<tr>") == len(value.summary())
 
@@ -133,9 +133,9 @@ def test_help_documents_every_field(package):
     pytrees = [kind for kind in kinds if isinstance(vars(kind).get("__doc__"), struct._Docstring)]
     assert pytrees
     for kind in pytrees:
-        described = struct._entries(kind.__doc__)
+        entries = struct._entries(kind.__doc__)
         for field in dataclasses.fields(kind):
-            assert described.get(field.name), f"{kind.__name__}.{field.name}"
+            assert entries.get(field.name), f"{kind.__name__}.{field.name}"
 
 
 def test_fields_of_a_base_are_documented_by_its_comments():

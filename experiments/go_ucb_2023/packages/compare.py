@@ -1,13 +1,13 @@
 """Figure 2 with the baselines of the packages that the paper names: EI, PI and UCB of
-scikit-optimize and of BoTorch, all their defaults.
+scikit-optimize and of BoTorch, with their defaults.
 
     python -m experiments.go_ucb_2023.packages.compare --out results/go_ucb_2023/packages
 
 The packages are not dependencies of this project: pip install scikit-optimize botorch. The first n
-points and their noise are those of `synthetic` under the same seed; the methods of Figure 2 are
-read from its tables, with the same seeds. The default priors of BoTorch changed in 2024, after the
-paper; the methods with the suffix "_gamma" have the earlier ones, Gamma distributions, and EI
-itself in place of its logarithm. BoTorch has no default for the restarts of its ascent and the
+points and their noise are those of `synthetic` with the same seed, and the methods of Figure 2 are
+read from its tables. The default priors of BoTorch changed in 2024, after the paper; the methods
+with the suffix "_gamma" have the earlier ones, Gamma distributions, and EI itself in place of its
+logarithm. BoTorch has no default for the restarts of its ascent and the
 width of its UCB; both are those of the example in its documentation. An interrupted comparison
 resumes with the missing runs.
 """
@@ -25,7 +25,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
-from experiments.go_ucb_2023.loop import completed, print_table
+from experiments.go_ucb_2023.loop import load_or_run, print_table
 from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
@@ -39,7 +39,7 @@ GAMMA = "_gamma"  # suffix of the methods with the priors of the paper's time
 KINDS = ("botorch_ei", "botorch_pi", "botorch_ucb")
 BOTORCH = (*KINDS, *(f"{name}{GAMMA}" for name in KINDS))
 NAMES = (*SKOPT, *BOTORCH)
-# BoTorch has no defaults for these; the numbers are those of the example in its documentation
+# BoTorch has no defaults for these numbers; the example in its documentation has them
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
 DIGITS = 5
 
@@ -62,7 +62,7 @@ def _scikit_optimize(
         n_initial_points=len(x),
         random_state=seed,
     )
-    optimizer.tell(x.tolist(), (-y).tolist())  # it minimises
+    optimizer.tell(x.tolist(), (-y).tolist())  # scikit-optimize minimises
     points = list(x)
     for _ in range(steps):
         points.append(np.asarray(optimizer.ask()))
@@ -76,7 +76,7 @@ def _botorch(
     torch = importlib.import_module("torch")
     optimize = importlib.import_module("botorch.optim").optimize_acqf
     torch.manual_seed(seed)
-    torch.set_num_threads(1)  # matrices this small are faster on one core
+    torch.set_num_threads(1)  # small matrices are faster on one core
     torch.set_default_dtype(torch.float64)
     bounds = torch.tensor(box.T)
     points, values = torch.tensor(x), torch.tensor(y)[:, None]
@@ -195,7 +195,9 @@ def main() -> None:
     }
     ours = {f: figure2(options.figure2, f, options.seeds) for f in options.functions}
     with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
-        runs_by_function = completed(options.out, config, options.seeds, make, jobs=options.workers)
+        runs_by_function = load_or_run(
+            options.out, config, options.seeds, make, jobs=options.workers
+        )
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)

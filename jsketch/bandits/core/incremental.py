@@ -1,5 +1,5 @@
 """The refresh of a dictionary to which the pulled arms were added: updates of low rank instead of
-a posterior from scratch (THEORY 9.8).
+a posterior from scratch (THEORY 9.7).
 
 An added point appends one column to the root R of K_S^+ = R R^T and one to the whitening W, V^-1 =
 W W^T. A pull changes V^-1 by rank one. For a block of b pulled arms, all of this is products with b

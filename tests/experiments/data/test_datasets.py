@@ -1,5 +1,5 @@
-"""Data sets, streams and architectures: the folder that is read, downloads, published values, and
-files that are missing or wrong."""
+"""Data sets, streams and architectures: the folder of the data, downloads, published values, and
+missing or damaged files."""
 
 import bz2
 import dataclasses
@@ -27,8 +27,8 @@ def source(filename, content, **options):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Made-up files under the names and checksums of made-up sources, and six cells in place of the
-    12,416 of NAS-Bench-101."""
+    """Generated files with the names and checksums of generated sources, and six cells in place of
+    the 12,416 of NAS-Bench-101."""
     monkeypatch.setitem(datasets.SOURCES, "tiny", source("tiny.data", TINY, member="in/tiny.data"))
     (tmp_path / "CASP.csv").write_bytes(CSV)
     monkeypatch.setattr(streams, "CASP", source("CASP.csv", CSV, header='"RMSD","F1","F2"'))
@@ -42,8 +42,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def served(monkeypatch, content):
-    """Makes pooch 'download' a zip archive that holds in/tiny.data."""
+def serve_zip(monkeypatch, content):
+    """Replaces pooch's download by a zip archive that holds in/tiny.data."""
 
     def retrieve(url, known_hash, fname, path):
         archive = Path(path) / fname
@@ -60,8 +60,8 @@ def served(monkeypatch, content):
 def test_folder_precedence(tmp_path, monkeypatch):
     given, named, root = tmp_path / "given", tmp_path / "named", tmp_path / "checkout"
     cache = tmp_path / "cache"
-    for made in (given, named, root):
-        made.mkdir()
+    for path in (given, named, root):
+        path.mkdir()
     monkeypatch.setattr(datasets, "ROOT", root)
     monkeypatch.setattr(pooch, "os_cache", lambda project: cache / project)
     assert datasets.find_folder() == cache / "jsketch"
@@ -112,7 +112,7 @@ def test_missing_and_wrong_files_are_named_with_a_remedy(tmp_path, monkeypatch, 
 
 
 def test_a_download_has_other_line_ends_and_is_kept(folder, monkeypatch):
-    served(monkeypatch, TINY.replace(b"\n", b"\r\n").rstrip())
+    serve_zip(monkeypatch, TINY.replace(b"\n", b"\r\n").rstrip())
     tiny = datasets.SOURCES["tiny"]
     datasets.download(tiny, folder / tiny.filename)
     assert (folder / tiny.filename).read_bytes() == TINY
@@ -124,7 +124,7 @@ def test_a_download_has_other_line_ends_and_is_kept(folder, monkeypatch):
 
 
 def test_a_download_of_other_content_writes_nothing(folder, monkeypatch):
-    served(monkeypatch, b"M,1.0,7\n")
+    serve_zip(monkeypatch, b"M,1.0,7\n")
     with pytest.raises(ValueError, match="nothing was written"):
         datasets.load("tiny", folder)
     other = dataclasses.replace(datasets.SOURCES["tiny"], member="other.data")
@@ -176,9 +176,9 @@ def test_the_seed_shuffles_rows_with_their_labels(folder):
     xs, ys = streams.scale(streams.load("casp", folder), "paper")
     pairs = [sorted(zip(x[:, 0], y, strict=True)) for x, y in ((whole.xs, whole.ys), (xs, ys))]
     assert pairs[0] == pairs[1]
-    again = streams.load_stream("casp", "paper", folder, seed=1, limit=2)
-    np.testing.assert_array_equal(again.xs, whole.xs[:2])
-    np.testing.assert_array_equal(again.ys, whole.ys[:2])
+    first_two = streams.load_stream("casp", "paper", folder, seed=1, limit=2)
+    np.testing.assert_array_equal(first_two.xs, whole.xs[:2])
+    np.testing.assert_array_equal(first_two.ys, whole.ys[:2])
     orders = {tuple(streams.load_stream("casp", "paper", folder, seed=s).ys) for s in range(8)}
     assert len(orders) > 1
     assert not whole.classes and streams.load_stream("ijcnn1", data_dir=folder).classes

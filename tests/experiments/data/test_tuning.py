@@ -14,8 +14,8 @@ REAL = {  # rows, inputs, rows of class 1
 }
 
 
-def made_up(rows=60):
-    """A data set of two inputs, of which the first tells the class in most rows."""
+def generated_dataset(rows=60):
+    """A data set of two inputs, the first of which determines the class in most rows."""
     random = np.random.default_rng(0)
     features = random.standard_normal((rows, 2))
     target = (features[:, 0] + 0.3 * random.standard_normal(rows) > 0).astype(float)
@@ -32,7 +32,7 @@ def test_real_data(real_data, name):
 
 
 def test_folds_partition_the_rows_and_keep_the_classes():
-    target = made_up(53).target
+    target = generated_dataset(53).target
     for partition in (range(5), range(5, 10)):
         tests = [classifiers.split(target, r)[1] for r in partition]
         assert sorted(np.concatenate(tests)) == list(range(53))
@@ -45,7 +45,7 @@ def test_folds_partition_the_rows_and_keep_the_classes():
 # evaluations on disk
 
 
-def counted(value):
+def count_calls(value):
     calls = []
 
     def evaluate():
@@ -71,15 +71,15 @@ def counted(value):
 )
 def test_each_evaluation_is_made_once(tmp_path, value, recorded, error):
     table = tmp_path / "new" / "table.sqlite"
-    evaluate, calls = counted(value)
-    first = evaluations.once(table, dict(a=1, b="x"), evaluate)
-    second = evaluations.once(table, dict(b="x", a=1), evaluate)
+    evaluate, calls = count_calls(value)
+    first = evaluations.evaluate_once(table, dict(a=1, b="x"), evaluate)
+    second = evaluations.evaluate_once(table, dict(b="x", a=1), evaluate)
     assert len(calls) == 1
     for outcome in (first, second):
         np.testing.assert_equal(outcome.value, recorded)
         assert error in outcome.error and bool(error) == bool(outcome.error)
     assert first.seconds == second.seconds >= 0
-    evaluations.once(table, dict(a=2, b="x"), evaluate)
+    evaluations.evaluate_once(table, dict(a=2, b="x"), evaluate)
     assert len(calls) == 2
 
 
@@ -89,7 +89,7 @@ def test_the_key_holds_what_the_accuracy_depends_on(tmp_path, monkeypatch):
     table, point = tmp_path / "table.sqlite", dict(depth=3)
 
     def evaluate(model="mlp", repetition=0, point=point):
-        return classifiers.evaluate(model, made_up(), repetition, point, table)
+        return classifiers.evaluate(model, generated_dataset(), repetition, point, table)
 
     evaluate()
     evaluate()
@@ -103,6 +103,3 @@ def test_the_key_holds_what_the_accuracy_depends_on(tmp_path, monkeypatch):
     monkeypatch.setattr(classifiers, "PROTOCOL", ["another"])
     evaluate()
     assert len(calls) == 6
-
-
-# the experiment, with a function of the point in place of a fit
