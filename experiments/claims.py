@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import special
 
 from experiments.figures.styles import label
-from experiments.results import store, summaries, tidy
+from experiments.results import store, tidy
 
 # a claim "differs" if its statement does not hold with the settings that the paper specifies
 CONFIRMED, DIFFERS, UNREADABLE = "confirmed", "differs", "unreadable"
@@ -187,6 +188,26 @@ def judge(claim: Claim, root: Path) -> Outcome:
     return Outcome(claim, verdict, tuple(numbers), " ".join(notes))
 
 
+def interval(values: Sequence[float] | np.ndarray) -> Interval:
+    """The mean over runs and the half width of its 95% interval, NaN for a single run. The quantile
+    is that of Student's distribution, 12.7 for two runs and 2.78 for five; the normal quantile
+    1.96, which the papers use for every number of runs, is too small."""
+    runs = np.asarray(values, float)
+    if runs.size < 2:
+        return float(runs.mean()), float("nan")
+    quantile = special.stdtrit(runs.size - 1, 0.975)
+    return float(runs.mean()), float(quantile * runs.std(ddof=1) / np.sqrt(runs.size))
+
+
+def share_interval(hits: int, runs: int) -> Interval:
+    """Centre and half width of Wilson's 95% interval of a probability, from the number of runs in
+    which an event occurred."""
+    z2 = special.ndtri(0.975) ** 2
+    share, size = hits / runs, runs + z2
+    half = np.sqrt(z2 * (runs * share * (1 - share) + z2 / 4)) / size
+    return float((hits + z2 / 2) / size), float(half)
+
+
 def difference(
     ours: Sequence[float] | np.ndarray, theirs: Sequence[float] | np.ndarray
 ) -> Interval:
@@ -195,17 +216,25 @@ def difference(
     count = min(len(ours), len(theirs))
     if count < 2:
         raise Missing("fewer than two seeds are common to both methods")
-    gap = np.asarray(theirs[:count], float) - np.asarray(ours[:count], float)
-    return float(gap.mean()), summaries.ci95(gap)
+    return interval(np.asarray(theirs[:count], float) - np.asarray(ours[:count], float))
+
+
+def above(intervals: Iterable[Interval], bound: float = 0.0) -> bool | None:
+    """Whether quantities exceed a bound, by their intervals: True if all lie above it, False if one
+    lies below it, and None otherwise."""
+    return _side(list(intervals), bound, bound)
 
 
 def leads(intervals: Iterable[Interval], tie: float) -> bool | None:
     """Whether a method has less regret than others, from the intervals of the others' regret minus
     that of the method: True if all lie above 0, False if one lies below `tie`, else None."""
-    intervals = list(intervals)
-    if any(centre + half <= tie for centre, half in intervals):
+    return _side(list(intervals), tie, 0.0)
+
+
+def _side(intervals: list[Interval], fails_below: float, holds_above: float) -> bool | None:
+    if any(centre + half <= fails_below for centre, half in intervals):
         return False
-    return True if all(centre - half > 0 for centre, half in intervals) else None
+    return True if all(centre - half > holds_above for centre, half in intervals) else None
 
 
 def level(intervals: Iterable[Interval], margin: float) -> bool | None:
@@ -259,7 +288,8 @@ def mean(source: Source, *keys: str) -> float:
 
 def half_width(source: Source, *keys: str) -> float:
     """The half width of the 95% interval of the mean over seeds; 0 for a single seed."""
-    return number(source, *keys, "ci95") if entry(source, *keys).get("ci95") is not None else 0.0
+    of_seeds = values(source, *keys)
+    return interval(of_seeds)[1] if len(of_seeds) > 1 else 0.0
 
 
 def mean_text(source: Source, *keys: str, digits: int = 4) -> str:
@@ -324,7 +354,7 @@ def _cell(value: Any, digits: int) -> str:
     if not isinstance(value, dict):
         return f"{value:,.{digits}f}"
     of_seeds = value.get("values", ())
-    spread = summaries.ci95(of_seeds) if len(of_seeds) > 1 else value.get("ci95") or 0.0
+    spread = interval(of_seeds)[1] if len(of_seeds) > 1 else value.get("ci95") or 0.0
     width = f" ± {spread:,.{digits}f}" if spread > 0 else ""
     return f"{value['mean']:,.{digits}f}{width}"
 

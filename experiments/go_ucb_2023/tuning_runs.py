@@ -14,7 +14,7 @@ from experiments.data import classifiers
 from experiments.data.classifiers import MODELS, SOURCES
 from experiments.data.datasets import citation
 from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
-from experiments.go_ucb_2023.synthetic import ALGORITHMS as OPTIMIZERS
+from experiments.go_ucb_2023.synthetic import OPTIMIZERS
 from experiments.results import store
 from jsketch import loops
 from jsketch.show import full

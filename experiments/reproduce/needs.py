@@ -46,6 +46,7 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
     "experiments.pkawv_2019.orders": ("", ("casp",)),
     "experiments.pkawv_2019.settings": ("--data", streams.NAMES),
+    "experiments.pkawv_2019.susy_fit": ("", ("susy",)),
     "experiments.tables.streams": ("", ("casp",)),
 }
 # packages that an experiment needs and this project does not depend on

@@ -40,6 +40,7 @@ SMALL = {
     "experiments.pkawv_2019.orders": "--limit 1000 --seeds 2",
     "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",
     "experiments.pkawv_2019.settings": "--limit 256 --time-limit 5",
+    "experiments.pkawv_2019.susy_fit": "--limit 500 --degrees 2 3",
     "experiments.tables.main": (
         "--tables protein nas_cifar100 --methods tpe fixed_bkb_10 --seeds 2 --horizon 20"
     ),

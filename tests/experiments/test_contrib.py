@@ -54,7 +54,7 @@ def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
     for method in METHODS[name]:
         numbers, curves = numbers_of(name)
         for seed in range(2):
-            # values 0.5 and 0.7: mean 0.6, interval 1.96 sd / sqrt(2) = 0.196
+            # values 0.5 and 0.7: mean 0.6, interval 12.706 sd / sqrt(2) = 1.2706 (Student's)
             shifted = {field: value + 0.2 * seed for field, value in numbers.items()}
             single = run("squares", method, seed, **shifted)
             single.arrays.update(curves)
@@ -65,7 +65,7 @@ def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
     assert head == ["problem", "method", *(head for head, _ in table.fields.values())]
     assert [row[1] for row in rows] == [label(method) for method in METHODS[name]]
     for column, (_, digits) in enumerate(table.fields.values(), 2):
-        assert {row[column] for row in rows} == {f"{0.6:.{digits}f} ± {0.196:.{digits}f}"}
+        assert {row[column] for row in rows} == {f"{0.6:.{digits}f} ± {1.2706:.{digits}f}"}
     assert redraw.redraw(folder)
     assert all((folder / figure.file).is_file() for figure in EXPERIMENTS[name].figures)
 
