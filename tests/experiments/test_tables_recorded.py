@@ -13,7 +13,7 @@ from experiments.results import store, tidy
 from experiments.tables import aggregate, main, methods, recorded
 from experiments.tables.recorded import Space
 
-SPACE = Space((4, 3, 5), (1,), "val_loss", -1.0)
+SPACE = Space((4, 3, 5), (1,), "val_loss", 0.0, -1.0)
 RANDOM = np.random.default_rng(0)
 LOSSES = 1 + RANDOM.random((60, 2)) / 10 + np.arange(60)[:, None] / 20
 
@@ -44,8 +44,12 @@ def test_a_table_has_a_row_for_each_setting_of_the_grid():
     np.testing.assert_array_equal(features[:, 1:4], np.eye(3)[numbers[:, 1]])
     np.testing.assert_allclose(features[:, 4], numbers[:, 2] / 4, rtol=1e-6)
     np.testing.assert_allclose(TABLE.regret(np.array([-2 * LEAST, -LEAST])), [1, 0])
-    accuracies = recorded.table_of("accuracies", SPACE._replace(factor=100.0), records())
-    assert accuracies.regret(np.array([90.0])) == pytest.approx(np.nanmax(-100 * expected) - 90)
+    accuracies = recorded.table_of(
+        "accuracies", SPACE._replace(perfect=9.0, factor=10.0), records()
+    )
+    np.testing.assert_allclose(accuracies.pool.repeats, -10 * (9 + expected))
+    largest = np.nanmax(-10 * (9 + expected))
+    assert accuracies.regret(np.array([-70.0])) == pytest.approx(largest + 70)
 
 
 def test_a_missing_package_and_a_changed_file_are_refused(monkeypatch, tmp_path):
