@@ -30,9 +30,6 @@ class UniformBox:
     # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=1)
 
-    def __post_init__(self) -> None:
-        checks.kinds(self)
-
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> UniformState:

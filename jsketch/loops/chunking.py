@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from jsketch import arguments, checks
+from jsketch import checks
 
 CHUNK = 65_536  # examples of a chunk
 Pair = tuple[Any, Any]  # (xs, ys)
 
 
-@arguments.checked
 def chunks(
     xs: Any,
     ys: Any = None,
