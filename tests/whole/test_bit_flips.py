@@ -95,7 +95,7 @@ def record(path):
     folder = path.parents[1]
     if not path.exists():
         about = dict(experiment="tiny", commit="one", config=CONFIG, seeds=2)
-        outputs.Folder(folder, about, ["one"], False)._record(make_file)
+        outputs.Folder(folder, about, ["one"], False)._record(about)
     return outputs.read_record(folder)
 
 
