@@ -131,7 +131,9 @@ def suggest(
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
     values       [n] numbers, larger is better (negate what is to be minimised), in any unit; NaN
-                 where the evaluation failed: it is ignored, and not suggested again
+                 where the evaluation failed: it is ignored, and not suggested again. Values further
+                 below the median than twice the distance of the best one from it count as the value
+                 at that distance
     columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
     gram         [A, A], the values of a positive semi-definite kernel between candidates that have
                  no features, such as graphs, in place of candidates and columns; it is divided by
@@ -242,6 +244,7 @@ def arrays_of(
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
+    data = data.within(model.limits)
     standardized = data.standardized(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
     arrays = (*observed, *numbers, *pending, *inducing, taken)

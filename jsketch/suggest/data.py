@@ -57,6 +57,10 @@ class Data(NamedTuple):
         """[n] bool, evaluations with a value."""
         return ~np.isnan(self.values)
 
+    def within(self, limits: tuple[float, float]) -> Data:
+        """The data with values outside the limits moved to the nearer one."""
+        return self._replace(values=np.clip(self.values, *limits))
+
     def standardized(
         self, centre: float, scale: float, fitted: bool
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -246,6 +250,17 @@ def check_vector(
     if len(bad):
         raise ValueError(f"{name} must be {valid}; number {bad[0]} is {numbers[bad[0]]}.")
     return numbers
+
+
+def lowest_value(values: np.ndarray) -> float:
+    """The value that poorer ones are raised to: twice as far below the median of the values [m] as
+    the best one is above it; -inf where no value is above the median.
+
+    Poor outliers, such as spikes of an energy, would make the fitted signal so large that all good
+    candidates seem alike.
+    """
+    median, best = np.median(values), values.max()
+    return float(median - 2 * (best - median)) if best > median else -np.inf
 
 
 def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -> Moments:

@@ -36,6 +36,7 @@ from jsketch.suggest.data import (
     Library,
     check_data,
     kernel_of,
+    lowest_value,
     padded_rows,
     power_of_two,
     standardized,
@@ -61,7 +62,7 @@ STARTS = (0.5, 2.0)  # lengthscales over sqrt(L)
 # (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
-NOISE = LogNormal(-2.0, 1.0)
+NOISE = LogNormal(-4.0, 1.0)
 LEAST_NOISE = 1e-5
 LARGEST_LOSS = 1e10  # in place of a loss that is not finite
 
@@ -79,6 +80,8 @@ class Model(NamedTuple):
     # False: too few values, or equal ones up to rounding, so that these are the defaults, and
     # standard deviations are in units of a signal whose scale is unknown
     fitted: bool
+    # (lowest, largest): values outside count as the nearer one, `data.lowest_value`
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     def __repr__(self) -> str:
         return shown(self)
@@ -207,6 +210,7 @@ def fit(
     lengthscale: Any = None,
     errors: Any = None,
     scaling: bool = True,
+    limits: tuple[float, float] | None = None,
     key: PRNGKey | None = None,
 ) -> Model:
     """The model at the posterior mode of its hyperparameters.
@@ -214,6 +218,9 @@ def fit(
     candidates, columns, arms, values, errors, scaling   as in `suggest`
     lengthscale   one number for all, or [L]: fixed, and the other hyperparameters are fitted; None:
                   fitted
+    limits        (lowest, largest), values outside count as the nearer one; None: poor
+                  outliers count as `data.lowest_value`, twice as far below the median as the best
+                  value is above it
     key           for the subsample of more than EXACT evaluations; None: jax.random.key(0)
 
     Of more than EXACT evaluations the lengthscales are fitted to FITTED, and noise and scale to all
@@ -222,11 +229,15 @@ def fit(
     """
     key = None if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
-    return fit_data(data, lengthscale, key)
+    return fit_data(data, lengthscale, key, limits=limits)
 
 
 def fit_data(
-    data: Data, lengthscale: Any, key: PRNGKey | None, start: Model | None = None
+    data: Data,
+    lengthscale: Any,
+    key: PRNGKey | None,
+    start: Model | None = None,
+    limits: tuple[float, float] | None = None,
 ) -> Model:
     """`fit` of checked arrays. With `start`, a model of fewer values, there is one search, which
     starts from it."""
@@ -235,6 +246,9 @@ def fit_data(
         lengthscale = np.ones(0)
     fixed = None if lengthscale is None else _check_lengthscales(count, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
+    if limits is None:
+        limits = (lowest_value(values) if len(values) else -np.inf, np.inf)
+    values = np.clip(values, *limits)
     # the medians of the priors
     default = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
     length = default if fixed is None else fixed
@@ -270,6 +284,7 @@ def fit_data(
         deviation * float(numbers.outputscale) ** 0.5,
         centre,
         True,
+        limits,
     )
     if len(values) <= EXACT or data.errors.any():
         return model
@@ -361,7 +376,7 @@ def leave_one_out(
 
 def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     """`leave_one_out` of checked arrays."""
-    at = np.flatnonzero(data.observed)
+    data, at = data.within(model.limits), np.flatnonzero(data.observed)
     observed = random_rows(len(at), EXACT, key)
     at = at[observed]
     index, mask = padded_rows(data.arms[at], 1)

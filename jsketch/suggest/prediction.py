@@ -18,7 +18,7 @@ from jsketch.suggest.data import check_data, kernel_of
 from jsketch.suggest.model import LeftOut, Model, check_finite
 from jsketch.types import PRNGKey
 
-FEWEST_DEGREES = 3  # of freedom, of an interval
+FEWEST_DEGREES = 2  # of freedom, of an interval
 
 
 class Prediction(NamedTuple):
@@ -71,10 +71,10 @@ def interval_reach(left_out: LeftOut, probability: float = 0.9) -> float:
     this probability.
 
     Of n values, hyperparameters that are fitted to them state too small errors. The quantile is
-    that of Student's distribution with n / 2 - 1 degrees of freedom, and is multiplied by the root
+    that of Student's distribution with n / 4 - 1 degrees of freedom, and is multiplied by the root
     mean square of the errors of `leave_one_out` over those that the model states, at least 1.
     """
-    freedom = max(len(left_out.at) / 2 - 1, FEWEST_DEGREES)
+    freedom = max(len(left_out.at) / 4 - 1, FEWEST_DEGREES)
     return float(stats.t.ppf((1 + probability) / 2, freedom) * max(left_out.error_ratio, 1.0))
 
 

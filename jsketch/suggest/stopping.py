@@ -19,7 +19,7 @@ from jsketch import checks
 from jsketch.linalg import matmul
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
-from jsketch.suggest.data import check_data, kernel_of, zero_padded
+from jsketch.suggest.data import check_data, kernel_of, lowest_value, zero_padded
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
@@ -133,10 +133,12 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
-    """TOLERANCE of the range of the values, or of what is possible where that is bounded."""
+    """TOLERANCE of the range of the values without poor outliers (`data.lowest_value`), or of what
+    is possible where that is bounded."""
     if bounds is not None and np.isfinite(bounds).all():
         return TOLERANCE * (bounds[1] - bounds[0])
-    return TOLERANCE * float(np.nanmax(values) - np.nanmin(values))
+    observed = values[~np.isnan(values)]
+    return TOLERANCE * float(observed.max() - max(observed.min(), lowest_value(observed)))
 
 
 def should_stop(gain: Gain | None, at_most: float) -> bool:

@@ -489,6 +489,20 @@ def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys
         np.testing.assert_allclose(batch[name], whole[name], atol=0.01)
 
 
+@pytest.mark.parametrize("goal", [(), ("--minimize",), ("--target", "1.2")])
+def test_the_size_of_a_poor_outlier_changes_no_batch(tmp_path, goal):
+    """Neither where large values are good, nor small ones, nor those near a number, where only
+    predictions change."""
+    frame, batches = library(), []
+    for size in (20.0, 800.0):
+        done = evaluations(frame, range(0, A, 3))
+        done.iloc[4, 1] = size if goal else -size
+        batches.append(run(tmp_path, frame, done, *goal))
+    assert list(batches[0]["id"]) == list(batches[1]["id"])
+    if "--target" not in goal:
+        pd.testing.assert_frame_equal(*batches)
+
+
 def test_the_first_column_of_different_words_is_the_id(tmp_path, capsys):
     frame = library().rename(columns={"id": "Reaction"})
     frame["solvent"] = np.resize(["water", "DMF"], A)

@@ -84,10 +84,12 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     data = inputs.library, inputs.arms, inputs.measured
     model = batch.model
     if options.minimize:
-        model = model._replace(centre=-model.centre)
+        lowest, largest = model.limits
+        model = model._replace(centre=-model.centre, limits=(-largest, -lowest))
     elif options.target is not None:
-        # the goal is a distance; its prediction in the unit of the values needs a second model
-        model = fit(*data, errors=inputs.errors, key=key)
+        # the goal is a distance; its prediction in the unit of the values needs a second model, in
+        # which neither small nor large values are poor
+        model = fit(*data, errors=inputs.errors, limits=(-np.inf, np.inf), key=key)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
     predicted = predict(*data, model, errors=inputs.errors, key=key)
