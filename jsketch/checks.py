@@ -110,29 +110,77 @@ RANGES: dict[str, Callable[..., None]] = {
 }
 
 
+# the methods or fields of the parts of algorithms, and what a part is
+_KERNEL = ("gram diag", "a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0)")
+_BANDIT = ("init ask tell", "an algorithm over arms, such as BBKB(kernel)")
+PARTS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("kernel", "left", "right"), _KERNEL),
+    **dict.fromkeys(("bandit", "base"), _BANDIT),
+    "forecaster": ("init predict update", "a forecaster, such as online.PKAWV(features)"),
+    "schedule": ("__call__", "a schedule of box.ball, such as OFUL()"),
+    "oracle": ("refine restarts", "LevenbergMarquardt() or Gradient(), from box.model"),
+    "model": ("init apply", "a flax module, such as Network(), or Parametric(init, apply)"),
+    "bounds": ("lengthscale outputscale noise check", "Bounds, from box.fit"),
+    "sampling": ("mu beta eps weights", "Sampling, from sketch.kors"),
+}
+
+
+def part(name: str, value: Any) -> None:
+    """The named part of an algorithm is an object with the methods and fields of PARTS."""
+    wanted, words = PARTS[name]
+    if isinstance(value, type) or not all(hasattr(value, each) for each in wanted.split()):
+        kind = "kernel" if PARTS[name] is _KERNEL else name
+        raise ValueError(f"{kind} must be {words}; {value!r} was given.")
+
+
+def kinds(algorithm: Any) -> None:
+    """The parts of an algorithm are of their kinds, and its static fields as in `settings`. For
+    constructors, where numbers may be arrays, over which the algorithm is vmapped."""
+    for field in algorithm.__dataclass_fields__.values():
+        if field.name in PARTS:
+            part(field.name, getattr(algorithm, field.name))
+        elif not field.metadata.get("pytree_node", True):
+            _setting(algorithm, field)
+            value = getattr(algorithm, field.name)
+            if field.type in ("int", "int | None") and value is not None:
+                count(**{field.name: value})
+    _width_of(algorithm)
+
+
+def _setting(algorithm: Any, field: Any) -> None:
+    """The value of a field is in its range."""
+    choices = getattr(algorithm, "choices", {})
+    name, value = field.name, getattr(algorithm, field.name)
+    if name in choices:
+        choice(choices[name], **{name: value})
+    elif isinstance(field.default, bool):
+        truth(**{name: value})
+    elif name in RANGES and not (value is None and "None" in str(field.type)):
+        RANGES[name](**{name: value})
+
+
 def settings(algorithm: Any) -> None:
     """The fields of an algorithm, or of another dataclass of settings, are in their ranges: those
     of RANGES, the texts in its attribute `choices`, and True or False where the default is one.
     The width of an algorithm that assumes a norm bound is a width."""
-    choices = getattr(algorithm, "choices", {})
     for field in getattr(algorithm, "__dataclass_fields__", {}).values():
-        name, value = field.name, getattr(algorithm, field.name)
-        if name in choices:
-            choice(choices[name], **{name: value})
-        elif isinstance(field.default, bool):
-            truth(**{name: value})
-        elif name in RANGES and not (value is None and "None" in str(field.type)):
-            RANGES[name](**{name: value})
+        _setting(algorithm, field)
+    width = _width_of(algorithm)
+    if hasattr(width, "check"):
+        width.check()
+
+
+def _width_of(algorithm: Any) -> Any:
+    """The width of an algorithm that assumes a norm bound, None for others."""
     if not (hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width")):
-        return
+        return None
     width = algorithm.width
     if not callable(width) or jax.tree_util.all_leaves([width]):
         raise ValueError(
             "width must be a width, such as widths.bbkb_paper, or widths.Formula(function) of a"
             f" function of (evidence, confidence); {width!r} was given."
         )
-    if hasattr(width, "check"):
-        width.check()
+    return width
 
 
 def is_real(dtype: Any) -> bool:
@@ -552,11 +600,7 @@ def features_of(maker: Any, method: str, wanted: str) -> None:
 def a_kernel(kernel: Any, x: Any = None) -> None:
     """The kernel has the methods of a kernel. Its methods `check` and `check_inputs`, if it has
     them, accept the inputs x [n,d], unless x is None."""
-    if isinstance(kernel, type) or not (hasattr(kernel, "gram") and hasattr(kernel, "diag")):
-        raise ValueError(
-            "kernel must be a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0);"
-            f" {kernel!r} was given."
-        )
+    part("kernel", kernel)
     if x is None or is_traced(kernel, x):
         return
     if hasattr(kernel, "check"):

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import difflib
-import functools
 import inspect
 import io
 import re
@@ -37,7 +35,7 @@ from flax import serialization
 from flax.struct import field
 from jax.typing import DTypeLike
 
-from jsketch import show
+from jsketch import arguments, show
 
 __all__ = ["dataclass", "field", "in_dtype"]
 
@@ -62,7 +60,7 @@ def dataclass(cls: Class) -> Class:
     dataclasses.dataclass(frozen=True, repr=False)(cls)
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
-    cls.__init__ = _naming_the_nearest(cls, [f.name for f in fields])  # type: ignore[misc]
+    arguments.checked(cls)
     cls.__doc__ = _Docstring(cls)  # type: ignore[assignment]
     for f in fields:
         if not f.init:
@@ -75,21 +73,6 @@ def dataclass(cls: Class) -> Class:
     _register_pytree(cls, leaves, static)
     _register_state_dict(cls, leaves)
     return cls
-
-
-def _naming_the_nearest(cls: type, names: list[str]) -> Any:
-    """The constructor, with a TypeError that names the field nearest to an unknown argument."""
-    plain = cls.__init__  # type: ignore[misc]
-
-    @functools.wraps(plain)
-    def construct(self: Any, *values: Any, **named: Any) -> None:
-        for name in named.keys() - names:
-            nearest = difflib.get_close_matches(name, names, 1)
-            advice = f": did you mean {nearest[0]}?" if nearest else f"; it has {', '.join(names)}."
-            raise TypeError(f"{cls.__name__} has no argument {name}{advice}")
-        plain(self, *values, **named)
-
-    return construct
 
 
 class _Docstring:

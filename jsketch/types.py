@@ -167,7 +167,13 @@ class Bandit(Protocol[SomeState]):
 
 
 class Algorithm:
-    """The base class of algorithms over arms, with the defaults of their optional abilities."""
+    """The base class of algorithms over arms, with the defaults of their optional abilities. The
+    constructor of a dataclass raises ValueError for a part or a static field of another kind."""
+
+    def __post_init__(self) -> None:
+        from jsketch import checks  # which imports this module
+
+        checks.kinds(self)
 
     def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array] | None:
         """(mean [A], variance [A], width []) of the confidence bounds mean +- width sqrt(variance)
@@ -280,11 +286,17 @@ class Forecaster:
     "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  the
                       first `done` examples of a block; a limit of zero changes nothing
 
-    The attribute `grows = True` declares the method grow(state) -> state, a larger capacity.
+    The attribute `grows = True` declares the method grow(state) -> state, a larger capacity. The
+    constructor of a dataclass raises ValueError for a part or a static field of another kind.
     """
 
     takes: Any = "examples"
     grows: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        from jsketch import checks  # which imports this module
+
+        checks.kinds(self)
 
     def init(self, x: Array, key: PRNGKey) -> Any:
         """The state before the first example; x [d] is one example."""

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jsketch import checks
+from jsketch import arguments, checks
 from jsketch.types import Box
 
 SIDE = 10.0  # of the box
@@ -47,6 +47,7 @@ class Hyperparameter(Protocol):
     def encode(self, value: Any) -> float: ...
 
 
+@arguments.checked
 @dataclass(frozen=True)
 class Real:
     """A number from low to high, linear or, with log=True, with equal ratios on equal lengths. With
@@ -99,6 +100,7 @@ class Real:
         return min(max(unit, margin), 1 - margin)
 
 
+@arguments.checked
 @dataclass(frozen=True)
 class Integer:
     """An integer from low to high, both included. Each has an interval of the same length or, with
@@ -160,6 +162,7 @@ class Integer:
         return math.log(int(self.low) - 0.5), math.log(int(self.high) + 0.5)
 
 
+@arguments.checked
 @dataclass(frozen=True)
 class Category:
     """One of several choices (strings, numbers, True and False, None); each has an interval of the

@@ -30,6 +30,9 @@ class UniformBox:
     # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=1)
 
+    def __post_init__(self) -> None:
+        checks.kinds(self)
+
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> UniformState:

@@ -83,6 +83,9 @@ class IndependentClients:
     bandit: Any  # ContextualUCB
     clients: int = struct.field(pytree_node=False, default=8)  # N
 
+    def __post_init__(self) -> None:
+        checks.kinds(self)
+
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
         checks.settings(self)
         keys = jax.random.split(key, self.clients)

@@ -59,6 +59,10 @@ class DiscountedPKAWV(Forecaster):
 
     takes = "blocks"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        PKAWV(self.features)  # raises ValueError for features of another kind
+
     def init(self, x: Array, key: PRNGKey) -> DiscountedState:
         checks.settings(self)
         discounting.check(self.discount)

@@ -21,6 +21,9 @@ class Scaled:
     # the factor
     variance: ArrayLike = 1.0
 
+    def __post_init__(self) -> None:
+        checks.kinds(self)
+
     def gram(self, x: Array, y: Array) -> Array:
         return in_dtype(self.variance, x.dtype) * self.kernel.gram(x, y)
 
@@ -45,6 +48,9 @@ class Pair:
     left: Any
     # a kernel of `jsketch.kernels`
     right: Any
+
+    def __post_init__(self) -> None:
+        checks.kinds(self)
 
     def check_inputs(self, x: Any) -> None:
         checks.a_kernel(self.left, x)

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from jsketch import checks
+from jsketch import arguments, checks
 
 CHUNK = 65_536  # examples of a chunk
 Pair = tuple[Any, Any]  # (xs, ys)
 
 
+@arguments.checked
 def chunks(
     xs: Any,
     ys: Any = None,

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 
-from jsketch import checks
+from jsketch import arguments, checks
 from jsketch.loops.describe import describe, rebuildable, rebuilt
 from jsketch.loops.saving import STREAM, RunFile, parsed
 from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
@@ -48,6 +48,7 @@ _step = jax.jit(
 )
 
 
+@arguments.checked
 class Live:
     """A forecaster and its state after `received` examples of d = `inputs` numbers.
 

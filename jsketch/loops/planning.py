@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsketch import checks, devices
+from jsketch import arguments, checks, devices
 from jsketch.loops import advance
 
 PILOT_SECONDS = 1.0  # about the duration of the timed part
@@ -45,6 +45,7 @@ class Plan:
         )
 
 
+@arguments.checked
 def plan(
     bandit: Any,
     problem: Any,

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import checks, struct
+from jsketch import arguments, checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
@@ -63,6 +63,7 @@ class Run:
         )
 
 
+@arguments.checked
 def run(
     algorithm: Any,
     problem: Any,

@@ -20,7 +20,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import arguments, checks, struct
 from jsketch.linalg import any_over_vmap, put
 from jsketch.online.base import takes
 from jsketch.precision import dtype_of, in_dtype
@@ -196,6 +196,7 @@ _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 _stream = partial(jax.jit, static_argnames="block")(stream)
 
 
+@arguments.checked
 def prequential(
     forecaster: Any,
     examples: Any,

@@ -33,7 +33,7 @@ class KernelForecaster(Forecaster):
     regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
 
     def __post_init__(self) -> None:
-        checks.a_kernel(self.kernel)
+        checks.kinds(self)
 
     def check_rounding(self, x: Array) -> bool:
         return rounding.check_kernel(self.kernel, x, self.regularization)

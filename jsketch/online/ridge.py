@@ -57,13 +57,16 @@ class PKAWV(Forecaster):
 
     takes = "blocks"
 
-    def init(self, x: Array, key: PRNGKey) -> RidgeState:
-        checks.settings(self)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         checks.features_of(
             self.features,
             "features",
             "a feature map, such as sketch.taylor.Taylor, with a method features(x)",
         )
+
+    def init(self, x: Array, key: PRNGKey) -> RidgeState:
+        checks.settings(self)
         x = checks.example(x)
         size = jax.eval_shape(self.features.features, x[None]).shape[1]
         rounding.check_features(self.features, x, self.regularization)

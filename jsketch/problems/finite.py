@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import checks, struct
+from jsketch import arguments, checks, struct
 from jsketch.linalg import matmul
 from jsketch.types import Arms, PRNGKey, is_traced
 
@@ -67,6 +67,7 @@ def _check(features: Any, rewards: Any, name: str) -> None:
         )
 
 
+@arguments.checked
 def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
     """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong
     shapes, non-finite rewards or negative noise."""
@@ -80,6 +81,7 @@ def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> Gaussi
     return GaussianArms(Arms(features), mean_reward, noise_std)
 
 
+@arguments.checked
 def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on
     wrong shapes."""
@@ -96,6 +98,7 @@ def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     )
 
 
+@arguments.checked
 def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) -> GaussianArms:
     """A problem whose mean rewards are a draw of GP(0, kernel) at features [A,d]; O(A^3), by an
     eigendecomposition without jitter."""
@@ -106,6 +109,7 @@ def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) ->
     )
 
 
+@arguments.checked
 def rkhs_draw(
     key: PRNGKey,
     kernel: Any,

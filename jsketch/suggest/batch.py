@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch import checks
+from jsketch import arguments, checks
 from jsketch.show import shown, table
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
@@ -95,6 +95,7 @@ class Constraints(NamedTuple):
     failures: bool  # whether failed evaluations lower the chance of similar candidates
 
 
+@arguments.checked
 def suggest(
     candidates: Any = None,
     arms: Any = (),

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import checks
+from jsketch import arguments, checks
 from jsketch.kernels.table import Precomputed, check_table, index_features
 from jsketch.show import shown
 from jsketch.suggest.mixed import Columns, Mixed, check_columns
@@ -77,6 +77,7 @@ class Moments(NamedTuple):
     weight: np.ndarray  # [m]
 
 
+@arguments.checked
 def library(
     candidates: Any = None,
     columns: Sequence[Columns] | None = None,

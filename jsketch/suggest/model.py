@@ -24,7 +24,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from scipy import optimize
 
-from jsketch import checks
+from jsketch import arguments, checks
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import LogNormal
 from jsketch.linalg import matmul
@@ -201,6 +201,7 @@ def _loss(
     return -log_posterior(kernel, distances, data, _from_free(jnp, free, fixed), errors)
 
 
+@arguments.checked
 def fit(
     candidates: Any,
     arms: Any,
@@ -351,6 +352,7 @@ class LeftOut(NamedTuple):
         return float(1 - np.square(residual / unit).sum() / np.square(deviation / unit).sum())
 
 
+@arguments.checked
 def leave_one_out(
     candidates: Any,
     arms: Any,

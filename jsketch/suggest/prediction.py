@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from scipy import stats
 
-from jsketch import checks
+from jsketch import arguments, checks
 from jsketch.show import shown
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
@@ -32,6 +32,7 @@ class Prediction(NamedTuple):
         return shown(self)
 
 
+@arguments.checked
 def predict(
     candidates: Any,
     arms: Any,

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from jsketch import checks
+from jsketch import arguments, checks
 from jsketch.box.space import Space
 from jsketch.loops.saving import RunFile, locked, run_file
 from jsketch.show import shown, table
@@ -132,6 +132,7 @@ class Result:
     _repr_html_ = table
 
 
+@arguments.checked
 def minimize(
     f: Callable[..., Any],
     space: Any,
@@ -178,6 +179,7 @@ def minimize(
     return _search(f, space, evaluations, False, seed=seed, progress=progress, **call)
 
 
+@arguments.checked
 def maximize(
     f: Callable[..., Any],
     space: Any,

@@ -124,6 +124,23 @@ def test_a_misspelt_argument_is_answered_with_the_nearest_name():
         BKB()
 
 
+NAMED = [
+    *(loops.chunks, loops.drive, loops.Live, loops.plan, loops.prequential, loops.rollout),
+    *(loops.run, suggest.fit, suggest.leave_one_out, suggest.library, suggest.maximize),
+    *(suggest.minimize, suggest.predict, suggest.suggest, problems.finite_arms, problems.gp_draw),
+    *(problems.on_box, problems.recorded_arms, problems.rkhs_draw, box.Category, box.Integer),
+    *(box.Real, box.GOUCB, PKAWV, kernels.Matern, problems.boxes.BoxProblem),
+]
+
+
+@pytest.mark.parametrize("function", NAMED, ids=lambda one: one.__name__)
+def test_every_argument_is_the_nearest_to_its_misspelling(function):
+    for name in inspect.signature(function).parameters:
+        advice = rf"{function.__name__} has no argument {name}_: did you mean {name}\?"
+        with pytest.raises(TypeError, match=advice):
+            function(**{f"{name}_": 1})
+
+
 @pytest.mark.parametrize(
     "package", [bandits, box, contrib, kernels, online, scale, suggest.acquisitions]
 )

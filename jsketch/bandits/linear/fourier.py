@@ -22,46 +22,49 @@ from jsketch.linalg import matmul
 from jsketch.sketch import fourier
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.struct import in_dtype
-from jsketch.types import Arms, Evaluations, PRNGKey, Query
-
-
-def _start(
-    bandit: FourierUCB | FourierTS, domain: Arms, key: PRNGKey, data: Evaluations | None
-) -> FeatureState:
-    checks.no_evaluations(bandit, data)
-    checks.settings(bandit)
-    domain = checks.arms(domain)
-    checks.model(domain, bandit.kernel, bandit.regularization)
-    checks.features_of(
-        bandit.features, "draw", "RandomFourier or QuadratureFourier, from sketch.fourier"
-    )
-    checks.one_key(key=key)
-    arm_key, feature_key = jax.random.split(key)
-    arms = domain.features
-    maps, kernel = in_dtype((bandit.features, bandit.kernel), arms.dtype)
-    drawn = maps.draw(kernel, arms.shape[1], feature_key, arms.dtype)
-    z = fourier.features(drawn, fourier.near_zero(arms))
-    return feature_posterior.start(bandit, domain, arm_key, z)
+from jsketch.types import Arms, PRNGKey, Query
 
 
 @struct.dataclass
-class FourierUCB(FeatureBandit, widths.Optimistic):
-    """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel;
-    O(A M + M^2) a step."""
+class FourierBandit(FeatureBandit, widths.Optimistic):
+    """The fields and the start that both algorithms share."""
 
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
-    # the confidence width, one of `bandits.widths`
-    width: widths.Width = widths.gp_ucb_code
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.features_of(
+            self.features, "draw", "RandomFourier or QuadratureFourier, from sketch.fourier"
+        )
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        return _start(self, domain, key, data)
+        checks.no_evaluations(self, data)
+        checks.settings(self)
+        domain = checks.arms(domain)
+        checks.model(domain, self.kernel, self.regularization)
+        checks.one_key(key=key)
+        arm_key, feature_key = jax.random.split(key)
+        arms = domain.features
+        maps, kernel = in_dtype((self.features, self.kernel), arms.dtype)
+        drawn = maps.draw(kernel, arms.shape[1], feature_key, arms.dtype)
+        z = fourier.features(drawn, fourier.near_zero(arms))
+        return feature_posterior.start(self, domain, arm_key, z)
 
 
 @struct.dataclass
-class FourierTS(FeatureBandit, widths.Optimistic):
+class FourierUCB(FourierBandit):
+    """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel;
+    O(A M + M^2) a step."""
+
+    # the confidence width, one of `bandits.widths`
+    width: widths.Width = widths.gp_ucb_code
+
+
+@struct.dataclass
+class FourierTS(FourierBandit):
     """Thompson sampling with Fourier features, by quadrature (TS-QFF, the default) or random; O(A M
     + M^2) a step.
 
@@ -70,16 +73,10 @@ class FourierTS(FeatureBandit, widths.Optimistic):
     joint over all arms.
     """
 
-    scale: ArrayLike = 1.0  # factor on the width
     features: Any = QuadratureFourier()  # or RandomFourier
     # a sample is a draw from the Bayesian posterior, and not one of a confidence set
     # the standard deviations of a draw, one of `bandits.widths`
     width: widths.Width = widths.Bayesian(deviations=1.0)
-
-    def init(
-        self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
-    ) -> FeatureState:
-        return _start(self, domain, key, data)
 
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:
         """A draw of the mean rewards of all arms, [A], from N(mean, width^2 covariance)."""

@@ -146,6 +146,9 @@ class GOUCB:
     from_best: bool = struct.field(pytree_node=False, default=True)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": tuple(FORMS)}
 
+    def __post_init__(self) -> None:
+        checks.kinds(self)
+
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> GOState:
