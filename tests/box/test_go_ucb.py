@@ -460,7 +460,7 @@ def model_of(w, output):
         (model_of(jnp.ones(3), lambda x: x[None]), "one number for one point"),
         (model_of(jnp.ones(2, jnp.int32), jnp.sum), "floating point arrays"),
         (model_of((), jnp.sum), "floating point arrays, at least one"),
-        (dict(model=lambda w, x: x.sum()), "a model is a flax module"),
+        (dict(model=lambda w, x: x.sum()), "model must be a flax module"),
     ],
 )
 def test_refusals(changes, words):

@@ -277,21 +277,21 @@ def test_several_regions_share_the_initial_points_and_compete():
 
 
 @pytest.mark.parametrize(
-    ("turbo", "words"),
+    ("changes", "words"),
     [
-        (SMALL.replace(batch=0), "batch must be an integer of at least 1"),
-        (SMALL.replace(regions=0), "regions must be an integer"),
-        (SMALL.replace(regions=6), "needs one of the initial points"),
-        (SMALL.replace(candidates=2), "candidates must be at least the batch"),
-        (SMALL.replace(frequencies=1.5), "frequencies must be an integer of at least 1; 1.5"),
-        (SMALL.replace(fit_steps=0), "fit_steps must be an integer"),
-        (SMALL.replace(least_length=0.0), "least_length must be a finite number above 0"),
-        (SMALL.replace(bounds=fit.Bounds(noise=(0.1, 0.1))), "noise needs finite"),
+        (dict(batch=0), "batch must be an integer of at least 1"),
+        (dict(regions=0), "regions must be an integer"),
+        (dict(regions=6), "needs one of the initial points"),
+        (dict(candidates=2), "candidates must be at least the batch"),
+        (dict(frequencies=1.5), "frequencies must be an integer of at least 1; 1.5"),
+        (dict(fit_steps=0), "fit_steps must be an integer"),
+        (dict(least_length=0.0), "least_length must be a finite number above 0"),
+        (dict(bounds=fit.Bounds(noise=(0.1, 0.1))), "noise needs finite"),
     ],
 )
-def test_refusals(turbo, words):
+def test_refusals(changes, words):
     with pytest.raises(ValueError, match=words):
-        turbo.init(boxes.branin().domain, KEY, horizon=20)
+        SMALL.replace(**changes).init(boxes.branin().domain, KEY, horizon=20)
 
 
 @pytest.mark.slow

@@ -327,7 +327,8 @@ class Case:
             report.true(f"{name} of the model", difference <= 1e-6, f"differs by {difference:.1e}")
         # the fits were compared above; batches are compared with equal models
         model = batch.model
-        same = model._replace(scale=model.scale * scale, centre=model.centre * scale)
+        limits = tuple(scale * limit for limit in model.limits)
+        same = model._replace(scale=model.scale * scale, centre=model.centre * scale, limits=limits)
         other = results.choose(options, arrays, key, same)
         picked, mine = rows[other.rows], batch.rows
         report.same("the same candidates are rated", np.sort(picked), np.sort(mine))

@@ -31,6 +31,8 @@ class FourierBandit(FeatureBandit, widths.Optimistic):
 
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
+    # the confidence width, one of `bandits.widths`
+    width: widths.Width = widths.gp_ucb_code
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,9 +60,6 @@ class FourierBandit(FeatureBandit, widths.Optimistic):
 class FourierUCB(FourierBandit):
     """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel;
     O(A M + M^2) a step."""
-
-    # the confidence width, one of `bandits.widths`
-    width: widths.Width = widths.gp_ucb_code
 
 
 @struct.dataclass
