@@ -86,7 +86,7 @@ def choice(choices: tuple[Any, ...], **values: Any) -> None:
 
 
 BOOLEANS = (True, False)
-truth = partial(choice, BOOLEANS)
+boolean = partial(choice, BOOLEANS)
 
 # the ranges of the fields of algorithms; a name has one meaning in all of them
 RANGES: dict[str, Callable[..., None]] = {
@@ -113,7 +113,7 @@ RANGES: dict[str, Callable[..., None]] = {
 # the methods or fields of the parts of algorithms, and what a part is
 _KERNEL = ("gram diag", "a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0)")
 _BANDIT = ("init ask tell", "an algorithm over arms, such as BBKB(kernel)")
-PARTS: dict[str, tuple[str, str]] = {
+COMPONENTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("kernel", "left", "right"), _KERNEL),
     **dict.fromkeys(("bandit", "base"), _BANDIT),
     "forecaster": ("init predict update", "a forecaster, such as online.PKAWV(features)"),
@@ -125,20 +125,20 @@ PARTS: dict[str, tuple[str, str]] = {
 }
 
 
-def part(name: str, value: Any) -> None:
-    """The named part of an algorithm is an object with the methods and fields of PARTS."""
-    wanted, words = PARTS[name]
+def component(name: str, value: Any) -> None:
+    """The named part of an algorithm is an object with the methods and fields of COMPONENTS."""
+    wanted, words = COMPONENTS[name]
     if isinstance(value, type) or not all(hasattr(value, each) for each in wanted.split()):
-        kind = "kernel" if PARTS[name] is _KERNEL else name
+        kind = "kernel" if COMPONENTS[name] is _KERNEL else name
         raise ValueError(f"{kind} must be {words}; {value!r} was given.")
 
 
-def kinds(algorithm: Any) -> None:
+def constructor_arguments(algorithm: Any) -> None:
     """The parts of an algorithm are of their kinds, and its static fields as in `settings`. For
     constructors, where numbers may be arrays, over which the algorithm is vmapped."""
     for field in algorithm.__dataclass_fields__.values():
-        if field.name in PARTS:
-            part(field.name, getattr(algorithm, field.name))
+        if field.name in COMPONENTS:
+            component(field.name, getattr(algorithm, field.name))
         elif not field.metadata.get("pytree_node", True):
             _setting(algorithm, field)
             value = getattr(algorithm, field.name)
@@ -154,7 +154,7 @@ def _setting(algorithm: Any, field: Any) -> None:
     if name in choices:
         choice(choices[name], **{name: value})
     elif isinstance(field.default, bool):
-        truth(**{name: value})
+        boolean(**{name: value})
     elif name in RANGES and not (value is None and "None" in str(field.type)):
         RANGES[name](**{name: value})
 
@@ -197,7 +197,7 @@ def one_number(**values: Any) -> None:
             raise ValueError(f"{name} must be one real number, shape (); it is {value!r}.")
 
 
-def larger(before: int, **values: int) -> None:
+def not_smaller(before: int, **values: int) -> None:
     """The named new capacity is an integer of at least `before`."""
     capacity(**values)
     for name, value in values.items():
@@ -317,7 +317,7 @@ def arms(domain: Any) -> Arms:
 
 def rows_of_arms(features: Any) -> Any:
     """The features of arms as an array [A, d] of the library that holds it; warns as `arms`."""
-    features = table(features)
+    features = as_array(features)
     if jnp.ndim(features) != 2:
         raise ValueError(
             f"arms must be a matrix [A, d]; an array of shape {jnp.shape(features)} was given. A"
@@ -353,7 +353,7 @@ def rows_of_arms(features: Any) -> Any:
     return features
 
 
-def table(features: Any) -> Any:
+def as_array(features: Any) -> Any:
     """An array as it is; a DataFrame, or lists of numbers, as a floating point array."""
     if isinstance(features, np.ndarray | jax.Array):
         return features
@@ -432,12 +432,12 @@ def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
     Raises ValueError for rewards of another shape and for arms that do not exist. Where the arms
     are traced, the reward of such an arm becomes infinite, which is flagged and not used.
     """
-    query = on_arms(domain, query)
+    query = arm_query(domain, query)
     y = rewards(query, y, domain.features.dtype)
     return query, jnp.where(query.mask & (query.index == domain.count), jnp.inf, y)
 
 
-def on_arms(domain: Arms, query: Query) -> Query:
+def arm_query(domain: Arms, query: Query) -> Query:
     """The query as JAX arrays, with the number A for arms that do not exist, at which a scatter
     writes nothing. Raises ValueError unless the query has a vector of arm numbers and a bool for
     each, and where a slot in use has an arm that does not exist, unless it is traced."""
@@ -459,10 +459,10 @@ def on_arms(domain: Arms, query: Query) -> Query:
         )
     if not is_traced(index, mask):
         arm_numbers(domain, **{"the query": np.asarray(index)[np.asarray(mask)]})
-    return Query(or_none(domain, index), mask, query.truncated)
+    return Query(with_missing(domain, index), mask, query.truncated)
 
 
-def or_none(domain: Arms, numbers: ArrayLike) -> Array:
+def with_missing(domain: Arms, numbers: ArrayLike) -> Array:
     """Arm numbers, int32, with the number A for arms that do not exist."""
     numbers = jnp.asarray(numbers)
     outside = (numbers < 0) | (numbers >= domain.count)
@@ -470,7 +470,7 @@ def or_none(domain: Arms, numbers: ArrayLike) -> Array:
     return jnp.where(outside, domain.count, numbers).astype(jnp.int32)
 
 
-def limited(limit: ArrayLike | None) -> Array:
+def evaluation_limit(limit: ArrayLike | None) -> Array:
     """The number of evaluations that can be made now, [] int32; without a limit the largest such
     number. Raises ValueError unless it is a whole number of at least 1."""
     if limit is None:
@@ -493,7 +493,7 @@ def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
     return jnp.asarray(real("y", y)).astype(dtype)
 
 
-def single(arm: Array) -> Query:
+def single_query(arm: Array) -> Query:
     """The query of one arm []."""
     return Query(index=arm[None], mask=jnp.ones(1, bool))
 
@@ -504,7 +504,7 @@ def no_evaluations(algorithm: Any, data: Any) -> None:
         raise ValueError(f"{type(algorithm).__name__} cannot start from observed evaluations.")
 
 
-def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
+def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
     """Raises ValueError unless earlier evaluations are vectors [A] of counts >= 0, `whole` numbers,
     and of finite sums of rewards, zero where the count is."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
@@ -588,7 +588,7 @@ def _equal(x: Any, y: Any) -> bool:
     return bool(jax.jit(lambda x, y: (x == y).all())(x, y))
 
 
-def features_of(maker: Any, method: str, wanted: str) -> None:
+def feature_map(maker: Any, method: str, wanted: str) -> None:
     """The feature map has that method."""
     if isinstance(maker, type) or not callable(getattr(maker, method, None)):
         raise ValueError(f"features must be {wanted}; {maker!r} was given.")
@@ -597,10 +597,10 @@ def features_of(maker: Any, method: str, wanted: str) -> None:
 # Kernels
 
 
-def a_kernel(kernel: Any, x: Any = None) -> None:
+def kernel_inputs(kernel: Any, x: Any = None) -> None:
     """The kernel has the methods of a kernel. Its methods `check` and `check_inputs`, if it has
     them, accept the inputs x [n,d], unless x is None."""
-    part("kernel", kernel)
+    component("kernel", kernel)
     if x is None or is_traced(kernel, x):
         return
     if hasattr(kernel, "check"):
@@ -609,7 +609,7 @@ def a_kernel(kernel: Any, x: Any = None) -> None:
         kernel.check_inputs(x)
 
 
-def inputs_of(forecaster: Any, x: Any) -> None:
+def forecaster_inputs(forecaster: Any, x: Any) -> None:
     """The kernel of the forecaster, or of the experts of a mixture, is defined for x [n,d]."""
     kernel: Any = getattr(getattr(forecaster, "forecaster", forecaster), "kernel", None)
     if hasattr(kernel, "check_inputs") and not is_traced(x):
@@ -625,7 +625,7 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
     some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
     # inside a jit of the user even constants are traced, unless evaluated now
     with jax.ensure_compile_time_eval():
-        a_kernel(kernel, domain.features)
+        kernel_inputs(kernel, domain.features)
         if is_traced(domain, kernel):
             return
         sample = domain.features[some]
@@ -686,12 +686,12 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         )
 
 
-def roundings(kernel: Any, points: Array, others: int) -> ArrayLike:
+def kernel_rounding(kernel: Any, points: Array, others: int) -> ArrayLike:
     """The rounding error [] of kernel values between points [m,d] and `others` other points, in
     units of eps k(x,x): that of the method `rounding` of the kernel, or 1."""
     return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
 
 
 def _probe(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
-    """(the Gram matrix of a sample of points, `roundings` of the points x [n,d])."""
-    return kernel.gram(sample, sample), roundings(kernel, x, others)
+    """(the Gram matrix of a sample of points, `kernel_rounding` of the points x [n,d])."""
+    return kernel.gram(sample, sample), kernel_rounding(kernel, x, others)

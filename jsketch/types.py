@@ -173,7 +173,7 @@ class Algorithm:
     def __post_init__(self) -> None:
         from jsketch import checks  # which imports this module
 
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array] | None:
         """(mean [A], variance [A], width []) of the confidence bounds mean +- width sqrt(variance)
@@ -296,7 +296,7 @@ class Forecaster:
     def __post_init__(self) -> None:
         from jsketch import checks  # which imports this module
 
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def init(self, x: Array, key: PRNGKey) -> Any:
         """The state before the first example; x [d] is one example."""

@@ -73,7 +73,7 @@ class RegularizedEvolution(Algorithm):
         uniform = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
         child = mutations[jnp.argmax(jnp.where(mutations >= 0, uniform, -1))]
         first = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
-        return checks.single(jnp.where(state.count < self.population, first, child))
+        return checks.single_query(jnp.where(state.count < self.population, first, child))
 
     def tell(
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey

@@ -89,7 +89,7 @@ class BatchedExploration(widths.Optimistic, Algorithm):
     def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
         planned = jnp.asarray(lengths(self.horizon), jnp.int32)
         length = planned[jnp.minimum(state.batches, planned.shape[0] - 1)]
-        return jnp.minimum(length, jnp.maximum(checks.limited(limit), 1))
+        return jnp.minimum(length, jnp.maximum(checks.evaluation_limit(limit), 1))
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         length, arms = self._batch_length(state, limit), state.domain.features

@@ -228,7 +228,7 @@ class _OverArms(NamedTuple):
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
         query = _ask(self.algorithm, state, key, limit)
-        return checks.on_arms(state.domain, query)
+        return checks.arm_query(state.domain, query)
 
     def points(self, query: Any) -> Array:
         return query.index

@@ -270,7 +270,7 @@ class Live:
                 f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not:"
                 f" {x!r}."
             )
-        checks.inputs_of(self.forecaster, numbers[None])
+        checks.forecaster_inputs(self.forecaster, numbers[None])
         self._check_rounding(numbers)
         return numbers
 

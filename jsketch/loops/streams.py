@@ -283,7 +283,7 @@ def _predicted(
 ) -> tuple[Forecasts, Any]:
     """`prequential` on arrays, which are padded to `size` examples."""
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state))
-    checks.inputs_of(forecaster, xs)
+    checks.forecaster_inputs(forecaster, xs)
     key = checks.one_key(key=key)
     checks.count(first=first)
     checks.capacity(block=block)

@@ -155,7 +155,7 @@ def _checked(rows: Any, own: slice) -> tuple[np.ndarray, Exception | None]:
     """(the rows of this process as a matrix, the error to raise if they are invalid)."""
     size = own.stop - own.start
     try:
-        table = np.asarray(checks.table(rows))
+        table = np.asarray(checks.as_array(rows))
         if table.ndim != 2 or len(table) != size or table.shape[1] == 0:
             raise ValueError(
                 f"this process has the arms {own.start} to {own.stop - 1}, a matrix"

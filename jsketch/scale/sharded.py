@@ -150,7 +150,9 @@ class Sharded(Algorithm):
             return self.bandit.ask(attach(state, domain), key, limit=limit)
 
         specs = (self._arms(), self._specs(state), P(), P())
-        return self._map(body, specs, P())(state.domain, detach(state), key, checks.limited(limit))
+        return self._map(body, specs, P())(
+            state.domain, detach(state), key, checks.evaluation_limit(limit)
+        )
 
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]:
         def body(
@@ -173,7 +175,7 @@ class Sharded(Algorithm):
         def body(domain: Arms, state: Any, query: Query) -> Any:
             return detach(self.bandit.pend(attach(state, domain), query))
 
-        specs, query = self._specs(state), checks.on_arms(state.domain, query)
+        specs, query = self._specs(state), checks.arm_query(state.domain, query)
         new = self._map(body, (self._arms(), specs, P()), specs)(state.domain, detach(state), query)
         return attach(new, state.domain)
 

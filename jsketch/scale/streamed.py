@@ -186,7 +186,7 @@ class Streamed:
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
-        most = min(int(checks.limited(limit)), bandit.batch)
+        most = min(int(checks.evaluation_limit(limit)), bandit.batch)
         if not bandit.repeat:
             taken = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
             most = min(most, file.count - int((taken | (np.asarray(state.pending) > 0)).sum()))
@@ -284,7 +284,7 @@ class Streamed:
 
     def pend(self, state: StreamedState, query: Query) -> StreamedState:
         """As `FixedBKB.pend`."""
-        query = checks.on_arms(state.domain, query)
+        query = checks.arm_query(state.domain, query)
         numbers = np.asarray(query.index)[np.asarray(query.mask)]
         state = _track(state, in_dtype(self.bandit, state.sketch.mean.dtype), numbers)
         pending = np.array(state.pending)
@@ -304,7 +304,7 @@ class Streamed:
         _check_not_traced(state, query, y, key)
         dtype, count = state.sketch.mean.dtype, state.domain.count
         bandit = in_dtype(self.bandit, dtype)
-        query = checks.on_arms(state.domain, query)
+        query = checks.arm_query(state.domain, query)
         y = checks.rewards(query, y, dtype)
         mask = np.asarray(query.mask)
         numbers = np.asarray(query.index)[mask]

@@ -64,7 +64,7 @@ def factors(
     normals = jax.random.normal(jax.random.key(0), (size, nystroms.PROBES), exact)
     slopes = matmul(explained, matmul(explained.T, normals))
     # rounding error of a value of the kernel, in eps k(x,x)
-    kernel_error = jnp.asarray(checks.roundings(kernel, nystrom.points, rows), exact)
+    kernel_error = jnp.asarray(checks.kernel_rounding(kernel, nystrom.points, rows), exact)
     prior = sketch.evidence.prior_variance
     largest = jnp.sqrt(jnp.square(explained).sum(0).max())
     found = Factors(

@@ -89,7 +89,7 @@ def library(
 
     Arguments and errors are those of `suggest`.
     """
-    checks.truth(scaling=scaling)
+    checks.boolean(scaling=scaling)
     if gram is not None:
         if candidates is not None or columns is not None:
             raise ValueError("give candidates with their columns, or their gram matrix, not both.")

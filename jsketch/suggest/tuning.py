@@ -215,7 +215,7 @@ def _search(
     checks.capacity(evaluations=evaluations, batch=batch)
     checks.count(seed=seed)
     checks.choice(("threads", "processes"), workers=workers)
-    checks.truth(progress=progress)
+    checks.boolean(progress=progress)
     caught = _exceptions(catch)
     domain = domain_of(space)
     initial = -(-initial_points(domain) // batch) * batch  # whole batches

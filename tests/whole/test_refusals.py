@@ -300,7 +300,7 @@ PUBLIC = [
 
 @pytest.mark.parametrize("value", PUBLIC, ids=lambda one: type(one).__name__)
 def test_parts_and_sizes_of_another_kind_are_refused_at_construction(value):
-    parts = {*checks.PARTS, "features", *(["width"] if hasattr(value, "norm_bound") else [])}
+    parts = {*checks.COMPONENTS, "features", *(["width"] if hasattr(value, "norm_bound") else [])}
     names = [
         field.name
         for field in dataclasses.fields(value)

@@ -279,7 +279,9 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         residual_sum=sums.residual_sum,
     )
     # of about 1 unless the table of the sweep is large and the points are far apart
-    eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, features.points, state.domain.count)
+    eps = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
+        kernel, features.points, state.domain.count
+    )
     return replace(
         state,
         nystrom=features,
@@ -540,7 +542,7 @@ def checked_history(
                 " them."
             )
         return None
-    checks.past(domain, data.pull_counts, data.reward_sums, bandit.whole_counts)
+    checks.evaluations(domain, data.pull_counts, data.reward_sums, bandit.whole_counts)
     dtype = domain.features.dtype
     pulls, sums = jnp.asarray(data.pull_counts, dtype), jnp.asarray(data.reward_sums, dtype)
     if isinstance(dictionary, str):
@@ -551,7 +553,7 @@ def checked_history(
         keep = pulls > 0
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
-        index = checks.or_none(domain, dictionary)
+        index = checks.with_missing(domain, dictionary)
         keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
         # an arm that does not exist, which only a traced number may be, makes the state NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
@@ -670,7 +672,7 @@ def grow(state: State, capacity: int) -> State:
     """The same state with `capacity` >= M slots; the added slots change no number. Raises
     ValueError for fewer, and for a state whose warm start exceeded the capacity."""
     check_whole(state)
-    checks.larger(state.capacity, capacity=capacity)
+    checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
     return replace(
