@@ -1,8 +1,8 @@
-"""Texts of values in at most LINES lines: arrays by dtype and shape, functions by name.
+"""Short texts of values: arrays by dtype and shape, functions by name.
 
-`struct.dataclass` makes `shown` the repr of its classes. A class with a method `summary`, which
-returns {name: value}, shows those values in place of its fields, and is a table in a notebook.
-Fields that have their default are left out where all of them do not fit into a line.
+`struct.dataclass` makes `short_repr` the repr of its classes, in at most LINES lines. A class with
+a method `summary`, which returns {name: value}, shows those values in place of its fields, and is a
+table in a notebook. Where the fields do not fit into a line, those with their default are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NUMBERS = 6  # entries of the longest array, tuple or dict that is shown entry b
 DEPTH = 3  # of objects within objects on a line
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """The repr of an object: a line, or a line for each of its first fields."""
     for parts in (_parts(value), _changed(value, _parts(value))):
         texts = [f"{key}={_cut(text(part), WIDTH - len(key) - 4)}" for key, part in parts.items()]
@@ -35,16 +35,16 @@ def shown(value: Any) -> str:
     return "\n  ".join([f"{type(value).__name__}(", *texts]) + "\n)"
 
 
-def full(value: Any) -> str:
+def full_repr(value: Any) -> str:
     """All fields on one line, for records."""
     method: Any = type(value).__repr__
-    if method is not shown:
+    if method is not short_repr:
         return repr(value)
-    parts = (f"{name}={full(part)}" for name, part in _fields(value).items())
+    parts = (f"{name}={full_repr(part)}" for name, part in _fields(value).items())
     return f"{type(value).__qualname__}({', '.join(parts)})"
 
 
-def table(value: Any) -> str:
+def html_table(value: Any) -> str:
     """The fields of an object, or its summary, as a table in HTML, for notebooks."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{html.escape(str(key))}</th>"

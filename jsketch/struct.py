@@ -54,9 +54,9 @@ def dataclass(cls: Class) -> Class:
     `field(pytree_node=False)`, which are static: a program is compiled for each of their values.
     Raises ValueError for a field that the constructor does not take."""
     if "__repr__" not in vars(cls):
-        cls.__repr__ = show.shown  # type: ignore[assignment, method-assign]
+        cls.__repr__ = show.short_repr  # type: ignore[assignment, method-assign]
     if hasattr(cls, "summary"):
-        cls._repr_html_ = show.table  # type: ignore[attr-defined]
+        cls._repr_html_ = show.html_table  # type: ignore[attr-defined]
     dataclasses.dataclass(frozen=True, repr=False)(cls)
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)

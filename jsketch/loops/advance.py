@@ -179,7 +179,7 @@ def advance(
         header, saved = found
         if header["capacity"] > capacity_of(progress.state, vmapped):
             progress = replace(progress, state=grow(progress.state, header["capacity"]))
-        progress = jax.tree.map(jnp.asarray, file.restored(progress, saved))
+        progress = jax.tree.map(jnp.asarray, file.restore(progress, saved))
     progress = clock.compile(step, bandit, problem, keys, progress, jnp.asarray(0))
     seeds = keys.shape[0] if vmapped else 1
     until = reported = 0

@@ -53,25 +53,25 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return listed + [f"{len(changed) - len(listed)} more"] * (len(changed) > len(listed))
 
 
-def rebuildable(value: Any) -> Any:
-    """A value as JSON from which `rebuilt` makes it again; None unless it consists of objects and
+def to_json(value: Any) -> Any:
+    """A value as JSON from which `rebuild` makes it again; None unless it consists of objects and
     functions of jsketch, numbers, texts, arrays, and tuples, lists and dicts of them."""
     try:
-        return _to_json(value)
+        return _as_json(value)
     except TypeError:
         return None
 
 
-def _to_json(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         # a NumPy number that is also a Python one would come back as the latter
-        return value if type(value).__module__ == "builtins" else _to_json(np.asarray(value))
+        return value if type(value).__module__ == "builtins" else _as_json(np.asarray(value))
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return dict(tuple=[_to_json(one) for one in value])
+        return dict(tuple=[_as_json(one) for one in value])
     if type(value) is list:
-        return [_to_json(one) for one in value]
+        return [_as_json(one) for one in value]
     if type(value) is dict and all(type(name) is str for name in value):
-        return dict(dict={name: _to_json(one) for name, one in value.items()})
+        return dict(dict={name: _as_json(one) for name, one in value.items()})
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         if value.dtype.kind not in "biuf":
             raise TypeError(f"{value.dtype} is no plain number")
@@ -83,21 +83,21 @@ def _to_json(value: Any) -> Any:
     if named is value:
         return place
     fields = {
-        field.name: _to_json(getattr(value, field.name)) for field in dataclasses.fields(value)
+        field.name: _as_json(getattr(value, field.name)) for field in dataclasses.fields(value)
     }
     return place | dict(fields=fields)
 
 
-def rebuilt(saved: Any) -> Any:
-    """The value that `rebuildable` described. It imports modules of jsketch only."""
+def rebuild(saved: Any) -> Any:
+    """The value that `to_json` described. It imports modules of jsketch only."""
     if isinstance(saved, list):
-        return list(map(rebuilt, saved))
+        return list(map(rebuild, saved))
     if not isinstance(saved, dict):
         return saved
     if "dict" in saved:
-        return {name: rebuilt(one) for name, one in saved["dict"].items()}
+        return {name: rebuild(one) for name, one in saved["dict"].items()}
     if "tuple" in saved:
-        return tuple(map(rebuilt, saved["tuple"]))
+        return tuple(map(rebuild, saved["tuple"]))
     if "array" in saved:
         return np.asarray(saved["array"], saved["dtype"])
     if not saved["module"].startswith("jsketch."):
@@ -107,7 +107,7 @@ def rebuilt(saved: Any) -> Any:
         return named
     if not dataclasses.is_dataclass(named) or named.__module__ != saved["module"]:
         raise ValueError(f"{saved['name']} of {saved['module']} is no class of fields.")
-    parts = {name: rebuilt(part) for name, part in saved["fields"].items()}
+    parts = {name: rebuild(part) for name, part in saved["fields"].items()}
     return named(**parts)  # type: ignore[operator]
 
 

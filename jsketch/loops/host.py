@@ -20,7 +20,7 @@ from jsketch.box.history import checked_box
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import Roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
-from jsketch.loops.saving import HOST_RUN, RunFile, locked, run_file
+from jsketch.loops.saving import HOST_RUN, RunFile, lock_files, run_file
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey, attach, detach
 from jsketch.warn import warn
 
@@ -123,7 +123,7 @@ def drive(
         over = _OverArms(algorithm, objective, driven.state.domain, horizon)
     ends = _rule(algorithm, driven.state, stop)
     file = None if checkpoint is None else _file(checkpoint, over, driven, key)
-    with locked([file]):
+    with lock_files([file]):
         if file is not None:
             driven = _loaded(file, over, driven, state is not None)
         driven = replace(driven, exhausted=False, stopped=False)
@@ -384,7 +384,7 @@ def _loaded(file: RunFile, over: _OverArms | _OverBox, start: Driven, given: boo
     if header["capacity"] > getattr(state, "capacity", 0):
         state = over.algorithm.grow(state, header["capacity"])
     form = _form(replace(start, state=state))
-    fields = file.restored(form, saved)
+    fields = file.restore(form, saved)
     restored = jax.tree.map(jnp.asarray, fields.pop("state"))
     if isinstance(over, _OverArms):
         restored = attach(restored, state.domain)

@@ -18,12 +18,12 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from jsketch import arguments, checks
-from jsketch.loops.describe import describe, rebuildable, rebuilt
-from jsketch.loops.saving import STREAM, RunFile, parsed
+from jsketch.loops.describe import describe, rebuild, to_json
+from jsketch.loops.saving import STREAM, RunFile, parse
 from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
 from jsketch.online.base import preview, preview_all
 from jsketch.precision import in_dtype
-from jsketch.show import shown, table
+from jsketch.show import html_table, short_repr
 from jsketch.types import ForecastInfo, PRNGKey
 
 Predictions = TypeVar("Predictions", float, np.ndarray)
@@ -100,8 +100,8 @@ class Live:
         errors = ("mean_squared_error", "mean_absolute_error") if self.labelled else ()
         return {name: getattr(self, name) for name in (*names, *errors)}
 
-    __repr__ = shown
-    _repr_html_ = table
+    __repr__ = short_repr
+    _repr_html_ = html_table
 
     def predict(self, x: Any) -> float:
         """The prediction at x [d]. Nothing is learned; a state whose capacity is too small for x is
@@ -159,7 +159,7 @@ class Live:
             received=self.received,
             labelled=self.labelled,
             error_sums=[self._square_sum, self._absolute_sum],
-            forecaster=rebuildable(self.forecaster),
+            forecaster=to_json(self.forecaster),
             key=np.asarray(jax.random.key_data(self._key)).tolist(),
             key_kind=str(jax.random.key_impl(self._key)),
         )
@@ -173,13 +173,13 @@ class Live:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist.")
         if forecaster is None:
-            saved = parsed(path, path.read_bytes(), STREAM)[0].get("forecaster")
+            saved = parse(path, path.read_bytes(), STREAM)[0].get("forecaster")
             if saved is None:
                 raise ValueError(
                     f"{path} has a forecaster with parts that are not of jsketch: give it, as in"
                     " Live.load(path, forecaster)."
                 )
-            forecaster = rebuilt(saved)
+            forecaster = rebuild(saved)
         file = _file(path, forecaster)
         content = file.load()
         assert content is not None
@@ -188,7 +188,7 @@ class Live:
             jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"]
         )
         live = cls(forecaster, header["inputs"], key, header["dtype"])
-        live.state = jax.tree.map(jnp.asarray, file.restored(live.state, state))
+        live.state = jax.tree.map(jnp.asarray, file.restore(live.state, state))
         live.received = header["received"]
         live.labelled = header.get("labelled", 0)
         live._square_sum, live._absolute_sum = header.get("error_sums", (0.0, 0.0))

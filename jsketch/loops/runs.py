@@ -20,7 +20,7 @@ from jsketch import arguments, checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
-from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file
+from jsketch.loops.saving import SIMULATED_RUN, RunFile, lock_files, run_file
 from jsketch.types import (
     ArmProblem,
     Box,
@@ -219,7 +219,7 @@ def _in_one_program(
     arguments that differ between runs."""
     begin = None if states is None else _stacked(bandit, states)
     saved = file(keys, begin)
-    with locked([saved]):
+    with lock_files([saved]):
         return one(keys, begin, over="seeds", file=saved)
 
 
@@ -240,7 +240,7 @@ def _on_threads(
     def of_seed(key: PRNGKey, begin: Any, saved: RunFile | None) -> Progress:
         return one(key, begin, over="run", file=saved)
 
-    with locked(files), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+    with lock_files(files), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         runs = list(pool.map(of_seed, keys, begins, files))
     state = _stacked(bandit, [p.state for p in runs])
     return replace(_stack(*[replace(p, state=None) for p in runs]), state=state)

@@ -58,13 +58,13 @@ class RunFile(NamedTuple):
         is damaged or belongs to something else, and names the differences."""
         if not self.path.exists():
             return None
-        header, state = parsed(self.path, self.path.read_bytes(), self.kind)
+        header, state = parse(self.path, self.path.read_bytes(), self.kind)
         changed = differences(header["belongs"], json.loads(json.dumps(self.belongs)))
         if changed:
             raise ValueError(f"{self.path} holds another run: {'; '.join(changed)}. {ADVICE}")
         return header, state
 
-    def restored(self, like: Any, state: bytes) -> Any:
+    def restore(self, like: Any, state: bytes) -> Any:
         """The state of the file, in the form of the tree `like`. Raises ValueError where the fields
         differ."""
         try:
@@ -76,7 +76,7 @@ class RunFile(NamedTuple):
             ) from error
 
 
-def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
+def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
     """(header, state as bytes) of the content of a file of that kind. Raises ValueError for a file
     that is damaged or of another kind."""
     line, _, rest = content.partition(b"\n")
@@ -119,13 +119,13 @@ def run_file(
 
 
 @contextmanager
-def locked(files: Iterable[RunFile | None]) -> Iterator[None]:
+def lock_files(files: Iterable[RunFile | None]) -> Iterator[None]:
     """Holds the lock files `path.lock` of several files. Raises ValueError while another process or
     another call in this one holds one of them."""
     with ExitStack() as stack:
         for file in filter(None, files):
             lock = Path(f"{file.path}.lock")
-            stack.enter_context(held(lock, file.path, "name another checkpoint"))
+            stack.enter_context(hold(lock, file.path, "name another checkpoint"))
         yield
 
 
@@ -153,7 +153,7 @@ def error_at(path: Path, error: OSError) -> OSError:
 
 
 @contextmanager
-def held(lock: Path, what: object, advice: str) -> Iterator[None]:
+def hold(lock: Path, what: object, advice: str) -> Iterator[None]:
     """Holds the lock file `lock` of `what`, a file or a folder. Raises ValueError, with the advice,
     while another process or another call in this process holds it.
 

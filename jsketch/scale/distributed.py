@@ -3,8 +3,8 @@ itself. `scale.sharded` then runs over a mesh of the devices of all processes.
 
     distributed.start("10.0.0.1:1234", processes=2, process=rank, devices=8)
     mesh = jax.make_mesh((jax.device_count(),), ("arms",))
-    rows = distributed.own_rows(10_000_000, mesh)
-    domain = distributed.place_own(features[rows], 10_000_000, mesh)  # features: np.memmap
+    rows = distributed.rows_of_process(10_000_000, mesh)
+    domain = distributed.place_rows(features[rows], 10_000_000, mesh)  # features: np.memmap
 
 All processes must run the same program with the same keys and rewards; otherwise they wait for each
 other for ever. Such a run has no checkpoint file: after a lost process, start all of them again,
@@ -90,7 +90,7 @@ def start(
         )
 
 
-def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
+def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     """The rows of `arms` arms that belong to the devices of this process. Raises ValueError for
     fewer arms than devices or too many for 32 bits, and unless the devices of this process are next
     to each other in the mesh."""
@@ -114,13 +114,13 @@ def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     return slice(min(begins[0], arms), min(begins[-1] + rows, arms))
 
 
-def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
-    """As `place`, from the rows `own_rows` of each process; no process ever holds all arms.
+def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
+    """As `place`, from the rows `rows_of_process` of each process; no process ever holds all arms.
 
     Raises ValueError in all processes where one has other rows, numbers that are not finite or not
     floating point, or features of another number or dtype than the others.
     """
-    own, parts = own_rows(arms, mesh, axis), check_mesh(mesh, axis)
+    own, parts = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
     table, error = _checked(rows, own)
     local = np.array([arms, table.shape[-1], table.dtype.num, error is None], np.int32)
     of_all = multihost_utils.process_allgather(local).reshape(-1, len(local))
@@ -130,7 +130,7 @@ def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     if not of_all[:, 3].all():
         bad = np.flatnonzero(of_all[:, 3] == 0).tolist()
         raise ValueError(
-            f"the rows of processes {bad} are not those of `own_rows`, or are not finite."
+            f"the rows of processes {bad} are not those of `rows_of_process`, or are not finite."
         )
     if (of_all != of_all[0]).any():
         raise ValueError(

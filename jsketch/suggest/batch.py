@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import arguments, checks
-from jsketch.show import shown, table
+from jsketch.show import short_repr
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
 from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, LargestVariance, Price
@@ -78,10 +78,10 @@ class Suggestion(NamedTuple):
         return {name: value for name, value in values.items() if value is not None}
 
     def __repr__(self) -> str:
-        return shown(self)
+        return short_repr(self)
 
     def _repr_html_(self) -> str:
-        return table(self)
+        return html_table(self)
 
 
 class Constraints(NamedTuple):

@@ -15,7 +15,7 @@ import pytest
 
 from jsketch import kernels, loops, online, struct
 from jsketch.loops import live as live_streams
-from jsketch.loops.describe import describe, rebuilt
+from jsketch.loops.describe import describe, rebuild
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
@@ -125,7 +125,7 @@ def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
 )
 def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
     with pytest.raises(ValueError, match=words):
-        rebuilt(saved)
+        rebuild(saved)
 
 
 @each
