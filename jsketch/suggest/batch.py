@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import arguments, checks
-from jsketch.show import short_repr
+from jsketch.show import html_table, short_repr
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
 from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, LargestVariance, Price
