@@ -115,12 +115,12 @@ def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
 @pytest.mark.parametrize(
     ("saved", "words"),
     [
-        (dict(module="os", name="system", fields={}), "os is no module of jsketch"),
+        (dict(module="os", name="system", fields={}), "os is not a module of jsketch"),
         (
             dict(module="jsketch.loops.saving", name="write", fields=dict(path="x", content="")),
-            "write of jsketch.loops.saving is no class",
+            "write of jsketch.loops.saving is not a dataclass",
         ),
-        (dict(module="jsketch.loops.saving", name="Path", fields={}), "Path of .* is no class"),
+        (dict(module="jsketch.loops.saving", name="Path", fields={}), "Path of .* is not a dataclass"),
     ],
 )
 def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
