@@ -1,4 +1,4 @@
-"""Descriptions of algorithms, problems and forecasters by their classes, numbers and static choices.
+"""Descriptions of algorithms, problems and forecasters: classes, numbers and static choices.
 A file contains a description, which a resumed run must match.
 
 Code is compared by its name only: an edited kernel or objective is not noticed. A function or an

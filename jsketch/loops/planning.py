@@ -16,7 +16,7 @@ from jsketch.loops import advance
 PILOT_SECONDS = 1.0  # approximate duration of the timed part
 # speed of one of several threads, relative to a single one (results/bench.json: abalone_seeds)
 THREAD_SPEED = 0.86
-# time of seeds in one program on a CPU, relative to separate runs (measured with 24 runs on Abalone):
+# time of seeds in one program on a CPU, relative to separate runs (measured: 24 runs on Abalone);
 # every round waits for the slowest seed
 VMAP_SLOWDOWN_ON_CPU = 6.0
 
