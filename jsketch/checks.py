@@ -466,7 +466,7 @@ def evaluation_limit(limit: ArrayLike | None) -> Array:
         return jnp.asarray(MOST, jnp.int32)
     dtype = limit.dtype if hasattr(limit, "dtype") else np.asarray(limit).dtype
     if np.shape(limit) != () or not jnp.issubdtype(dtype, jnp.integer):
-        raise ValueError(f"limit must be an integer, of evaluations; {limit!r} was given.")
+        raise ValueError(f"limit must be an integer number of evaluations; {limit!r} was given.")
     at_least_one(limit=limit)
     return jnp.asarray(limit, jnp.int32)
 

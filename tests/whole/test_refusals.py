@@ -421,7 +421,7 @@ CALLS = {
         (lambda: warm(dictionary=[0.5]), "a vector of arm numbers"),
         (
             lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY),
-            "limit must be an integer, of evaluations",
+            "limit must be an integer number of evaluations",
         ),
     ],
     "problems": [
