@@ -2,16 +2,16 @@
 
     Kernel -> Sketch -> Posterior -> { Bandit | Forecaster } -> Loop
 
-A kernel, sketched into M features, gives a ridge posterior; an algorithm scores candidates with it;
-an observation updates it. The names of this package:
+A kernel is approximated by M features, which give a ridge posterior. An algorithm scores candidates
+with the posterior, and each observation updates it. The names of this package:
 
     Arms, Box           the domain of an algorithm
     Query, Info         the evaluations of a round, and its record
     Space               named hyperparameters and their ranges
-    minimize, maximize  a function of them, or of the elements of a list
-    run, rollout        an algorithm with a problem that can be traced, on the host or in your jit
-    drive               an algorithm with a function on the host
-    prequential, Live   a forecaster with a stream, or with one example at a time
+    minimize, maximize  the best point of a function of a Space or of the elements of a list
+    run, rollout        runs on a problem that can be traced; rollout works inside your jit
+    drive               runs with a function on the host
+    prequential, Live   forecasts of a stream, or of one example at a time
     plan                estimates of time and memory
     bandits, box        algorithms over arms and over a box
     online              forecasters
@@ -31,14 +31,14 @@ Four packages are imported when they are first used:
 `jsketch.types` has the protocols that new algorithms, kernels and problems implement, and
 the base class of forecasters. Other modules are internal.
 
-Dimension legend, used in every shape comment of the package:
+Dimensions in the shape comments of the package:
     A arms (candidates)          d inputs per arm             M sketch capacity (static)
     m sketch size, m <= M        B batch capacity (static)    N capacity for observed arms (static)
     T horizon, in evaluations    S seeds
 
-Scales. Variances follow the papers' "leverage units": sigma^2 is divided by the regularization
-lambda everywhere, so the prior variance is k(x,x)/lambda. The Bayesian standard deviation is
-`posterior.bayes_std(variance, lambda)`.
+Variances are in the papers' "leverage units", divided by the regularization lambda, so that the
+prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posterior.bayes_std(variance,
+lambda)`.
 
 The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
 """
@@ -46,17 +46,7 @@ The library follows the dtype of the arms and sets no jax configuration; experim
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jsketch import (
-    bandits,
-    box,
-    kernels,
-    loops,
-    online,
-    posterior,
-    problems,
-    sketch,
-    struct,
-)
+from jsketch import bandits, box, kernels, loops, online, posterior, problems, sketch, struct
 from jsketch.box import Space
 from jsketch.loops import Live, drive, plan, prequential, rollout, run
 from jsketch.types import Arms, Box, Info, Query

@@ -1,4 +1,4 @@
-"""Misspelt arguments are answered with the nearest name."""
+"""Errors for misspelt arguments, with the nearest name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-Named = TypeVar("Named", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def checked(function: Named) -> Named:
-    """The function, or the class with its constructor, which raises a TypeError that contains the
-    nearest parameter for an argument that does not exist."""
+def checked(function: Function) -> Function:
+    """The function, or the class with its constructor, with a check of the names of arguments: a
+    wrong name raises a TypeError with the nearest parameter."""
     if isinstance(function, type):
         function.__init__ = _checked(function.__init__, function.__name__)  # type: ignore[misc]
         return function
@@ -21,14 +21,14 @@ def checked(function: Named) -> Named:
 
 
 def _checked(function: Any, name: str) -> Any:
-    names = [one for one in inspect.signature(function).parameters if one != "self"]
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
 
     @functools.wraps(function)
-    def call(*values: Any, **named: Any) -> Any:
-        for wrong in named.keys() - names:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for wrong in kwargs.keys() - names:
             nearest = difflib.get_close_matches(wrong, names, 1)
             advice = f": did you mean {nearest[0]}?" if nearest else f"; it has {', '.join(names)}."
             raise TypeError(f"{name} has no argument {wrong}{advice}")
-        return function(*values, **named)
+        return function(*args, **kwargs)
 
     return call

@@ -1,5 +1,5 @@
 """Checks of arguments on the host. Each function raises ValueError, with the cause and the cure,
-unless its arguments are as its docstring states. Traced values (under jit or vmap) are not
+unless its arguments are as its docstring states. The values of tracers (under jit or vmap) are not
 checked."""
 
 from __future__ import annotations
@@ -21,25 +21,24 @@ from jsketch.warn import warn
 
 MOST = 2**31 - 1  # the largest 32-bit integer
 SAMPLED = 32  # arms whose Gram matrix is checked
-INDEFINITE = 1e-4  # a negative eigenvalue beyond this share of the largest one is no rounding error
-# rounding may change this share of k(x,x), and of the largest variance, without a warning
-LARGEST_ROUNDING = 1e-3
+INDEFINITE = 1e-4  # a least eigenvalue below -INDEFINITE times the largest one is not rounding
+LARGEST_ROUNDING = 1e-3  # rounding errors above this share of k(x,x) are warned of
 
 
 # Numbers and choices
 
 
-def _rule(
+def _number_in(
     words: str,
-    least: float = -np.inf,
-    most: float = np.inf,
+    lower: float = -np.inf,
+    upper: float = np.inf,
     included: tuple[float, ...] = (),
     *,
     arrays: bool = False,
     integers: bool = False,
 ) -> Callable[..., None]:
-    """A check that every named value is one number strictly between `least` and `most`, or one of
-    the `included` bounds. With `arrays` every entry of an array is; with `integers` the value is
+    """A check that every named value is one number strictly between the bounds, or one of the
+    `included` bounds. With `arrays` the value is an array of such numbers; with `integers` it is
     static, an integer of Python or NumPy."""
 
     def check(**values: Any) -> None:
@@ -50,8 +49,8 @@ def _rule(
                     f"{name} must be one number; an array of shape {shape} was given. For several,"
                     " use jax.vmap."
                 )
-            integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if integers and not integer:
+            is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if integers and not is_integer:
                 raise ValueError(f"{name} {words}; {value!r} was given.")
             if is_traced(value):
                 continue
@@ -59,22 +58,22 @@ def _rule(
             if x.dtype.kind not in "biuf":
                 raise ValueError(f"{name} {words}; {value!r} was given.")
             x = x.astype(float)
-            if not np.all((x > least) & (x < most) | np.isin(x, included)):
+            if not np.all((x > lower) & (x < upper) | np.isin(x, included)):
                 raise ValueError(f"{name} {words}; {value} was given.")
 
     return check
 
 
-finite = _rule("must be a finite number")
-positive = _rule("must be a finite number above 0", 0)
-nonnegative = _rule("must be a finite number, at least 0", 0, included=(0,))
-all_positive = _rule("must be a finite number above 0", 0, arrays=True)
-all_nonnegative = _rule("must be a finite number, at least 0", 0, included=(0,), arrays=True)
-at_least_one = _rule("must be at least 1", 1, included=(1,))
-fraction = _rule("must lie between 0 and 1", 0, 1, included=(0, 1))
-probability = _rule("is a probability and must lie strictly between 0 and 1", 0, 1)
-capacity = _rule("must be an integer of at least 1", 0, integers=True)
-count = _rule("must be an integer, at least 0", -1, integers=True)
+finite = _number_in("must be a finite number")
+positive = _number_in("must be a finite number above 0", 0)
+nonnegative = _number_in("must be a finite number, at least 0", 0, included=(0,))
+all_positive = _number_in("must be a finite number above 0", 0, arrays=True)
+all_nonnegative = _number_in("must be a finite number, at least 0", 0, included=(0,), arrays=True)
+at_least_one = _number_in("must be at least 1", 1, included=(1,))
+fraction = _number_in("must lie between 0 and 1", 0, 1, included=(0, 1))
+probability = _number_in("is a probability and must lie strictly between 0 and 1", 0, 1)
+capacity = _number_in("must be an integer of at least 1", 0, integers=True)
+count = _number_in("must be an integer, at least 0", -1, integers=True)
 
 
 def choice(choices: tuple[Any, ...], **values: Any) -> None:
@@ -86,9 +85,9 @@ def choice(choices: tuple[Any, ...], **values: Any) -> None:
 
 
 BOOLEANS = (True, False)
-truth = partial(choice, BOOLEANS)
+boolean = partial(choice, BOOLEANS)
 
-# the ranges of the fields of algorithms; a name has one meaning in all of them
+# the ranges of the fields of algorithms by name; a name has the same range in all algorithms
 RANGES: dict[str, Callable[..., None]] = {
     name: check
     for check, names in (
@@ -110,10 +109,10 @@ RANGES: dict[str, Callable[..., None]] = {
 }
 
 
-# the methods or fields of the parts of algorithms, and what a part is
+# components of algorithms by field name: their methods or fields, and words for messages
 _KERNEL = ("gram diag", "a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0)")
 _BANDIT = ("init ask tell", "an algorithm over arms, such as BBKB(kernel)")
-PARTS: dict[str, tuple[str, str]] = {
+COMPONENTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("kernel", "left", "right"), _KERNEL),
     **dict.fromkeys(("bandit", "base"), _BANDIT),
     "forecaster": ("init predict update", "a forecaster, such as online.PKAWV(features)"),
@@ -125,26 +124,26 @@ PARTS: dict[str, tuple[str, str]] = {
 }
 
 
-def part(name: str, value: Any) -> None:
-    """The named part of an algorithm is an object with the methods and fields of PARTS."""
-    wanted, words = PARTS[name]
-    if isinstance(value, type) or not all(hasattr(value, each) for each in wanted.split()):
-        kind = "kernel" if PARTS[name] is _KERNEL else name
-        raise ValueError(f"{kind} must be {words}; {value!r} was given.")
+def component(name: str, value: Any) -> None:
+    """The named field is an object with the methods and fields in COMPONENTS."""
+    members, words = COMPONENTS[name]
+    if isinstance(value, type) or not all(hasattr(value, member) for member in members.split()):
+        label = "kernel" if COMPONENTS[name] is _KERNEL else name
+        raise ValueError(f"{label} must be {words}; {value!r} was given.")
 
 
-def kinds(algorithm: Any) -> None:
-    """The parts of an algorithm are of their kinds, and its static fields as in `settings`. For
-    constructors, where numbers may be arrays, over which the algorithm is vmapped."""
+def constructor_arguments(algorithm: Any) -> None:
+    """The components of an algorithm are valid, and so are its static fields. For constructors,
+    where numbers may be arrays, over which the algorithm is vmapped."""
     for field in algorithm.__dataclass_fields__.values():
-        if field.name in PARTS:
-            part(field.name, getattr(algorithm, field.name))
+        if field.name in COMPONENTS:
+            component(field.name, getattr(algorithm, field.name))
         elif not field.metadata.get("pytree_node", True):
             _setting(algorithm, field)
             value = getattr(algorithm, field.name)
             if field.type in ("int", "int | None") and value is not None:
                 count(**{field.name: value})
-    _width_of(algorithm)
+    _width(algorithm)
 
 
 def _setting(algorithm: Any, field: Any) -> None:
@@ -154,37 +153,37 @@ def _setting(algorithm: Any, field: Any) -> None:
     if name in choices:
         choice(choices[name], **{name: value})
     elif isinstance(field.default, bool):
-        truth(**{name: value})
+        boolean(**{name: value})
     elif name in RANGES and not (value is None and "None" in str(field.type)):
         RANGES[name](**{name: value})
 
 
 def settings(algorithm: Any) -> None:
-    """The fields of an algorithm, or of another dataclass of settings, are in their ranges: those
-    of RANGES, the texts in its attribute `choices`, and True or False where the default is one.
-    The width of an algorithm that assumes a norm bound is a width."""
+    """The fields of an algorithm, or of another dataclass of settings, are in their ranges: that in
+    RANGES, one of the class's `choices`, or True and False where the default is one of them. The
+    width of an algorithm with a norm bound is a valid `Width`."""
     for field in getattr(algorithm, "__dataclass_fields__", {}).values():
         _setting(algorithm, field)
-    width = _width_of(algorithm)
+    width = _width(algorithm)
     if hasattr(width, "check"):
         width.check()
 
 
-def _width_of(algorithm: Any) -> Any:
-    """The width of an algorithm that assumes a norm bound, None for others."""
+def _width(algorithm: Any) -> Any:
+    """The width of an algorithm with a norm bound; None for others."""
     if not (hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width")):
         return None
     width = algorithm.width
     if not callable(width) or jax.tree_util.all_leaves([width]):
         raise ValueError(
-            "width must be a width, such as widths.bbkb_paper, or widths.Formula(function) of a"
+            "width must be a Width, such as widths.bbkb_paper, or widths.Formula(function) with a"
             f" function of (evidence, confidence); {width!r} was given."
         )
     return width
 
 
 def is_real(dtype: Any) -> bool:
-    """Whether a dtype is one of real numbers; those of JAX include small floats."""
+    """Whether a dtype is one of real numbers, such as bfloat16 and bool."""
     real = jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)
     return bool(real or jnp.issubdtype(dtype, bool))
 
@@ -197,18 +196,18 @@ def one_number(**values: Any) -> None:
             raise ValueError(f"{name} must be one real number, shape (); it is {value!r}.")
 
 
-def larger(before: int, **values: int) -> None:
-    """The named new capacity is an integer of at least `before`."""
+def not_smaller(current: int, **values: int) -> None:
+    """The named new capacity is an integer of at least `current`."""
     capacity(**values)
     for name, value in values.items():
-        if value < before:
-            raise ValueError(f"{name} can only grow: it is {before}, and {value} was given.")
+        if value < current:
+            raise ValueError(f"{name} can only grow: it is {current}, and {value} was given.")
 
 
 def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
-    """The memory of the device holds this many numbers, which the named sizes need, and each size
-    is a 32-bit integer. Temporary arrays of a program are not counted, so that only a size that is
-    far too large raises an error."""
+    """The memory of the device suffices for `numbers` numbers, which the named sizes need, and each
+    size is a 32-bit integer. Temporary arrays are not counted, so that only sizes that are far too
+    large raise an error."""
     needed, available = int(numbers) * jnp.dtype(dtype).itemsize, devices.memory()
     if available is not None and needed > available:
         names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])
@@ -222,7 +221,7 @@ def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
 
 
 def horizon(value: Any) -> int:
-    """The value is a number of evaluations that 32 bits can count."""
+    """The value is a positive number of evaluations, a 32-bit integer."""
     capacity(horizon=value)
     if value > MOST:
         raise ValueError(f"horizon can be at most {MOST:,} evaluations; {value:,} was given.")
@@ -230,7 +229,7 @@ def horizon(value: Any) -> int:
 
 
 def real(name: str, value: Any) -> Any:
-    """The named value as an array of real numbers, of JAX where it was one, else of NumPy."""
+    """The named value as an array of real numbers; a JAX array stays one, others become NumPy's."""
     try:
         array: Any = value
         if not isinstance(value, jax.Array):
@@ -239,13 +238,10 @@ def real(name: str, value: Any) -> Any:
         array = array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be real numbers: {error}.") from error
-    # `is_real` takes longer than learning an example
+    # `is_real` takes longer than to learn an example
     if array.dtype.kind not in "fiub" and not is_real(array.dtype):
         raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
     return array
-
-
-# Keys and functions
 
 
 def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
@@ -261,7 +257,7 @@ def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
 
 
 one_key = partial(_keys, 0, "one key, such as jax.random.key(0)")
-keys = partial(_keys, 1, "keys [S], one a run, such as jax.random.split(key, 10)")
+keys = partial(_keys, 1, "keys [S], one for each run, such as jax.random.split(key, 10)")
 
 
 def function_of(name: str, function: Any, arguments: str) -> None:
@@ -281,8 +277,8 @@ def function_of(name: str, function: Any, arguments: str) -> None:
 
 
 def objective(function: Any, *arguments: Any) -> None:
-    """The objective of the `arguments` x [d] and key is one real number, and so is its `value` of
-    x, if it has that method. Both are traced and not compiled."""
+    """The objective of the `arguments` x [d] and key returns one real number, and so does its
+    method `value` of x, if it has one. Both are traced and not compiled."""
     methods = [("the objective", function, "x, key")]
     if getattr(function, "value", None) is not None:
         methods.append(("the objective's value", function.value, "x"))
@@ -306,25 +302,25 @@ def arms(domain: Any) -> Arms:
         )
     if not isinstance(domain, Arms):
         cause = f"a {type(domain).__name__} was given"
-        raise ValueError(f"arms are given as Arms(features), one candidate a row; {cause}.")
+        raise ValueError(f"arms are given as Arms(features), features [A, d]; {cause}.")
     if domain.shard is not None and not is_traced(domain.features):
         raise ValueError(
-            "these arms lie over several devices: wrap the algorithm, as in Sharded(bandit, mesh)."
+            "these arms are on several devices: wrap the algorithm, as in Sharded(bandit, mesh)."
         )
     features = rows_of_arms(domain.features)
     return domain if is_traced(features) else Arms(jnp.asarray(features))
 
 
 def rows_of_arms(features: Any) -> Any:
-    """The features of arms as an array [A, d] of the library that holds it; warns as `arms`."""
-    features = table(features)
+    """The features of arms [A, d] as an array of NumPy or JAX; warns as `arms`."""
+    features = as_array(features)
     if jnp.ndim(features) != 2:
         raise ValueError(
             f"arms must be a matrix [A, d]; an array of shape {jnp.shape(features)} was given. A"
             " single feature is a column: use x[:, None]."
         )
     if 0 in features.shape:
-        raise ValueError(f"there is nothing to choose from: arms have shape {features.shape}.")
+        raise ValueError(f"there are no arms, or no features: the shape is {features.shape}.")
     if not jnp.issubdtype(features.dtype, jnp.floating):
         raise ValueError(
             f"arms must be floating point numbers; their dtype is {features.dtype}. Use"
@@ -342,7 +338,7 @@ def rows_of_arms(features: Any) -> Any:
     constant = np.flatnonzero(np.ptp(numbers, axis=0) == 0)
     if constant.size and numbers.shape[1] > 1:
         warn(f"features {constant.tolist()} have the same value for every arm.")
-    # equal rows have equal projections; unequal ones practically never do
+    # equal rows have equal projections, and other rows have them with probability 0
     projection = numbers @ np.random.default_rng(0).standard_normal(numbers.shape[1])
     repeated = len(numbers) - np.unique(projection).size
     if repeated:
@@ -353,8 +349,8 @@ def rows_of_arms(features: Any) -> Any:
     return features
 
 
-def table(features: Any) -> Any:
-    """An array as it is; a DataFrame, or lists of numbers, as a floating point array."""
+def as_array(features: Any) -> Any:
+    """The features as an array: arrays stay as they are, others become floating point numbers."""
     if isinstance(features, np.ndarray | jax.Array):
         return features
     try:
@@ -387,7 +383,7 @@ def box(domain: Box, dimension: int) -> None:
 
 
 def arm_numbers(domain: Arms, **values: Any) -> None:
-    """Every named value is a vector of arm numbers in [0, A)."""
+    """Every named value is a vector of arm numbers, integers in [0, A)."""
     for name, value in values.items():
         if is_traced(value):
             continue
@@ -400,8 +396,8 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
 
 
 def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Array]:
-    """Examples [n,d], finite, and labels [n], which may be NaN, as arrays of the floating `dtype`;
-    None: the dtype of the examples."""
+    """Finite examples [n,d] and labels [n], which may be NaN, as JAX arrays of the floating point
+    `dtype`; None: the dtype of the examples."""
     xs, ys = real("examples", xs), real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
         cause = f"the shapes are {xs.shape} and {ys.shape}"
@@ -412,9 +408,9 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Arr
         dtype = jax.dtypes.canonicalize_dtype(
             xs.dtype if jnp.issubdtype(xs.dtype, jnp.floating) else float
         )
-    with np.errstate(over="ignore"):  # raises below
+    with np.errstate(over="ignore"):  # an infinite example raises below
         xs, ys = (jnp.asarray(values.astype(dtype, copy=False)) for values in (xs, ys))
-    # where the examples are: on an accelerator NumPy would have to copy them back
+    # on an accelerator NumPy would copy the examples to the host
     isfinite = jnp.isfinite(xs) if devices.on_accelerator() else np.isfinite(np.asarray(xs))
     rows = np.asarray(isfinite.all(1))
     if not rows.all():
@@ -422,95 +418,87 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Arr
     return xs, ys
 
 
-# Queries, rewards and earlier evaluations over arms. Traced values that are wrong are flagged in
-# the result
+# Queries, rewards and earlier evaluations over arms. Wrong values of tracers set a flag
 
 
 def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
     """(query, rewards [B]) as JAX arrays, the rewards in the dtype of the arms.
 
-    Raises ValueError for rewards of another shape and for arms that do not exist. Where the arms
-    are traced, the reward of such an arm becomes infinite, which is flagged and not used.
+    Raises ValueError for rewards of another shape and for arms that do not exist. Under a trace,
+    the reward of such an arm becomes infinite, which sets `nonfinite` and is ignored.
     """
-    query = on_arms(domain, query)
+    query = arm_query(domain, query)
     y = rewards(query, y, domain.features.dtype)
     return query, jnp.where(query.mask & (query.index == domain.count), jnp.inf, y)
 
 
-def on_arms(domain: Arms, query: Query) -> Query:
+def arm_query(domain: Arms, query: Query) -> Query:
     """The query as JAX arrays, with the number A for arms that do not exist, at which a scatter
     writes nothing. Raises ValueError unless the query has a vector of arm numbers and a bool for
-    each, and where a slot in use has an arm that does not exist, unless it is traced."""
+    each; and, unless it is traced, for a slot in use with an arm that does not exist."""
     if not (hasattr(query, "index") and hasattr(query, "mask")):
-        raise ValueError(
-            "a query is the result of `ask`, or Query(index, mask) of arm numbers; a"
-            f" {type(query).__name__} was given."
-        )
+        cause = f"a {type(query).__name__} was given"
+        raise ValueError(f"a query is the result of `ask`, or Query(index, mask); {cause}.")
     index, mask = jnp.asarray(query.index), jnp.asarray(query.mask)
     if index.ndim != 1 or not jnp.issubdtype(index.dtype, jnp.integer):
-        raise ValueError(
-            f"a query's index must be a vector [B] of arm numbers; its shape is {index.shape}, its"
-            f" dtype {index.dtype}."
-        )
+        cause = f"its shape is {index.shape}, its dtype {index.dtype}"
+        raise ValueError(f"a query's index must be a vector [B] of arm numbers; {cause}.")
     if mask.shape != index.shape or mask.dtype != bool:
-        raise ValueError(
-            f"a query's mask must be a bool for each of its {index.size} slots; its shape is"
-            f" {mask.shape}, its dtype {mask.dtype}."
-        )
+        cause = f"its shape is {mask.shape}, its dtype {mask.dtype}"
+        raise ValueError(f"a query's mask must be a bool for each of {index.size} slots; {cause}.")
     if not is_traced(index, mask):
         arm_numbers(domain, **{"the query": np.asarray(index)[np.asarray(mask)]})
-    return Query(or_none(domain, index), mask, query.truncated)
+    return Query(with_missing(domain, index), mask, query.truncated)
 
 
-def or_none(domain: Arms, numbers: ArrayLike) -> Array:
-    """Arm numbers, int32, with the number A for arms that do not exist."""
+def with_missing(domain: Arms, numbers: ArrayLike) -> Array:
+    """The arm numbers as int32, with the number A for arms that do not exist."""
     numbers = jnp.asarray(numbers)
     outside = (numbers < 0) | (numbers >= domain.count)
     # converted, because the dtype of an empty list is a float
     return jnp.where(outside, domain.count, numbers).astype(jnp.int32)
 
 
-def limited(limit: ArrayLike | None) -> Array:
-    """The number of evaluations that can be made now, [] int32; without a limit the largest such
-    number. Raises ValueError unless it is a whole number of at least 1."""
+def evaluation_limit(limit: ArrayLike | None) -> Array:
+    """The limit as [] int32; None becomes the largest 32-bit integer. Raises ValueError unless it
+    is an integer of at least 1."""
     if limit is None:
         return jnp.asarray(MOST, jnp.int32)
     dtype = limit.dtype if hasattr(limit, "dtype") else np.asarray(limit).dtype
     if np.shape(limit) != () or not jnp.issubdtype(dtype, jnp.integer):
-        raise ValueError(f"limit must be a whole number of evaluations; {limit!r} was given.")
+        raise ValueError(f"limit must be an integer number of evaluations; {limit!r} was given.")
     at_least_one(limit=limit)
     return jnp.asarray(limit, jnp.int32)
 
 
 def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
-    """The rewards in that dtype. Raises ValueError unless there is one real number for each
-    slot."""
+    """The rewards in that dtype, one real number for each slot."""
     if np.shape(y) != query.index.shape:
         raise ValueError(
-            f"y must hold one reward for each slot of the query, shape {query.index.shape}, NaN"
+            f"y must have one reward for each slot of the query, shape {query.index.shape}, NaN"
             f" where nothing was observed; its shape is {np.shape(y)}."
         )
     return jnp.asarray(real("y", y)).astype(dtype)
 
 
-def single(arm: Array) -> Query:
+def single_query(arm: Array) -> Query:
     """The query of one arm []."""
     return Query(index=arm[None], mask=jnp.ones(1, bool))
 
 
 def no_evaluations(algorithm: Any, data: Any) -> None:
-    """The data are None, for an algorithm that cannot start from observed evaluations."""
+    """The data are None, because the algorithm cannot start from observed evaluations."""
     if data is not None:
         raise ValueError(f"{type(algorithm).__name__} cannot start from observed evaluations.")
 
 
-def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
-    """Raises ValueError unless earlier evaluations are vectors [A] of counts >= 0, `whole` numbers,
-    and of finite sums of rewards, zero where the count is."""
+def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
+    """Earlier evaluations are vectors [A]: counts, which are nonnegative and with `whole` integers,
+    and sums of rewards, which are finite, and zero where the count is."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
         if np.shape(value) != (domain.count,):
             raise ValueError(
-                f"{name} must hold one number for each of the {domain.count} arms; its shape is"
+                f"{name} must have one number for each of the {domain.count} arms; its shape is"
                 f" {np.shape(value)}."
             )
     if is_traced(pull_counts, reward_sums):
@@ -532,7 +520,7 @@ def past(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -
 
 
 def bandit(algorithm: Any) -> None:
-    """The algorithm has the methods of the protocol, and jit accepts it."""
+    """The algorithm has the methods `init`, `ask` and `tell`, and is a pytree."""
     methods = (getattr(algorithm, name, None) for name in ("init", "ask", "tell"))
     if isinstance(algorithm, type) or not all(map(callable, methods)):
         raise ValueError(
@@ -543,11 +531,11 @@ def bandit(algorithm: Any) -> None:
 
 
 def problem(value: Any) -> None:
-    """The problem has the attributes of `jsketch.types.ArmProblem`, and jit accepts it."""
+    """The problem has the attributes of `jsketch.types.ArmProblem`, and is a pytree."""
     names = ("arms", "mean_reward", "sample")
     if isinstance(value, type) or not all(hasattr(value, name) for name in names):
         raise ValueError(
-            "problem must have arms, their mean rewards and a method sample, such as"
+            "problem must have the attributes arms and mean_reward and a method sample, such as"
             f" problems.finite_arms(...); a {type(value).__name__} was given. For a function on the"
             " host use drive."
         )
@@ -557,13 +545,13 @@ def problem(value: Any) -> None:
 def _pytree(name: str, value: Any) -> None:
     if jax.tree_util.all_leaves([value]):
         raise ValueError(
-            f"{name} is a {type(value).__name__}, which jit does not accept: make it a pytree with"
-            " @jsketch.struct.dataclass above its class."
+            f"{name} is a {type(value).__name__}, which jit does not accept: decorate its class"
+            " with @jsketch.struct.dataclass."
         )
 
 
 def state(bandit: Any, domain: Arms, given: Any) -> None:
-    """The state is one of this algorithm on these arms."""
+    """The given state is one of this algorithm on these arms."""
     expected = jax.eval_shape(bandit.init, domain, jax.random.key(0))
     if type(given) is not type(expected):
         raise ValueError(
@@ -574,13 +562,13 @@ def state(bandit: Any, domain: Arms, given: Any) -> None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
     if not _equal(given.domain.features, domain.features):
         raise ValueError(
-            f"state is of other arms: it has {given.domain.count} of them, and {domain.count} were"
-            " given, or their features differ."
+            f"state is of other arms: it has {given.domain.count} arms, the domain has"
+            f" {domain.count}, or their features differ."
         )
 
 
 def _equal(x: Any, y: Any) -> bool:
-    """Whether arrays are equal, also where they lie over several processes."""
+    """Whether arrays are equal; they may be distributed over several processes."""
     if x is y:
         return True
     if getattr(x, "is_fully_addressable", True) or np.shape(x) != np.shape(y):
@@ -588,19 +576,19 @@ def _equal(x: Any, y: Any) -> bool:
     return bool(jax.jit(lambda x, y: (x == y).all())(x, y))
 
 
-def features_of(maker: Any, method: str, wanted: str) -> None:
+def feature_map(features: Any, method: str, words: str) -> None:
     """The feature map has that method."""
-    if isinstance(maker, type) or not callable(getattr(maker, method, None)):
-        raise ValueError(f"features must be {wanted}; {maker!r} was given.")
+    if isinstance(features, type) or not callable(getattr(features, method, None)):
+        raise ValueError(f"features must be {words}; {features!r} was given.")
 
 
 # Kernels
 
 
-def a_kernel(kernel: Any, x: Any = None) -> None:
-    """The kernel has the methods of a kernel. Its methods `check` and `check_inputs`, if it has
-    them, accept the inputs x [n,d], unless x is None."""
-    part("kernel", kernel)
+def kernel_inputs(kernel: Any, x: Any = None) -> None:
+    """The kernel has the methods of a kernel, and its optional methods `check` and `check_inputs`
+    accept the inputs x [n,d], unless x is None."""
+    component("kernel", kernel)
     if x is None or is_traced(kernel, x):
         return
     if hasattr(kernel, "check"):
@@ -609,7 +597,7 @@ def a_kernel(kernel: Any, x: Any = None) -> None:
         kernel.check_inputs(x)
 
 
-def inputs_of(forecaster: Any, x: Any) -> None:
+def forecaster_inputs(forecaster: Any, x: Any) -> None:
     """The kernel of the forecaster, or of the experts of a mixture, is defined for x [n,d]."""
     kernel: Any = getattr(getattr(forecaster, "forecaster", forecaster), "kernel", None)
     if hasattr(kernel, "check_inputs") and not is_traced(x):
@@ -617,23 +605,24 @@ def inputs_of(forecaster: Any, x: Any) -> None:
 
 
 def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> None:
-    """The kernel is defined on the arms, and their dtype resolves the regularization. Warns of a
-    kernel that is not positive semi-definite, of a regularization for which float32 is too coarse
-    (THEORY 9.1), and of arms so far apart that rounding changes their kernel values with `others`
-    other points by more than LARGEST_ROUNDING."""
-    # with repetitions where there are fewer arms, so that one shape is compiled
+    """The kernel is defined on the arms, and the regularization does not overflow their dtype.
+
+    Warns of a kernel that is not positive semi-definite, of a regularization that is too small for
+    float32 (THEORY 9.1), and of arms so far apart that rounding changes their kernel values with
+    `others` other points by more than LARGEST_ROUNDING k(x,x)."""
+    # arms are repeated where there are fewer, so that one shape is compiled
     some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
-    # inside a jit of the user even constants are traced, unless evaluated now
+    # inside a jit of the user even constants are traced otherwise
     with jax.ensure_compile_time_eval():
-        a_kernel(kernel, domain.features)
+        kernel_inputs(kernel, domain.features)
         if is_traced(domain, kernel):
             return
         sample = domain.features[some]
-        # without `others` the program is the same for any number of arms
+        # without `others` the shape does not depend on the number of arms
         x = domain.features if others else sample
         try:
             try:
-                # operation by operation it would compile for a third of a second
+                # op by op the compilation would take a third of a second
                 gram, rounding = jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
                 gram, rounding = _probe(kernel, sample, x, others)
@@ -641,20 +630,20 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"the kernel cannot be evaluated on arms with {domain.features.shape[1]} features"
-                f" ({error}). An ARD kernel needs one lengthscale a feature."
+                f" ({error}). An ARD kernel needs one lengthscale for each feature."
             ) from error
     if not np.isfinite(gram).all():
         row, column = np.argwhere(~np.isfinite(gram))[0]
         raise ValueError(
             f"k(x, y) of arms {some[row]} and {some[column]} is {gram[row, column]}: check the"
-            f" numbers of the kernel {kernel}."
+            f" parameters of the kernel {kernel}."
         )
     eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
     if eigenvalues[0] < -INDEFINITE * max(eigenvalues[-1], 0):
         warn(
-            "the kernel is not positive semi-definite on these arms: of the Gram matrix of"
-            f" {SAMPLED} of them the least eigenvalue is {eigenvalues[0]:.3g}, the largest"
-            f" {eigenvalues[-1]:.3g}. Its variances are meaningless."
+            "the kernel is not positive semi-definite on these arms, and its variances are"
+            f" meaningless: the eigenvalues of the Gram matrix of {SAMPLED} arms are between"
+            f" {eigenvalues[0]:.3g} and {eigenvalues[-1]:.3g}."
         )
     dtype = domain.features.dtype
     eps = float(jnp.finfo(dtype).eps)
@@ -663,7 +652,7 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         cure = "arms in float64 (jax_enable_x64) or " * (dtype == jnp.float32)
         warn(
             f"arms lie up to {(share / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
-            f" changes k(x, y) of close ones by up to {share:.1g} k(x,x) in {dtype}. Use"
+            f" changes k(x, y) of close arms by up to {share:.1g} k(x,x) in {dtype}. Use"
             f" {cure}larger lengthscales."
         )
     if is_traced(regularization):
@@ -672,26 +661,24 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
     least = max(float(gram.diagonal().max()), 1) / float(jnp.finfo(dtype).max)
     if value <= least:
         raise ValueError(
-            f"regularization must be above {least:.2g}: variances are k(x,x) divided by it, which"
-            f" overflows {dtype.name}; {regularization} was given."
+            f"regularization must be above {least:.2g}: variances are k(x,x) / regularization,"
+            f" which overflows {dtype.name}; {regularization} was given."
         )
-    if dtype != jnp.float32:
-        return
     least = 1e-3 * float(gram[0, 0])
-    if value < least:
+    if dtype == jnp.float32 and value < least:
         warn(
-            f"regularization {regularization} is too small to be meaningful in float32: residuals"
-            " carry an error of about 1e-5 k(x,x), which is divided by it. Use arms in float64"
+            f"regularization {regularization} is too small to be meaningful in float32: it divides"
+            " residuals, whose rounding errors are about 1e-5 k(x,x). Use arms in float64"
             f" (jax_enable_x64) or a regularization of at least {least:g}."
         )
 
 
-def roundings(kernel: Any, points: Array, others: int) -> ArrayLike:
+def kernel_rounding(kernel: Any, points: Array, others: int) -> ArrayLike:
     """The rounding error [] of kernel values between points [m,d] and `others` other points, in
-    units of eps k(x,x): that of the method `rounding` of the kernel, or 1."""
+    units of eps k(x,x). It is 1 for a kernel without a method `rounding`."""
     return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
 
 
 def _probe(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
-    """(the Gram matrix of a sample of points, `roundings` of the points x [n,d])."""
-    return kernel.gram(sample, sample), roundings(kernel, x, others)
+    """(Gram matrix of the sample, `kernel_rounding` of the points x [n,d])."""
+    return kernel.gram(sample, sample), kernel_rounding(kernel, x, others)

@@ -12,20 +12,16 @@ runs the program of another class.
 
 A subclass inherits the fields of its base and is decorated as well.
 
-The repr of an object has at most ten lines (`jsketch.show`); a misspelt argument of a constructor
-raises a TypeError with the nearest name; and the docstring of a class documents all fields: it
-includes the comments of those that it does not document itself.
+The repr of an object has at most ten lines (`jsketch.show`). A misspelt argument of a constructor
+raises a TypeError with the nearest name. The comments of fields are part of the docstring.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
-import io
 import re
 import textwrap
-import tokenize
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -44,19 +40,19 @@ Class = TypeVar("Class", bound=type)
 
 
 def _replace(self: Any, /, **changes: Any) -> Any:
-    """A copy in which the fields of these names have other values."""
+    """A copy in which the named fields have other values."""
     return dataclasses.replace(self, **changes)
 
 
 @dataclass_transform(field_specifiers=(field,))
 def dataclass(cls: Class) -> Class:
-    """The class as a frozen dataclass and a pytree. Its fields are leaves in order, except those of
-    `field(pytree_node=False)`, which are static: a program is compiled for each of their values.
-    Raises ValueError for a field that the constructor does not take."""
+    """The class as a frozen dataclass and a pytree. Its fields are leaves, except those declared by
+    `field(pytree_node=False)`, which are static: each of their values compiles a program. Raises
+    ValueError for a field that is not an argument of the constructor."""
     if "__repr__" not in vars(cls):
-        cls.__repr__ = show.shown  # type: ignore[assignment, method-assign]
+        cls.__repr__ = show.short_repr  # type: ignore[assignment, method-assign]
     if hasattr(cls, "summary"):
-        cls._repr_html_ = show.table  # type: ignore[attr-defined]
+        cls._repr_html_ = show.html_table  # type: ignore[attr-defined]
     dataclasses.dataclass(frozen=True, repr=False)(cls)
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
@@ -65,8 +61,8 @@ def dataclass(cls: Class) -> Class:
     for f in fields:
         if not f.init:
             raise ValueError(
-                f"field {f.name} of {cls.__name__} has init=False: a pytree is made of its fields,"
-                " so that its constructor must take each."
+                f"field {f.name} of {cls.__name__} has init=False, but the constructor of a pytree"
+                " must take all fields."
             )
     leaves = [f.name for f in fields if f.metadata.get("pytree_node", True)]
     static = [f.name for f in fields if f.name not in leaves]
@@ -76,43 +72,39 @@ def dataclass(cls: Class) -> Class:
 
 
 class _Docstring:
-    """The docstring of a class, and a line for each field that it does not document: the comment
-    of the field, in the class or in its nearest base. It is made when it is first read."""
+    """The docstring of a class, followed by a line for each field that it does not document: the
+    comment of the field, in the class or in its nearest base. It is made when it is first read."""
 
     def __init__(self, cls: Any):
-        self.cls, self.plain, self.whole = cls, cls.__doc__, ""
+        self.cls, self.plain, self.complete = cls, cls.__doc__, ""
 
     def __get__(self, instance: Any, owner: Any) -> str | None:
-        if not self.whole and self.plain:
-            self.whole = _with_fields(self.cls, self.plain)
-        return self.plain and self.whole
+        if not self.complete and self.plain:
+            self.complete = _with_fields(self.cls, self.plain)
+        return self.plain and self.complete
 
 
 def _with_fields(cls: Any, plain: str) -> str:
-    known: dict[str, str] = {}
+    """The docstring `plain`, extended by the fields that it does not document."""
+    texts: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         doc = vars(base).get("__doc__")
-        known |= _comments(base) | _entries(doc.plain if isinstance(doc, _Docstring) else doc)
+        texts |= _comments(base) | _entries(doc.plain if isinstance(doc, _Docstring) else doc)
     names = [f.name for f in dataclasses.fields(cls) if f.name not in _entries(plain)]
     if not names:
         return plain
-    width = max(map(len, names)) + 4
+    indent = " " * (max(map(len, names)) + 4)
     lines = [
-        textwrap.fill(
-            f"{name:{width}}" + known.get(name, ""),
-            96,
-            initial_indent="    ",
-            subsequent_indent=" " * (width + 4),
-        )
+        textwrap.fill(name.ljust(len(indent)) + texts.get(name, ""), 92, subsequent_indent=indent)
         for name in names
     ]
     title = "Further fields" if len(names) < len(dataclasses.fields(cls)) else "Fields"
-    return "\n".join([plain.rstrip(), "", f"    {title}:", "", *lines, "    "])
+    fields = textwrap.indent("\n".join([f"{title}:", "", *lines]), "    ")
+    return f"{plain.rstrip()}\n\n{fields}\n    "
 
 
 def _entries(doc: str | None) -> dict[str, str]:
-    """{name: description} of the lines "name   description" of a docstring; a line may have several
-    names."""
+    """{name: description} of the lines "name, name   description" of a docstring."""
     entry = r"^ {4}(\w+(?:, \w+)*) {2,}(\S.*(?:\n {5,}\S.*)*)"
     return {
         name: " ".join(match[2].split())
@@ -122,28 +114,18 @@ def _entries(doc: str | None) -> dict[str, str]:
 
 
 def _comments(cls: type) -> dict[str, str]:
-    """{name: comment} of the annotated names in the source of a class; none without a source."""
+    """{name: comment} of the annotated names in the source of a class: the comments above a name
+    and at its lines. Empty without a source."""
     try:
         source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):
         return {}
-    lines = source.splitlines()
+    field = r"((?:^ {4}#.*\n)*)^ {4}(\w+): (.*(?:\n {4}[ )].*)*)"
     comments = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
+        match[2]: " ".join(re.findall(r"# *(.*)", match[1] + match[3]))
+        for match in re.finditer(field, source, re.M)
     }
-    found = {}
-    for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            above = node.lineno - 1
-            while above in comments and lines[above - 1].lstrip().startswith("#"):
-                above -= 1
-            rows = range(above + 1, (node.end_lineno or node.lineno) + 1)
-            text = " ".join(comments[row] for row in rows if row in comments)
-            if text:
-                found[node.target.id] = text
-    return found
+    return {name: comment for name, comment in comments.items() if comment}
 
 
 def _register_pytree(cls: type, leaves: list[str], static: list[str]) -> None:
@@ -167,7 +149,7 @@ def _register_pytree(cls: type, leaves: list[str], static: list[str]) -> None:
 
 
 def _register_state_dict(cls: type, leaves: list[str]) -> None:
-    """For `flax.serialization`: the leaves by name."""
+    """Registers the class with `flax.serialization`, which saves the leaves by name."""
 
     def to_state_dict(value: Any) -> dict[str, Any]:
         return {name: serialization.to_state_dict(getattr(value, name)) for name in leaves}
@@ -176,21 +158,19 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
         if not isinstance(saved, dict) or sorted(saved) != sorted(leaves):
             names = ", ".join(sorted(saved)) if isinstance(saved, dict) else repr(saved)
             raise ValueError(
-                f"A {cls.__name__} has the fields {', '.join(leaves)}; what was saved at"
+                f"A {cls.__name__} has the fields {', '.join(leaves)}; the saved one at"
                 f" {serialization.current_path() or '.'} has {names}."
             )
-        restored = {
-            name: serialization.from_state_dict(getattr(value, name), saved[name], name=name)
-            for name in leaves
-        }
-        return dataclasses.replace(value, **restored)
+        restore = serialization.from_state_dict
+        fields = {name: restore(getattr(value, name), saved[name], name) for name in leaves}
+        return dataclasses.replace(value, **fields)
 
     serialization.register_serialization_state(cls, to_state_dict, from_state_dict)
 
 
 def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
-    """The same pytree with its floating arrays and NumPy numbers in that dtype. Python numbers, and
-    arrays that jit made of them, have no dtype and stay as they are."""
+    """The pytree with its floating point arrays and NumPy numbers in that dtype. Python numbers do
+    not change, and neither do the weakly typed arrays that jit makes of them."""
     leaves, structure = jax.tree.flatten(tree)
     dtype, changed = jax.dtypes.canonicalize_dtype(dtype), False
     if not jnp.issubdtype(dtype, jnp.floating):

@@ -6,22 +6,21 @@ algorithm over arms is a frozen pytree of hyperparameters (numbers are leaves, c
 choices are static) with three pure methods:
 
     init(domain, key, *, horizon=None, data=None)  -> state
-    ask(state, key, limit=None)                    -> Query   asking twice gives the same query
+    ask(state, key, limit=None)                    -> Query, the same one for the same arguments
     tell(state, query, y, key)                     -> (state, Info)
 
 `horizon` (static) is the number of evaluations of the run, which algorithms over arms do not use.
 `data` is None or `Evaluations`; an algorithm that cannot start from them raises a ValueError.
 
 `limit` [] is the number of evaluations that can be made now, an integer, traced or not. A longer
-batch is cut there, which keeps every guarantee. A masked slot or a NaN in `y` means "not observed".
-A reward of an arm that does not exist raises a ValueError; where the arms are traced it is ignored,
-and flagged as `nonfinite`, as an infinite reward is.
+batch is cut there, which keeps every guarantee. A masked slot or a NaN in `y` is not observed. A
+reward of an arm that does not exist raises a ValueError; where the arms are traced it is ignored
+and sets the flag `nonfinite`, as an infinite reward does.
 
-Of several arms with the largest score the one with the lowest index is picked. Arms with equal
-features may have scores that differ in the last bit, as another program (vmap or threads, another
-capacity, another device) rounds differently. It may pick another of several identical arms, and
-continue as another run of the same law; equal picks are promised up to that. `init` warns of
-repeated arms.
+Of several arms with the largest score the one with the lowest index is picked. Another program
+(vmap or threads, another capacity or device) rounds differently and may pick another one of several
+arms with equal features, of which `init` warns. Such arms "tie"; equal picks are promised up to
+them.
 """
 
 from __future__ import annotations
@@ -42,13 +41,12 @@ PRNGKey = Array
 
 @struct.dataclass
 class Arms:
-    """A finite domain: A candidates with d features each, an array or anything that NumPy makes one
-    of (a DataFrame of floating point numbers). For a `Precomputed` kernel, features are arm indices
-    [A, 1]."""
+    """A finite domain of A candidates with d features, an array or a DataFrame of floating point
+    numbers. The features for a `Precomputed` kernel are arm numbers [A, 1]."""
 
     features: Array  # [A, d]
-    # None: one device has all arms; otherwise `jsketch.scale.shards.Shard`, set by
-    # `scale.sharded.place`, which pads the arms to as many rows on each device
+    # None where one device has all arms; otherwise the `jsketch.scale.shards.Shard` of
+    # `scale.place`, which pads the arms to the same number of rows on each device
     shard: Any = struct.field(pytree_node=False, default=None)
 
     @property
@@ -64,7 +62,7 @@ class Arms:
 
 @struct.dataclass
 class Box:
-    """A continuous domain: all points between `lower` and `upper`, input by input."""
+    """A continuous domain: the points x with lower <= x <= upper in each coordinate."""
 
     lower: Array  # [d]
     upper: Array  # [d]
@@ -72,15 +70,14 @@ class Box:
 
 @struct.dataclass
 class Evaluations:
-    """Earlier evaluations of arms; `bandits.history.of_evaluations` makes them of a list."""
+    """Earlier evaluations of arms; `bandits.history.of_evaluations` makes them from a list."""
 
     pull_counts: Any = None  # [A], observed evaluations of each arm
     reward_sums: Any = None  # [A], sums of their rewards
-    # inducing arms [n]; None: all arms pulled; "bless" and "leverage" sample them by approximate
+    # inducing arms [n]; None: all evaluated arms; "bless" and "leverage" sample them by approximate
     # and by exact leverage scores (THEORY 3.4)
     dictionary: Any = None
-    # arms [n] whose evaluations failed, which pull counts leave out; `FixedBKB` uses them
-    failed: Any = None
+    failed: Any = None  # arms [n] whose evaluations failed and are not counted, for `FixedBKB`
 
 
 Data = Evaluations | None  # the argument `data` of an algorithm that can start from evaluations
@@ -92,8 +89,7 @@ class Query:
 
     index: Array  # [B] int32, arm of each evaluation
     mask: Array  # [B] bool, true for a slot that is to be evaluated
-    # [] bool, the batch was ended by its capacity B and not by its rule; None where no rule ends a
-    # batch
+    # [] bool, the batch ended at its capacity B and not by its rule; None without such a rule
     truncated: Array | None = None
 
     @property
@@ -103,32 +99,31 @@ class Query:
 
     @property
     def was_truncated(self) -> Array:
-        """`truncated`, false where no rule ends a batch, []."""
+        """`truncated`, or false where it is None, []."""
         return jnp.asarray(False if self.truncated is None else self.truncated)
 
 
 @struct.dataclass
 class Info:
-    """A record of one round. Flags are values; the loops raise errors for them on the host."""
+    """A record of one round. Flags are arrays, for which the loops raise errors on the host."""
 
-    batch_size: Array  # [] int32, evaluations observed or failed in this round
-    observed: Array  # [] int32, those with a usable reward
+    batch_size: Array  # [] int32, evaluations of the round, failed ones included
+    observed: Array  # [] int32, evaluations with a finite reward
     # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
-    # [] bool, the new dictionary exceeds the capacity: the round was NOT applied
-    overflow: Array
-    truncated: Array  # [] bool, the batch was ended by its capacity B and not by its rule
-    # [] bool, a reward was infinite or of an arm that does not exist (and ignored), or the
-    # posterior or the width is not finite
+    overflow: Array  # [] bool, the new dictionary exceeds the capacity: the round is NOT applied
+    truncated: Array  # [] bool, the batch ended at its capacity B and not by its rule
+    # [] bool, an ignored reward was infinite or of an arm that does not exist, or the posterior or
+    # the width is not finite
     nonfinite: Array
     # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in
-    # the dictionary, float32); only algorithms on a sketched posterior set it
+    # the dictionary, float32); only algorithms with a sketched posterior set it
     imprecise: Array | bool = False
 
 
 class Kernel(Protocol):
-    """A kernel; `jsketch.kernels` documents its optional methods."""
+    """The protocol of kernels; `jsketch.kernels` documents the optional methods."""
 
     def gram(self, x: Array, y: Array, /) -> Array:
         """k(x_i, y_j) of points x [n,d] and y [m,d], [n,m]."""
@@ -138,8 +133,8 @@ class Kernel(Protocol):
 
 
 class State(Protocol):
-    """The state of an algorithm over arms: a dataclass with the arms. A state with a `capacity`
-    belongs to an algorithm that defines `grow`."""
+    """The state of an algorithm over arms, a dataclass with the arms. An algorithm with a
+    `capacity` in its states defines `grow`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -167,26 +162,26 @@ class Bandit(Protocol[SomeState]):
 
 
 class Algorithm:
-    """The base class of algorithms over arms, with the defaults of their optional abilities. The
-    constructor of a dataclass raises ValueError for a part or a static field of another kind."""
+    """The base class of algorithms over arms, with the defaults of their optional methods. The
+    constructor of a dataclass raises ValueError for an invalid component or static field."""
 
     def __post_init__(self) -> None:
-        from jsketch import checks  # which imports this module
+        from jsketch import checks  # not above, because checks imports this module
 
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array] | None:
         """(mean [A], variance [A], width []) of the confidence bounds mean +- width sqrt(variance)
-        of all arms; None for an algorithm without them."""
+        of all arms; None for an algorithm without such bounds."""
         return None
 
     def remaining(self, state: Any) -> Array | None:
-        """The number of evaluations that the algorithm can still make, [] int32; None where it may
-        evaluate arms again."""
+        """Number of evaluations that the algorithm can still make, [] int32; None without a limit,
+        where arms may be evaluated again."""
         return None
 
     def sized(self, arms: Arms, horizon: int) -> Self:
-        """The algorithm with the capacity that a run begins with."""
+        """The algorithm with the initial capacity of a run."""
         return self
 
     def grow(self, state: Any, capacity: int) -> Any:
@@ -195,8 +190,7 @@ class Algorithm:
 
 
 class ArmProblem(Protocol):
-    """A problem for bandits (`jsketch.problems`): arms, their mean rewards, and noisy evaluations
-    of them."""
+    """The protocol of problems over arms (`jsketch.problems`)."""
 
     @property
     def arms(self) -> Arms: ...
@@ -206,13 +200,13 @@ class ArmProblem(Protocol):
         """[A]."""
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
-        """One reward [] of an arm []. It is vmapped over all slots of a batch; the rewards of
-        padding are ignored."""
+        """One noisy reward [] of an arm []. The loops vmap it over the slots of a batch and ignore
+        the rewards of padding."""
 
 
 def detach(state: SomeState) -> SomeState:
-    """The state of a bandit without its domain, for the output of a program: under vmap it would
-    hold a copy of the arms for every seed."""
+    """The state without its domain, of which the output of a vmapped program would have a copy for
+    every seed."""
     return replace(state, domain=None)
 
 
@@ -237,10 +231,10 @@ class BoxQuery:
 @struct.dataclass
 class BoxInfo:
     """A record of one round of a box optimiser; an optimiser may have a class with more fields. The
-    loops warn where it has a field `nonfinite` [] bool that is true."""
+    loops warn where a field `nonfinite` [] bool is true."""
 
-    observed: Array  # [] int32, evaluations observed with a finite value
-    failed: Array  # [] int32, evaluations observed without one
+    observed: Array  # [] int32, evaluations with a finite value
+    failed: Array  # [] int32, other evaluations
     best: Array  # [] largest value so far, -inf before the first
 
 
@@ -248,12 +242,12 @@ class BoxOptimizer(Protocol):
     """The protocol of maximisation over a box.
 
     `horizon` (static) is the number N of evaluations, the capacity of the state and the length of
-    the schedules; `limit` is the number of evaluations that can be made now (None: N less those
-    made). `init` raises ValueError for wrong settings, and for a horizon beyond the memory. The
-    first query holds all the `initial` uniform random points, the same for all optimisers under the
-    same key (`jsketch.box.history`). A query is not empty before N evaluations and is cut there and
-    at the limit. Asking twice gives the same query. A value in `y` that is not finite is a failed
-    evaluation: it is counted, and is neither observed nor the best.
+    the schedules; `limit` is the number of evaluations that can be made now (None: the rest of N).
+    `init` raises ValueError for invalid settings, and for a horizon that exceeds the memory. The
+    first query has all `initial` uniform random points, the same for all optimisers under the same
+    key (`jsketch.box.history`). A query is not empty before N evaluations, and is cut there and at
+    the limit. The same arguments of `ask` give the same query. A value in `y` that is not finite is
+    a failed evaluation: it is counted, and is neither observed nor the best.
     """
 
     def init(
@@ -269,34 +263,35 @@ class BoxOptimizer(Protocol):
 class ForecastInfo:
     """A record of one example, or of a block of examples."""
 
-    dictionary_size: Array  # [] int32, features or points that the forecaster uses
-    overflow: Array  # [] bool, the example exceeds the capacity and was NOT applied
-    nonfinite: Array  # [] bool, a label was infinite (and ignored) or the state is not finite
+    dictionary_size: Array  # [] int32, number of features or points of the forecaster
+    overflow: Array  # [] bool, the example exceeds the capacity and is NOT learned
+    nonfinite: Array  # [] bool, an ignored label was infinite, or the state is not finite
 
 
 class Forecaster:
     """The base class of forecasters: a subclass defines `init`, `predict` and `update`. `predict`
     is pure and does not depend on the label; a label that is not finite is ignored.
 
-    The attribute `takes` declares how the loops pass examples: "examples" passes them one by one,
-    and the other values need a method:
+    The attribute `takes` declares how the loops pass examples. With "examples" they pass them one
+    by one; the other values need a method:
 
-    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info)        a block,
-                      exactly as one by one
-    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info)  the
-                      first `done` examples of a block; a limit of zero changes nothing
+    "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info) learns a block,
+                      with the results of one by one
+    "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info) learns
+                      the first `done` <= `limit` examples of a block; limit 0 changes nothing
 
-    The attribute `grows = True` declares the method grow(state) -> state, a larger capacity. The
-    constructor of a dataclass raises ValueError for a part or a static field of another kind.
+    The attribute `grows = True` declares the method grow(state) -> state, which enlarges the
+    capacity. The constructor of a dataclass raises ValueError for an invalid component or static
+    field.
     """
 
     takes: Any = "examples"
     grows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        from jsketch import checks  # which imports this module
+        from jsketch import checks  # not above, because checks imports this module
 
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def init(self, x: Array, key: PRNGKey) -> Any:
         """The state before the first example; x [d] is one example."""
@@ -307,22 +302,22 @@ class Forecaster:
         raise NotImplementedError
 
     def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
-        """(the state after label y [] at x [d], a `ForecastInfo`). On overflow the state does not
+        """(state, `ForecastInfo`) after the label y [] at x [d]. On overflow the state does not
         change."""
         raise NotImplementedError
 
     def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, Any]:
-        """(state, y^ [], info): `predict`, then `update`; override it where they share work."""
+        """(state, y^ [], info) of `predict`, then `update`. Override it where they share work."""
         prediction = self.predict(state, x)
         state, info = self.update(state, x, y, key)
         return state, prediction, info
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and returns True, where rounding errors are too large for an example x [d]. Runs
+        """Warns, and returns True, where rounding errors are too large for an example x [d]; called
         on the host."""
         return False
 
 
 def is_traced(*values: Any) -> bool:
-    """Whether any leaf is a tracer, whose value cannot be checked."""
+    """Whether any leaf is a tracer, whose value is not available."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))

@@ -1,4 +1,4 @@
-"""Warnings that point at the line of the user, below any number of functions of jsketch and JAX."""
+"""Warnings that point at the line of the user, outside of jsketch and JAX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SKIPPED = ("jsketch", "jax", "contextlib")
 
 
 def warn(message: str) -> None:
-    """A UserWarning at the innermost line of the call that belongs to neither jsketch nor JAX."""
+    """Warns at the innermost line of the call stack outside of the packages SKIPPED."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] not in SKIPPED:

@@ -28,7 +28,7 @@ from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
 from jsketch.box.go_ucb.ball import Theory
 from jsketch.problems import boxes
-from jsketch.show import full
+from jsketch.show import full_repr
 
 NOISE_STD = 0.01
 TABLE_FIELDS = (
@@ -89,7 +89,7 @@ def configure(function: str, name: str, phases: tuple[int, int] | None = None) -
         T=t,
         noise_std=NOISE_STD,
         root_seed=0,
-        optimizer=full(OPTIMIZERS[name](n)),
+        optimizer=full_repr(OPTIMIZERS[name](n)),
         chosen=CHOSEN_SETTINGS,
     )
 

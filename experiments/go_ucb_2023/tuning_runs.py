@@ -17,7 +17,7 @@ from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
 from experiments.go_ucb_2023.synthetic import OPTIMIZERS
 from experiments.results import store
 from jsketch import loops
-from jsketch.show import full
+from jsketch.show import full_repr
 
 N, T = 5, 25
 ROOT_SEED = 0
@@ -46,7 +46,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
             model: [repr(one) for one in MODELS[model].space.hyperparameters] for model in models
         },
         sources={name: citation(SOURCES[name]) for name in data},
-        optimizers={name: full(OPTIMIZERS[name](N)) for name in algorithms},
+        optimizers={name: full_repr(OPTIMIZERS[name](N)) for name in algorithms},
         chosen=CHOSEN_SETTINGS,
     )
 

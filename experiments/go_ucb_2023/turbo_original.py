@@ -29,7 +29,7 @@ from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
 from jsketch.problems import boxes
-from jsketch.show import full
+from jsketch.show import full_repr
 from jsketch.types import Box
 
 INPUTS, INITIAL, HORIZON = 10, 20, 300
@@ -65,7 +65,7 @@ def configure(function: str, name: str) -> dict[str, Any]:
         upper=float(problem.domain.upper[0]),
     )
     if name == OURS:
-        return config | dict(optimizer=full(Turbo(initial=INITIAL)))
+        return config | dict(optimizer=full_repr(Turbo(initial=INITIAL)))
     return config | dict(
         optimizer="Turbo1, all defaults", **environment.package_versions(*PACKAGES)
     )

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jsketch.loops.saving import error_at, write
-from jsketch.loops.saving import held as _held
+from jsketch.loops.saving import error_at, hold, write
 from jsketch.suggest.tables.command_line import check, check_new
 from jsketch.suggest.tables.command_line import probe as _probe
 
@@ -45,7 +44,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Locks `folder`. Raises ValueError if another process or call holds the lock."""
     lock = folder / "runs" / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with _held(lock, folder, "use another --out"):
+    with hold(lock, folder, "use another --out"):
         yield
 
 

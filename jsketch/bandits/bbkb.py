@@ -75,7 +75,7 @@ class BBKB(SketchedBandit):
         return widths.confidence_width(self, state.evidence, self.ratio)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limit = checks.limited(limit)
+        limit = checks.evaluation_limit(limit)
         width = self.confidence_width(state)
         batch = adaptive_batch.fill(state, self, width, jnp.clip(limit, 1, self.max_batch))
         arms, size = batch.arms[: self.max_batch], batch.size
@@ -100,7 +100,7 @@ class BBKB(SketchedBandit):
             # a design is no batch: the sum of log(1 + variance) over it, all at the variance of the
             # prior, does not bound the information
             begins = (state.evidence.count == 0) & ~info.overflow
-            new = sketched.unless(
+            new = sketched.select_state(
                 begins, sketched.with_upper_information(new, self.regularization), new
             )
         return new, info

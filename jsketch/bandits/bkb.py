@@ -21,4 +21,4 @@ class BKB(SketchedBandit):
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rows = state.domain.rows
         best = rows.argmax(rows.mask(self.scores(state), -jnp.inf))
-        return checks.single(jnp.where(state.evidence.count == 0, state.first_arm, best))
+        return checks.single_query(jnp.where(state.evidence.count == 0, state.first_arm, best))

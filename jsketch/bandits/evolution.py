@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
-from jsketch.bandits.core.sketched import unless
+from jsketch.bandits.core.sketched import select_state
 from jsketch.linalg import put
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
@@ -73,7 +73,7 @@ class RegularizedEvolution(Algorithm):
         uniform = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
         child = mutations[jnp.argmax(jnp.where(mutations >= 0, uniform, -1))]
         first = jax.random.randint(start_key, (), 0, state.domain.count, jnp.int32)
-        return checks.single(jnp.where(state.count < self.population, first, child))
+        return checks.single_query(jnp.where(state.count < self.population, first, child))
 
     def tell(
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
@@ -90,7 +90,7 @@ class RegularizedEvolution(Algorithm):
                 rewards=put(before.rewards, slot, y[i]),
                 count=before.count + 1,
             )
-            return unless(~observed[i], before, born)
+            return select_state(~observed[i], before, born)
 
         new = counts.over_slots(one, state, query)
         size = jnp.minimum(new.count, self.population)

@@ -62,7 +62,7 @@ class FixedBKB(SketchedBandit):
         tried = state.pull_counts > 0
         if data is not None and data.failed is not None:
             checks.arm_numbers(state.domain, failed=data.failed)
-            index = checks.or_none(state.domain, data.failed)
+            index = checks.with_missing(state.domain, data.failed)
             place = state.domain.rows.local(index, len(tried))
             tried = tried.at[place].set(True, mode="drop")
         return with_pending(state, jnp.zeros_like(state.pull_counts), tried)
@@ -84,7 +84,7 @@ class FixedBKB(SketchedBandit):
         Raises ValueError when more than max_pending distinct arms would be pending, and for an arm
         that does not exist (a traced one is left out, and `tell` flags it).
         """
-        query = checks.on_arms(state.domain, query)
+        query = checks.arm_query(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
         place = state.domain.rows.local(query.index, len(state.pending))
         pending = state.pending.at[place].add(ones, mode="drop")
@@ -130,7 +130,7 @@ class FixedBKB(SketchedBandit):
         return batch, jnp.minimum(pending, self.max_pending)
 
     def ask(self, state: FixedBatchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limit = jnp.clip(checks.limited(limit), 1, self.batch)
+        limit = jnp.clip(checks.evaluation_limit(limit), 1, self.batch)
         remaining = self.remaining(state)
         if remaining is not None:
             limit = jnp.minimum(limit, remaining)

@@ -69,7 +69,7 @@ class GPBUCB(ExactBandit):
         arms = state.domain.features
         kernel, lam, ratio = in_dtype((self.kernel, self.regularization, self.ratio), arms.dtype)
         width, start_variance = self.confidence_width(state), state.posterior.variance
-        limited = checks.limited(limit)
+        limited = checks.evaluation_limit(limit)
         limit = jnp.where(unobserved, 1, jnp.clip(limited, 1, self.max_batch))
 
         def pick(batch: _Batch) -> _Batch:

@@ -50,7 +50,7 @@ class EpsGreedy(Algorithm):
         explore = jax.random.uniform(coin_key, dtype=state.count.dtype) < epsilon
         uniform = jax.random.randint(arm_key, (), 0, state.domain.count, jnp.int32)
         best = jnp.argmax(state.posterior.mean).astype(jnp.int32)
-        return checks.single(jnp.where(explore | (state.count == 0), uniform, best))
+        return checks.single_query(jnp.where(explore | (state.count == 0), uniform, best))
 
     def tell(
         self, state: ExactState, query: Query, y: Array, key: PRNGKey

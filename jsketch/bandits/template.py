@@ -25,4 +25,4 @@ class Greedy(SketchedBandit):
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         best = jnp.argmax(state.mean).astype(jnp.int32)
         # before the first observation all means are equal: a uniform arm
-        return checks.single(jnp.where(state.evidence.count == 0, state.first_arm, best))
+        return checks.single_query(jnp.where(state.evidence.count == 0, state.first_arm, best))

@@ -48,7 +48,7 @@ def _batch(
 ) -> Query:
     """The argmax of each of the sampled functions [B,A]; the first arm alone before the first
     observation."""
-    limit = jnp.clip(checks.limited(limit), 1, size)
+    limit = jnp.clip(checks.evaluation_limit(limit), 1, size)
     limit = jnp.where(unobserved, 1, limit)
     index = jnp.where(unobserved, first_arm, rows.argmax(samples))
     return Query(index=index, mask=jnp.arange(size, dtype=jnp.int32) < limit)

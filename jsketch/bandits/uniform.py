@@ -40,7 +40,7 @@ class Uniform(Algorithm):
 
     def ask(self, state: UniformState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         index = jax.random.randint(key, (self.batch,), 0, state.domain.count, jnp.int32)
-        limit = jnp.maximum(checks.limited(limit), 1)
+        limit = jnp.maximum(checks.evaluation_limit(limit), 1)
         return Query(index=index, mask=jnp.arange(self.batch, dtype=jnp.int32) < limit)
 
     def tell(

@@ -146,7 +146,7 @@ def best(history: History) -> tuple[Array, Array]:
 
 def remaining(history: History, limit: ArrayLike | None) -> Array:
     """Evaluations that can be made now, [] int32: within the capacity and the limit of `ask`."""
-    return jnp.minimum(history.capacity - history.count, checks.limited(limit))
+    return jnp.minimum(history.capacity - history.count, checks.evaluation_limit(limit))
 
 
 def query(

@@ -31,7 +31,7 @@ class UniformBox:
     initial: int = struct.field(pytree_node=False, default=1)
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

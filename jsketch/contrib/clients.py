@@ -84,7 +84,7 @@ class IndependentClients:
     clients: int = struct.field(pytree_node=False, default=8)  # N
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
         checks.settings(self)
@@ -248,7 +248,7 @@ class SharedEmbedding(widths.Optimistic):
         features = state.sketch.domain.features
         x = points_of_clients(self.clients, x, axes, features.shape[1])
         x = jnp.asarray(x, features.dtype)
-        checks.a_kernel(self.kernel, x.reshape(-1, x.shape[-1]))
+        checks.kernel_inputs(self.kernel, x.reshape(-1, x.shape[-1]))
         return x
 
     def _features(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:

@@ -91,7 +91,7 @@ def check_points(kernel: Any, x: Any, inputs: int) -> None:
     """Raises ValueError for an empty or non-finite matrix of points, or one with another number of
     inputs."""
     check_candidates(x, inputs)
-    checks.a_kernel(kernel, x)
+    checks.kernel_inputs(kernel, x)
 
 
 def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
@@ -160,7 +160,7 @@ class KUCB(ContextualUCB):
         x = self._zero_point(dimension, key, dtype)
         floats = self.max_history * (self.max_history + dimension)
         checks.memory(floats, x.dtype, max_history=self.max_history)
-        checks.a_kernel(self.kernel, x[None])
+        checks.kernel_inputs(self.kernel, x[None])
         zero = jnp.zeros((), x.dtype)
         return KUCBState(
             history=kors.empty(x, self.max_history),

@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import exact_state, widths
 from jsketch.bandits.core.exact_state import ExactState
-from jsketch.bandits.core.sketched import unless
+from jsketch.bandits.core.sketched import select_state
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
@@ -89,7 +89,7 @@ class BatchedExploration(widths.Optimistic, Algorithm):
     def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
         planned = jnp.asarray(lengths(self.horizon), jnp.int32)
         length = planned[jnp.minimum(state.batches, planned.shape[0] - 1)]
-        return jnp.minimum(length, jnp.maximum(checks.limited(limit), 1))
+        return jnp.minimum(length, jnp.maximum(checks.evaluation_limit(limit), 1))
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         length, arms = self._batch_length(state, limit), state.domain.features
@@ -121,7 +121,7 @@ class BatchedExploration(widths.Optimistic, Algorithm):
         best = jnp.max(jnp.where(state.active, mean - half_width, -jnp.inf))
         active = state.active & ~(mean + half_width < best)
         new = replace(new, active=active, batches=state.batches + 1)
-        return unless(info.overflow | (info.observed == 0), state, new), info
+        return select_state(info.overflow | (info.observed == 0), state, new), info
 
     def grow(self, state: ExplorationState, capacity: int) -> ExplorationState:
         """The same state with the capacity for `capacity` distinct arms of a batch."""

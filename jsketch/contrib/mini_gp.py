@@ -66,7 +66,7 @@ class MiniGP(ExactBandit):
         return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limited = checks.limited(limit)
+        limited = checks.evaluation_limit(limit)
         limit = jnp.clip(limited, 1, self.max_batch)
         best = jnp.argmax(self.scores(state)).astype(jnp.int32)
         arm = jnp.where(state.count == 0, state.first_arm, best)

@@ -22,7 +22,7 @@ class Scaled:
     variance: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def gram(self, x: Array, y: Array) -> Array:
         return in_dtype(self.variance, x.dtype) * self.kernel.gram(x, y)
@@ -34,10 +34,10 @@ class Scaled:
         checks.nonnegative(variance=self.variance)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        return checks.roundings(self.kernel, points, others)
+        return checks.kernel_rounding(self.kernel, points, others)
 
     def check_inputs(self, x: Any) -> None:
-        checks.a_kernel(self.kernel, x)
+        checks.kernel_inputs(self.kernel, x)
 
 
 @struct.dataclass
@@ -50,11 +50,11 @@ class Pair:
     right: Any
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def check_inputs(self, x: Any) -> None:
-        checks.a_kernel(self.left, x)
-        checks.a_kernel(self.right, x)
+        checks.kernel_inputs(self.left, x)
+        checks.kernel_inputs(self.right, x)
 
 
 @struct.dataclass
@@ -69,8 +69,8 @@ class Sum(Pair):
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
         return jnp.maximum(
-            checks.roundings(self.left, points, others),
-            checks.roundings(self.right, points, others),
+            checks.kernel_rounding(self.left, points, others),
+            checks.kernel_rounding(self.right, points, others),
         )
 
 
@@ -85,6 +85,6 @@ class Product(Pair):
         return self.left.diag(x) * self.right.diag(x)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        return checks.roundings(self.left, points, others) + checks.roundings(
+        return checks.kernel_rounding(self.left, points, others) + checks.kernel_rounding(
             self.right, points, others
         )

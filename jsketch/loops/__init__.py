@@ -1,18 +1,16 @@
 """Loops: runs of an algorithm on a problem over arms or a box, and of a forecaster over a stream.
 
-    rollout      the pure run at a fixed capacity: one compiled loop over rounds, for use inside jit
-                 and vmap
-    run          rollout on the host, for one key or several: vmapped on an accelerator, on threads
-                 on a CPU; capacities grow by themselves
-    drive        the same rounds for an objective on the host; saved and resumed. `gap` bounds its
+    rollout      a run as a pure function for jit and vmap, at a fixed capacity
+    run          runs on the host for one key or several, with capacities that grow
+    drive        a run with an objective on the host, which is saved and resumed; `gap` bounds its
                  simple regret
     prequential  predictions of a stream, each before its label is observed
     chunks       a stream in arrays, a file or an iterator, for `prequential`
-    Live         a stream whose examples arrive one at a time; saved and resumed
+    Live         a stream whose examples arrive one at a time, which is saved and resumed
     plan         estimates of time and memory
 
-The unit is a round: ask, evaluate a batch, tell. The horizon counts evaluations, traces have the
-evaluation axis [T], and the last batch is cut at T.
+A round asks for a batch, evaluates it and tells the result. The horizon counts evaluations, traces
+have the evaluation axis [T], and the last batch is cut at T.
 """
 
 from jsketch.loops.advance import compiled_programs
@@ -20,13 +18,7 @@ from jsketch.loops.chunking import chunks
 from jsketch.loops.host import Driven, drive, gap
 from jsketch.loops.live import Live
 from jsketch.loops.planning import plan
-from jsketch.loops.rollouts import (
-    BoxRun,
-    Progress,
-    Trace,
-    regret_ratio,
-    rollout,
-)
+from jsketch.loops.rollouts import BoxRun, Progress, Trace, regret_ratio, rollout
 from jsketch.loops.runs import Run, run
 from jsketch.loops.streams import Forecasts, prequential
 

@@ -1,8 +1,8 @@
-"""Compiled runs over arms in segments; between them the host enlarges capacities, writes files and
-reports progress.
+"""Compiled runs over arms in segments. Between segments the host enlarges capacities, saves the run
+and reports progress.
 
 A program is one run, one bandit under several seeds, or a grid: several bandits that differ in
-their numbers, with a seed each.
+their numbers, with one seed each.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from jsketch.loops.rollouts import Progress, rollout, start
 from jsketch.loops.saving import RunFile
 from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
 
-# small capacities grow faster, because each compiles a program; above LARGE_CAPACITY a score
-# refresh at a needlessly large capacity costs more than a compilation
+# small capacities grow faster, because each new capacity compiles a program; from LARGE_CAPACITY on
+# the refreshes of scores at a needlessly large capacity cost more than a compilation
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 2.25, 1.125
 LARGE_CAPACITY = 256
 
 # These passes take nearly half of the compile time, and programs that consist of matrix products
-# are as fast without them (`python -m experiments.bench.bandits --only compile`). XLA stops at a
-# flag that its version does not have
+# are as fast without them (`python -m experiments.bench.bandits --only compile`). XLA raises an
+# error for a flag that its version does not have
 COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
     COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False
 
-SAVES = 20  # the least number of times that a run is written to its file
+SAVES = 20  # least number of times that a run is saved
 
 Over = Literal["run", "seeds", "grid"]
 
@@ -57,7 +57,7 @@ def segment(
     horizon: int,
     over: Over = "run",
 ) -> Progress:
-    """`rollout` of one program up to evaluation `until`; the arguments are those of `advance`."""
+    """Continues a program to evaluation `until`; the arguments are those of `advance`."""
 
     def one(bandit: Bandit[Any], key: PRNGKey, progress: Progress) -> Progress:
         return rollout(bandit, problem, key, horizon, progress, until)
@@ -79,13 +79,13 @@ def begin(
 
 
 def _axis(over: Over) -> int | None:
-    """The axis of a bandit's numbers; None for one bandit under all seeds."""
+    """The vmapped axis of the bandit's numbers; None for one bandit under all seeds."""
     return 0 if over == "grid" else None
 
 
 def compiled_programs() -> int:
-    """Number of programs that runs over arms have compiled in this process; other numbers or seeds
-    add none."""
+    """Number of programs that runs over arms have compiled in this process. Other numbers or seeds
+    compile no further program."""
     programs: tuple[Any, ...] = (segment, begin)
     return sum(program._cache_size() for program in programs)
 
@@ -95,7 +95,7 @@ _compiling = threading.Lock()
 
 
 class Clock:
-    """Wall time, separately for compilation, and progress reports from several threads."""
+    """Wall time with and without compilation, and progress reports from several threads."""
 
     def __init__(self, on_progress: Callable[[int, float], None] | None):
         self.began = time.perf_counter()
@@ -109,8 +109,8 @@ class Clock:
         return time.perf_counter() - self.began - self.compile_seconds
 
     def compile(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls a jitted function on arguments with which it does nothing: all of its time is
-        compilation."""
+        """Calls a jitted function with arguments for which it makes no evaluation, so that all of
+        its time is compilation."""
         with _compiling:
             began = time.perf_counter()
             result = jax.block_until_ready(function(*args))
@@ -126,12 +126,11 @@ class Clock:
 
 def larger_capacity(capacity: int, arms: int) -> int:
     """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
-    eighth larger; at most A. Raises RuntimeError where all arms fit already: growth would never
-    end."""
+    eighth larger; at most A. Raises RuntimeError at A, where a larger one cannot help."""
     if capacity >= arms:
         raise RuntimeError(
-            f"the algorithm reports that {capacity} inducing points are too few for {arms} arms:"
-            " its `tell` sets info.overflow where a larger capacity cannot help."
+            f"the algorithm sets info.overflow at a capacity of {capacity} inducing points, which"
+            f" holds all {arms} arms: `tell` must not set it where a larger one cannot help."
         )
     growth = CAPACITY_GROWTH if capacity < LARGE_CAPACITY else CAPACITY_GROWTH_LARGE
     grown = -(-int(capacity * growth) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
@@ -151,12 +150,12 @@ def advance(
 ) -> Progress:
     """Runs one program to its horizon.
 
-    bandit    its numbers are [], or [R] each for a grid
-    keys      [], or [R] over seeds and for a grid
+    bandit    an algorithm whose numbers are [], or [R] for a grid
+    keys      one key, or keys [R] over seeds and for a grid
     state     the state to start from, with a leading axis [R] for R keys; None: that of `init`
-    over      "run", "seeds" or "grid": the meaning of the keys
-    steps     segments of a run; progress is reported after each
-    file      the file that the run is saved to, and resumed from
+    over      "run", "seeds" or "grid", the meaning of the keys
+    steps     number of segments; progress is reported after each
+    file      the file to which the run is saved, and from which it resumes
 
     A run whose flag `nonfinite` or `exhausted` is set ends before its horizon. In a grid the other
     runs continue; over seeds all runs end with it.
@@ -173,19 +172,18 @@ def advance(
     step = partial(segment, horizon=horizon, over=over)
     progress = clock.compile(begin, bandit, problem, keys, horizon, over)
     if state is not None:
-        # a copy, because the program below reuses the memory of its argument
+        # a copy, because `segment` reuses the memory of its argument
         progress = replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
-    if file is not None and (found := file.load()) is not None:
-        header, saved = found
+    if file is not None and (content := file.load()) is not None:
+        header, saved = content
         if header["capacity"] > capacity_of(progress.state, vmapped):
             progress = replace(progress, state=grow(progress.state, header["capacity"]))
-        progress = jax.tree.map(jnp.asarray, file.restored(progress, saved))
+        progress = jax.tree.map(jnp.asarray, file.restore(progress, saved))
     progress = clock.compile(step, bandit, problem, keys, progress, jnp.asarray(0))
-    seeds = keys.shape[0] if vmapped else 1
+    runs = keys.shape[0] if vmapped else 1
     until = reported = 0
     while True:
-        done = int(np.min(progress.t))
-        until = min(horizon, max(until, done) + length)
+        until = min(horizon, max(until, int(np.min(progress.t))) + length)
         progress = jax.block_until_ready(step(bandit, problem, keys, progress, jnp.asarray(until)))
         ended = np.asarray(progress.nonfinite | progress.exhausted)
         if over != "grid" and ended.any():
@@ -199,14 +197,14 @@ def advance(
         if file is not None:
             capacity = capacity_of(progress.state, vmapped)
             file.save(progress, capacity=capacity, evaluations=np.asarray(progress.t).tolist())
-        now = int(np.sum(np.where(ended, horizon, np.minimum(progress.t, horizon))))
-        clock.report(now - reported)
-        reported = now
-        if now == seeds * horizon:
+        evaluations = int(np.sum(np.where(ended, horizon, np.minimum(progress.t, horizon))))
+        clock.report(evaluations - reported)
+        reported = evaluations
+        if evaluations == runs * horizon:
             return progress
 
 
 def capacity_of(state: Any, batched: bool) -> int:
-    """The capacity of a state for inducing points; 0 for an algorithm without them."""
-    shape = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if batched else s, state)
-    return getattr(shape, "capacity", 0)
+    """The capacity of a state, which has a leading axis where `batched`; 0 if it has none."""
+    first = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if batched else s, state)
+    return getattr(first, "capacity", 0)

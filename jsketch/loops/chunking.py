@@ -12,7 +12,6 @@ import numpy as np
 
 from jsketch import arguments, checks
 
-CHUNK = 65_536  # examples of a chunk
 Pair = tuple[Any, Any]  # (xs, ys)
 
 
@@ -20,7 +19,7 @@ Pair = tuple[Any, Any]  # (xs, ys)
 def chunks(
     xs: Any,
     ys: Any = None,
-    size: int = CHUNK,
+    size: int = 65_536,
     *,
     target: str | None = None,
     inputs: Sequence[str] | None = None,
@@ -29,57 +28,54 @@ def chunks(
 
         chunks("events.parquet", target="y")
 
-    xs      the path of a Parquet or CSV file with a header; or [n, d] examples: anything with a
-            shape that can be sliced, such as `np.load(path, mmap_mode="r")` or a data set of an
-            HDF5 file; lists and tables are converted to arrays. Without labels, an iterable of
-            pairs (x [d], y)
-    ys      [n] labels of an array, likewise
+    xs      the path of a Parquet or CSV file with a header; or examples [n, d], an array or a table
+            or anything with a shape that can be sliced, such as `np.load(path, mmap_mode="r")` or a
+            data set of an HDF5 file; or, without ys, an iterable of pairs (x [d], y)
+    ys      the labels [n] of examples [n, d]
     size    int, examples of a chunk
-    target  the column of a file that is the label; an empty cell is a missing label
-    inputs  the columns of a file that are the inputs; None: all others
+    target  the column of a file with the labels; an empty cell is a missing label
+    inputs  the columns of a file with the inputs; None: all other columns
 
-    A chunk is read when the iterator reaches it. Parquet needs pyarrow, CSV pandas. Raises
+    A chunk is read when the iterator reaches it. Parquet needs pyarrow, CSV needs pandas. Raises
     ValueError for shapes that do not fit, an empty stream, a size below 1, and columns that do not
     exist or are not numbers.
     """
     checks.capacity(size=size)
     if isinstance(xs, str | os.PathLike):
-        return _whole_chunks(_of_file(Path(xs), target, inputs, size), size)
+        return _rechunk(_of_file(Path(xs), target, inputs, size), size)
     if target is not None or inputs is not None:
-        raise ValueError("target and inputs are columns of a file; give labels as ys.")
+        raise ValueError("target and inputs are columns of a file; labels of arrays are ys.")
     if ys is None and not hasattr(xs, "shape"):
-        return _whole_chunks(_of_pairs(xs, size), size)
+        return _rechunk(_of_pairs(xs, size), size)
     xs, ys = (
         np.asarray(a) if not hasattr(a, "shape") or hasattr(a, "iloc") else a for a in (xs, ys)
     )
     if len(xs.shape) != 2 or tuple(ys.shape) != tuple(xs.shape[:1]) or 0 in xs.shape:
         raise ValueError(
-            "a stream is a matrix [n, d] of examples and a vector [n] of labels, at least one; the"
+            "a stream has at least one example: xs is a matrix [n, d], and ys is a vector [n]; the"
             f" shapes are {tuple(xs.shape)} and {tuple(ys.shape)}."
         )
-    # a generator function would raise the errors above only at its first chunk
+    # not a generator function, which would raise the errors above only at its first chunk
     return (
         (xs[begin : begin + size], ys[begin : begin + size])
         for begin in range(0, xs.shape[0], size)
     )
 
 
-def _whole_chunks(parts: Iterable[Pair], size: int) -> Iterator[Pair]:
+def _rechunk(parts: Iterable[Pair], size: int) -> Iterator[Pair]:
     """The examples of parts of any length in chunks of `size`; the last one may be shorter."""
-    held: list[Pair] = []
-    count = 0  # examples of `held`
+    buffer: Pair | None = None
     for part in parts:
-        held.append(part)
-        count += len(part[1])
-        while count >= size:
-            xs, ys = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
-            yield xs[:size], ys[:size]
-            held, count = [(xs[size:], ys[size:])], count - size
-    if not held:
+        if buffer is not None:
+            part = (np.concatenate([buffer[0], part[0]]), np.concatenate([buffer[1], part[1]]))
+        buffer = part
+        while len(buffer[1]) >= size:
+            yield buffer[0][:size], buffer[1][:size]
+            buffer = (buffer[0][size:], buffer[1][size:])
+    if buffer is None:
         raise ValueError("the stream is empty.")
-    if count:
-        xs, ys = (np.concatenate(arrays) for arrays in zip(*held, strict=True))
-        yield xs, ys
+    if len(buffer[1]):
+        yield buffer
 
 
 def _of_pairs(pairs: Iterable[Any], size: int) -> Iterator[Pair]:
@@ -97,15 +93,16 @@ def _of_pairs(pairs: Iterable[Any], size: int) -> Iterator[Pair]:
 def _of_file(
     path: Path, target: str | None, inputs: Sequence[str] | None, size: int
 ) -> Iterator[Pair]:
-    """The parts of a file. Raises ValueError for another kind of file, and FileNotFoundError, at
-    once; the parts are read later."""
+    """The parts of a file, which are read later. Raises ValueError for another kind of file or
+    other columns, and FileNotFoundError."""
     kind = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
     if kind not in (".parquet", ".pq", ".csv", ".csv.gz", ".tsv"):
-        raise ValueError(f"a stream is read from a .parquet or .csv file; {path} is another.")
+        raise ValueError(f"a stream is read from a .parquet or .csv file; {path} was given.")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    parquet = kind in (".parquet", ".pq")
-    frames = _parquet(path, size) if parquet else _csv(path, size, "\t" if kind == ".tsv" else ",")
+    is_parquet = kind in (".parquet", ".pq")
+    separator = "\t" if kind == ".tsv" else ","
+    frames = _parquet(path, size) if is_parquet else _csv(path, size, separator)
     first = next(frames, None)
     if first is None or len(first) == 0:
         raise ValueError(f"{path} has no rows.")
@@ -118,8 +115,8 @@ def _of_file(
         raise ValueError(
             f"{path} has no column {', '.join(missing)}; it has {', '.join(map(str, columns))}."
         )
-    every = itertools.chain([first], frames)
-    return ((_numbers(frame, chosen), _numbers(frame, [target])[:, 0]) for frame in every)
+    frames = itertools.chain([first], frames)
+    return ((_numbers(frame, chosen), _numbers(frame, [target])[:, 0]) for frame in frames)
 
 
 def _numbers(frame: Any, names: list[str]) -> np.ndarray:
@@ -128,7 +125,7 @@ def _numbers(frame: Any, names: list[str]) -> np.ndarray:
         if frame[name].dtype.kind not in "biuf":
             raise ValueError(
                 f"column {name} has values that are not numbers, such as {frame[name].iloc[0]!r}:"
-                " name the others in `inputs`."
+                " leave it out of `inputs`."
             )
     return frame[names].to_numpy(float)
 

@@ -1,9 +1,9 @@
-"""Descriptions of algorithms, problems and forecasters, which a file keeps and a later run
-compares: classes, structures, numbers and static choices.
+"""Descriptions of algorithms, problems and forecasters: classes, numbers and static choices.
+A file contains a description, which a resumed run must match.
 
 Code is compared by its name only: an edited kernel or objective is not noticed. A function or an
-object may have an attribute `checkpoint_tag`, a text that the user changes together with the code;
-it is compared too.
+object may have an attribute `checkpoint_tag`, a text that is compared too and that the user changes
+together with the code.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-MAX_NUMBERS = 16  # longer arrays are described by a hash
-MAX_ENTRIES = 64  # longer lists are described by a hash
-MAX_DIFFERENCES = 8  # listed in a message
+MAX_NUMBERS, MAX_ENTRIES = 16, 64  # longer arrays and longer lists are described by a hash
+MAX_DIFFERENCES = 8  # of a message
 TAG = "checkpoint_tag"
 
 # values without parts
@@ -36,7 +35,7 @@ Parts = list[tuple[str, Any]]  # (name, value)
 
 
 def describe(value: Any) -> dict[str, Any]:
-    """Every class, static choice and number within a value by its dotted name: {"kernel":
+    """All classes, static choices and numbers within a value by their dotted names: {"kernel":
     "Gaussian", "kernel.lengthscale": 0.5, ...}."""
     description: dict[str, Any] = {}
     _add(value, "", description, ())
@@ -44,75 +43,72 @@ def describe(value: Any) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """'kernel.lengthscale was 0.5, is 0.7' for every name where two descriptions differ."""
-    names = sorted(before.keys() | now.keys())
-    pairs = [(name, before.get(name, "absent"), now.get(name, "absent")) for name in names]
-    # two NaN are not equal, their texts are
-    changed = [(name, a, b) for name, a, b in pairs if a != b and repr(a) != repr(b)]
-    listed = [f"{name or 'the class'} was {a}, is {b}" for name, a, b in changed[:MAX_DIFFERENCES]]
-    return listed + [f"{len(changed) - len(listed)} more"] * (len(changed) > len(listed))
+    """'kernel.lengthscale was 0.5, is 0.7' for every name whose descriptions differ."""
+    changes = []
+    for name in sorted(before.keys() | now.keys()):
+        old, new = before.get(name, "absent"), now.get(name, "absent")
+        if old != new and repr(old) != repr(new):  # NaN differs from NaN
+            changes.append(f"{name or 'the class'} was {old}, is {new}")
+    more = [f"{len(changes) - MAX_DIFFERENCES} more"] * (len(changes) > MAX_DIFFERENCES)
+    return changes[:MAX_DIFFERENCES] + more
 
 
-def rebuildable(value: Any) -> Any:
-    """A value as JSON from which `rebuilt` makes it again; None unless it consists of objects and
-    functions of jsketch, numbers, texts, arrays, and tuples, lists and dicts of them."""
+def to_json(value: Any) -> Any:
+    """The JSON of a value, from which `rebuild` makes an equal one; None unless the value consists
+    of objects and functions of jsketch, numbers, texts, arrays, tuples, lists and dicts."""
     try:
-        return _to_json(value)
+        return _as_json(value)
     except TypeError:
         return None
 
 
-def _to_json(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
-        # a NumPy number that is also a Python one would come back as the latter
-        return value if type(value).__module__ == "builtins" else _to_json(np.asarray(value))
+        # a NumPy float is a Python float too, and JSON would lose its type
+        return value if type(value).__module__ == "builtins" else _as_json(np.asarray(value))
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return dict(tuple=[_to_json(one) for one in value])
+        return dict(tuple=list(map(_as_json, value)))
     if type(value) is list:
-        return [_to_json(one) for one in value]
+        return list(map(_as_json, value))
     if type(value) is dict and all(type(name) is str for name in value):
-        return dict(dict={name: _to_json(one) for name, one in value.items()})
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        if value.dtype.kind not in "biuf":
-            raise TypeError(f"{value.dtype} is no plain number")
+        return dict(dict={name: _as_json(entry) for name, entry in value.items()})
+    if isinstance(value, np.ndarray | np.generic | jax.Array) and value.dtype.kind in "biuf":
         return dict(array=np.asarray(value).tolist(), dtype=value.dtype.name)
     named = value if hasattr(value, "__qualname__") else type(value)
     if not named.__module__.startswith("jsketch.") or not named.__qualname__.isidentifier():
         raise TypeError(f"{named} is not of jsketch")
-    place = dict(module=named.__module__, name=named.__qualname__)
-    if named is value:
-        return place
-    fields = {
-        field.name: _to_json(getattr(value, field.name)) for field in dataclasses.fields(value)
-    }
-    return place | dict(fields=fields)
+    result = dict(module=named.__module__, name=named.__qualname__)
+    if named is not value:
+        names = [field.name for field in dataclasses.fields(value)]
+        result["fields"] = {name: _as_json(getattr(value, name)) for name in names}
+    return result
 
 
-def rebuilt(saved: Any) -> Any:
-    """The value that `rebuildable` described. It imports modules of jsketch only."""
+def rebuild(saved: Any) -> Any:
+    """The value of `to_json`. Raises ValueError unless all modules and classes are of jsketch."""
     if isinstance(saved, list):
-        return list(map(rebuilt, saved))
+        return list(map(rebuild, saved))
     if not isinstance(saved, dict):
         return saved
     if "dict" in saved:
-        return {name: rebuilt(one) for name, one in saved["dict"].items()}
+        return {name: rebuild(entry) for name, entry in saved["dict"].items()}
     if "tuple" in saved:
-        return tuple(map(rebuilt, saved["tuple"]))
+        return tuple(map(rebuild, saved["tuple"]))
     if "array" in saved:
         return np.asarray(saved["array"], saved["dtype"])
     if not saved["module"].startswith("jsketch."):
-        raise ValueError(f"{saved['module']} is no module of jsketch.")
+        raise ValueError(f"{saved['module']} is not a module of jsketch.")
     named = getattr(importlib.import_module(saved["module"]), saved["name"])
     if "fields" not in saved:
         return named
     if not dataclasses.is_dataclass(named) or named.__module__ != saved["module"]:
-        raise ValueError(f"{saved['name']} of {saved['module']} is no class of fields.")
-    parts = {name: rebuilt(part) for name, part in saved["fields"].items()}
-    return named(**parts)  # type: ignore[operator]
+        raise ValueError(f"{saved['name']} of {saved['module']} is not a dataclass.")
+    fields = {name: rebuild(field) for name, field in saved["fields"].items()}
+    return named(**fields)  # type: ignore[operator]
 
 
 def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) -> None:
-    """Adds the description of a value that is part of the values `within`."""
+    """Adds the description of a value that is nested in the values `within`."""
     if any(value is outer for outer in within):
         found[name] = "a reference to an object that contains it"
         return
@@ -126,7 +122,7 @@ def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) 
 
 
 def _parts(value: Any) -> tuple[Any, Parts]:
-    """(the description of a value without its parts, its parts)."""
+    """(description of a value without its parts, its parts)."""
     if isinstance(value, LEAVES) and getattr(value, "dtype", None) != np.dtype(object):
         return _leaf(value), []
     tag = [(TAG, value.__dict__[TAG])] if TAG in getattr(value, "__dict__", {}) else []
@@ -153,7 +149,7 @@ def _parts(value: Any) -> tuple[Any, Parts]:
 
 
 def _fields(value: Any) -> Parts:
-    """The attributes of an object by name, or else its parts for `jax.tree`."""
+    """The attributes of an object by name; without any, its children as a pytree."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=True))
     if dataclasses.is_dataclass(value):
@@ -174,9 +170,8 @@ def _fields(value: Any) -> Parts:
 def _leaf(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return f"{_name(type(value))}.{value.name}"
-    if value is None or (
-        isinstance(value, bool | str | int | float) and not isinstance(value, np.generic)
-    ):
+    plain = isinstance(value, bool | str | int | float) and not isinstance(value, np.generic)
+    if value is None or plain:
         return value
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__}"
@@ -185,7 +180,7 @@ def _leaf(value: Any) -> Any:
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         return f"{jax.random.key_impl(value)} key {_leaf(np.asarray(jax.random.key_data(value)))}"
     numbers = np.asarray(value)
-    # small floats that NumPy has no type for, such as bfloat16
+    # dtypes that NumPy does not have, such as bfloat16
     if jnp.issubdtype(numbers.dtype, jnp.floating) and numbers.dtype.kind != "f":
         numbers = numbers.astype(np.float32)
     if numbers.size <= MAX_NUMBERS and numbers.dtype.kind in "biufU":
@@ -202,7 +197,7 @@ def _name(value: Any) -> str:
 
 
 def _key(key: Any) -> str:
-    """The name of an entry of a dictionary; text with dots is put in quotes."""
+    """The name of an entry of a dictionary; a text with dots is quoted."""
     return key if isinstance(key, str) and "." not in key else f"[{_json(key)}]"
 
 

@@ -20,19 +20,19 @@ from jsketch.box.history import checked_box
 from jsketch.loops.advance import larger_capacity
 from jsketch.loops.rollouts import Roots
 from jsketch.loops.runs import warn_of_imprecision, warn_of_nonfinite
-from jsketch.loops.saving import HOST_RUN, RunFile, locked, run_file
+from jsketch.loops.saving import HOST_RUN, RunFile, lock_files, run_file
 from jsketch.types import Arms, Bandit, Box, BoxOptimizer, PRNGKey, attach, detach
 from jsketch.warn import warn
 
 
 @struct.dataclass
 class Driven:
-    """A run with a host objective so far; `drive(..., state=...)` resumes it."""
+    """The evaluations of `drive` so far; `drive(..., state=...)` resumes the run."""
 
     state: Any  # of the algorithm, after all evaluations but the last `n_unobserved`
     x: np.ndarray = struct.field(pytree_node=False)  # [t] arm numbers, or [t, d] points of a box
     y: np.ndarray = struct.field(pytree_node=False)  # [t], NaN for a failed evaluation
-    # evaluations at the end that the algorithm has not observed, because an error came between
+    # last evaluations that the algorithm has not observed, because an error interrupted the round
     n_unobserved: int = struct.field(pytree_node=False, default=0)
     # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)
@@ -40,15 +40,16 @@ class Driven:
     imprecise: bool = struct.field(pytree_node=False, default=False)  # `Info.imprecise` of a round
 
     def summary(self) -> dict[str, Any]:
-        """What its repr shows."""
-        found: dict[str, Any] = dict(evaluations=self.t, failed=int((~np.isfinite(self.y)).sum()))
+        """The values that the repr shows."""
+        values: dict[str, Any] = dict(evaluations=self.t, failed=int((~np.isfinite(self.y)).sum()))
         if np.isfinite(self.y).any():
-            found |= dict(best=self.best[1], best_x=self.best[0])
+            values |= dict(best=self.best[1], best_x=self.best[0])
         flags = ("n_unobserved", "exhausted", "stopped", "imprecise")
-        return found | {name: getattr(self, name) for name in flags if getattr(self, name)}
+        return values | {name: getattr(self, name) for name in flags if getattr(self, name)}
 
     @property
     def t(self) -> int:
+        """Number of evaluations."""
         return len(self.y)
 
     @property
@@ -72,31 +73,31 @@ def drive(
     checkpoint: str | os.PathLike[str] | None = None,
     stop: Callable[[Driven], Any] | float | None = None,
 ) -> Driven:
-    """The rounds of `run` for a host objective, up to `horizon` evaluations in all.
+    """Runs an algorithm with an objective on the host, up to `horizon` evaluations in all.
 
     algorithm   an algorithm over arms or over a box
-    objective   over arms a function of arm numbers [n] that returns n rewards, over a box a
-                function of a point x [d] that returns one number; larger is better, NaN for a
-                failed evaluation (over a box an infinite value too)
+    objective   over arms, a function of arm numbers [n] that returns n rewards; over a box, a
+                function of a point x [d] that returns one number. Larger is better, and NaN is a
+                failed evaluation; over a box an infinite value is one too
     domain      Arms or a Box
     key         one key. The same key gives the picks of `run`, if the rewards are the same
     horizon     int, evaluations in all, those of `state` included
     state       an earlier result, or the attribute `driven` of an error, to resume from
-    checkpoint  a file that the run is saved to after every call of the objective, and resumed from
-                when `drive` is called again with the same algorithm, domain and key: a killed run
-                makes the same picks. Over arms a larger horizon adds evaluations
-    stop        a function of the run so far (a `Driven`), called before every round but the first:
-                where it returns True the run ends, with `stopped` set. Or a number above 0, in
-                units of the rewards: the run ends once `gap` is below it
+    checkpoint  a file to which the run is saved after every call of the objective. The same call
+                resumes a killed run from it, with the same picks; over arms a larger horizon adds
+                evaluations
+    stop        a function of the run so far (a `Driven`), which is called before every round but
+                the first: the run ends where it returns True. Or a number above 0, in units of the
+                rewards: the run ends once `gap` is below it. Either sets `stopped`
 
-    Warns, with `exhausted` set, where the algorithm returns an empty query before the horizon; and
-    of variances that rounding decided and models that are not finite.
+    Warns where the algorithm returns an empty query before the horizon (this sets `exhausted`),
+    where rounding may have changed variances, and where a model is not finite.
 
     Raises ValueError for a wrong number of rewards, for an infinite reward of an arm, for a state
     of another algorithm or domain or one beside a checkpoint that exists, and for a checkpoint that
     is damaged, belongs to another run or version of jsketch, or is being written by another
-    process. Raises FloatingPointError over arms where the posterior is not finite. Whatever ends
-    the run, an error of the objective or Ctrl-C, has the finished evaluations in its attribute
+    process. Raises FloatingPointError over arms where the posterior is not finite. An exception
+    that ends the run, of the objective or by Ctrl-C, has the finished evaluations in its attribute
     `driven`.
     """
     checks.horizon(horizon)
@@ -114,53 +115,54 @@ def drive(
         )
     checks.function_of("objective", objective, "arms" if isinstance(domain, Arms) else "x")
     roots = Roots(*jax.random.split(key, 4))
-    over: _OverArms | _OverBox
+    rounds: _ArmRounds | _BoxRounds
     if isinstance(domain, Box):
-        over = _OverBox(algorithm, objective, checked_box(domain), horizon)
-        driven = over.start(roots.init, state)
+        rounds = _BoxRounds(algorithm, objective, checked_box(domain), horizon)
+        driven = rounds.start(roots.init, state)
     else:
-        driven = _OverArms(algorithm, objective, domain, horizon).start(roots.init, state)
-        over = _OverArms(algorithm, objective, driven.state.domain, horizon)
-    ends = _rule(algorithm, driven.state, stop)
-    file = None if checkpoint is None else _file(checkpoint, over, driven, key)
-    with locked([file]):
+        rounds = _ArmRounds(algorithm, objective, domain, horizon)
+        driven = rounds.start(roots.init, state)
+        rounds = rounds._replace(domain=driven.state.domain)  # as arrays
+    should_stop = _stop_rule(algorithm, driven.state, stop)
+    file = None if checkpoint is None else _file(checkpoint, rounds, driven, key)
+    with lock_files([file]):
         if file is not None:
-            driven = _loaded(file, over, driven, state is not None)
+            driven = _load(file, rounds, driven, state is not None)
         driven = replace(driven, exhausted=False, stopped=False)
-        driven = _rounds(over, roots, horizon, driven, file, ends)
+        driven = _run_rounds(rounds, roots, horizon, driven, file, should_stop)
     if driven.exhausted:
         warn(
             f"the run ended after {driven.t} of {horizon} evaluations: the algorithm returned an"
-            " empty query. No arm is left that it would evaluate, or its horizon is smaller.",
+            " empty query, because it has evaluated all arms or because its horizon is smaller."
         )
     if driven.imprecise:
         warn_of_imprecision()
     return driven
 
 
-def _rounds(
-    over: _OverArms | _OverBox,
+def _run_rounds(
+    rounds: _ArmRounds | _BoxRounds,
     roots: Roots,
     horizon: int,
     driven: Driven,
     file: RunFile | None,
-    ends: Callable[[Driven], bool],
+    should_stop: Callable[[Driven], bool],
 ) -> Driven:
-    """The rounds from `driven` to the horizon, or until the algorithm returns an empty query, or
-    until ends(driven)."""
-    saved = driven.t if file is not None and file.path.exists() else 0  # evaluations in the file
+    """Continues the run `driven` to the horizon, to an empty query of the algorithm, or until
+    should_stop(driven) is true."""
+    n_saved = driven.t if file is not None and file.path.exists() else 0
     warned = False
     try:
         while driven.t < horizon or driven.n_unobserved:
             observed = driven.t - driven.n_unobserved
-            if observed and not driven.n_unobserved and ends(driven):
+            if observed and not driven.n_unobserved and should_stop(driven):
                 driven = replace(driven, stopped=True)
                 break
-            # the same query as before an interruption: it begins with the unobserved evaluations
+            # after an interruption the query is the same: the unobserved evaluations come first
             limit = max(horizon - observed, driven.n_unobserved)
-            query = over.ask(driven.state, jax.random.fold_in(roots.ask, observed), limit)
+            query = rounds.ask(driven.state, jax.random.fold_in(roots.ask, observed), limit)
             mask = np.asarray(query.mask)
-            points = np.asarray(over.points(query))[mask]
+            points = np.asarray(rounds.points(query))[mask]
             if not np.array_equal(points[: driven.n_unobserved], driven.x[observed:]):
                 raise ValueError(
                     f"state is of another run: its last {driven.n_unobserved} evaluations are not"
@@ -169,37 +171,37 @@ def _rounds(
             if len(points) == 0:
                 driven = replace(driven, exhausted=True)
                 break
-            for x in over.calls(points[driven.n_unobserved :]):
+            for x in rounds.calls(points[driven.n_unobserved :]):
                 driven = replace(
                     driven,
                     x=np.concatenate([driven.x, x]),
-                    y=np.append(driven.y, over.evaluate(x)),
+                    y=np.append(driven.y, rounds.evaluate(x)),
                     n_unobserved=driven.n_unobserved + len(x),
                 )
                 if file is not None:
                     _save(file, driven)
-                    saved = driven.t
+                    n_saved = driven.t
             y = np.full(mask.shape, np.nan)
             y[mask] = driven.y[observed:]
             tell_key = jax.random.fold_in(roots.tell, observed)
-            after, info = over.tell(driven.state, query, y, tell_key)
+            after, info = rounds.tell(driven.state, query, y, tell_key)
             imprecise = driven.imprecise or bool(getattr(info, "imprecise", False))
             driven = replace(driven, state=after, n_unobserved=0, imprecise=imprecise)
             warned = warned or warn_of_nonfinite(info)
         if file is not None:
             _save(file, driven)
     except BaseException as error:
-        _attach(error, driven, file if file is not None and saved == driven.t else None)
+        _attach_run(error, driven, file if file is not None and n_saved == driven.t else None)
         raise
     return driven
 
 
-def _attach(error: BaseException, driven: Driven, file: RunFile | None) -> None:
-    """Adds to an error the run so far as its attribute `driven`, and a note on how to resume."""
+def _attach_run(error: BaseException, driven: Driven, file: RunFile | None) -> None:
+    """Adds the run so far to an error, as its attribute `driven`, and a note on how to resume."""
     error.driven = driven  # type: ignore[attr-defined]
     if driven.t == 0:
         return
-    how = "drive(..., state=error.driven) resumes from them, where error is this exception"
+    how = "drive(..., state=error.driven) resumes the run, where error is this exception"
     if file is not None:
         how = f"they are in {file.path}, and the same call resumes from it"
     error.add_note(f"drive had finished {driven.t} evaluations before this error: {how}.")
@@ -209,8 +211,8 @@ _ask = jax.jit(lambda algorithm, state, key, limit: algorithm.ask(state, key, li
 _tell = jax.jit(lambda algorithm, state, query, y, key: algorithm.tell(state, query, y, key))
 
 
-class _OverArms(NamedTuple):
-    """An algorithm and an objective over arms."""
+class _ArmRounds(NamedTuple):
+    """The parts of a round over arms."""
 
     algorithm: Any
     objective: Callable[[np.ndarray], Any]
@@ -223,45 +225,45 @@ class _OverArms(NamedTuple):
             state = Driven(initial, np.zeros(0, np.int32), np.zeros(0))
         else:
             checks.state(self.algorithm, self.domain, state.state)
-        sketched.check_whole(state.state)
+        sketched.check_not_truncated(state.state)
         return state
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
         query = _ask(self.algorithm, state, key, limit)
-        return checks.on_arms(state.domain, query)
+        return checks.arm_query(state.domain, query)
 
     def points(self, query: Any) -> Array:
         return query.index
 
     def calls(self, arms: np.ndarray) -> list[np.ndarray]:
-        """The arms of each call of the objective."""
+        """The arms of each call of the objective, which takes all of them at once."""
         return [arms] if arms.size else []
 
     def evaluate(self, arms: np.ndarray) -> np.ndarray:
-        """The rewards [n] of arms [n]. Raises ValueError, with what the objective returned in its
-        attribute `returned`, unless each is NaN or finite in the dtype of the arms."""
-        returned, wrong = self.objective(arms), None
+        """The rewards [n] of arms [n]. Raises ValueError, whose attribute `returned` is the result
+        of the objective, unless each reward is NaN or finite in the dtype of the arms."""
+        returned, message = self.objective(arms), None
         rewards = np.asarray(checks.real("rewards", returned), dtype=float)
         dtype = self.domain.features.dtype
         if rewards.shape != arms.shape:
-            wrong = (
-                f"the objective must return {arms.size} rewards for {arms.size} arms; its shape is"
-                f" {rewards.shape}."
+            message = (
+                f"the objective must return {arms.size} rewards for {arms.size} arms; it returned"
+                f" an array of shape {rewards.shape}."
             )
         elif (infinite := _infinite(rewards, dtype)).any():
-            beyond = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
-            wrong = (
-                f"the reward of arm {arms[infinite][0]} is infinite{beyond}; return NaN for a"
+            in_dtype = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
+            message = (
+                f"the reward of arm {arms[infinite][0]} is infinite{in_dtype}; return NaN for a"
                 " failed evaluation."
             )
-        if wrong is not None:
-            error = ValueError(wrong)
+        if message is not None:
+            error = ValueError(message)
             error.returned = returned  # type: ignore[attr-defined]
             raise error
         return rewards
 
     def tell(self, state: Any, query: Any, y: np.ndarray, key: PRNGKey) -> tuple[Any, Any]:
-        """(the state after `tell`, at a capacity that holds it; its info)."""
+        """(state, info) after `tell`; the capacity grows until the state fits."""
         rewards = jnp.asarray(y, state.domain.features.dtype)
         while True:
             new, info = _tell(self.algorithm, state, query, rewards, key)
@@ -277,8 +279,8 @@ class _OverArms(NamedTuple):
         return new, info
 
 
-class _OverBox(NamedTuple):
-    """An algorithm and an objective over a box."""
+class _BoxRounds(NamedTuple):
+    """The parts of a round over a box."""
 
     algorithm: Any
     objective: Callable[[np.ndarray], Any]
@@ -296,7 +298,7 @@ class _OverBox(NamedTuple):
             )
         low, high = np.asarray(self.domain.lower), np.asarray(self.domain.upper)
         if state.x.shape[1:] != low.shape or ((state.x < low) | (state.x > high)).any():
-            raise ValueError("state is of another box: some of its points are outside this one.")
+            raise ValueError("state is of another box: some of its points lie outside the domain.")
         return state
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
@@ -306,12 +308,12 @@ class _OverBox(NamedTuple):
         return query.x
 
     def calls(self, points: np.ndarray) -> list[np.ndarray]:
-        """The points of each call of the objective, which takes one."""
+        """The points of each call of the objective, which takes one point."""
         return [x[None] for x in points]
 
     def evaluate(self, points: np.ndarray) -> float:
-        """The value of one point [1, d]. Raises ValueError unless it is one number that the dtype
-        of the box holds."""
+        """The value of one point [1, d]. Raises ValueError unless it is one number, and NaN,
+        infinite or finite in the dtype of the box."""
         y = np.asarray(self.objective(points[0]))
         if y.shape != () or y.dtype.kind not in "biuf":
             raise ValueError(
@@ -329,52 +331,46 @@ class _OverBox(NamedTuple):
 
 
 def _infinite(values: np.ndarray, dtype: Any) -> np.ndarray:
+    """Whether each value is infinite in that dtype."""
     with np.errstate(over="ignore"):
         return np.isinf(values.astype(dtype))
 
 
-SAVED = ("x", "y", "n_unobserved", "imprecise")  # fields of a `Driven`, beside its state
-
-
 def _file(
-    path: str | os.PathLike[str], over: _OverArms | _OverBox, start: Driven, key: PRNGKey
+    path: str | os.PathLike[str], rounds: _ArmRounds | _BoxRounds, start: Driven, key: PRNGKey
 ) -> RunFile:
     """The file of a run. Its description leaves out the version of JAX: a run in a laboratory may
-    take months, and another version changes the picks after it by rounding only."""
-    parts: dict[str, Any] = dict(arms=over.domain.features) if isinstance(over, _OverArms) else {}
-    if isinstance(over, _OverBox):
+    take months, and another version changes later picks by rounding only."""
+    if isinstance(rounds, _ArmRounds):
+        parts: dict[str, Any] = dict(arms=rounds.domain.features)
+    else:
         shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(start.state)]
-        parts = dict(box=over.domain, horizon=over.horizon, state=shapes)
-    return run_file(
-        path,
-        HOST_RUN,
-        key,
-        algorithm=over.algorithm,
-        version=version("jsketch"),
-        **parts,
-    )
+        parts = dict(box=rounds.domain, horizon=rounds.horizon, state=shapes)
+    parts |= dict(algorithm=rounds.algorithm, version=version("jsketch"))
+    return run_file(path, HOST_RUN, key, **parts)
 
 
-def _form(driven: Driven) -> dict[str, Any]:
-    """The contents of the file of a run; they do not include the arms."""
+def _file_content(driven: Driven) -> dict[str, Any]:
+    """The fields of a run that its file contains; the state is saved without the arms."""
     state = driven.state
     return dict(
         state=detach(state) if "domain" in state.__dataclass_fields__ else state,
-        **{name: getattr(driven, name) for name in SAVED},
+        **{name: getattr(driven, name) for name in ("x", "y", "n_unobserved", "imprecise")},
     )
 
 
 def _save(file: RunFile, driven: Driven) -> None:
     capacity = getattr(driven.state, "capacity", 0)
-    file.save(_form(driven), capacity=capacity, evaluations=driven.t)
+    file.save(_file_content(driven), capacity=capacity, evaluations=driven.t)
 
 
-def _loaded(file: RunFile, over: _OverArms | _OverBox, start: Driven, given: bool) -> Driven:
-    """The run in the file, or `start` where there is no file; `given`: the caller gave a state."""
+def _load(file: RunFile, rounds: _ArmRounds | _BoxRounds, start: Driven, has_state: bool) -> Driven:
+    """The run in the file, or `start` where there is no file. Raises ValueError for a file beside a
+    state of the caller (`has_state`)."""
     content = file.load()
     if content is None:
         return start
-    if given:
+    if has_state:
         raise ValueError(
             f"{file.path} holds a run already, and a state was given too: leave `state` out to"
             " resume from the file, or name another file."
@@ -382,24 +378,23 @@ def _loaded(file: RunFile, over: _OverArms | _OverBox, start: Driven, given: boo
     header, saved = content
     state = start.state
     if header["capacity"] > getattr(state, "capacity", 0):
-        state = over.algorithm.grow(state, header["capacity"])
-    form = _form(replace(start, state=state))
-    fields = file.restored(form, saved)
+        state = rounds.algorithm.grow(state, header["capacity"])
+    fields = file.restore(_file_content(replace(start, state=state)), saved)
     restored = jax.tree.map(jnp.asarray, fields.pop("state"))
-    if isinstance(over, _OverArms):
+    if isinstance(rounds, _ArmRounds):
         restored = attach(restored, state.domain)
     return replace(start, state=restored, **fields)
 
 
 def gap(bandit: Any, state: Any) -> float:
-    """The largest upper confidence bound of all arms less the largest lower one, in units of the
-    rewards: where the bounds hold, the simple regret of the arm with the largest lower bound is at
-    most this.
+    """An upper bound of the simple regret of the arm with the largest lower confidence bound, in
+    units of the rewards: the largest upper bound of all arms minus the largest lower bound.
 
-    With `width=widths.certified` and a norm_bound, noise_std and delta that hold this is a theorem,
-    at all rounds together with probability 1 - delta (THEORY 2.4, 4.4); with the authors' widths
-    (`*_code`), and with algorithms that forget (at single rounds only, THEORY 6.5), it is a
-    heuristic. Raises ValueError for an algorithm without bounds of every arm.
+    With `width=widths.certified` and true values of norm_bound, noise_std and delta, the bound
+    holds at all rounds together with probability 1 - delta (THEORY 2.4, 4.4). With the authors'
+    widths (`*_code`) it is a heuristic, and so it is with algorithms that forget, whose bounds hold
+    at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without bounds of every
+    arm.
     """
     bounds = bandit.confidence_bounds(state)
     if bounds is None:
@@ -412,13 +407,13 @@ def gap(bandit: Any, state: Any) -> float:
 
 @jax.jit
 def _gap(mean: Array, variance: Array, width: Array) -> Array:
-    reach = width * jnp.sqrt(variance)
-    return jnp.max(mean + reach) - jnp.max(mean - reach)
+    half_width = width * jnp.sqrt(variance)
+    return jnp.max(mean + half_width) - jnp.max(mean - half_width)
 
 
-def _rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:
-    """Whether a run ends, as a function of the run so far. Raises ValueError for a `stop` that is
-    neither None, nor a number above 0 for an algorithm with a `gap`, nor a function."""
+def _stop_rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:
+    """Whether a run ends, as a function of the run so far. Raises ValueError unless `stop` is None,
+    a function, or a number above 0 for an algorithm with a `gap`."""
     if stop is None:
         return lambda driven: False
     if callable(stop):

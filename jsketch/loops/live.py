@@ -1,4 +1,4 @@
-"""A stream whose examples arrive one at a time; it is saved to a file and resumed from it.
+"""A stream whose examples arrive one at a time, and which is saved and resumed.
 
 `Live` is the only mutable object of the package. Its predictions are those of `prequential` with
 the same key on the same examples.
@@ -14,16 +14,15 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from jax.typing import DTypeLike
 
 from jsketch import arguments, checks
-from jsketch.loops.describe import describe, rebuildable, rebuilt
-from jsketch.loops.saving import STREAM, RunFile, parsed
+from jsketch.loops.describe import describe, rebuild, to_json
+from jsketch.loops.saving import STREAM, RunFile, parse
 from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
 from jsketch.online.base import preview, preview_all
 from jsketch.precision import in_dtype
-from jsketch.show import shown, table
+from jsketch.show import html_table, short_repr
 from jsketch.types import ForecastInfo, PRNGKey
 
 Predictions = TypeVar("Predictions", float, np.ndarray)
@@ -39,7 +38,7 @@ _preview_all = jax.jit(
         forecaster, state, xs, jax.random.fold_in(key, t)
     )
 )
-# the memory of the state is reused: a copy of a large state takes ten times as long as the update
+# the memory of the state is donated: to copy a large state takes ten times as long as the update
 _step = jax.jit(
     lambda forecaster, state, x, y, key, t: forecaster.step(
         state, x, y, jax.random.fold_in(key, t)
@@ -52,13 +51,13 @@ _step = jax.jit(
 class Live:
     """A forecaster and its state after `received` examples of d = `inputs` numbers.
 
-    Its running errors are those of the predictions before each label: `mean_squared_error` and
-    `mean_absolute_error` over the `labelled` examples.
+    `mean_squared_error` and `mean_absolute_error` are those of the predictions before each label,
+    over the `labelled` examples.
 
     forecaster  a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
     inputs      int, numbers d of an example
     key         one key, of the forecaster's random choices
-    dtype       of all computations; float: the default dtype of JAX
+    dtype       dtype of all computations; float: the default dtype of JAX
 
     `learn` replaces `state` and reuses its memory: copy a state to keep it. Methods raise
     ValueError, and change nothing, for an example of another shape, values that are not real
@@ -68,20 +67,22 @@ class Live:
     """
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
-        """Raises ValueError on static mistakes, and for float64 where JAX does not enable it."""
+        """Raises ValueError for static mistakes, and for float64 where JAX does not enable it."""
         checks.capacity(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self.labelled, self._square_sum, self._absolute_sum = 0, 0.0, 0.0
-        self._broken = ""  # the error that made the state useless
+        self._error = ""  # message of the error that invalidated the state
         self.dtype = _floating(dtype)
         self._typed = in_dtype(forecaster, self.dtype)
         self._key = checks.one_key(key=key)
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
-        # finds static mistakes, outside of jit
+        # raises errors of static mistakes, and warns of rounding, outside of jit
         forecaster.init(example, init_key)
         # squared length of the longest example whose rounding was checked; infinite after a warning
-        self._checked_square = np.inf if _warned_of(forecaster, example) else 0.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `init` has warned
+            self._checked_square = np.inf if forecaster.check_rounding(example) else 0.0
         self.state = _start(self._typed, example, init_key)
 
     @property
@@ -100,13 +101,12 @@ class Live:
         errors = ("mean_squared_error", "mean_absolute_error") if self.labelled else ()
         return {name: getattr(self, name) for name in (*names, *errors)}
 
-    __repr__ = shown
-    _repr_html_ = table
+    __repr__ = short_repr
+    _repr_html_ = html_table
 
     def predict(self, x: Any) -> float:
-        """The prediction at x [d]. Nothing is learned; a state whose capacity is too small for x is
-        enlarged, as it would be to learn x. Raises FloatingPointError when the prediction is not
-        finite."""
+        """The prediction at x [d]. The capacity of the state grows where it is too small for x.
+        Raises FloatingPointError where the prediction is not finite."""
         x = self._example(x)
         self._check_state()
         while True:
@@ -119,8 +119,8 @@ class Live:
         return self._finite(float(prediction))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
-        """Learns label y at x [d]; with NaN, a missing label, the example is counted and not
-        learned. Raises FloatingPointError when the state is no longer finite."""
+        """Learns label y at x [d]; an example with the label NaN is counted and not learned. Raises
+        FloatingPointError where the state is no longer finite."""
         return self._advance(self._example(x), self._label(y))[1]
 
     def predict_learn(self, x: Any, y: float) -> float:
@@ -138,8 +138,8 @@ class Live:
         return self._finite(np.concatenate(rows))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
-        """Learns ys [n] at xs [n,d] in order, as `prequential` does, and returns its forecasts.
-        Compiled once for every n. Where it raises FloatingPointError, nothing was learned."""
+        """Learns ys [n] at xs [n,d] in order and returns the forecasts of `prequential`. Every
+        new n compiles a program. Where it raises FloatingPointError, nothing is learned."""
         xs, ys = self._examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(
@@ -150,7 +150,7 @@ class Live:
         return forecasts
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the stream to a file, whole or not at all."""
+        """Saves the stream to a file, which is replaced atomically."""
         self._check_state()
         _file(path, self.forecaster).save(
             self.state,
@@ -159,27 +159,27 @@ class Live:
             received=self.received,
             labelled=self.labelled,
             error_sums=[self._square_sum, self._absolute_sum],
-            forecaster=rebuildable(self.forecaster),
+            forecaster=to_json(self.forecaster),
             key=np.asarray(jax.random.key_data(self._key)).tolist(),
             key_kind=str(jax.random.key_impl(self._key)),
         )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], forecaster: Any = None) -> Live:
-        """The stream of a file, to resume. `forecaster` may be left out if all its parts are
-        classes of jsketch. Raises ValueError for a file that is damaged or of another forecaster,
-        and names the differences; FileNotFoundError without a file."""
+        """The stream of a file. `forecaster` may be left out if all its parts are classes of
+        jsketch. Raises FileNotFoundError without a file, and ValueError for a file that is damaged
+        or of another forecaster, whose differences the message lists."""
         path = Path(path)
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist.")
         if forecaster is None:
-            saved = parsed(path, path.read_bytes(), STREAM)[0].get("forecaster")
+            saved = parse(path, path.read_bytes(), STREAM)[0].get("forecaster")
             if saved is None:
                 raise ValueError(
-                    f"{path} has a forecaster with parts that are not of jsketch: give it, as in"
+                    f"the forecaster of {path} has parts that are not of jsketch: give it, as in"
                     " Live.load(path, forecaster)."
                 )
-            forecaster = rebuilt(saved)
+            forecaster = rebuild(saved)
         file = _file(path, forecaster)
         content = file.load()
         assert content is not None
@@ -188,7 +188,7 @@ class Live:
             jnp.asarray(header["key"], jnp.uint32), impl=header["key_kind"]
         )
         live = cls(forecaster, header["inputs"], key, header["dtype"])
-        live.state = jax.tree.map(jnp.asarray, file.restored(live.state, state))
+        live.state = jax.tree.map(jnp.asarray, file.restore(live.state, state))
         live.received = header["received"]
         live.labelled = header.get("labelled", 0)
         live._square_sum, live._absolute_sum = header.get("error_sums", (0.0, 0.0))
@@ -204,7 +204,7 @@ class Live:
                 break
             self.state = self._typed.grow(self.state)
         if info.nonfinite:
-            self._broken = (
+            self._error = (
                 f"the state is no longer finite after example {self.received}: resume from a saved"
                 " file, in float64 or with a larger regularization."
             )
@@ -216,15 +216,15 @@ class Live:
         return float(prediction), info
 
     def _count(self, errors: np.ndarray) -> None:
-        """Adds the errors [n], or [], of predictions to the running ones; NaN without a label."""
+        """Adds the errors of predictions, [n] or [], to the sums; NaN is a missing label."""
         errors = errors[np.isfinite(errors)]
         self.labelled += errors.size
         self._square_sum += float(np.square(errors).sum())
         self._absolute_sum += float(np.abs(errors).sum())
 
     def _check_state(self) -> None:
-        if self._broken:
-            raise FloatingPointError(self._broken)
+        if self._error:
+            raise FloatingPointError(self._error)
 
     def _finite(self, predictions: Predictions) -> Predictions:
         if not np.isfinite(predictions).all():
@@ -235,11 +235,11 @@ class Live:
         return predictions
 
     def _predict_rows(self, xs: np.ndarray) -> np.ndarray:
-        # padded to a power of two, so that few numbers of rows are compiled
-        filled = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
+        # few programs are compiled, because the number of rows is a power of two
+        padded = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
         while True:
             predictions, overflow = _preview_all(
-                self._typed, self.state, filled, self._stream_key, self.received
+                self._typed, self.state, padded, self._stream_key, self.received
             )
             if not overflow:
                 return np.asarray(predictions)[: len(xs)]
@@ -249,7 +249,7 @@ class Live:
         xs, ys = checks.stream(xs, ys, self.dtype)
         if np.isinf(ys).any():
             raise ValueError(
-                f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing one."
+                f"label {np.flatnonzero(np.isinf(ys))[0]} is infinite; NaN is a missing label."
             )
         if xs.shape[1] != self.inputs:
             raise ValueError(
@@ -270,24 +270,20 @@ class Live:
                 f"inputs must be finite; input {np.flatnonzero(~np.isfinite(numbers))[0]} is not:"
                 f" {x!r}."
             )
-        checks.inputs_of(self.forecaster, numbers[None])
-        self._check_rounding(numbers)
-        return numbers
-
-    def _check_rounding(self, x: np.ndarray) -> None:
-        """Warns once of the rounding of examples as long as x [d]; checks again only for an example
-        twice as long."""
+        checks.forecaster_inputs(self.forecaster, numbers[None])
         with np.errstate(over="ignore"):
-            square = float(x @ x)
+            square = float(numbers @ numbers)
+        # checks rounding again only for an example twice as long, and warns once
         if square > 4 * self._checked_square:
-            warned = self.forecaster.check_rounding(x)
+            warned = self.forecaster.check_rounding(numbers)
             self._checked_square = np.inf if warned else square
+        return numbers
 
     def _label(self, y: Any) -> np.ndarray:
         label = self._number(y, "labels")
         if label.shape != () or np.isinf(label):
             raise ValueError(
-                f"a label is one finite number, or NaN for a missing one; {y!r} was given."
+                f"a label is one finite number, or NaN for a missing label; {y!r} was given."
             )
         return label
 
@@ -295,7 +291,7 @@ class Live:
         array = np.asarray(value)
         if array.dtype == self.dtype:
             return array
-        # a number beyond the dtype becomes infinite, which is refused
+        # a number that overflows the dtype becomes infinite, for which the caller raises
         with np.errstate(over="ignore"):
             return np.asarray(checks.real(name, array)).astype(self.dtype)
 
@@ -304,14 +300,8 @@ def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:
     return RunFile(Path(path), STREAM, describe(dict(forecaster=forecaster)))
 
 
-def _warned_of(forecaster: Any, x: Array) -> bool:
-    """Whether `init` warns of the rounding of an example x [d]."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return bool(forecaster.check_rounding(x))
-
-
 def _floating(dtype: DTypeLike) -> np.dtype:
+    """The dtype. Raises ValueError unless JAX computes in it."""
     floating = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
     if not jnp.issubdtype(floating, jnp.floating):
         raise ValueError(f"dtype must be a floating point type; {dtype!r} was given.")

@@ -13,27 +13,27 @@ import jax.numpy as jnp
 from jsketch import arguments, checks, devices
 from jsketch.loops import advance
 
-PILOT_SECONDS = 1.0  # about the duration of the timed part
-# share of a core of a run on one of several threads (results/bench.json: abalone_seeds)
-SHARE_OF_A_CORE = 0.86
-# seconds of seeds in one program over those of separate runs on a CPU, because every round waits
-# for the slowest seed (measured: 24 runs on Abalone)
-VMAPPED_ON_CPU = 6.0
+PILOT_SECONDS = 1.0  # approximate duration of the timed part
+# speed of one of several threads, relative to a single one (results/bench.json: abalone_seeds)
+THREAD_SPEED = 0.86
+# time of seeds in one program on a CPU, relative to separate runs (measured: 24 runs on Abalone);
+# every round waits for the slowest seed
+VMAP_SLOWDOWN_ON_CPU = 6.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The estimated time and memory of S runs."""
+    """Estimated time and memory of S runs."""
 
     algorithm: str
     arms: int
     horizon: int
     seeds: int
     seconds: float  # wall time of all seeds, without compilation
-    compile_seconds: float  # of the pilot's programs; a warm persistent cache makes it small
-    bytes: int  # at the capacity that the pilot reached, problem included
-    capacity: int  # for inducing points, after the pilot; 0 for an algorithm without them
-    pilot: int  # evaluations that were timed
+    compile_seconds: float  # of the timed programs; small with a warm compilation cache
+    bytes: int  # at the initial capacity, including the problem
+    capacity: int  # for inducing points, after the timed part; 0 for an algorithm without them
+    pilot: int  # number of timed evaluations
 
     def __str__(self) -> str:
         runs = f"{self.seeds} x " if self.seeds > 1 else ""
@@ -56,16 +56,15 @@ def plan(
     strategy: str | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Estimates the time and the memory of `run` over arms.
+    """Estimates the time and the memory of `run` over arms. A run that follows compiles nothing.
 
     bandit, problem, horizon, strategy, workers   as in `run`
     seeds     int, number of runs
-    memory    bytes that may be used; None: those of the device
+    memory    available bytes; None: those of the device
 
-    Compiles the program of the run, reads its memory from the analysis of XLA, and times the first
-    evaluations for about PILOT_SECONDS; the last of these give the time of the others. Later rounds
-    have more inducing points and larger batches, so that the estimate is rough: too low where the
-    sketch still grows, too high where batches do. A run that follows compiles nothing.
+    The memory is that of XLA's analysis of the compiled program. The first evaluations are timed
+    for about PILOT_SECONDS, and the others are assumed to take as long as the last of them. This is
+    rough: too low where the sketch still grows, too high where the batches do.
 
     Raises ValueError for static mistakes, as `init` does, and for a run that needs more memory.
 
@@ -89,7 +88,7 @@ def plan(
     key = jax.random.key(0)
     bandit = bandit.sized(problem.arms, horizon)
     began = time.perf_counter()
-    # the calls of `advance`, so that a run compiles nothing more
+    # the programs of `advance`, which a run then finds compiled
     progress = advance.begin(bandit, problem, key, horizon, "run")
     program = dict(horizon=horizon, over="run")
     capacity = advance.capacity_of(progress.state, False)
@@ -105,9 +104,9 @@ def plan(
             " capacity, fewer runs at a time or float32 need less."
         )
 
-    done, spent, rate, step = 0, 0.0, 0.0, 1
-    while spent < PILOT_SECONDS and done < horizon:
-        # a call with no evaluations to make compiles the program
+    done, pilot_seconds, rate, step = 0, 0.0, 0.0, 1
+    while pilot_seconds < PILOT_SECONDS and done < horizon:
+        # a call that makes no evaluation compiles the program
         began = time.perf_counter()
         progress = advance.segment(bandit, problem, key, progress, jnp.asarray(0), **program)
         compiling += time.perf_counter() - began
@@ -116,7 +115,7 @@ def plan(
             advance.segment(bandit, problem, key, progress, until, **program)
         )
         seconds, now = time.perf_counter() - began, int(progress.t)
-        spent += seconds
+        pilot_seconds += seconds
         rate = seconds / (now - done) if now > done else rate
         done, step = now, 2 * step
         if bool(progress.overflow):
@@ -125,11 +124,11 @@ def plan(
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break
-    seconds_of_one = spent + rate * (horizon - done)
-    if vmapped:
-        seconds = seconds_of_one * seeds * (VMAPPED_ON_CPU if on_cpu and seeds > 1 else 1.0)
-    else:
-        seconds = seconds_of_one * seeds / max(1.0, SHARE_OF_A_CORE * workers)
+    seconds = seeds * (pilot_seconds + rate * (horizon - done))
+    if not vmapped:
+        seconds /= max(1.0, THREAD_SPEED * workers)
+    elif on_cpu and seeds > 1:
+        seconds *= VMAP_SLOWDOWN_ON_CPU
     return Plan(
         algorithm=type(bandit).__name__,
         arms=problem.arms.count,
@@ -144,8 +143,8 @@ def plan(
 
 
 def _bytes(compiled: Any, progress: Any, seeds: int, at_a_time: int) -> int:
-    """The memory of `seeds` runs, of which `at_a_time` run together; at the end their states and
-    traces are stacked."""
+    """The memory of `seeds` runs, of which `at_a_time` run together. At the end all states and
+    traces are stacked, which copies them."""
     used = compiled.memory_analysis()
     state_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
     argument_bytes = used.argument_size_in_bytes - state_bytes

@@ -23,8 +23,8 @@ from jsketch.problems.boxes import OnBox
 from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
 
 TRACE = 7  # columns
-# evaluations that a CPU samples and records at a time: few batches are larger, and one takes as
-# long as 16 together
+# evaluations that a CPU samples and records at a time: few batches are larger, and 16 evaluations
+# together take as long as one
 CHUNK = 32
 
 
@@ -47,28 +47,25 @@ class Trace:
     regret: Array  # f* - f(x_t), instantaneous
     round: Array  # int32, number of the round
     batch_size: Array  # int32, size of the batch that the evaluation belongs to
-    # int32, inducing points (distinct arms, for the exact posterior) after the round
+    # int32, inducing points (or distinct arms, for the exact posterior) after the round
     dictionary_size: Array
     width: Array  # confidence width with which the round was chosen
 
 
 @struct.dataclass
 class Progress:
-    """A run up to evaluation t. It stops early when a flag is raised; the flags are values until
-    `run` raises them."""
+    """A run up to evaluation t. It stops early when a flag is set; the flags are arrays, for which
+    `run` raises errors on the host."""
 
     state: Any  # of the bandit, without its domain
     trace: Trace  # valid up to t
     t: Array  # [] int32, evaluations made
     round: Array  # [] int32, rounds made
-    # [] bool, the next dictionary does not fit; the round that would need it is not applied
-    overflow: Array
-    truncated: Array  # [] bool, some batch was ended by its capacity
+    overflow: Array  # [] bool, the next dictionary exceeds the capacity; its round is not applied
+    truncated: Array  # [] bool, some batch ended at its capacity
     nonfinite: Array  # [] bool, an infinite reward or a posterior that is not finite
-    # [] bool, the algorithm returned an empty query: no arm is left that it would evaluate
-    exhausted: Array
-    # [] bool, after some round rounding may have decided on variances (`Info.imprecise`)
-    imprecise: Array
+    exhausted: Array  # [] bool, the algorithm returned an empty query
+    imprecise: Array  # [] bool, `Info.imprecise` of some round
 
     @property
     def stopped(self) -> Array:
@@ -88,11 +85,11 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
 
 
 def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int) -> Array:
-    """Rewards [B] of a query whose first evaluation is the t-th, in chunks of `size` of the slots
-    in use."""
+    """Rewards [B] of a query whose first evaluation is the t-th; the slots in use are sampled in
+    chunks of `size`."""
     dtype = problem.mean_reward.dtype
 
-    def some(chunk: Array, y: Array) -> Array:
+    def sample_chunk(chunk: Array, y: Array) -> Array:
         # the last chunk overlaps the one before it, and samples the same rewards again
         at = jnp.minimum(chunk * size, query.index.shape[0] - size)
         slots = at + jnp.arange(size, dtype=jnp.int32)
@@ -102,18 +99,18 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int
         return lax.dynamic_update_slice_in_dim(y, rewards, at, 0)
 
     empty = jnp.full(query.index.shape, jnp.nan, dtype)
-    return lax.fori_loop(0, -(-query.size.astype(jnp.int32) // size), some, empty)
+    return lax.fori_loop(0, -(-query.size.astype(jnp.int32) // size), sample_chunk, empty)
 
 
 def _record(
     trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array, size: int
 ) -> Trace:
-    """The trace with the evaluations of a query from the t-th on, in chunks of `size` of the slots
-    in use; `row` holds the columns that are the same for the whole round."""
+    """The trace with the evaluations of a query from the t-th on, which are written in chunks of
+    `size` slots; `row` contains the columns that are constant within a round."""
     length, count = trace.arm.shape[0], query.size.astype(jnp.int32)
     size = min(size, length)
 
-    def some(chunk: Array, trace: Trace) -> Trace:
+    def write_chunk(chunk: Array, trace: Trace) -> Trace:
         at = jnp.minimum(t + chunk * size, length - size)
         slots = at - t + jnp.arange(size, dtype=jnp.int32)
         inside = (slots >= 0) & (slots < count)
@@ -127,7 +124,7 @@ def _record(
             columns[name] = lax.dynamic_update_slice_in_dim(column, new, at, 0)
         return Trace(**columns)
 
-    return lax.fori_loop(0, -(-count // size), some, trace)
+    return lax.fori_loop(0, -(-count // size), write_chunk, trace)
 
 
 @arguments.checked
@@ -139,20 +136,20 @@ def rollout(
     progress: Progress | None = None,
     until: ArrayLike | None = None,
 ) -> Any:
-    """The run of an algorithm with a problem that can be traced; pure, for use inside jit and vmap,
-    over keys and over every number of algorithm and problem.
+    """Runs an algorithm with a problem that can be traced. The function is pure and works under jit
+    and vmap, over keys and over all numbers of the algorithm and the problem.
 
     algorithm  an algorithm over arms or over a box (`jsketch.types`)
     problem    a problem over arms, or one over a box, which has a `domain` (`problems.on_box` makes
-               it of a function)
+               one of a function)
     key        one key, of the algorithm's random choices and of the noise
     horizon    int (static), evaluations
     progress   over arms, the result of an earlier call to resume from, at its capacity
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
-    Returns a `BoxRun` over a box. Returns a `Progress` over arms, at the capacity of the algorithm;
-    check its flags `overflow`, `nonfinite` and `exhausted` yourself: with any of them the run has
-    ended at `progress.t`, and its trace holds no more than that.
+    Returns a `BoxRun` over a box, and over arms a `Progress` at the capacity of the algorithm. The
+    caller checks its flags `overflow`, `nonfinite` and `exhausted`: where one of them is set, the
+    run has ended at `progress.t`, and its trace is valid up to there.
 
     Raises ValueError for an invalid box and for an objective with other arguments or results.
     """
@@ -202,10 +199,8 @@ def rollout(
 
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
-    """R_t / R_t^unif of instantaneous regrets [..., T]: the uniform policy's regret is its
-    expectation t (f* - mean f).
-
-    Where all rewards are equal both regrets are 0, and the ratio is set to 1.
+    """R_t / R_t^unif of instantaneous regrets [..., T], where R_t^unif = t (f* - mean f) is the
+    expected regret of the uniform policy. Where all rewards are equal the ratio is 1.
     """
     best = jnp.max(mean_reward)
     constant = jnp.min(mean_reward) == best
@@ -216,26 +211,25 @@ def regret_ratio(regret: Array, mean_reward: Array) -> Array:
 
 @struct.dataclass
 class BoxRun:
-    """The evaluations of a run over a box, [T], or [S, T] over seeds; and its last state."""
+    """The evaluations of a run over a box, [T], or [S, T] over seeds, and the last state."""
 
     x: Array  # [T, d]
     y: Array  # [T], as observed; NaN or infinite for a failed evaluation
     value: Array  # [T], without noise; NaN where the objective has no `value`
     best: Array  # [T], largest observed so far, -inf before the first
-    info: Any  # of the round that the evaluation belongs to, each field [T, ...]
+    info: Any  # `BoxInfo` of the round of each evaluation, fields [T, ...]
     state: Any
-    # [] int32, evaluations made; fewer than T where the optimiser returned an empty query
-    t: Array
+    t: Array  # [] int32, evaluations; below T where the optimiser returned an empty query
 
     def summary(self) -> dict[str, Any]:
-        """What its repr shows."""
+        """The values that the repr shows."""
         y, best = np.asarray(self.y), np.asarray(self.best)[..., -1]
-        found: dict[str, Any] = dict(evaluations=np.max(np.asarray(self.t)))
+        values: dict[str, Any] = dict(evaluations=np.max(np.asarray(self.t)))
         if y.ndim > 1:
-            return found | dict(seeds=len(y), best_mean=best.mean(), best_of_all=best.max())
+            return values | dict(seeds=len(y), best_mean=best.mean(), best_of_all=best.max())
         at = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
-        failed = int(found["evaluations"]) - int(np.isfinite(y).sum())
-        return found | dict(failed=failed, best=best, best_x=np.asarray(self.x)[at])
+        failed = int(values["evaluations"]) - int(np.isfinite(y).sum())
+        return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[at])
 
 
 def _over_box(
@@ -250,15 +244,15 @@ def _over_box(
     value = getattr(objective, "value", None)
 
     def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:
-        """(y [B], value [B]); a loop over the slots in use, not over all B."""
+        """(y [B], value [B]), by a loop over the slots in use, not over all B."""
 
-        def one(i: Array, both: tuple[Array, Array]) -> tuple[Array, Array]:
-            x = query.x[i]
-            y = put(both[0], i, objective(x, jax.random.fold_in(roots.problem, t + i)))
-            return y, both[1] if value is None else put(both[1], i, value(x))
+        def evaluate_slot(i: Array, results: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, (y, values) = query.x[i], results
+            y = put(y, i, objective(x, jax.random.fold_in(roots.problem, t + i)))
+            return y, values if value is None else put(values, i, value(x))
 
         empty = jnp.full(query.mask.shape, jnp.nan, query.x.dtype)
-        return lax.fori_loop(0, query.size, one, (empty, empty))
+        return lax.fori_loop(0, query.size, evaluate_slot, (empty, empty))
 
     def one_round(state: Any, t: Array) -> tuple[Any, BoxQuery, Array, Array, Any]:
         query = optimizer.ask(state, jax.random.fold_in(roots.ask, t), limit=horizon - t)
@@ -274,13 +268,13 @@ def _over_box(
         def record(old: Array, new: Array) -> Array:
             return write(old, new.astype(old.dtype), t, query.size)
 
-        every = jax.tree.map(lambda new: jnp.broadcast_to(new, query.mask.shape + new.shape), info)
+        info = jax.tree.map(lambda new: jnp.broadcast_to(new, query.mask.shape + new.shape), info)
         run = replace(
             run,
             x=record(run.x, query.x),
             y=record(run.y, y),
             value=record(run.value, noiseless),
-            info=jax.tree.map(record, run.info, every),
+            info=jax.tree.map(record, run.info, info),
             state=state,
             t=t + query.size,
         )
@@ -298,7 +292,7 @@ def _over_box(
         state=state,
         t=zero,
     )
-    start_and_go = (start, jnp.zeros((), bool))
-    run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, start_and_go)
+    carry = (start, jnp.zeros((), bool))  # the run, and whether the last query was empty
+    run, _ = lax.while_loop(lambda carry: (carry[0].t < horizon) & ~carry[1], step, carry)
     observed = jnp.where(jnp.isfinite(run.y), run.y, -jnp.inf)
     return replace(run, best=lax.cummax(observed))

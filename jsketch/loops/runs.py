@@ -1,5 +1,5 @@
-"""Compiled runs on the host, for one key or several: over arms with capacities that grow by
-themselves, and over boxes."""
+"""Compiled runs on the host, for one key or several, over arms or over a box. Over arms the
+capacities grow automatically."""
 
 from __future__ import annotations
 
@@ -20,39 +20,31 @@ from jsketch import arguments, checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
-from jsketch.loops.saving import SIMULATED_RUN, RunFile, locked, run_file
-from jsketch.types import (
-    ArmProblem,
-    Box,
-    BoxOptimizer,
-    PRNGKey,
-    attach,
-    detach,
-    is_traced,
-)
+from jsketch.loops.saving import SIMULATED_RUN, RunFile, lock_files, run_file
+from jsketch.types import ArmProblem, Box, BoxOptimizer, PRNGKey, attach, detach, is_traced
 from jsketch.warn import warn
 
 
 @struct.dataclass
 class Run:
-    """A finished run over arms, or S of them (then the arrays have a leading seed axis; the domain
-    in `state` has none)."""
+    """A finished run over arms, or S of them: then the arrays have a leading seed axis, except for
+    the domain of `state`."""
 
     trace: Trace
     state: Any
     truncated: Array  # [] or [S] bool
     imprecise: Array  # [] or [S] bool, as in `Progress`
-    capacity: int = struct.field(pytree_node=False)  # largest capacity that was needed
+    capacity: int = struct.field(pytree_node=False)  # largest capacity of the runs
     run_seconds: float = struct.field(pytree_node=False)  # wall time without compilation
     compile_seconds: float = struct.field(pytree_node=False)  # wall time of tracing and compiling
 
     def summary(self) -> dict[str, Any]:
-        """What its repr shows; numbers are means over the seeds."""
+        """The values that the repr shows; numbers are means over the seeds."""
         regret = np.asarray(self.trace.regret)
-        found: dict[str, Any] = dict(evaluations=regret.shape[-1])
+        values: dict[str, Any] = dict(evaluations=regret.shape[-1])
         if regret.ndim > 1:
-            found |= dict(seeds=regret.shape[0])
-        return found | dict(
+            values |= dict(seeds=regret.shape[0])
+        return values | dict(
             simple_regret=regret.min(-1).mean(),
             mean_regret=regret.mean(),
             dictionary_size=np.asarray(self.trace.dictionary_size)[..., -1].mean(),
@@ -87,26 +79,26 @@ def run(
                  runs a program of one seed on several cores at a time (the default on a CPU, where
                  a vmapped loop waits for its slowest seed). Both give the same picks, up to arms
                  that tie (`jsketch.types`)
-    workers      int, threads; None: one a core
+    workers      int, threads; None: one for each core
 
     The other arguments are for runs over arms only.
 
-    on_progress  a function of (evaluations so far, seconds without compilation), called `reports`
-                 times a run
+    on_progress  a function of (evaluations so far, seconds without compilation), which is called
+                 `reports` times in a run
     states       S states to start from, such as `init` makes of observed evaluations; None: `init`
                  is called for every key
-    checkpoint   a file that the run is saved to, about 20 times, and resumed from when `run` is
-                 called again with the same arguments. Several seeds on threads have a file each,
-                 named name.0, name.1. Functions and classes are compared by name: an edited kernel
-                 or problem is not noticed unless its attribute `checkpoint_tag`, a text, changes
-                 too
+    checkpoint   a file to which the run is saved about 20 times; the same call resumes from it.
+                 Several seeds on threads have one file each: name.0, name.1, ... Functions and
+                 classes are compared by name: an edited kernel or problem is not noticed unless
+                 its attribute `checkpoint_tag`, a text, changes too
 
     Returns a `Run` over arms and a `BoxRun` over a box.
 
-    Raises ValueError on static mistakes, and for a file of another run or version or one that
-    another process is writing; FloatingPointError when a reward over arms is infinite or the
-    posterior not finite; RuntimeError when the algorithm returns an empty query before the horizon.
-    Warns of batches that were ended by their capacity, and of numbers that rounding decided.
+    Raises ValueError for static mistakes, and for a file of another run or version or one that
+    another process is writing; FloatingPointError if a reward of an arm is infinite or the
+    posterior is not finite; RuntimeError if the algorithm returns an empty query before the
+    horizon. Warns of batches that end at their capacity, and where rounding may have changed
+    variances.
     """
     checks.horizon(horizon)
     checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
@@ -166,12 +158,12 @@ def _check_start(
     bandit: Any, problem: ArmProblem, horizon: int, states: Sequence[Any] | None
 ) -> None:
     """Raises ValueError for static mistakes, which `init` finds outside of jit, and for a horizon
-    beyond the evaluations that an algorithm can still make, its `remaining(state)`."""
+    above `bandit.remaining(state)`, the evaluations that the algorithm can still make."""
     initial = bandit.init(problem.arms, jax.random.key(0), horizon=horizon)
     for state in states or []:
         checks.state(bandit, problem.arms, state)
     for state in states or [initial]:
-        sketched.check_whole(state)
+        sketched.check_not_truncated(state)
         remaining = bandit.remaining(state)
         if remaining is not None and int(remaining) < horizon:
             raise ValueError(
@@ -190,8 +182,8 @@ def _file(
     state: Any,
     number: int | None = None,
 ) -> RunFile | None:
-    """The file of a run with keys [] or [S] from `state` (None: the state of `init`), or of the run
-    of that number; None without a path."""
+    """The file of the run with that number (None: of all runs), with keys [] or [S] and the initial
+    state (None: that of `init`); None without a path."""
     if path is None:
         return None
     return run_file(
@@ -215,11 +207,11 @@ def _in_one_program(
     keys: PRNGKey,
     states: Sequence[Any] | None,
 ) -> Progress:
-    """All seeds vmapped, with one file. `one` is `advance` and `file` is `_file` without the
-    arguments that differ between runs."""
+    """Runs all seeds under vmap, with one file. `one` is `advance` and `file` is `_file` without
+    the arguments that differ between runs."""
     begin = None if states is None else _stacked(bandit, states)
     saved = file(keys, begin)
-    with locked([saved]):
+    with lock_files([saved]):
         return one(keys, begin, over="seeds", file=saved)
 
 
@@ -231,23 +223,23 @@ def _on_threads(
     states: Sequence[Any] | None,
     workers: int | None,
 ) -> Progress:
-    """A program of one seed on each of the workers, with a file for each seed; `one` and `file` as
-    above."""
+    """Runs a program of one seed on each of the workers, with one file for each seed; `one` and
+    `file` are as above."""
     begins = [None] * len(keys) if states is None else list(states)
     numbers = [None] if len(keys) == 1 else range(len(keys))
-    files = [file(*each) for each in zip(keys, begins, numbers, strict=True)]
+    files = list(map(file, keys, begins, numbers))
 
     def of_seed(key: PRNGKey, begin: Any, saved: RunFile | None) -> Progress:
         return one(key, begin, over="run", file=saved)
 
-    with locked(files), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+    with lock_files(files), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         runs = list(pool.map(of_seed, keys, begins, files))
     state = _stacked(bandit, [p.state for p in runs])
     return replace(_stack(*[replace(p, state=None) for p in runs]), state=state)
 
 
 def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
-    """States with a leading seed axis and no domain, all at the largest of their capacities."""
+    """The states with a leading seed axis and no domain, all at the largest capacity."""
     states = [detach(state) for state in states]
     capacity = max(capacity_of(state, False) for state in states)
     if capacity:
@@ -269,24 +261,21 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
     if bool(np.any(progress.nonfinite)):
         raise FloatingPointError(
             "the run stopped: a reward was infinite, or the posterior or the width is no longer"
-            " finite. An infinite reward is refused (tell NaN for a failed evaluation); otherwise"
-            " try float64 or a larger regularization."
+            " finite. A failed evaluation is NaN and never infinite; otherwise try float64 or a"
+            " larger regularization."
         )
     if bool(np.any(progress.truncated)):
-        warn(
-            "a batch filled its capacity `max_batch` and was ended there; a larger one may need"
-            " fewer rounds.",
-        )
+        warn("a batch ended at its capacity `max_batch`; a larger one may need fewer rounds.")
     if bool(np.any(progress.imprecise)):
         warn_of_imprecision()
 
 
 def warn_of_imprecision() -> None:
-    """Warns, once a run, that `Info.imprecise` was set."""
+    """The warning for `Info.imprecise`."""
     warn(
         "rounding may have changed variances by more than 0.1% of the largest (`info.imprecise`):"
         " near-duplicates are among the inducing points, or the regularization is small. Use"
-        " float64, a larger regularization, or arms without them."
+        " float64, a larger regularization, or arms without near-duplicates."
     )
 
 
@@ -335,12 +324,12 @@ def _over_box(
 
 
 def warn_of_nonfinite(info: Any) -> bool:
-    """Whether the info of one or several rounds over a box reports numbers that are not finite; if
-    so, it warns."""
+    """Warns, and returns True, where the info of rounds over a box reports numbers that are not
+    finite."""
     nonfinite = bool(np.any(getattr(info, "nonfinite", False)))
     if nonfinite:
         warn(
             "values, gradients or parameters of the model were not finite: the optimiser left them"
-            " out and continued, and its choices may be poor (`GOInfo` names what was left out).",
+            " out and continued, and its choices may be poor (`GOInfo` names what was left out)."
         )
     return nonfinite

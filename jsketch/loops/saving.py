@@ -1,8 +1,8 @@
-"""The files of runs and of streams: written whole or not at all, by one writer at a time, and read
-only by the run that they belong to.
+"""Files of runs and of streams. They are replaced atomically, by one writer at a time, and only the
+run that wrote a file can read it.
 
-A file has a line of JSON with its kind, the version of the format and a hash of all that follows;
-then a line of JSON, the header; then the arrays of the state as flax serializes them.
+A file has a line of JSON with its kind, the version of the format and a hash of the rest; then a
+line of JSON, the header; then the arrays of the state as flax serializes them.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ from jsketch.warn import warn
 SIMULATED_RUN, HOST_RUN, STREAM = "jsketch run", "jsketch run on the host", "jsketch live stream"
 VERSION = 3  # of the format
 ADVICE = "Name another file, or remove it."
-# errors of locking on disks that have no locks, such as some network file systems
+# errors of file systems without locks, such as some network file systems
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 class RunFile(NamedTuple):
     """The file of a run or a stream.
 
-    path     of the file
-    kind     SIMULATED_RUN, HOST_RUN or STREAM
-    belongs  the description of the run (`describe`); a file of another description is refused
+    path         of the file
+    kind         SIMULATED_RUN, HOST_RUN or STREAM
+    description  of the run (`describe`); `load` raises an error for a file with another one
     """
 
     path: Path
     kind: str
-    belongs: dict[str, Any]
+    description: dict[str, Any]
 
     def save(self, state: Any, **header: Any) -> None:
-        """Replaces the file; `header` is a few numbers that are readable without the state."""
-        lines = json.dumps(dict(belongs=self.belongs) | header).encode() + b"\n"
+        """Replaces the file; `header` has a few numbers that are readable without the state."""
+        lines = json.dumps(dict(belongs=self.description) | header).encode() + b"\n"
         content = lines + serialization.to_bytes(state)
         digest = hashlib.sha256(content).hexdigest()
         first = dict(format=self.kind, version=VERSION, sha256=digest)
         write(self.path, json.dumps(first).encode() + b"\n" + content)
 
     def load(self) -> tuple[dict[str, Any], bytes] | None:
-        """(header, state as bytes), None where there is no file. Raises ValueError for a file that
-        is damaged or belongs to something else, and names the differences."""
+        """(header, state as bytes); None where there is no file. Raises ValueError for a file that
+        is damaged or of another run, whose differences the message lists."""
         if not self.path.exists():
             return None
-        header, state = parsed(self.path, self.path.read_bytes(), self.kind)
-        changed = differences(header["belongs"], json.loads(json.dumps(self.belongs)))
+        header, state = parse(self.path, self.path.read_bytes(), self.kind)
+        changed = differences(header["belongs"], json.loads(json.dumps(self.description)))
         if changed:
             raise ValueError(f"{self.path} holds another run: {'; '.join(changed)}. {ADVICE}")
         return header, state
 
-    def restored(self, like: Any, state: bytes) -> Any:
-        """The state of the file, in the form of the tree `like`. Raises ValueError where the fields
+    def restore(self, like: Any, state: bytes) -> Any:
+        """The state of the file, with the structure of `like`. Raises ValueError where the fields
         differ."""
         try:
             return serialization.from_bytes(like, state)
@@ -76,7 +76,7 @@ class RunFile(NamedTuple):
             ) from error
 
 
-def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
+def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]:
     """(header, state as bytes) of the content of a file of that kind. Raises ValueError for a file
     that is damaged or of another kind."""
     line, _, rest = content.partition(b"\n")
@@ -91,7 +91,7 @@ def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes
             f" version {VERSION}. {ADVICE}"
         )
     if hashlib.sha256(rest).hexdigest() != first.get("sha256"):
-        raise ValueError(f"{path} is damaged: its hash is another. {ADVICE}")
+        raise ValueError(f"{path} is damaged: its hash does not match. {ADVICE}")
     header, _, state = rest.partition(b"\n")
     return json.loads(header), state
 
@@ -99,8 +99,8 @@ def parsed(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes
 def run_file(
     path: str | os.PathLike[str], kind: str, key: jax.Array | None = None, **parts: Any
 ) -> RunFile:
-    """The file of a run of these parts, and of its key if it has one. Raises ValueError unless a
-    file can be written at the path, and for arrays that lie over several processes."""
+    """The file of a run that is described by these parts and its key. Raises ValueError unless a
+    file can be written at the path, and for arrays over several processes."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
     path = Path(path)
@@ -109,33 +109,31 @@ def run_file(
     for leaf in jax.tree.leaves(parts):
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
             raise ValueError(
-                "the arms lie over several processes, and a run of those has no file: leave"
+                "the arms are on several processes, and such a run cannot be saved: leave"
                 " checkpoint out."
             )
     if key is not None:
-        data, kind_of_key = np.asarray(jax.random.key_data(key)), str(jax.random.key_impl(key))
-        parts |= dict(key=data, key_kind=kind_of_key)
+        parts |= dict(key=np.asarray(jax.random.key_data(key)))
+        parts |= dict(key_kind=str(jax.random.key_impl(key)))
     return RunFile(path, kind, describe(parts))
 
 
 @contextmanager
-def locked(files: Iterable[RunFile | None]) -> Iterator[None]:
-    """Holds the lock files `path.lock` of several files. Raises ValueError while another process or
-    another call in this one holds one of them."""
+def lock_files(files: Iterable[RunFile | None]) -> Iterator[None]:
+    """Holds the lock files `path.lock` of several files. Raises ValueError as `hold`."""
     with ExitStack() as stack:
         for file in filter(None, files):
             lock = Path(f"{file.path}.lock")
-            stack.enter_context(held(lock, file.path, "name another checkpoint"))
+            stack.enter_context(hold(lock, file.path, "name another checkpoint"))
         yield
 
 
 def write(path: str | os.PathLike[str], content: bytes) -> None:
-    """Replaces the file at `path` with one of this content, and makes the folders that are missing.
+    """Replaces the content of the file at `path`; missing folders are made.
 
-    The content goes to a part file beside the file, which then takes its name: an interrupted write
-    leaves the old file, and of several writers at the same time the last one wins. A symbolic link
-    stays: the file that it names is replaced. Devices and pipes (/dev/stdout) are written to
-    directly. Raises OSError that names `path`.
+    The content is written to a temporary file beside it, which is then renamed: an interrupted
+    write leaves the old file, and the last of several writers wins. A symbolic link is followed.
+    Devices and pipes (/dev/stdout) are written directly. Raises an OSError that names `path`.
     """
     path = Path(path)
     try:
@@ -148,22 +146,21 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def error_at(path: Path, error: OSError) -> OSError:
-    """The same error, naming the file of the caller in place of the temporary one."""
+    """The same error, with the path of the caller in place of that of the temporary file."""
     return error if error.errno is None else OSError(error.errno, error.strerror, str(path))
 
 
 @contextmanager
-def held(lock: Path, what: object, advice: str) -> Iterator[None]:
+def hold(lock: Path, what: object, advice: str) -> Iterator[None]:
     """Holds the lock file `lock` of `what`, a file or a folder. Raises ValueError, with the advice,
     while another process or another call in this process holds it.
 
-    The operating system releases the lock when the process ends, however it ends; the lock file
-    stays, and the next process locks it again. Where the disk has no locks, a warning replaces the
-    lock.
+    The operating system releases the lock when the process ends; the lock file stays. On a file
+    system without locks the function warns instead.
     """
-    holder = filelock.FileLock(lock, blocking=False, fallback_to_soft=False)
+    file_lock = filelock.FileLock(lock, blocking=False, fallback_to_soft=False)
     try:
-        holder.acquire()
+        file_lock.acquire()
     except filelock.Timeout:
         raise ValueError(
             f"{what} is being written by another process, or by another call in this one: wait for"
@@ -176,12 +173,12 @@ def held(lock: Path, what: object, advice: str) -> Iterator[None]:
     try:
         yield
     finally:
-        holder.release()
+        file_lock.release()
 
 
 def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # the whole of a long name and the endings would exceed the longest name that disks allow
+    # a long name with these endings could exceed the limit of the file system
     part = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.part"
     try:
         with part.open("xb") as file:

@@ -1,10 +1,10 @@
 """Runs of a forecaster over a stream: every prediction is made before its label is observed.
 
     stream       the pure pass, for use inside jit and vmap; in blocks where the forecaster has them
-    prequential  the pass on the host over arrays or chunks, with capacities that grow by themselves
+    prequential  the pass on the host over arrays or chunks; its capacities grow automatically
 
-Keys are folded in by the number of the example, so that a stream in several parts has the same
-predictions.
+The key of an example depends on its number in the stream, so that a stream in several parts has the
+same predictions.
 """
 
 from __future__ import annotations
@@ -27,46 +27,46 @@ from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
 from jsketch.warn import warn
 
-BLOCK = 64  # examples in a block of matrix products (measured on a CPU, r = 190 to 715; THEORY 7.3)
+BLOCK = 64  # examples of a block, the fastest number on a CPU (r = 190 to 715; THEORY 7.3)
 
 
 @struct.dataclass
 class Forecasts:
     """Predictions and losses of n examples, all [n]."""
 
-    prediction: Array  # y^_t, made before y_t is observed
-    loss: Array  # (y^_t - y_t)^2, zero where there is no label
-    labelled: Array  # bool, whether there is one
+    prediction: Array  # y^_t, before y_t is observed
+    loss: Array  # (y^_t - y_t)^2, zero without a label
+    labelled: Array  # bool
     dictionary_size: Array  # int32, features or points after the example
 
     def summary(self) -> dict[str, Any]:
-        """What its repr shows."""
+        """The values that the repr shows."""
         loss, labelled = np.asarray(self.loss, float), np.asarray(self.labelled)
-        found = dict(examples=loss.shape[-1], labelled=int(labelled.sum()))
+        values = dict(examples=loss.shape[-1], labelled=int(labelled.sum()))
         if labelled.any():
             average = loss.sum() / labelled.sum()
-            found |= dict(average_loss=average, root_mean_squared_error=average**0.5)
-        return found | dict(dictionary_size=np.asarray(self.dictionary_size)[..., -1].max())
+            values |= dict(average_loss=average, root_mean_squared_error=average**0.5)
+        return values | dict(dictionary_size=np.asarray(self.dictionary_size)[..., -1].max())
 
     @property
     def average_loss(self) -> Array:
-        """Mean squared loss of those of the first t examples that have a label, [n]; NaN before the
-        first one."""
+        """Mean squared loss of the labelled examples up to each example, [n]; NaN before the first
+        label."""
         count = jnp.cumsum(self.labelled, axis=-1, dtype=jnp.int32).astype(self.loss.dtype)
         return jnp.cumsum(self.loss, axis=-1) / count
 
 
 @struct.dataclass
 class Pass:
-    """A pass up to example t. It stops early when a flag is set, except with blocks of fixed
-    features."""
+    """A pass up to example t. It stops early when a flag is set, except for a forecaster that takes
+    "blocks"."""
 
     state: Any
     forecasts: Forecasts  # valid up to t
     t: Array  # [] int32, examples so far
     count: Array  # [] int32, examples of the stream
-    overflow: Array  # [] bool, the next example does not fit the capacity and was not learned
-    nonfinite: Array  # [] bool, an infinite label or a state that is not finite
+    overflow: Array  # [] bool, the next example exceeds the capacity and is not learned
+    nonfinite: Array  # [] bool, a label is infinite or the state is not finite
 
 
 def _empty(state: Any, ys: Array, count: ArrayLike | None) -> Pass:
@@ -87,19 +87,18 @@ def stream(
     block: int = BLOCK,
     count: ArrayLike | None = None,
 ) -> Pass:
-    """The pass over examples in order, each predicted and then learned.
+    """The pass over the examples in order; each is predicted and then learned.
 
     forecaster  as in `prequential`
-    state       of the forecaster, before the first of these examples; not read with `resume`
+    state       of the forecaster, before the first of these examples; ignored with `resume`
     xs          [n, d], the examples
-    ys          [n], their labels; NaN: predicted, not learned
+    ys          [n], their labels; an example with NaN is predicted and not learned
     key         one key; example t of the stream uses `fold_in(key, t)`
     first       [] int, number of examples before these in the whole stream
     resume      a pass over the same examples that overflowed, with an enlarged state
-    block       int (static), examples of a block for a forecaster that takes blocks, with the same
-                predictions; other forecasters take one example at a time
-    count       [] int, examples of the stream; those after them are padding, without labels. None:
-                n
+    block       int (static), examples of a block, for a forecaster that takes blocks; it changes no
+                prediction
+    count       [] int, number of examples before the padding, which has no labels; None: n
     """
     unit = takes(forecaster)
     if unit == "blocks":
@@ -136,8 +135,7 @@ def _loss(prediction: Array, y: Array) -> Array:
 
 
 def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
-    """The pass in blocks; the last one is padded with examples without a label, which are not
-    learned."""
+    """The pass in blocks; the last one is padded with examples without labels."""
     count = ys.shape[0]
     size = min(block, count)
     blocks = -(-count // size)
@@ -207,31 +205,32 @@ def prequential(
     block: int = BLOCK,
     on_progress: Callable[[int], None] | None = None,
 ) -> Any:
-    """(forecasts, state after the stream): every prediction is made before its label is observed.
+    """Predicts the examples of a stream in order, each before its label is observed, and learns
+    them. Returns (forecasts, state after the stream).
 
     forecaster   a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
-    examples     a tuple (xs, ys): xs [n, d] numbers, the inputs in order, all finite; ys [n]
-                 numbers, their labels, where NaN means that the example is predicted, not learned.
-                 Or another iterable of such pairs, for example what `chunks` returns: then only one
-                 pair is in memory at a time, and the result is an iterator over the (forecasts,
-                 state) of each, equal to those of the whole stream
+    examples     a tuple (xs, ys) of finite inputs xs [n, d] and labels ys [n]; an example with the
+                 label NaN is predicted and not learned. Or an iterable of such pairs, such as
+                 `chunks`: only one pair is in memory at a time, and the result is an iterator over
+                 the (forecasts, state) of each pair, equal to those of the whole stream
     key          one key, of the forecaster's random choices
-    state        the state to resume from, as this function returned it; its dtype is that of the
+    state        a state that this function returned, to resume from; its dtype is that of the
                  computation. None: a new one
     first        int, number of examples before these in the whole stream; 0 without a state
-    block        int, examples that are learned together where the forecaster takes blocks
+    block        int, examples that are learned together where the forecaster takes blocks; it
+                 changes no prediction, up to rounding
     on_progress  a function of the number of examples so far, called after each pair
 
-    The dtype of all chunks is that of the first. Chunks as long as the first one, or shorter, share
-    its compiled programs: shorter ones are padded. `block` changes no prediction, up to rounding.
+    All chunks are computed in the dtype of the first one. Chunks that are not longer than the first
+    one use its compiled programs.
 
     Warns of experts of a mixture that diverge, and of examples too large for the regularization
     (`online.rounding`). Raises ValueError for shapes that do not fit, inputs that are not finite
     real numbers, an empty stream, chunks with other numbers of inputs and the state of another
     forecaster. Raises FloatingPointError for an infinite label, and where a prediction or the state
-    is no longer finite.
+    is not finite.
     """
-    predict = partial(_predicted, forecaster, key, block=block)
+    predict = partial(_predict, forecaster, key, block=block)
     if hasattr(examples, "shape") or not isinstance(examples, Iterable):
         raise ValueError(
             "examples are a tuple (xs, ys) or an iterable of such pairs; a"
@@ -254,14 +253,14 @@ def _over_chunks(
     first: int,
     on_progress: Callable[[int], None] | None,
 ) -> Iterator[tuple[Forecasts, Any]]:
-    """Yields predict(xs, ys, state, first) of every chunk."""
+    """Yields the (forecasts, state) of every chunk."""
     begin, inputs, size = first, None, 0
     for xs, ys in chunks:
         shape = np.shape(xs)
         inputs, size = inputs or shape[1:], size or len(xs)
         if shape[1:] != inputs:
             raise ValueError(
-                f"the first chunk has examples of shape {inputs}; the one after {first - begin}"
+                f"the first chunk has examples of shape {inputs}; the chunk after {first - begin}"
                 f" examples has {shape[1:]}."
             )
         forecasts, state = predict(xs, ys, state, first, size=size)
@@ -271,7 +270,7 @@ def _over_chunks(
         yield forecasts, state
 
 
-def _predicted(
+def _predict(
     forecaster: Any,
     key: PRNGKey,
     xs: Any,
@@ -281,9 +280,9 @@ def _predicted(
     block: int,
     size: int = 0,
 ) -> tuple[Forecasts, Any]:
-    """`prequential` on arrays, which are padded to `size` examples."""
+    """`prequential` over arrays, which are padded to `size` examples."""
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state))
-    checks.inputs_of(forecaster, xs)
+    checks.forecaster_inputs(forecaster, xs)
     key = checks.one_key(key=key)
     checks.count(first=first)
     checks.capacity(block=block)
@@ -292,7 +291,7 @@ def _predicted(
     had_diverged = getattr(state, "diverged", False)
     largest = _largest(xs)
     if state is None:
-        # finds static mistakes, and warns of rounding, outside of jit
+        # raises errors of static mistakes, and warns of rounding, outside of jit
         forecaster.init(largest, init_key)
         state = _start(forecaster, xs[0], init_key)
     else:
@@ -325,31 +324,29 @@ def _predicted(
 
 
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
-    """Raises ValueError for a state with other fields than those that the forecaster starts with
-    for x [d]."""
+    """Raises ValueError unless the state has the fields of `init` for x [d]."""
     expected = jax.eval_shape(_start, forecaster, x, key)
     # texts, because the structures of two classes of flax.struct may be equal (`jsketch.struct`)
     if str(jax.tree.structure(state)) != str(jax.tree.structure(expected)):
         raise ValueError(
             f"state is of another forecaster: {type(forecaster).__name__} resumes from a"
-            f" {type(expected).__name__}, such as this loop returned; {type(state).__name__} was"
-            " given."
+            f" {type(expected).__name__}; {type(state).__name__} was given."
         )
 
 
 def _largest(xs: Array) -> Array:
-    """The longest example [d] of xs [n,d], on the host. Rounding is worst there for features that
-    grow with their inputs."""
+    """The longest example [d] of xs [n,d], where features that grow with their inputs have the
+    largest rounding errors."""
     values = np.asarray(xs)
     with np.errstate(over="ignore"):
         return xs[int(np.argmax(np.einsum("nd,nd->n", values, values)))]
 
 
 def warn_of_diverged(experts: ArrayLike) -> None:
-    """Warns of those experts [G] bool of a mixture that have just diverged."""
+    """Warns of the experts of a mixture that have just diverged, [G] bool."""
     if np.any(experts):
         warn(
             f"experts {np.flatnonzero(experts).tolist()} of the mixture's {np.size(experts)}"
-            " diverged (their numbers are no longer finite): they have lost their weight for good,"
-            " and the others continue.",
+            " diverged (their numbers are no longer finite): their weights stay zero, and the"
+            " others continue."
         )

@@ -33,7 +33,7 @@ class KernelForecaster(Forecaster):
     regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def check_rounding(self, x: Array) -> bool:
         return rounding.check_kernel(self.kernel, x, self.regularization)
@@ -121,7 +121,7 @@ def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacitie
     it, and where a state of size(d) numbers with these capacities does not fit the memory."""
     checks.capacity(**capacities)
     x = checks.example(x)
-    checks.a_kernel(kernel, x[None])
+    checks.kernel_inputs(kernel, x[None])
     checks.memory(size(len(x)), x.dtype, **capacities)
     return x
 

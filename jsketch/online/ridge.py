@@ -59,7 +59,7 @@ class PKAWV(Forecaster):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.features_of(
+        checks.feature_map(
             self.features,
             "features",
             "a feature map, such as sketch.taylor.Taylor, with a method features(x)",

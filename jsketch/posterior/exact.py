@@ -184,7 +184,7 @@ def hallucinate(
 def grow(exact: Exact, capacity: int) -> Exact:
     """The same posterior with capacity for `capacity` >= N distinct arms; no number changes. Raises
     ValueError for fewer."""
-    checks.larger(exact.basis.shape[0], capacity=capacity)
+    checks.not_smaller(exact.basis.shape[0], capacity=capacity)
     extra = capacity - exact.basis.shape[0]
     return replace(
         exact,

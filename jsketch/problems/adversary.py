@@ -147,7 +147,7 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     Raises ValueError for wrong settings and where the forecaster's capacity is too small, because a
     game does not grow it, and FloatingPointError where a forecaster is no longer finite.
     """
-    checks.a_kernel(adversary.kernel)
+    checks.kernel_inputs(adversary.kernel)
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)
     checks.capacity(rounds=rounds)

@@ -71,7 +71,7 @@ def _check(features: Any, rewards: Any, name: str) -> None:
 def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
     """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong
     shapes, non-finite rewards or negative noise."""
-    features = checks.table(features)
+    features = checks.as_array(features)
     _check(features, mean_reward, "mean_reward")
     if np.ndim(mean_reward) != 1:
         raise ValueError(f"mean_reward must be a vector [A]; its shape is {np.shape(mean_reward)}.")
@@ -85,7 +85,7 @@ def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> Gaussi
 def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on
     wrong shapes."""
-    features = checks.table(features)
+    features = checks.as_array(features)
     _check(features, evaluations, "evaluations")
     if np.ndim(evaluations) != 2 or np.shape(evaluations)[1] == 0:
         raise ValueError(

@@ -1,9 +1,9 @@
-"""Arms that exceed one device or one memory, and streams on several cores.
+"""Arms that exceed one device or the memory, and streams on several cores.
 
-sharded       arms over the devices of a mesh
-distributed   arms over several processes
-streamed      arms in a file that is larger than the memory
-segments      parts of a long stream side by side, on all cores or on an accelerator
+Sharded, place           arms over the devices of a mesh
+distributed              arms over several processes
+Streamed, open_arms      arms in a file that is larger than the memory
+prequential_in_segments  segments of a long stream in parallel, on all cores or an accelerator
 """
 
 from jsketch.scale import distributed

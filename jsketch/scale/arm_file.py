@@ -1,4 +1,4 @@
-"""Arms in a file that need not fit the memory: a matrix [A, d] in a .npy file, read in chunks."""
+"""Arms in a .npy file, a matrix [A, d] that may exceed the memory and is read in chunks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class ArmFile:
-    """The domain of `Streamed`, made by `open_arms`."""
+    """The domain of `Streamed`, which `open_arms` makes."""
 
     path: str
     count: int  # A
     inputs: int  # d
     stored: str  # dtype in the file
     offset: int  # bytes before the first number
-    chunk: int  # R, arms that are read at a time
+    chunk: int  # R, arms of a chunk
 
     @property
     def chunks(self) -> int:
@@ -42,28 +42,26 @@ class ArmFile:
         return jax.dtypes.canonicalize_dtype(self.stored)
 
     def read(self, chunk: int) -> np.ndarray:
-        """The rows of a chunk [R, d] in the dtype of the file; the last arm is repeated beyond A.
-
+        """The rows of a chunk [R, d] in the dtype of the file; the last arm is repeated as padding.
         Raises ValueError for a file that has become shorter, and for a number that is not finite in
-        the dtype of JAX.
-        """
+        the dtype of JAX."""
         first = chunk * self.chunk
         size = min(self.chunk, self.count - first)
         offset = self.offset + first * self.inputs * np.dtype(self.stored).itemsize
-        # a mapped file would count as memory of this process
+        # a memory map would count as memory of this process
         numbers = np.fromfile(self.path, self.stored, size * self.inputs, offset=offset)
         if numbers.size < size * self.inputs:
             raise ValueError(
-                f"{self.path} ends before arm {first + numbers.size // self.inputs}, and had"
+                f"{self.path} ends before arm {first + numbers.size // self.inputs}; it had"
                 f" {self.count:,} arms when it was opened."
             )
         rows = self._finite(range(first, first + size), numbers.reshape(size, self.inputs))
         return np.concatenate([rows, np.repeat(rows[-1:], self.chunk - size, 0)])
 
     def _finite(self, numbers: Any, rows: np.ndarray) -> np.ndarray:
-        """The rows of arms `numbers`. Raises ValueError unless they are finite in the dtype of
+        """The rows, of arms `numbers`. Raises ValueError unless they are finite in the dtype of
         JAX."""
-        # infinities are larger, and comparisons with NaN are false
+        # a comparison with NaN is false
         finite = np.abs(rows) <= np.finfo(self.dtype).max
         if not finite.all():
             row, column = np.argwhere(~finite)[0]
@@ -74,37 +72,37 @@ class ArmFile:
         return rows
 
     def in_order(self) -> Iterator[tuple[int, Any]]:
-        """Yields (number of the chunk, its rows [R, d] on the device) of all chunks; a thread reads
-        the next one meanwhile. Raises ValueError as `read` and `check`."""
+        """Yields (number of the chunk, its rows [R, d] on the device) of all chunks, while a thread
+        reads the next chunk. Raises ValueError as `read` and `check`."""
         self.check()
 
-        def placed(chunk: int) -> Any:
+        def load(chunk: int) -> Any:
             return jax.device_put(self.read(chunk))
 
         with ThreadPoolExecutor(1) as reader:
-            following = reader.submit(placed, 0)
+            following = reader.submit(load, 0)
             for chunk in range(self.chunks):
                 rows = following.result()
                 if chunk + 1 < self.chunks:
-                    following = reader.submit(placed, chunk + 1)
+                    following = reader.submit(load, chunk + 1)
                 yield chunk, rows
 
     def rows(self, numbers: np.ndarray) -> np.ndarray:
-        """The arms of these numbers [n], [n, d], in the dtype of JAX. Raises ValueError as
-        `read`."""
+        """The rows [n, d] of arms `numbers` [n], in the dtype of JAX. Raises ValueError as `read`
+        and `check`."""
         self.check()
         table = np.load(self.path, mmap_mode="r")
         return np.asarray(self._finite(numbers, table[numbers]), self.dtype)
 
     def check(self) -> None:
-        """Raises ValueError unless the file has the shape and dtype with which it was opened. Other
-        numbers of the same shape are not noticed."""
+        """Raises ValueError unless the file has the shape and dtype with which it was opened. A
+        change of the numbers alone is not noticed."""
         now = open_arms(self.path, chunk=self.chunk)
         if now != self:
             raise ValueError(
-                f"{self.path} has changed since it was opened: it holds"
-                f" [{now.count}, {now.inputs}] numbers in {now.stored}, and"
-                f" [{self.count}, {self.inputs}] in {self.stored} are expected."
+                f"{self.path} has changed since it was opened: it has"
+                f" [{now.count}, {now.inputs}] numbers in {now.stored}, and had"
+                f" [{self.count}, {self.inputs}] in {self.stored}."
             )
 
 
@@ -112,10 +110,10 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
     """The arms [A, d] in a .npy file of float32 or float64, as `np.save` and
     `np.lib.format.open_memmap` write it. Only the header is read.
 
-    chunk  int, arms that are read, and are on the device, at a time
+    chunk  int, number of arms that are read, and are on the device, at a time
 
-    Raises ValueError for another kind of file, an empty matrix, one of another rank or dtype or in
-    Fortran order, a file that is shorter than its header states, and a chunk below 1.
+    Raises ValueError for another kind of file, an array that is empty or has another rank, dtype or
+    order, a file that is shorter than its header states, and a chunk below 1.
     """
     checks.capacity(chunk=chunk)
     if not isinstance(path, str | os.PathLike):
@@ -127,21 +125,20 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
         table = np.load(name, mmap_mode="r")
     except (ValueError, EOFError, BadZipFile) as error:
         raise ValueError(
-            f"{name} is no .npy file of numbers, or is shorter than its header states: {error}."
+            f"{name} is not a .npy file of numbers, or is shorter than its header states: {error}."
         ) from error
     if not isinstance(table, np.memmap) or table.ndim != 2 or 0 in table.shape:
         raise ValueError(
-            "arms must be a matrix [A, d] in a .npy file, one candidate a row;"
-            f" {name} holds {getattr(table, 'shape', type(table).__name__)}."
+            "arms must be a matrix [A, d] in a .npy file, one arm in each row;"
+            f" {name} has {getattr(table, 'shape', type(table).__name__)}."
         )
     if table.dtype.name not in DTYPES or not table.dtype.isnative:
         raise ValueError(
-            f"arms in a file are float32 or float64; {name} holds {table.dtype}: write it again."
+            f"arms in a file are float32 or float64; {name} has {table.dtype}: write it again."
         )
     if not table.flags.c_contiguous:
         raise ValueError(
-            f"{name} is in Fortran order: write it again in C order (np.ascontiguousarray), so that"
-            " the features of an arm are next to each other."
+            f"{name} is in Fortran order: write it again in C order (np.ascontiguousarray)."
         )
     count, inputs = table.shape
     checks.memory(0, jnp.float32, arms=count)

@@ -1,14 +1,14 @@
-"""Arms over several processes: the start of the processes, and rows that each process reads for
-itself. `scale.sharded` then runs over a mesh of the devices of all processes.
+"""Arms over several processes, each of which reads its own rows. `Sharded` then runs over a mesh of
+the devices of all processes.
 
     distributed.start("10.0.0.1:1234", processes=2, process=rank, devices=8)
     mesh = jax.make_mesh((jax.device_count(),), ("arms",))
-    rows = distributed.own_rows(10_000_000, mesh)
-    domain = distributed.place_own(features[rows], 10_000_000, mesh)  # features: np.memmap
+    rows = distributed.rows_of_process(10_000_000, mesh)
+    domain = distributed.place_rows(features[rows], 10_000_000, mesh)  # features: np.memmap
 
 All processes must run the same program with the same keys and rewards; otherwise they wait for each
-other for ever. Such a run has no checkpoint file: after a lost process, start all of them again,
-with the observed evaluations as the `data` of `init`.
+other forever. Such a run cannot be saved: if a process fails, start all of them again, with the
+observed evaluations as the `data` of `init`.
 """
 
 from __future__ import annotations
@@ -39,30 +39,31 @@ def start(
     devices: int | None = None,
     timeout: int = TIMEOUT,
 ) -> None:
-    """Joins the other processes, before any other use of JAX; prints the devices.
+    """Connects to the other processes, before any other use of JAX, and prints the devices.
 
-    coordinator  host:port of process 0, which every process can reach
-    processes    number of processes; process is the number of this one, from 0
-    devices      expected number of devices in all
-    timeout      seconds after which JAX ends a process that waits for the others
+    coordinator       host:port of process 0, which every process can reach
+    processes         int, number of processes
+    process           int, number of this process, from 0
+    local_device_ids  the devices of this process; None: all
+    devices           int, expected number of devices of all processes
+    timeout           seconds after which JAX ends a process that waits for the others
 
     Without the first three, JAX takes them from a cluster such as SLURM. Raises ValueError where
-    only some of the three are given, one is wrong, or there is no cluster; RuntimeError for another
-    number of devices.
+    only some of the three are given, one is invalid, or there is no cluster; RuntimeError for
+    another number of devices.
     """
     given = [value is not None for value in (coordinator, processes, process)]
     if any(given) and not all(given):
         raise ValueError(
-            "coordinator, processes and process belong together: give all three, or none on a"
-            " cluster such as SLURM."
+            "give all of coordinator, processes and process, or none of them on a cluster such as"
+            " SLURM."
         )
     if process is not None and processes is not None:
         checks.capacity(processes=processes)
         checks.count(process=process)
         if process >= processes:
             raise ValueError(
-                f"process counts from 0 to {processes - 1}, one less than processes; {process} was"
-                " given."
+                f"process must be from 0 to {processes - 1}, processes - 1; {process} was given."
             )
     if coordinator is not None and not re.fullmatch(r".+:\d+", str(coordinator)):
         raise ValueError(
@@ -86,14 +87,14 @@ def start(
     if devices is not None and jax.device_count() != devices:
         raise RuntimeError(
             f"there are {jax.device_count()} devices in {jax.process_count()} processes, and"
-            f" {devices} were expected: check local_device_ids (one process for each GPU)."
+            f" {devices} were expected: check local_device_ids."
         )
 
 
-def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
-    """The rows of `arms` arms that belong to the devices of this process. Raises ValueError for
-    fewer arms than devices or too many for 32 bits, and unless the devices of this process are next
-    to each other in the mesh."""
+def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
+    """The rows of A = `arms` arms on the devices of this process. Raises ValueError for fewer arms
+    than devices or too many for 32 bits, and unless the devices of this process are neighbours in
+    the mesh."""
     parts = check_mesh(mesh, axis)
     checks.capacity(arms=arms)
     checks.memory(0, np.float32, arms=arms)
@@ -103,74 +104,73 @@ def own_rows(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     begins = sorted({index[0].indices(rows * parts)[0] for index in local if index is not None})
     if not begins:
         raise ValueError(
-            f"the mesh has no device of process {jax.process_index()}: make it of jax.devices(), of"
-            " all processes."
+            f"the mesh has no device of process {jax.process_index()}: make it from jax.devices()."
         )
     if begins != list(range(begins[0], begins[0] + rows * len(begins), rows)):
         raise ValueError(
-            "the devices of this process are not next to each other in the mesh: make it of"
-            " jax.devices() in their order."
+            "the devices of this process are not neighbours in the mesh: make it from jax.devices()"
+            " in their order."
         )
     return slice(min(begins[0], arms), min(begins[-1] + rows, arms))
 
 
-def place_own(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
-    """As `place`, from the rows `own_rows` of each process; no process ever holds all arms.
+def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
+    """As `place`, from the rows `rows_of_process` of each process, so that no process has all arms.
 
-    Raises ValueError in all processes where one has other rows, numbers that are not finite or not
-    floating point, or features of another number or dtype than the others.
+    Raises ValueError in all processes where one of them has other rows, or numbers that are not
+    finite or not floating point, or where the numbers of features or the dtypes differ.
     """
-    own, parts = own_rows(arms, mesh, axis), check_mesh(mesh, axis)
-    table, error = _checked(rows, own)
-    local = np.array([arms, table.shape[-1], table.dtype.num, error is None], np.int32)
-    of_all = multihost_utils.process_allgather(local).reshape(-1, len(local))
+    local, parts = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
+    features, error = _check_rows(rows, local)
+    facts = np.array([arms, features.shape[-1], features.dtype.num, error is None], np.int32)
+    facts = multihost_utils.process_allgather(facts).reshape(-1, len(facts))
     # raised after the exchange, for which all processes wait
     if error is not None:
         raise error
-    if not of_all[:, 3].all():
-        bad = np.flatnonzero(of_all[:, 3] == 0).tolist()
+    if not facts[:, 3].all():
+        invalid = np.flatnonzero(facts[:, 3] == 0).tolist()
         raise ValueError(
-            f"the rows of processes {bad} are not those of `own_rows`, or are not finite."
+            f"the rows of processes {invalid} are not those of `rows_of_process`, or not finite."
         )
-    if (of_all != of_all[0]).any():
+    if (facts != facts[0]).any():
         raise ValueError(
-            "processes disagree on the number of arms, of features or on the dtype:"
-            f" {of_all[:, :3].tolist()}, one row a process."
+            "processes disagree on (number of arms, number of features, dtype):"
+            f" {facts[:, :3].tolist()}."
         )
     size = rows_on_each(arms, parts, axis)
-    dtype = jax.dtypes.canonicalize_dtype(table.dtype)
-    padding = _last_arm(table, own.stop == arms, dtype)
+    dtype = jax.dtypes.canonicalize_dtype(features.dtype)
+    padding = _last_arm(features, local.stop == arms, dtype)
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(size * parts)
-        rows = np.asarray(table[begin - own.start : end - own.start], dtype)
+        rows = np.asarray(features[begin - local.start : end - local.start], dtype)
         return np.concatenate([rows, np.repeat(padding, end - begin - len(rows), 0)])
 
     sharding = NamedSharding(automatic(mesh), P(axis))
-    shape = (size * parts, table.shape[1])
+    shape = (size * parts, features.shape[1])
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
 
 
-def _checked(rows: Any, own: slice) -> tuple[np.ndarray, Exception | None]:
+def _check_rows(rows: Any, local: slice) -> tuple[np.ndarray, Exception | None]:
     """(the rows of this process as a matrix, the error to raise if they are invalid)."""
-    size = own.stop - own.start
+    size = local.stop - local.start
     try:
-        table = np.asarray(checks.table(rows))
-        if table.ndim != 2 or len(table) != size or table.shape[1] == 0:
+        features = np.asarray(checks.as_array(rows))
+        if features.ndim != 2 or len(features) != size or features.shape[1] == 0:
             raise ValueError(
-                f"this process has the arms {own.start} to {own.stop - 1}, a matrix"
-                f" [{size}, d]; an array of shape {table.shape} was given."
+                f"this process has the arms {local.start} to {local.stop - 1}, a matrix"
+                f" [{size}, d]; an array of shape {features.shape} was given."
             )
-        return (np.asarray(checks.rows_of_arms(table)) if size else table), None
+        return (np.asarray(checks.rows_of_arms(features)) if size else features), None
     except Exception as error:
         return np.zeros((0, 0)), error
 
 
-def _last_arm(table: np.ndarray, ends: bool, dtype: Any) -> np.ndarray:
-    """The last of all arms, [1, d], which is the padding on every device: another row would have
-    another variance, which maxima over arms would include."""
-    has_it = ends and len(table) > 0
-    row = np.asarray(table[-1] if has_it else np.zeros(table.shape[1]), dtype)
-    rows, holders = multihost_utils.process_allgather((row, np.array(has_it)))
-    last: np.ndarray = np.asarray(rows).reshape(-1, table.shape[1])[np.argmax(np.ravel(holders))]
-    return last[None]
+def _last_arm(features: np.ndarray, is_last: bool, dtype: Any) -> np.ndarray:
+    """The last of all arms, [1, d], which is the padding on every device: another row could have a
+    larger variance, which maxima over arms would include."""
+    has_arm = is_last and len(features) > 0
+    row = np.asarray(features[-1] if has_arm else np.zeros(features.shape[1]), dtype)
+    rows, holders = multihost_utils.process_allgather((row, np.array(has_arm)))
+    last = np.argmax(np.ravel(holders))
+    return np.asarray(rows).reshape(-1, features.shape[1])[last : last + 1]

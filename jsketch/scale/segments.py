@@ -1,4 +1,4 @@
-"""A long stream of `PKAWV` in segments side by side: one on each core of a CPU, hundreds in one
+"""A long stream of `PKAWV` in parallel segments: one on each core of a CPU, or hundreds in one
 program on an accelerator, where a hundred blocks take as long as one."""
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
 
 CHUNK = 2048  # examples in one product of `learn`
-# examples of a segment: shorter ones cost more than they save, on a CPU by starting a program on
-# another core, on an accelerator by a step of `learn`
+# examples of a segment; a shorter one costs more than it saves: on a CPU the start of a program on
+# another core, on an accelerator a step of `learn`
 MIN_SEGMENT, MIN_SEGMENT_ACCELERATOR = 32_768, 8_192
 
 
 @jax.jit
 def learn(forecaster: PKAWV, state: RidgeState, x: Array, y: Array) -> RidgeState:
-    """The state after `update` on the labelled examples of x [n,d], y [n], without predictions:
-    O(n r^2) in large products. The order of the examples does not matter.
+    """The state after `update` on the labelled examples of x [n,d], y [n], without predictions, in
+    O(n r^2). The order of the examples does not matter.
 
-    With A^-1 = L L^T the new inverse is L (I + L^T Z^T Z L)^-1 L^T, nowhere worse conditioned than
-    A.
+    With A^-1 = L L^T the new inverse is L (I + L^T Z^T Z L)^-1 L^T, whose factors are not worse
+    conditioned than A.
     """
     size = state.weights.shape[0]
     chunks = -(-len(y) // CHUNK)
@@ -70,12 +70,12 @@ def prequential_in_segments(
     segments: int | None = None,
     block: int = BLOCK,
 ) -> tuple[Forecasts, RidgeState]:
-    """`loops.prequential` over arrays, with the same predictions up to rounding. Each segment
-    begins with the state that `learn` returns for the segments before it.
+    """The (forecasts, state) of `prequential` over arrays, up to rounding, computed in parallel
+    segments. Each segment begins with the state that `learn` returns for the segments before it.
 
     forecaster, key, state, first, block  as in `prequential`
     examples  a tuple (xs, ys): xs [n, d], ys [n]
-    segments  int, their number; None: chosen by the length of the stream
+    segments  int, number of segments; None: chosen by the length of the stream
 
     Raises the errors of `prequential`, and ValueError for another forecaster.
 
@@ -83,16 +83,16 @@ def prequential_in_segments(
     """
     if not isinstance(forecaster, PKAWV):
         raise ValueError(
-            f"segments are for PKAWV, which learns many examples at once; a"
+            "the forecaster must be a PKAWV, which learns many examples at once; a"
             f" {type(forecaster).__name__} was given."
         )
     xs, ys = checks.stream(*examples, None if state is None else dtype_of(state))
     count = len(ys)
     if segments is None:
         accelerator = devices.on_accelerator()
-        most = count if accelerator else os.cpu_count() or 1
-        least = MIN_SEGMENT_ACCELERATOR if accelerator else MIN_SEGMENT
-        segments = max(1, min(most, count // least))
+        max_segments = count if accelerator else os.cpu_count() or 1
+        min_length = MIN_SEGMENT_ACCELERATOR if accelerator else MIN_SEGMENT
+        segments = max(1, min(max_segments, count // min_length))
     checks.capacity(segments=segments, block=block)
     key = checks.one_key(key=key)
     forecaster = in_dtype(forecaster, xs.dtype)
@@ -105,14 +105,16 @@ def prequential_in_segments(
     xs = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(parts, length, -1)
     ys = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(parts, length)
     if devices.on_accelerator():
-        return _at_once(forecaster, state, xs, ys, key, block, count)
+        return _in_one_program(forecaster, state, xs, ys, key, block, count)
     states = [state]
     for x, y in zip(xs[:-1], ys[:-1], strict=True):
         states.append(learn(forecaster, states[-1], x, y))
 
-    def run(number: int) -> tuple[Forecasts, Any]:
-        part, at = (xs[number], ys[number]), first + number * length
-        return prequential(forecaster, part, key, state=states[number], first=at, block=block)
+    def run(i: int) -> tuple[Forecasts, Any]:
+        begin = first + i * length
+        return prequential(
+            forecaster, (xs[i], ys[i]), key, state=states[i], first=begin, block=block
+        )
 
     with ThreadPoolExecutor(parts) as pool:
         passes = list(pool.map(run, range(parts)))
@@ -120,7 +122,7 @@ def prequential_in_segments(
     return forecasts, passes[-1][1]
 
 
-def _at_once(
+def _in_one_program(
     forecaster: PKAWV,
     state: RidgeState,
     xs: Array,
@@ -129,25 +131,24 @@ def _at_once(
     block: int,
     count: int,
 ) -> tuple[Forecasts, RidgeState]:
-    """The segments xs [s,n,d], ys [s,n] in one program; the first `count` examples are no
-    padding."""
-    whole = _vmapped(forecaster, state, xs, ys, jax.random.split(key)[1], block=block)
-    forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], whole.forecasts)
-    if bool(whole.nonfinite.any()) or not bool(jnp.isfinite(forecasts.prediction).all()):
+    """The segments xs [s,n,d], ys [s,n] in one program; examples from `count` on are padding."""
+    passes = _vmapped_streams(forecaster, state, xs, ys, jax.random.split(key)[1], block=block)
+    forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], passes.forecasts)
+    if bool(passes.nonfinite.any()) or not bool(jnp.isfinite(forecasts.prediction).all()):
         raise FloatingPointError(
             "a label was infinite, or a prediction or the state is not finite: use NaN for a"
             " missing label; otherwise try float64 or a larger regularization."
         )
-    return forecasts, jax.tree.map(lambda leaf: leaf[-1], whole.state)
+    return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
 
 
 @partial(jax.jit, static_argnames="block")
-def _vmapped(
+def _vmapped_streams(
     forecaster: PKAWV, state: RidgeState, xs: Array, ys: Array, key: PRNGKey, block: int
 ) -> Pass:
-    def learned(state: RidgeState, segment: tuple[Array, Array]) -> tuple[RidgeState, RidgeState]:
+    def step(state: RidgeState, segment: tuple[Array, Array]) -> tuple[RidgeState, RidgeState]:
         return learn(forecaster, state, *segment), state
 
-    last, before = lax.scan(learned, state, (xs[:-1], ys[:-1]))
+    last, before = lax.scan(step, state, (xs[:-1], ys[:-1]))
     states = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), before, last)
     return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(states, xs, ys)

@@ -1,14 +1,13 @@
-"""Sketched bandits over arms whose rows are on several devices: the same algorithms, run under
-`jax.shard_map`.
+"""Sketched bandits over arms whose rows are on several devices, under `jax.shard_map`.
 
     mesh = jax.make_mesh((4,), ("arms",))
     domain = place(features, mesh)
     drive(Sharded(BBKB(kernel), mesh), objective, domain, key, horizon)
 
-A device holds O(A d / devices + M^2) numbers: its rows of the arms, of the history and of the
-posterior, and the whole dictionary and its factors. The messages between the devices do not grow
-with A. The picks are those of one device (up to arms that tie, `jsketch.types`): random numbers
-depend on the number of an arm, not on its device.
+A device has O(A d / devices + M^2) numbers: its rows of the arms, of the history and of the
+posterior, and the complete dictionary and its factors. The size of the messages between devices
+does not depend on A. Random numbers depend on the number of an arm, not on its device, so that the
+picks are those of one device, up to arms that tie (`jsketch.types`).
 """
 
 from __future__ import annotations
@@ -53,20 +52,20 @@ PER_ARM = {"pull_counts", "reward_sums", "mean", "variance", "pending", "tried"}
 
 
 def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
-    """Arms [A,d] over the devices of a mesh, the same number of rows on each; the last arm is
-    repeated as padding, which is never chosen. No device ever holds all arms.
+    """Arms [A,d] over the devices of a mesh, with the same number of rows on each device. The last
+    arm is repeated as padding, which is never chosen. No device has all arms.
 
     Raises ValueError for invalid features, a mesh without that axis and fewer arms than devices.
     """
     parts = check_mesh(mesh, axis)
-    table = checks.rows_of_arms(features)
-    count, inputs = table.shape
+    features = checks.rows_of_arms(features)
+    count, inputs = features.shape
     rows = rows_on_each(count, parts, axis)
-    dtype = jax.dtypes.canonicalize_dtype(table.dtype)
+    dtype = jax.dtypes.canonicalize_dtype(features.dtype)
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(rows * parts)
-        return np.asarray(table[np.minimum(np.arange(begin, end), count - 1)], dtype)
+        return np.asarray(features[np.minimum(np.arange(begin, end), count - 1)], dtype)
 
     sharding = NamedSharding(automatic(mesh), P(axis))
     placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
@@ -74,7 +73,7 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
 
 
 def rows_on_each(arms: int, devices: int, axis: str = AXIS) -> int:
-    """Rows of a device, padding included. Raises ValueError for fewer arms than devices."""
+    """Rows of a device, with padding. Raises ValueError for fewer arms than devices."""
     if arms < devices:
         raise ValueError(
             f"there are {arms} arms for {devices} devices along the axis {axis!r}: use fewer"
@@ -98,7 +97,7 @@ def check_mesh(mesh: Any, axis: str) -> int:
 
 
 def automatic(mesh: Mesh) -> Mesh:
-    """The mesh with axes whose shardings the compiler infers. With the explicit axes of
+    """The mesh with axes whose shardings the compiler infers: with the explicit axes of
     `jax.make_mesh` states cannot be indexed."""
     return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
@@ -107,19 +106,16 @@ def automatic(mesh: Mesh) -> Mesh:
 class Sharded(Algorithm):
     """BBKB, BKB, FixedBKB or SketchedTS over arms of `place` on the same mesh."""
 
-    # an algorithm over arms
-    bandit: Any
-    # the devices
-    mesh: Mesh = struct.field(pytree_node=False)
-    # the axis of the mesh
-    axis: str = struct.field(pytree_node=False, default=AXIS)
+    bandit: Any  # an algorithm over arms
+    mesh: Mesh = struct.field(pytree_node=False)  # the devices
+    axis: str = struct.field(pytree_node=False, default=AXIS)  # the axis of the mesh
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> Any:
-        """As `init` of the algorithm, with the evaluations of all arms, the same on every process.
-        Raises ValueError for another algorithm, for arms that are not on this mesh, and for
-        evaluations that the algorithm does not use."""
+        """As `init` of the algorithm; every process gives the same evaluations of all arms. Raises
+        ValueError for another algorithm, for arms that are not on this mesh, and for evaluations
+        that the algorithm does not use."""
         self._check(domain)
         self._check_start(data)
         failed = None if data is None else data.failed
@@ -127,7 +123,7 @@ class Sharded(Algorithm):
         if data is not None:
             history = sketched.checked_history(self.bandit, domain, key, data)
         if history is not None:
-            history = jax.tree.map(partial(self._spread, domain), history._replace(failed=None))
+            history = jax.tree.map(partial(self._place, domain), history._replace(failed=None))
         whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
         shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
 
@@ -139,7 +135,7 @@ class Sharded(Algorithm):
             return detach(self.bandit.init(domain, key, data=data))
 
         start = self._map(body, (self._arms(), P(), self._arms()), self._specs(shape))
-        # operation by operation a refresh would compile for long
+        # op by op the compilation of a refresh would take long
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
             state = replace(state, chosen_by_user=sketched.has_chosen_dictionary(data))
@@ -150,7 +146,9 @@ class Sharded(Algorithm):
             return self.bandit.ask(attach(state, domain), key, limit=limit)
 
         specs = (self._arms(), self._specs(state), P(), P())
-        return self._map(body, specs, P())(state.domain, detach(state), key, checks.limited(limit))
+        return self._map(body, specs, P())(
+            state.domain, detach(state), key, checks.evaluation_limit(limit)
+        )
 
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]:
         def body(
@@ -159,7 +157,7 @@ class Sharded(Algorithm):
             new, info = self.bandit.tell(attach(state, domain), query, y, key)
             return detach(new), info
 
-        # mistakes are raised on the host, where arms and rewards are not traced
+        # raises errors here, because arms and rewards are traced in `body`
         query, y = checks.feedback(state.domain, query, y)
         specs = self._specs(state)
         new, info = self._map(body, (self._arms(), specs, P(), P(), P()), (specs, P()))(
@@ -168,17 +166,17 @@ class Sharded(Algorithm):
         return attach(new, state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
-        """As `FixedBKB.pend`, except that only `tell` flags too many pending arms."""
+        """As `FixedBKB.pend`, but only `tell` reports too many pending arms, by a flag."""
 
         def body(domain: Arms, state: Any, query: Query) -> Any:
             return detach(self.bandit.pend(attach(state, domain), query))
 
-        specs, query = self._specs(state), checks.on_arms(state.domain, query)
+        specs, query = self._specs(state), checks.arm_query(state.domain, query)
         new = self._map(body, (self._arms(), specs, P()), specs)(state.domain, detach(state), query)
         return attach(new, state.domain)
 
     def remaining(self, state: Any) -> Array | None:
-        """As `FixedBKB.remaining`; None for the others."""
+        """As `FixedBKB.remaining`; None for the other algorithms."""
         if not isinstance(self.bandit, FixedBKB) or self.bandit.repeat:
             return None
 
@@ -191,8 +189,8 @@ class Sharded(Algorithm):
     def grow(self, state: Any, capacity: int) -> Any:
         return self.bandit.grow(state, capacity)
 
-    def _spread(self, domain: Arms, values: Array) -> Array:
-        """Values [A] over the devices in the layout of the arms, 0 for padding."""
+    def _place(self, domain: Arms, values: Array) -> Array:
+        """Values [A] on the devices of their arms, with 0 as padding."""
         rows = domain.features.shape[0]
         if is_traced(values):
             return jnp.pad(values, (0, rows - domain.count))
@@ -201,7 +199,7 @@ class Sharded(Algorithm):
         return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
 
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
-        # jax cannot verify through loops that all devices compute the same replicated numbers
+        # JAX cannot verify through loops that replicated numbers are equal on all devices
         return jax.shard_map(
             body,
             mesh=automatic(self.mesh),
@@ -237,7 +235,7 @@ class Sharded(Algorithm):
         if shard is None or shard.axis != self.axis:
             raise ValueError(
                 "Sharded needs arms over its mesh, place(features, mesh, axis); these are"
-                f" {'on one device' if shard is None else f'along the axis {shard.axis!r}'}."
+                f" {'on one device' if shard is None else f'over the axis {shard.axis!r}'}."
             )
         if is_traced(domain):
             return

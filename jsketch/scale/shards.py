@@ -1,13 +1,12 @@
-"""Operations over arms whose rows lie on the devices of a mesh.
+"""Operations over arms whose rows are on the devices of a mesh.
 
-An algorithm runs under `jax.shard_map` (`scale.sharded`), the same program on every device, with
-the device's rows of every array [A]. Where it reads or writes across arms it calls the operations
-of its arms (`linalg.Rows`, or `Shard` here). Every device holds R rows. The last rows may be
-padding, which `mask` excludes from the choice.
+An algorithm runs under `jax.shard_map` (`scale.sharded`): every device runs the same program with
+its R rows of every array [A]. The operations that combine arms are methods of the domain's `rows`
+(`linalg.Rows`, or `Shard` here). The last rows may be padding, which `mask` excludes.
 
 Every result except the rows themselves is the same on all devices, to the last bit, so that loops
-that read it end together. Messages hold a few numbers for each device, or the rows of the arms that
-are read, but never an array [A].
+over it end at the same time. A message has a few numbers from each device, or the rows of the arms
+that are read, but never an array [A].
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from jsketch import linalg
 from jsketch.linalg import Pytree, Rows
 from jsketch.types import PRNGKey
 
-NOWHERE = np.iinfo(np.int32).max
-COUNTERS = 2**32  # how many numbers one key gives by counting
+NO_ARM = np.iinfo(np.int32).max
+COUNTERS = 2**32  # entries of an array of random numbers that have counters of 32 bits
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Shard(Rows):
     `linalg.Rows`."""
 
     axis: str  # of the mesh
-    arms: int  # A, without the rows that pad them
+    arms: int  # A, without padding
 
     def numbers(self, rows: int) -> Array:
         return jnp.arange(rows, dtype=jnp.int32) + self._first(rows)
@@ -49,22 +48,22 @@ class Shard(Rows):
 
     def on_host(self, values: Array, index: np.ndarray) -> np.ndarray:
         sharding: Any = values.sharding
-        taken = jax.shard_map(
+        take = jax.shard_map(
             lambda rows: self.take(rows, jnp.asarray(index, jnp.int32)),
             mesh=sharding.mesh,
             in_specs=P(self.axis),
             out_specs=P(),
             check_vma=False,
         )
-        return np.asarray(jax.jit(taken)(values))
+        return np.asarray(jax.jit(take)(values))
 
     def take(self, values: Array, index: Array) -> Array:
         rows = values.shape[0]
         place = self.local(index, rows)
-        taken = values[jnp.minimum(place, rows - 1)]
-        is_here = lax.expand_dims(place < rows, range(place.ndim, taken.ndim))
-        # all terms but one are zero: the sum is exact
-        return lax.psum(jnp.where(is_here, taken, 0), self.axis)
+        entries = values[jnp.minimum(place, rows - 1)]
+        is_here = lax.expand_dims(place < rows, range(place.ndim, entries.ndim))
+        # the sum is exact, because all terms but one are zero
+        return lax.psum(jnp.where(is_here, entries, 0), self.axis)
 
     def add(self, values: Array, index: Array, amount: Array) -> Array:
         place = self.local(index, values.shape[0])
@@ -84,7 +83,7 @@ class Shard(Rows):
         best = super().argmax(values)
         top = jnp.take_along_axis(values, best[..., None], -1)[..., 0]
         tops, arms = self.gather((top, best + self._first(values.shape[-1])))
-        # devices are in the order of their arms: the first one has the lower number
+        # devices are in the order of their arms, so that the first maximum has the lowest number
         return jnp.take_along_axis(arms, jnp.argmax(tops, 0)[None], 0)[0]
 
     def gather(self, values: Pytree) -> Pytree:
@@ -104,8 +103,8 @@ class Shard(Rows):
         rows = running.shape[0]
         rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
         place = jnp.searchsorted(running, rank).astype(jnp.int32)
-        # the count reaches the rank on the device of the entry and on all later ones
-        arms = jnp.where(place < rows, place + self._first(rows), NOWHERE)
+        # the count reaches the rank on the device of the entry and on all later devices
+        arms = jnp.where(place < rows, place + self._first(rows), NO_ARM)
         valid = rank <= self.total(running)
         return jnp.where(valid, lax.pmin(arms, self.axis), 0), valid
 
@@ -113,7 +112,7 @@ class Shard(Rows):
         rows = scores.shape[0]
         index, outside = linalg.largest(scores, min(count, rows))
         arms = self.numbers(rows)[index]
-        # a repeated position has a score of -inf: padding takes no arm's place
+        # a repeated position gets the score -inf, because it is padding
         repeated = jnp.concatenate([jnp.zeros(1, bool), index[1:] == index[:-1]])
         stored = jnp.where(repeated, -jnp.inf, scores[index])
         scores, arms = (x.reshape(-1) for x in self.gather((stored, arms)))
@@ -122,13 +121,13 @@ class Shard(Rows):
 
     def uniform(self, key: PRNGKey, shape: tuple[int], dtype: Any) -> Array:
         (rows,) = shape
-        if not _counts(key, self.arms):
+        if not _has_counters(key, self.arms):
             return self._part(jax.random.uniform(key, (self.arms,), dtype), rows)
         return _uniform(key, self.numbers(rows).astype(jnp.uint32), dtype)
 
     def normal(self, key: PRNGKey, shape: tuple[int, int], dtype: Any) -> Array:
         batch, rows = shape
-        if not _counts(key, batch * self.arms):
+        if not _has_counters(key, batch * self.arms):
             return self._part(jax.random.normal(key, (batch, self.arms), dtype), rows)
         slots = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
         low = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
@@ -142,19 +141,19 @@ class Shard(Rows):
         return lax.axis_index(self.axis) * rows
 
     def _part(self, values: Array, rows: int) -> Array:
-        """The rows of this device of values [..., A] that every device has drawn whole."""
+        """The rows of this device, of values [..., A] that every device has drawn."""
         missing = lax.psum(1, self.axis) * rows - self.arms
         whole = jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)], constant_values=1)
         return lax.dynamic_slice_in_dim(whole, self._first(rows), rows, -1)
 
 
 def check_counting(key: PRNGKey, arms: int) -> None:
-    """Raises ValueError for a key with which the numbers of some of A = `arms` arms cannot be drawn
-    without those of the others."""
-    if not _counts(key, arms):
+    """Raises ValueError for a key that cannot draw the numbers of some of A = `arms` arms without
+    those of the others."""
+    if not _has_counters(key, arms):
         raise ValueError(
-            "a key of JAX's default kind (threefry2x32, jax_threefry_partitionable) draws for some"
-            " arms alone, as jax.random.key(0) does; with this one all arms would be drawn for."
+            "random numbers of single arms need a key of JAX's default implementation, threefry2x32"
+            " with jax_threefry_partitionable, such as jax.random.key(0)."
         )
 
 
@@ -167,21 +166,21 @@ def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
     return _uniform(key, index.astype(jnp.uint32), dtype)
 
 
-def _counts(key: PRNGKey, size: int) -> bool:
-    """Whether the i-th of `size` numbers of a key depends on the key and i alone, as
-    `fold_in(key, i)` does: then a device draws the numbers of its arms only."""
+def _has_counters(key: PRNGKey, size: int) -> bool:
+    """Whether the i-th of `size` numbers of a key depends on the key and i alone, so that a device
+    can draw the numbers of its arms only."""
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
-    plain = str(jax.random.key_impl(key)) == "threefry2x32"
-    counted = bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]
-    return plain and counted and size < COUNTERS
+    is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
+    partitionable = bool(jax.config.jax_threefry_partitionable)  # type: ignore[attr-defined]
+    return is_threefry and partitionable and size < COUNTERS
 
 
 def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
     """The uniform numbers of a key at positions `counters` (uint32) of an array.
 
-    With jax_threefry_partitionable the bits of position i are the words of fold_in(key, i), their
-    exclusive or for numbers of 32 bits; a test compares with jax.random.
+    With jax_threefry_partitionable the bits of position i are the two words of fold_in(key, i), or
+    their exclusive or for numbers of 32 bits. A test compares the numbers with jax.random.
     """
     folded = jax.vmap(lambda i: jax.random.fold_in(key, i))(counters.reshape(-1))
     data = jax.random.key_data(folded) if folded.ndim == 1 else folded

@@ -1,4 +1,4 @@
-"""FixedBKB over candidates that exceed the memory: the arms are read in chunks from a file.
+"""FixedBKB over arms that exceed the memory: they are read in chunks from a file.
 
     domain = open_arms("candidates.npy")                  # [A, d], float32 or float64
     bandit = Streamed(FixedBKB(kernel, batch=96))
@@ -6,15 +6,15 @@
     query = bandit.ask(state, key)                        # reads all chunks once, or more
     state, info = bandit.tell(state, query, rewards, key)
 
-A state holds only the tracked arms: those that were pulled, are pending or failed. Resampling,
-moments and factors need no others. An `ask` sweeps the file, keeps the arms with the largest scores
-in a candidate buffer, and a bound of the other scores of each chunk. Within a batch scores only
-fall, so that picks from the buffer are those of all arms while the best is not below the largest
-bound; then that chunk is read again, with its scores after the picks (THEORY 5.9). The picks are
-those of the arms in memory, up to arms that tie (`jsketch.types`).
+A state contains only the tracked arms, which were pulled, are pending or failed; resampling,
+moments and factors need no others. `ask` sweeps the file. It keeps the arms with the largest scores
+in a buffer of candidates, and for each chunk an upper bound of the other scores. Within a batch
+scores only fall, so that the best score of the buffer is that of all arms while it is not below the
+largest bound. Otherwise the chunk of that bound is read again, with its scores after the picks
+(THEORY 5.9). The picks are those of arms in memory, up to arms that tie (`jsketch.types`).
 
-The methods run on the host and compile their parts; they cannot be traced, so that `run` and
-`drive` do not take a `Streamed`.
+The methods run on the host and compile their parts. They cannot be traced, so that `run` and
+`drive` do not accept a `Streamed`.
 """
 
 from __future__ import annotations
@@ -43,34 +43,32 @@ from jsketch.warn import warn
 
 SLOTS = 256  # initial number of slots H for tracked arms; it doubles
 FREE = np.iinfo(np.int32).max  # the number in a slot without an arm
-SAFETY = 8.0
-# the number of times that all chunks may be read again without a pick
-REREADS = 3
-# one program: operation by operation it would compile for seconds
+REREADS = 3  # of all chunks without a pick, before an error
+# op by op the compilation would take seconds
 _start = jax.jit(sketched.start, static_argnums=3)
 
 
 class FileEvaluations(NamedTuple):
     """Earlier evaluations of arms of a file."""
 
-    arms: Any = None  # [n], their numbers
-    rewards: Any = None  # [n], NaN for a failure
+    arms: Any = None  # [n], arm numbers
+    rewards: Any = None  # [n], NaN for a failed evaluation
     dictionary: Any = None  # as in `Evaluations`
     failed: Any = None  # as in `Evaluations`
 
 
 @struct.dataclass
 class StreamedState:
-    """BKB's state over H slots for the tracked arms, in the order of their numbers; free slots are
-    the last. It does not grow with A."""
+    """The state of BKB over H slots for the tracked arms, in the order of their numbers; free slots
+    are last. Its size does not depend on A."""
 
     domain: Any = struct.field(pytree_node=False)  # ArmFile
-    # [] int32, uniform; pulled before the first reward, and replaced after a failure
+    # [] int32, a random arm, which is pulled before the first reward and replaced after a failure
     first_arm: Array
     sketch: SketchState  # its domain is the tracked arms [H, d]
     number: Array  # [H] int32, FREE in free slots
-    pending: Array  # [H], pending evaluations of each
-    tried: Array  # [H] bool, arms that were evaluated, failed evaluations included
+    pending: Array  # [H], number of pending evaluations
+    tried: Array  # [H] bool, whether the arm was evaluated, failed evaluations included
 
     @property
     def capacity(self) -> int:
@@ -78,23 +76,23 @@ class StreamedState:
 
 
 class Buffer(NamedTuple):
-    """Candidates of a batch, in the order of their numbers."""
+    """Candidates for a batch, in the order of their numbers."""
 
     number: np.ndarray  # [n] int32
     points: np.ndarray  # [n, d]
     mean: np.ndarray  # [n]
     variance: np.ndarray  # [n], at the start of the batch
     score: np.ndarray  # [n], upper bounds of the current upper confidence bounds
-    tracked: np.ndarray  # [n] bool, tracked arms always stay
+    tracked: np.ndarray  # [n] bool; tracked arms are never removed
 
 
 class Chosen(NamedTuple):
-    """A batch, and the work that it took."""
+    """A batch, and how it was found."""
 
     query: Query  # in the numbers of the file
-    chunks: int  # chunks read, those of the sweep included
-    # whether a kept arm has a score above the bound by which float32 ranked it: the sweep may have
-    # left out arms of the batch
+    chunks: int  # number of chunks that were read, those of the sweep included
+    # whether the score of some candidate exceeds the bound by which float32 ranked it: then the
+    # sweep may have missed arms of the batch
     missed: bool
 
 
@@ -103,13 +101,13 @@ class Streamed:
     """FixedBKB over the arms of a file."""
 
     bandit: Any  # FixedBKB
-    keep: int = struct.field(pytree_node=False, default=4096)  # K arms that a sweep keeps
-    offer: int = struct.field(pytree_node=False, default=64)  # k <= K arms kept of a chunk
+    keep: int = struct.field(pytree_node=False, default=4096)  # K candidates of a sweep
+    offer: int = struct.field(pytree_node=False, default=64)  # k <= K candidates of a chunk
     # sweep a float32 file in float32 and compute everything else in float64: arms are ranked by
-    # upper bounds of their scores, and the kept ones are scored again (THEORY 9.6)
+    # upper bounds of their scores, and candidates are scored again (THEORY 9.6)
     screen: bool = struct.field(pytree_node=False, default=False)
-    # factor on the estimated rounding errors in the bounds of `screen`
-    safety: float = struct.field(pytree_node=False, default=SAFETY)
+    # factor of the estimated rounding errors in the bounds of `screen`
+    safety: float = struct.field(pytree_node=False, default=8.0)
 
     def init(
         self,
@@ -120,11 +118,8 @@ class Streamed:
         data: FileEvaluations | None = None,
     ) -> StreamedState:
         """The state before the first batch, or after the evaluations in `data`. Reads the whole
-        file once.
-
-        Raises ValueError on static mistakes, for arms that are not finite, and for a key from which
-        random numbers cannot be drawn arm by arm.
-        """
+        file once. Raises ValueError for static mistakes, for arms that are not finite, and for a
+        key from which random numbers cannot be drawn arm by arm."""
         self._check(domain)
         checks.one_key(key=key)
         shards.check_counting(key, domain.count)
@@ -135,14 +130,12 @@ class Streamed:
         checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
         data = FileEvaluations() if data is None else data
         failed, dictionary = data.failed, data.dictionary
-        named = [
-            a for a in (data.arms, failed, dictionary) if a is not None and not isinstance(a, str)
-        ]
-        every: Any = domain
-        for numbers in named:
-            checks.arm_numbers(every, arms=numbers)
+        numbers = np.zeros(0, np.int32)
+        for arms in (data.arms, failed, dictionary):
+            if arms is not None and not isinstance(arms, str):
+                checks.arm_numbers(domain, arms=arms)  # type: ignore[arg-type]
+                numbers = np.union1d(numbers, np.asarray(arms, np.int32))
         first = jax.random.randint(key, (), 0, domain.count, jnp.int32)
-        numbers = np.unique(np.concatenate([np.asarray(a, np.int32) for a in (*named, [])]))
         # free slots repeat the features of an arm
         points = domain.rows(numbers if numbers.size else np.asarray(first)[None]).astype(dtype)
         slots = _slots_for(len(numbers))
@@ -169,57 +162,57 @@ class Streamed:
         )
 
     def ask(self, state: StreamedState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        """The next batch, in the numbers of the file. Warns if the sweep in float32 may have left
-        out arms of it; raises as `choose`."""
+        """The next batch, in the numbers of the file. Warns where the sweep in float32 may have
+        missed arms of the batch; raises as `choose`."""
         chosen = self.choose(state, limit)
         if chosen.missed:
             warn(
                 "rounding was larger than estimated: the sweep in float32 may have missed arms of"
-                f" this batch. Raise safety (it is {self.safety:g}), or sweep in float64"
+                f" this batch. Use a larger safety (it is {self.safety:g}), or sweep in float64"
                 " (screen=False and a file of float64)."
             )
         return chosen.query
 
     def choose(self, state: StreamedState, limit: ArrayLike | None = None) -> Chosen:
-        """The next batch, and the work that it took. Raises ValueError as `ArmFile.read`, and
+        """The next batch, and how it was found. Raises ValueError as `ArmFile.read`, and
         FloatingPointError where the posterior is not finite."""
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
-        most = min(int(checks.limited(limit)), bandit.batch)
+        most = min(int(checks.evaluation_limit(limit)), bandit.batch)
         if not bandit.repeat:
-            taken = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
-            most = min(most, file.count - int((taken | (np.asarray(state.pending) > 0)).sum()))
+            used = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
+            most = min(most, file.count - int((used | (np.asarray(state.pending) > 0)).sum()))
         if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
             state = _track(state, bandit, [int(state.first_arm)])
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
         kept, bounds, missed = self._sweep(bandit, state, width)
         slots = state.number.shape[0] + self.keep
-        buffer = _filled(_joined(_tracked(state), kept), slots)
+        buffer = _pad_buffer(_merge(_tracked(state), kept), slots)
         sketch = _posterior_at(state, buffer)
         batch, begin = _start_batch(bandit, state, sketch, buffer)
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(state.sketch, kernel, regularization, file.chunk, dtype)
-        chosen: list[int] = []
-        read, unchanged = file.chunks, 0
-        while len(chosen) < most:
-            beyond = bounds.max()
-            limits = jnp.asarray(most, jnp.int32), jnp.asarray(beyond, dtype)
+        picks: list[int] = []
+        n_read, without_pick = file.chunks, 0
+        while len(picks) < most:
+            bound = bounds.max()
+            limits = jnp.asarray(most, jnp.int32), jnp.asarray(bound, dtype)
             batch = _extend_batch(bandit, sketch, batch, begin, *limits)
-            new = np.asarray(batch.arms)[len(chosen) : int(batch.size)]
-            chosen += buffer.number[new].tolist()
-            if len(chosen) >= most or np.isneginf(beyond):
+            new = np.asarray(batch.arms)[len(picks) : int(batch.size)]
+            picks += buffer.number[new].tolist()
+            if len(picks) >= most or np.isneginf(bound):
                 break
-            unchanged = 0 if new.size else unchanged + 1
-            if unchanged > REREADS * file.chunks:
+            without_pick = 0 if new.size else without_pick + 1
+            if without_pick > REREADS * file.chunks:
                 raise RuntimeError(
-                    f"chunks were read {unchanged} times without a pick: raise keep, which is"
+                    f"chunks were read {without_pick} times without a pick: use a larger keep than"
                     f" {self.keep}."
                 )
-            # the chunk with the largest bound, with its scores after the picks
+            # read the chunk with the largest bound again, with its scores after the picks
             chunk, picked = int(np.argmax(bounds)), np.full(len(batch.arms), FREE, np.int32)
             if not bandit.repeat:
-                picked[: len(chosen)] = chosen
+                picked[: len(picks)] = picks
             excluded, left = _excluded(np.concatenate([buffer.number, picked]), file, chunk)
             x, pulls = jnp.asarray(file.read(chunk)), batch.pulls
             top = sweep.top_after_picks(
@@ -228,34 +221,33 @@ class Streamed:
             used = buffer.number != FREE
             buffer = buffer._replace(score=np.asarray(batch.scores))
             buffer = Buffer(*(column[used] for column in buffer))
-            new_candidates = _candidates(top, chunk * file.chunk)
-            buffer, rest = _split(_joined(buffer, new_candidates), self.keep)
+            buffer, rest = _split(_merge(buffer, _candidates(top, chunk * file.chunk)), self.keep)
             bounds[chunk] = top.outside
-            bounds = _raised(bounds, rest, file.chunk)
-            buffer = _filled(buffer, slots)
+            _raise_bounds(bounds, rest, file.chunk)
+            buffer = _pad_buffer(buffer, slots)
             sketch = _posterior_at(state, buffer)
             batch = batch._replace(scores=jnp.asarray(buffer.score))
-            read += 1
+            n_read += 1
         index = np.zeros(bandit.batch, np.int32)
-        index[: len(chosen)] = chosen
-        mask = np.arange(bandit.batch) < len(chosen)
-        return Chosen(Query(jnp.asarray(index), jnp.asarray(mask)), read, missed)
+        index[: len(picks)] = picks
+        mask = np.arange(bandit.batch) < len(picks)
+        return Chosen(Query(jnp.asarray(index), jnp.asarray(mask)), n_read, missed)
 
     def _sweep(
         self, bandit: FixedBKB, state: StreamedState, width: Array
     ) -> tuple[Buffer, np.ndarray, bool]:
-        """(kept arms, bounds [C] of the scores of the other arms of each chunk, `Chosen.missed`)
-        after one pass over the file."""
+        """(candidates, bounds [C] of the other scores of each chunk, `Chosen.missed`) after one
+        pass over the file."""
         file, sketch = state.domain, state.sketch
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
         numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
-        bounds, offered = np.full(file.chunks, -np.inf), []
+        bounds, found = np.full(file.chunks, -np.inf), []
         tops: list[tuple[int, sweep.Top]] = []
 
         def collect() -> None:
             chunk, top = tops.pop(0)
-            offered.append(_candidates(top, chunk * file.chunk))
+            found.append(_candidates(top, chunk * file.chunk))
             bounds[chunk] = top.outside
 
         for chunk, x in file.in_order():
@@ -264,19 +256,17 @@ class Streamed:
                 factors, kernel, regularization, width, x, excluded, left, self.offer, safety
             )
             tops.append((chunk, top))
-            # a chunk is computed while the one before is collected and the next one is read
+            # a chunk is computed while the previous one is collected and the next one is read
             if len(tops) > 1:
                 collect()
         collect()
-        kept, rest = _split(_joined(*offered), self.keep)
-        bounds = _raised(bounds, rest, file.chunk)
-        if file.dtype == sketch.mean.dtype:
-            return kept, bounds, False
-        # score the kept arms in the dtype of the posterior
+        kept, rest = _split(_merge(*found), self.keep)
+        _raise_bounds(bounds, rest, file.chunk)
         points = kept.points.astype(sketch.mean.dtype)
         kept = kept._replace(points=points)
-        if not len(points):
+        if file.dtype == sketch.mean.dtype or not len(points):
             return kept, bounds, False
+        # score the candidates in the dtype of the posterior
         mean, variance = _posterior(state, bandit, points)
         score = mean + float(width) * np.sqrt(variance)
         missed = bool((score > kept.score).any())
@@ -284,27 +274,27 @@ class Streamed:
 
     def pend(self, state: StreamedState, query: Query) -> StreamedState:
         """As `FixedBKB.pend`."""
-        query = checks.on_arms(state.domain, query)
+        query = checks.arm_query(state.domain, query)
         numbers = np.asarray(query.index)[np.asarray(query.mask)]
         state = _track(state, in_dtype(self.bandit, state.sketch.mean.dtype), numbers)
         pending = np.array(state.pending)
         np.add.at(pending, _slots_of(state, numbers), 1)
         if (pending > 0).sum() > self.bandit.max_pending:
             raise ValueError(
-                f"{int((pending > 0).sum())} distinct arms would be pending, max_pending is"
-                f" {self.bandit.max_pending}: raise it."
+                f"{int((pending > 0).sum())} distinct arms would be pending: use a larger"
+                f" max_pending than {self.bandit.max_pending}."
             )
         return replace(state, pending=jnp.asarray(pending))
 
     def tell(
         self, state: StreamedState, query: Query, y: Any, key: PRNGKey
     ) -> tuple[StreamedState, Info]:
-        """As `FixedBKB.tell`; the capacity grows where it is exceeded, and no chunk is read. Flags
-        of the posterior are about the tracked arms."""
+        """As `FixedBKB.tell`; the capacity grows where it is exceeded, and no chunk is read. The
+        flags of the posterior are those over the tracked arms."""
         _check_not_traced(state, query, y, key)
         dtype, count = state.sketch.mean.dtype, state.domain.count
         bandit = in_dtype(self.bandit, dtype)
-        query = checks.on_arms(state.domain, query)
+        query = checks.arm_query(state.domain, query)
         y = checks.rewards(query, y, dtype)
         mask = np.asarray(query.mask)
         numbers = np.asarray(query.index)[mask]
@@ -318,7 +308,7 @@ class Streamed:
                 break
             sketch = sketched.grow(sketch, 2 * sketch.capacity)
         pending, tried = np.array(state.pending), np.array(state.tried)
-        many = (pending > 0).sum() > bandit.max_pending
+        too_many = (pending > 0).sum() > bandit.max_pending
         np.subtract.at(pending, slots[mask], 1)
         tried[slots[mask]] = True
         first = state.first_arm
@@ -331,7 +321,7 @@ class Streamed:
             pending=jnp.asarray(np.maximum(pending, 0)),
             tried=jnp.asarray(tried),
         )
-        return after, replace(info, truncated=jnp.asarray(many))
+        return after, replace(info, truncated=jnp.asarray(too_many))
 
     def confidence_width(self, state: StreamedState) -> Array:
         """The width of a batch, []."""
@@ -344,16 +334,14 @@ class Streamed:
             )
         if not isinstance(domain, ArmFile):
             raise ValueError(
-                f"Streamed takes a file, open_arms(path); {type(domain).__name__} was given. Arms"
-                " in memory need no Streamed."
+                "Streamed takes a file, open_arms(path), and arms in memory need no Streamed; a"
+                f" {type(domain).__name__} was given."
             )
         checks.settings(self)
         if self.offer > self.keep:
-            raise ValueError(f"keep is {self.keep}, less than offer = {self.offer}: raise keep.")
+            raise ValueError(f"keep must be at least offer, {self.offer}; {self.keep} was given.")
         if self.screen and domain.stored != "float32":
-            raise ValueError(
-                f"screen needs a file of float32; this one holds {domain.stored}. Leave screen out."
-            )
+            raise ValueError(f"screen needs a file of float32; this one has {domain.stored}.")
         if self.screen and jax.dtypes.canonicalize_dtype(float) != np.float64:
             raise ValueError(
                 "screen computes picks in float64: set jax.config.update('jax_enable_x64', True)."
@@ -366,8 +354,8 @@ class Streamed:
 def _check_not_traced(*given: Any) -> None:
     if is_traced(given):
         raise ValueError(
-            "Streamed reads its file while it chooses, so that its methods cannot be compiled: call"
-            " ask and tell in a Python loop, not under jit, and not by run or drive."
+            "Streamed reads a file, so that its methods cannot be compiled: call ask and tell in a"
+            " Python loop, not under jit, and not by run or drive."
         )
 
 
@@ -391,7 +379,7 @@ def _history(
             )
         return None
     if data.rewards is None:
-        raise ValueError("rewards [n] of the evaluated arms are needed.")
+        raise ValueError("arms describe observed evaluations: give rewards [n] with them.")
     domain = Arms(jnp.asarray(points))
     index = np.searchsorted(numbers, np.asarray(data.arms, np.int32))
     if dictionary is not None and not isinstance(dictionary, str):
@@ -402,7 +390,7 @@ def _history(
 
 
 def _prior_variance(file: ArmFile, kernel: Any, dtype: Any) -> float:
-    """max_x k(x,x); reads the file once, which finds numbers that are not finite."""
+    """max_x k(x,x). Reads the file once, which checks that its numbers are finite."""
     largest = jax.jit(lambda kernel, x: kernel.diag(x).max())
     return max(float(largest(kernel, x.astype(dtype))) for _, x in file.in_order())
 
@@ -435,14 +423,14 @@ def _means_and_variances(sketch: SketchState, bandit: Any, x: Array) -> tuple[Ar
 def _posterior(
     state: StreamedState, bandit: Any, rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(mean [n], variance [n]) of arms [n, d] outside the dictionary."""
+    """(mean [n], variance [n]) of arms [n, d] that are not in the dictionary."""
     x = _padded(rows, _slots_for(len(rows))).astype(state.sketch.mean.dtype)
     mean, variance = _means_and_variances(state.sketch, bandit, jnp.asarray(x))
     return np.asarray(mean)[: len(rows)], np.asarray(variance)[: len(rows)]
 
 
 def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
-    """The state with these arms tracked; new ones are read from the file."""
+    """The state that tracks these arms too; new ones are read from the file."""
     number = np.asarray(state.number)
     used = int((number != FREE).sum())
     new = np.setdiff1d(np.asarray(numbers, np.int32), number[:used])
@@ -485,8 +473,8 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
 def _update(
     bandit: Any, sketch: SketchState, number: Array, arms: int, query: Query, y: Array, key: PRNGKey
 ) -> tuple[SketchState, Info]:
-    """The posterior of the tracked arms after rewards y [B] of a query in their slots. Random
-    numbers depend on the number of an arm among all A, as in memory."""
+    """The posterior of the tracked arms after the rewards y [B] of a query in their slots. Random
+    numbers depend on the number of an arm among all A, as for arms in memory."""
     feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
@@ -500,7 +488,7 @@ def _update(
 
 
 def _tracked(state: StreamedState) -> Buffer:
-    """The tracked arms, with scores to be computed."""
+    """The tracked arms; their scores are not computed yet."""
     used = int((np.asarray(state.number) != FREE).sum())
     sketch = state.sketch
     number, points, mean, variance = (
@@ -526,32 +514,31 @@ def _candidates(top: sweep.Top, first: int) -> Buffer:
     return Buffer(*(column[score > -np.inf] for column in found))
 
 
-def _joined(*buffers: Buffer) -> Buffer:
-    """The arms of several buffers, which have no number in common."""
+def _merge(*buffers: Buffer) -> Buffer:
+    """The arms of several disjoint buffers."""
     columns = Buffer(*(np.concatenate(column) for column in zip(*buffers, strict=True)))
     order = np.argsort(columns.number, kind="stable")
     return Buffer(*(column[order] for column in columns))
 
 
 def _split(buffer: Buffer, most: int) -> tuple[Buffer, Buffer]:
-    """(the tracked arms and the `most` largest scores of the others, the rest); the lowest numbers
-    come first among equal scores."""
+    """(the tracked arms and the `most` largest scores of the others, the rest); of equal scores the
+    lowest numbers are kept."""
     order = np.lexsort((buffer.number, -buffer.score, ~buffer.tracked))
-    stay = np.zeros(len(order), bool)
-    stay[order[: most + int(buffer.tracked.sum())]] = True
-    kept, rest = (Buffer(*(column[part] for column in buffer)) for part in (stay, ~stay))
+    keep = np.zeros(len(order), bool)
+    keep[order[: most + int(buffer.tracked.sum())]] = True
+    kept, rest = (Buffer(*(column[mask] for column in buffer)) for mask in (keep, ~keep))
     return kept, rest
 
 
-def _raised(bounds: np.ndarray, rest: Buffer, chunk: int) -> np.ndarray:
-    """The bounds of the chunks [C], of `chunk` arms each, after arms have left the buffer."""
-    bounds = bounds.copy()
-    np.maximum.at(bounds, rest.number // chunk, rest.score)
-    return bounds
+def _raise_bounds(bounds: np.ndarray, removed: Buffer, chunk: int) -> None:
+    """Raises the bounds [C] of chunks of `chunk` arms, in place, to the scores of arms that were
+    removed from the buffer."""
+    np.maximum.at(bounds, removed.number // chunk, removed.score)
 
 
-def _filled(buffer: Buffer, slots: int) -> Buffer:
-    """The buffer with that many rows: free ones repeat its first arm and are never chosen."""
+def _pad_buffer(buffer: Buffer, slots: int) -> Buffer:
+    """The buffer with that many rows: the free ones repeat its first arm and are never chosen."""
     free = slots - len(buffer.number)
     return Buffer(
         number=np.pad(buffer.number, (0, free), constant_values=FREE),
@@ -564,7 +551,7 @@ def _filled(buffer: Buffer, slots: int) -> Buffer:
 
 
 def _excluded(numbers: np.ndarray, file: ArmFile, chunk: int) -> tuple[Array, Array]:
-    """(rows of arms in a chunk, R for those elsewhere; arms of the chunk and later ones, [])."""
+    """(rows of arms in a chunk, R for arms elsewhere; number of arms from the chunk on, [])."""
     first = chunk * file.chunk
     row = numbers.astype(np.int64) - first
     row = np.where((row >= 0) & (row < file.chunk), row, file.chunk).astype(np.int32)
@@ -575,8 +562,8 @@ def _excluded(numbers: np.ndarray, file: ArmFile, chunk: int) -> tuple[Array, Ar
 
 
 def _posterior_at(state: StreamedState, buffer: Buffer) -> SketchState:
-    """The posterior over the arms of a buffer. Its dictionary keeps the slots of the tracked arms:
-    no batch reads it."""
+    """The posterior over the arms of a buffer. Its dictionary, which no batch reads, refers to the
+    slots of the tracked arms."""
     slots, tracked = _slots_of(state, buffer.number), buffer.tracked & (buffer.number != FREE)
     pulls = np.where(tracked, np.asarray(state.sketch.pull_counts)[np.where(tracked, slots, 0)], 0)
     first = np.searchsorted(buffer.number, int(state.first_arm)).astype(np.int32)
@@ -593,7 +580,7 @@ def _posterior_at(state: StreamedState, buffer: Buffer) -> SketchState:
 def _start_batch(
     bandit: FixedBKB, state: StreamedState, sketch: SketchState, buffer: Buffer
 ) -> tuple[fixed_set.Batch, Array]:
-    """(a batch without picks, distinct pending arms [])."""
+    """(a batch without picks, number of distinct pending arms [])."""
     slots = np.where(buffer.tracked, _slots_of(state, buffer.number), 0)
     pending = np.where(buffer.tracked, np.asarray(state.pending)[slots], 0)
     tried = buffer.tracked & np.asarray(state.tried)[slots]
@@ -616,13 +603,13 @@ def _extend_batch(
     batch: fixed_set.Batch,
     begin: Array,
     limit: Array,
-    beyond: Array,
+    bound: Array,
 ) -> fixed_set.Batch:
-    """The batch with picks of the buffer until it has `limit` of them, or a score `beyond` [] the
-    buffer may be larger."""
-    # a smaller difference may be rounding between two programs
+    """The batch with further picks of the buffer, up to `limit` picks in all, or until the scores
+    are below the `bound` [] of those outside the buffer."""
+    # a smaller difference may be due to rounding between two programs
     slack = adaptive_batch.SLACK * jnp.finfo(batch.scores.dtype).eps
-    least = jnp.where(jnp.isneginf(beyond), beyond, beyond - slack * jnp.abs(beyond))
+    least = jnp.where(jnp.isneginf(bound), bound, bound - slack * jnp.abs(bound))
     return lax.while_loop(
         lambda batch: (batch.size < limit) & ~(jnp.max(batch.scores) < least),
         lambda batch: fixed_set.extend(bandit, sketch, batch, begin, limit, least),

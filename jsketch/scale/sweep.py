@@ -1,8 +1,8 @@
-"""The scores of a chunk of arms: the largest ones, and a bound of the others.
+"""The largest scores of a chunk of arms, and a bound of the other scores.
 
 In float64 the scores are those of `FixedBKB`. A sweep in float32 ranks arms by an upper bound of
-their score in float64 instead (THEORY 9.6), with an estimate of the rounding error of k(x,x) -
-|k_S(x) G|^2; the caller checks the bound on the arms whose score in float64 it computes.
+their score in float64 (THEORY 9.6), which includes an estimate of the rounding error of k(x,x) -
+|k_S(x) G|^2. The caller checks the bound for the arms whose score it computes in float64.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ from jsketch.types import Kernel
 
 
 class Factors(NamedTuple):
-    """A posterior in the form that a sweep evaluates: mean and lam sigma^2 = k(x,x) - |k_S(x)
-    G|^2."""
+    """The factors of a posterior with lam sigma^2 = k(x,x) - |k_S(x) G|^2."""
 
     points: Array  # [M, d]
     explained: Array  # G [M, M], upper triangular
-    columns: Array  # [M, 1 + PROBES]: weights of the mean, and G G^T times normals
-    # [], rounding errors of a mean and of lam sigma^2 for any arm, in eps
-    mean_error: Array
-    variance_error: Array
-    slope_error: Array  # [], error of lam sigma^2 per unit of |G G^T k_S(x)|, in eps
+    columns: Array  # [M, 1 + PROBES]: weights of the mean, and G G^T times normal vectors
+    # [], rounding errors in units of eps
+    mean_error: Array  # of the mean of any arm
+    variance_error: Array  # of lam sigma^2 of any arm
+    slope_error: Array  # of lam sigma^2 per unit of |G G^T k_S(x)|
 
 
 class Top(NamedTuple):
@@ -46,16 +45,16 @@ class Top(NamedTuple):
     mean: Array  # [k]
     variance: Array  # [k]
     score: Array  # [k]
-    outside: Array  # [], the largest score of the others
-    finite: Array  # [] bool, whether all means and variances of the chunk are
+    outside: Array  # [], largest score of the other arms
+    finite: Array  # [] bool, whether all means, variances and scores of the chunk are finite
 
 
 @partial(jax.jit, static_argnums=(3, 4))
 def factors(
     sketch: SketchState, kernel: Kernel, regularization: ArrayLike, rows: int, dtype: Any
 ) -> Factors:
-    """The factors of a posterior, computed in its dtype and rounded to `dtype`, for sweeps of
-    `rows` arms."""
+    """The factors of a posterior for sweeps of `rows` arms, computed in its dtype and rounded to
+    `dtype`."""
     nystrom = sketch.nystrom
     posterior = ridge.Ridge(sketch.whiten, sketch.weights, sketch.evidence.logdet)
     size, exact = nystrom.root.shape[0], nystrom.root.dtype
@@ -63,11 +62,11 @@ def factors(
     dual = matmul(nystrom.root, matmul(sketch.whiten, sketch.weights))
     normals = jax.random.normal(jax.random.key(0), (size, nystroms.PROBES), exact)
     slopes = matmul(explained, matmul(explained.T, normals))
-    # rounding error of a value of the kernel, in eps k(x,x)
-    kernel_error = jnp.asarray(checks.roundings(kernel, nystrom.points, rows), exact)
+    # rounding error of a kernel value, in units of eps k(x,x)
+    kernel_error = jnp.asarray(checks.kernel_rounding(kernel, nystrom.points, rows), exact)
     prior = sketch.evidence.prior_variance
     largest = jnp.sqrt(jnp.square(explained).sum(0).max())
-    found = Factors(
+    result = Factors(
         points=nystrom.points,
         explained=explained,
         columns=jnp.concatenate([dual[:, None], slopes], axis=1),
@@ -75,14 +74,14 @@ def factors(
         variance_error=2 * prior * (1 + jnp.sqrt(prior) * largest),
         slope_error=2 * kernel_error * prior,
     )
-    return in_dtype(found, dtype)
+    return in_dtype(result, dtype)
 
 
 def posterior(
     factors: Factors, kernel: Kernel, regularization: ArrayLike, x: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """(mean, variance, upper bounds of the rounding errors of mean and variance) of arms x [n, d],
-    [n] each, in the dtype of the factors."""
+    """(mean, variance, bound of the rounding error of the mean, of the variance), each [n], of arms
+    x [n, d] in the dtype of the factors."""
     eps = jnp.finfo(factors.explained.dtype).eps
 
     def block(x: Array) -> tuple[Array, Array, Array, Array]:
@@ -103,8 +102,8 @@ def posterior(
 def _top(
     x: Array, mean: Array, variance: Array, score: Array, excluded: Array, arms: Array, count: int
 ) -> Top:
-    """The `count` largest scores [R] of a chunk, without the rows `excluded` [E] (R for no row) and
-    the padding, rows from `arms` [] on."""
+    """The `count` largest scores [R] of a chunk, without the rows `excluded` [E] (R excludes none)
+    and the padding, which is the rows from `arms` [] on."""
     rows = x.shape[0]
     finite = jnp.isfinite(mean).all() & jnp.isfinite(variance).all() & jnp.isfinite(score).all()
     score = jnp.where(jnp.arange(rows, dtype=jnp.int32) < arms, score, -jnp.inf)
@@ -125,8 +124,8 @@ def top(
     count: int,
     safety: ArrayLike,
 ) -> Top:
-    """The largest upper confidence bounds of a chunk x [R, d], plus `safety` times the bounds of
-    their rounding errors; 0 gives the scores themselves."""
+    """The largest upper confidence bounds of a chunk x [R, d], whose mean and variance are enlarged
+    by `safety` times the bounds of their rounding errors."""
     kernel, regularization, width, safety = in_dtype(
         (kernel, regularization, width, safety), x.dtype
     )

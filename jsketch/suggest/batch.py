@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import arguments, checks
-from jsketch.show import shown, table
+from jsketch.show import html_table, short_repr
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
 from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, LargestVariance, Price
@@ -78,10 +78,10 @@ class Suggestion(NamedTuple):
         return {name: value for name, value in values.items() if value is not None}
 
     def __repr__(self) -> str:
-        return shown(self)
+        return short_repr(self)
 
     def _repr_html_(self) -> str:
-        return table(self)
+        return html_table(self)
 
 
 class Constraints(NamedTuple):
@@ -182,7 +182,7 @@ def suggest(
     if gram is not None:
         candidates, columns = library(candidates, columns, gram=gram), None
     data = check_data(candidates, columns, arms, values, pending, scaling, errors)
-    checks.truth(replicates=replicates, scores=scores)
+    checks.boolean(replicates=replicates, scores=scores)
     limits = _check_constraints(data, exclude, same, costs, budget, cost_exponent, failures)
     if acquisition is None:
         acquisition = UCB() if limits.costs is None else ExpectedImprovement()
@@ -352,7 +352,7 @@ def _check_constraints(
 ) -> Constraints:
     count = len(data.library.features)
     checks.arm_numbers(Arms(data.library.features), exclude=exclude)
-    checks.truth(failures=failures)
+    checks.boolean(failures=failures)
     excluded = np.unique(np.asarray(exclude)).astype(int)
     label = None if same is None else _check_labels(same, count)
     if costs is None and (budget is not None or cost_exponent is not None):

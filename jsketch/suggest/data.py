@@ -12,7 +12,7 @@ from jax import Array
 
 from jsketch import arguments, checks
 from jsketch.kernels.table import Precomputed, check_table, index_features
-from jsketch.show import shown
+from jsketch.show import short_repr
 from jsketch.suggest.mixed import Columns, Mixed, check_columns
 from jsketch.types import Arms
 
@@ -35,7 +35,7 @@ class Library(NamedTuple):
     gram: Array | None = None  # [A, A], the kernel of candidates without features
 
     def __repr__(self) -> str:
-        return shown(self)
+        return short_repr(self)
 
     @property
     def n_lengthscales(self) -> int:
@@ -89,7 +89,7 @@ def library(
 
     Arguments and errors are those of `suggest`.
     """
-    checks.truth(scaling=scaling)
+    checks.boolean(scaling=scaling)
     if gram is not None:
         if candidates is not None or columns is not None:
             raise ValueError("give candidates with their columns, or their gram matrix, not both.")

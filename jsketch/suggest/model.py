@@ -28,7 +28,7 @@ from jsketch import arguments, checks
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import LogNormal
 from jsketch.linalg import matmul
-from jsketch.show import shown
+from jsketch.show import short_repr
 from jsketch.suggest import evidence
 from jsketch.suggest.data import (
     MIN_VALUES,
@@ -84,7 +84,7 @@ class Model(NamedTuple):
     limits: tuple[float, float] = (-np.inf, np.inf)
 
     def __repr__(self) -> str:
-        return shown(self)
+        return short_repr(self)
 
     @property
     def noise_std(self) -> float:
@@ -330,7 +330,7 @@ class LeftOut(NamedTuple):
     log_likelihood: float  # of all values with the scale that maximises it, up to a constant
 
     def __repr__(self) -> str:
-        return shown(self)
+        return short_repr(self)
 
     @property
     def error_ratio(self) -> float:

@@ -11,7 +11,7 @@ from jax import Array
 from scipy import stats
 
 from jsketch import arguments, checks
-from jsketch.show import shown
+from jsketch.show import short_repr
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
 from jsketch.suggest.data import check_data, kernel_of
@@ -29,7 +29,7 @@ class Prediction(NamedTuple):
     value_std: np.ndarray  # [A], of a value that would be measured, with its noise
 
     def __repr__(self) -> str:
-        return shown(self)
+        return short_repr(self)
 
 
 @arguments.checked

@@ -27,8 +27,8 @@ import numpy as np
 
 from jsketch import arguments, checks
 from jsketch.box.space import Space
-from jsketch.loops.saving import RunFile, locked, run_file
-from jsketch.show import shown, table
+from jsketch.loops.saving import RunFile, lock_files, run_file
+from jsketch.show import html_table, short_repr
 from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.proposals import Domain, Proposer, domain_of, initial_points
 from jsketch.warn import warn
@@ -128,8 +128,8 @@ class Result:
             return found
         return found | dict(best=self.best, best_value=self.best_value)
 
-    __repr__ = shown
-    _repr_html_ = table
+    __repr__ = short_repr
+    _repr_html_ = html_table
 
 
 @arguments.checked
@@ -215,7 +215,7 @@ def _search(
     checks.capacity(evaluations=evaluations, batch=batch)
     checks.count(seed=seed)
     checks.choice(("threads", "processes"), workers=workers)
-    checks.truth(progress=progress)
+    checks.boolean(progress=progress)
     caught = _exceptions(catch)
     domain = domain_of(space)
     initial = -(-initial_points(domain) // batch) * batch  # whole batches
@@ -226,7 +226,7 @@ def _search(
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
     run = _Run(evaluate, domain, maximized, evaluations, file, progress)
     proposer = Proposer(domain, seed, initial)
-    with locked([file]), _executor(workers, batch) as executor:
+    with lock_files([file]), _executor(workers, batch) as executor:
         run.load()
         try:
             run.finish(executor)  # the rest of an interrupted batch

@@ -110,7 +110,10 @@ def drift(**options):
         (lambda: drift(abrupt="yes"), "abrupt"),
         (lambda: drift(noise_std=-1.0), "noise_std must be"),
         (lambda: play(ARMS, Uniform(), 12, KEYS, restart=0), "restart must be"),
-        (lambda: play(ARMS, Uniform(), 2, KEYS[None]), r"keys must be keys \[S\], one a run"),
+        (
+            lambda: play(ARMS, Uniform(), 2, KEYS[None]),
+            r"keys must be keys \[S\], one for each run",
+        ),
         (lambda: play(CONTEXTS, SHORT, 0, KEYS), "horizon must be an integer"),
         (lambda: play(CONTEXTS, SHORT, 8, KEYS), "max_history of at least 8"),
         (lambda: contexts(actions=ACTIONS[:, 0]), "A single feature is a column"),

@@ -274,7 +274,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from jsketch.loops import saving
-with saving.held(Path(sys.argv[1]), "run", "wait"):
+with saving.hold(Path(sys.argv[1]), "run", "wait"):
     import os
     child = os.fork()  # a worker, which outlives its parent
     if child == 0:
@@ -333,7 +333,7 @@ def test_disks_without_locks(tmp_path, monkeypatch):
         patch.setattr("fcntl.flock", no_locks)
         with (
             pytest.warns(UserWarning, match="cannot be locked .*No locks available"),
-            saving.held(tmp_path / "a", "a run", "wait"),
+            saving.hold(tmp_path / "a", "a run", "wait"),
         ):
             saving.write(tmp_path / "b", b"x")
     assert names(tmp_path) == ["a", "b"]

@@ -186,7 +186,7 @@ def test_a_run_of_the_users_classes_resumes_as_itself_only(tmp_path):
     with pytest.raises(ValueError, match="another run: problem.mean_reward was"):
         run(0.5, rewards + 1)
     # a file without a field that `Progress` has
-    header, body = saving.parsed(path, path.read_bytes(), saving.SIMULATED_RUN)
+    header, body = saving.parse(path, path.read_bytes(), saving.SIMULATED_RUN)
     fields = serialization.msgpack_restore(body)
     del fields["exhausted"]
     saving.RunFile(path, saving.SIMULATED_RUN, header.pop("belongs")).save(fields, **header)

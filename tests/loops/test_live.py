@@ -15,7 +15,7 @@ import pytest
 
 from jsketch import kernels, loops, online, struct
 from jsketch.loops import live as live_streams
-from jsketch.loops.describe import describe, rebuilt
+from jsketch.loops.describe import describe, rebuild
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
@@ -115,17 +115,17 @@ def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
 @pytest.mark.parametrize(
     ("saved", "words"),
     [
-        (dict(module="os", name="system", fields={}), "os is no module of jsketch"),
+        (dict(module="os", name="system", fields={}), "os is not a module of jsketch"),
         (
             dict(module="jsketch.loops.saving", name="write", fields=dict(path="x", content="")),
-            "write of jsketch.loops.saving is no class",
+            "write of jsketch.loops.saving is not a dataclass",
         ),
-        (dict(module="jsketch.loops.saving", name="Path", fields={}), "Path of .* is no class"),
+        (dict(module="jsketch.loops.saving", name="Path", fields={}), "Path of .* is not a d"),
     ],
 )
 def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
     with pytest.raises(ValueError, match=words):
-        rebuilt(saved)
+        rebuild(saved)
 
 
 @each

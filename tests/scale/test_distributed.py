@@ -77,10 +77,13 @@ def test_mistakes_are_refused():
     mesh = jax.make_mesh((1,), ("arms",), devices=jax.devices()[:1])
     start, address = distributed.start, "127.0.0.1:1"
     for act, message in (
-        (lambda: distributed.own_rows(31.0, mesh), "integer of at least 1; 31.0"),
-        (lambda: distributed.own_rows(2**33, mesh), "at most 2,147,483,647"),
-        (lambda: start(address, processes=2), "belong together"),
-        (lambda: start(address, processes=2, process=2), "counts from 0 to 1.*; 2 was given"),
+        (lambda: distributed.rows_of_process(31.0, mesh), "integer of at least 1; 31.0"),
+        (lambda: distributed.rows_of_process(2**33, mesh), "at most 2,147,483,647"),
+        (lambda: start(address, processes=2), "give all of coordinator"),
+        (
+            lambda: start(address, processes=2, process=2),
+            "process must be from 0 to 1.*; 2 was given",
+        ),
         (
             lambda: start(address[:-2], processes=2, process=1),
             "host:port, such as .*; '127.0.0.1' was",

@@ -35,5 +35,5 @@ def test_the_predictions_are_those_of_one_pass(lam, cut, accelerator, monkeypatc
 
 
 def test_other_forecasters_are_refused():
-    with pytest.raises(ValueError, match="segments are for PKAWV.*; a FOGD was given"):
+    with pytest.raises(ValueError, match="must be a PKAWV.*; a FOGD was given"):
         prequential_in_segments(online.FOGD(kernels.Gaussian(), 0.1), examples(), KEY)

@@ -209,7 +209,7 @@ def test_invalid_files_are_refused(tmp_path):
         (lambda: open_arms(tmp_path / "text.npy"), r"no \.npy file of numbers"),
         (lambda: open_arms(tmp_path / "nothing.npy"), r"no \.npy file of numbers.*No data left"),
         (lambda: save_arms(tmp_path, x[:, 0]), r"must be a matrix \[A, d\].*\(37,\)"),
-        (lambda: save_arms(tmp_path, x.astype(int)), "float32 or float64; .* holds int64"),
+        (lambda: save_arms(tmp_path, x.astype(int)), "float32 or float64; .* has int64"),
         (lambda: save_arms(tmp_path, np.asfortranarray(x)), "Fortran order"),
         (lambda: save_arms(tmp_path, x, chunk=0), "chunk must be an integer of at least 1"),
         (
@@ -240,9 +240,12 @@ def test_mistakes_are_refused(tmp_path):
     query, other = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
     for act, message in (
         (lambda: Streamed(BBKB(**COMMON)).init(file, KEY), "takes a FixedBKB; a BBKB"),
-        (lambda: Streamed(fixed, keep=5, offer=6).init(file, KEY), "raise keep"),
+        (
+            lambda: Streamed(fixed, keep=5, offer=6).init(file, KEY),
+            "keep must be at least offer, 6; 5 was given",
+        ),
         (lambda: Streamed(fixed, keep=0).init(file, KEY), "keep must be an integer"),
-        (lambda: Streamed(fixed, screen=True).init(file, KEY), "this one holds float64"),
+        (lambda: Streamed(fixed, screen=True).init(file, KEY), "this one has float64"),
         (lambda: ard.init(file, KEY), "lengthscale has shape"),
         (lambda: over_file.init(Arms(x), KEY), r"a file, open_arms\(path\); Arms was given"),
         (lambda: begin(data=FileEvaluations([37], [0.0])), "names arm 37; the arms are"),

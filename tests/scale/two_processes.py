@@ -50,14 +50,14 @@ if __name__ == "__main__":
     devices = processes * options["devices"]
     distributed.start(coordinator, processes=processes, process=process, devices=devices)
     mesh = jax.make_mesh((devices,), ("arms",))
-    rows = distributed.own_rows(ARMS, mesh)
+    rows = distributed.rows_of_process(ARMS, mesh)
     other = x[rows].astype(np.float32 if process else np.float64)
     objects = x[rows].astype(object if process else float)
     for wrong in (x[rows][process:], other, objects, x[rows].astype(int)):
         try:
-            distributed.place_own(wrong, ARMS, mesh)
+            distributed.place_rows(wrong, ARMS, mesh)
         except ValueError as error:
             print(error)
-    domain = distributed.place_own(x[rows], ARMS, mesh)
+    domain = distributed.place_rows(x[rows], ARMS, mesh)
     over = Sharded(bandit, mesh), Sharded(fixed, mesh)
     print(json.dumps(runs(*over, domain, values)))

@@ -185,7 +185,7 @@ def test_arms(name):
         (x.at[0, 0].set(jnp.inf), "arm 0, feature 0 is inf"),
         (x[:, 0], "must be a matrix"),
         (x[None], "must be a matrix"),
-        (x[:0], "nothing to choose from"),
+        (x[:0], "there are no arms, or no features"),
         (jnp.ones((4, 2), jnp.int32), "floating point"),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -251,12 +251,12 @@ SETTINGS = [
     (lambda: FixedBKB(KERNEL, max_pending=-1), "max_pending must be an integer"),
     (lambda: BKB(kernels.Gaussian(1e-200)), "lengthscale must be at least"),
     (lambda: BKB(kernels.Gaussian([1.0, 2.0])), "lengthscale must be a number or an array"),
-    (lambda: GPUCB(kernels.Gaussian(jnp.ones(3))), "one lengthscale a feature"),
+    (lambda: GPUCB(kernels.Gaussian(jnp.ones(3))), "one lengthscale for each feature"),
     (lambda: FourierUCB(KERNEL, features=Taylor(2, 2)), "features must be RandomFourier or"),
     (lambda: CBRAP(width=widths.Bayesian(-1.0)), "deviations must be a finite number, at least 0"),
     (lambda: BKB(KERNEL, width=lambda evidence, c: 2.0), r"widths.Formula\(function\) of .* <fun"),
-    (lambda: CBRAP(width="paper"), "width must be a width, such as .* 'paper' was given"),
-    (lambda: SOFUL(width=widths.Bayesian), "width must be a width"),
+    (lambda: CBRAP(width="paper"), "width must be a Width, such as .* 'paper' was given"),
+    (lambda: SOFUL(width=widths.Bayesian), "width must be a Width"),
     (lambda: SOFUL(width=widths.bkb_code), "reads 'variance_sum', which this algorithm"),
     (lambda: SOFUL(form="ei"), "form must be one of"),
     (lambda: CBRAP(size=0), "size must be an integer of at least 1; 0"),
@@ -300,7 +300,7 @@ PUBLIC = [
 
 @pytest.mark.parametrize("value", PUBLIC, ids=lambda one: type(one).__name__)
 def test_parts_and_sizes_of_another_kind_are_refused_at_construction(value):
-    parts = {*checks.PARTS, "features", *(["width"] if hasattr(value, "norm_bound") else [])}
+    parts = {*checks.COMPONENTS, "features", *(["width"] if hasattr(value, "norm_bound") else [])}
     names = [
         field.name
         for field in dataclasses.fields(value)
@@ -326,7 +326,7 @@ CALLS = {
         (lambda: drive(objective=lambda arms: 1j * arms), "rewards must be real"),
         (lambda: drive(objective=lambda arms: np.zeros(3)), "must return 1 rewards for 1 arms"),
         (lambda: drive(objective=lambda arms: np.inf * ONES[arms]), "infinite; return NaN"),
-        (lambda: run(problem=ARMS), "problem must have arms, their mean rewards"),
+        (lambda: run(problem=ARMS), "problem must have the attributes arms and mean_reward"),
         (lambda: run(Undecorated()), "make it a pytree with @jsketch.struct"),
         (lambda: run(states=[begin(BKB(KERNEL))]), "of another algorithm"),
         (lambda: run(states=3), "states is a list of 1, one state a key; a int"),
@@ -361,7 +361,7 @@ CALLS = {
         (lambda: tell(ONE, 1j * np.ones(1)), "y must be real"),
         (lambda: tell(Query(np.zeros((1, 1), int), ONE.mask), [[1.0]]), "must be a vector"),
         (lambda: tell(Query(np.zeros(1), ONE.mask), [1.0]), "its dtype float64"),
-        (lambda: tell(Query(np.zeros(2, int), ONE.mask), [1.0, 2.0]), "a bool for each of its 2"),
+        (lambda: tell(Query(np.zeros(2, int), ONE.mask), [1.0, 2.0]), "a bool for each of 2"),
         (lambda: traced_width(widths.soful_paper), "'shrunk', which this algorithm does not have"),
         (lambda: widths.Formula(lambda e: 1.0), r"function of \(evidence, confidence\)"),
         (lambda: traced_width(widths.Formula(lambda e, c: "wide")), "width must be one real"),
@@ -419,7 +419,10 @@ CALLS = {
         (lambda: begin(BKB(KERNEL), pull_counts=ZEROS, reward_sums=ONES), "0 was never evaluated"),
         (lambda: warm(dictionary=[3, 40]), "dictionary names arm 40"),
         (lambda: warm(dictionary=[0.5]), "a vector of arm numbers"),
-        (lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY), "whole number of evaluations"),
+        (
+            lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY),
+            "limit must be an integer number of evaluations",
+        ),
     ],
     "problems": [
         (lambda: problems.finite_arms(X[0], ZEROS, 0.1), "must be a matrix"),

@@ -78,8 +78,8 @@ def test_the_state_dict_is_the_leaves():
     assert saved == {"a": 1.0, "b": {"a": 5.0, "b": 2.0}}
     restored = serialization.from_state_dict(Pair(0.0, Twin(0.0), "kept"), saved)
     assert restored == Pair(1.0, Twin(5.0), "kept")
-    words = "A Twin has the fields a, b; what was saved at ./b has a, c"
+    words = "A Twin has the fields a, b; the saved one at ./b has a, c"
     with pytest.raises(ValueError, match=words):
         serialization.from_state_dict(Pair(0.0, Twin(0.0)), {"a": 1.0, "b": {"a": 1, "c": 2}})
-    with pytest.raises(ValueError, match="what was saved at . has None"):
+    with pytest.raises(ValueError, match="the saved one at . has None"):
         serialization.from_state_dict(Pair(0.0), None)

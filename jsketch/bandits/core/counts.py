@@ -94,7 +94,7 @@ def count_observations(state: Counting, observed: Array, nonempty: Array, key: P
 def first_or_best(state: HasFirstArm, scores: Array) -> Query:
     """The arm with the largest of the scores [A]; the first arm before the first observation."""
     best = jnp.argmax(scores).astype(jnp.int32)
-    return checks.single(jnp.where(state.count == 0, state.first_arm, best))
+    return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))
 
 
 def usable(query: Query, y: Array) -> Array:

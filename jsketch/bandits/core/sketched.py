@@ -279,7 +279,9 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         residual_sum=sums.residual_sum,
     )
     # of about 1 unless the table of the sweep is large and the points are far apart
-    eps = jnp.finfo(arms.dtype).eps * checks.roundings(kernel, features.points, state.domain.count)
+    eps = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
+        kernel, features.points, state.domain.count
+    )
     return replace(
         state,
         nystrom=features,
@@ -354,7 +356,7 @@ def apply_feedback(
         new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, most)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     finite = rows.all(finite)
-    new = unless(overflow, state, new)
+    new = select_state(overflow, state, new)
     imprecise = new.rounding > checks.LARGEST_ROUNDING * rows.max(jnp.max(new.variance))
     info = Info(
         batch_size=query.size.astype(jnp.int32),
@@ -413,7 +415,7 @@ def refresh_where_needed(
         new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, most)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
-        return detach(unless(~done, before, new)), done
+        return detach(select_state(~done, before, new)), done
 
     def from_scratch(state: State, given: Any) -> State:
         domain, feedback, dictionary, (kernel, regularization) = given
@@ -427,7 +429,7 @@ def refresh_where_needed(
     return attach(cond_per_run(~done, from_scratch, state, given), domain)
 
 
-def unless(flag: Array, before: SomeState, after: SomeState) -> SomeState:
+def select_state(flag: Array, before: SomeState, after: SomeState) -> SomeState:
     """The state `after`, or the one before where the flag [] is true; both have the same arms."""
     chosen = jax.tree.map(partial(jnp.where, flag), detach(before), detach(after))
     return attach(chosen, after.domain)
@@ -540,7 +542,7 @@ def checked_history(
                 " them."
             )
         return None
-    checks.past(domain, data.pull_counts, data.reward_sums, bandit.whole_counts)
+    checks.evaluations(domain, data.pull_counts, data.reward_sums, bandit.whole_counts)
     dtype = domain.features.dtype
     pulls, sums = jnp.asarray(data.pull_counts, dtype), jnp.asarray(data.reward_sums, dtype)
     if isinstance(dictionary, str):
@@ -551,7 +553,7 @@ def checked_history(
         keep = pulls > 0
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
-        index = checks.or_none(domain, dictionary)
+        index = checks.with_missing(domain, dictionary)
         keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
         # an arm that does not exist, which only a traced number may be, makes the state NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
@@ -647,7 +649,7 @@ def check_bandit(bandit: Sketching) -> None:
             )
 
 
-def check_whole(state: Any) -> None:
+def check_not_truncated(state: Any) -> None:
     """Raises ValueError for the state, or the states, of a sketched algorithm whose warm start has
     more inducing points than the capacity."""
     sketch = getattr(state, "sketch", state)
@@ -669,8 +671,8 @@ def check_whole(state: Any) -> None:
 def grow(state: State, capacity: int) -> State:
     """The same state with `capacity` >= M slots; the added slots change no number. Raises
     ValueError for fewer, and for a state whose warm start exceeded the capacity."""
-    check_whole(state)
-    checks.larger(state.capacity, capacity=capacity)
+    check_not_truncated(state)
+    checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
     return replace(

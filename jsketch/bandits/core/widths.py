@@ -155,7 +155,7 @@ class Optimistic:
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
 
 class Assuming(Protocol):

@@ -36,7 +36,7 @@ class FourierBandit(FeatureBandit, widths.Optimistic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.features_of(
+        checks.feature_map(
             self.features, "draw", "RandomFourier or QuadratureFourier, from sketch.fourier"
         )
 

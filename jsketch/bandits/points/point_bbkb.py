@@ -115,7 +115,7 @@ class PointBBKB(SketchedBandit):
         than the history's.
         """
         check_candidates(candidates, state.sketch.domain.features.shape[1])
-        checks.a_kernel(self.kernel, candidates)
+        checks.kernel_inputs(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
         return jnp.where(
             state.used == 0, uniform, jnp.argmax(self.scores(state, candidates)).astype(jnp.int32)
@@ -216,7 +216,7 @@ class PointBBKB(SketchedBandit):
 
     def extend(self, state: PointState, max_history: int) -> PointState:
         """The same state with capacity for `max_history` evaluations."""
-        checks.larger(state.sketch.domain.count, max_history=max_history)
+        checks.not_smaller(state.sketch.domain.count, max_history=max_history)
         extra = max_history - state.sketch.domain.count
         rows = ("pull_counts", "reward_sums", "mean", "variance")
         padded: dict[str, Any] = {

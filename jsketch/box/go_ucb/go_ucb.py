@@ -147,7 +147,7 @@ class GOUCB:
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": tuple(FORMS)}
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

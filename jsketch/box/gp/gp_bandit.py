@@ -90,7 +90,7 @@ class GPBandit:
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": ("log_ei", "pi", "ucb")}
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

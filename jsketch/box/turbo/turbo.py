@@ -89,7 +89,7 @@ class Turbo:
     fit_steps: int = struct.field(pytree_node=False, default=50)
 
     def __post_init__(self) -> None:
-        checks.kinds(self)
+        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

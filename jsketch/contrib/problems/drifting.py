@@ -91,7 +91,7 @@ def drifting_draw(
     checks.capacity(anchors=anchors)
     checks.positive(period=period)
     checks.nonnegative(noise_std=noise_std)
-    checks.truth(abrupt=abrupt)
+    checks.boolean(abrupt=abrupt)
 
     def one(key: PRNGKey) -> Array:
         return rkhs_draw(key, kernel, features, noise_std, norm=norm).mean_reward
