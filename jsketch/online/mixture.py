@@ -70,7 +70,7 @@ class Mixture(Forecaster):
                    counts as -B or B in the weights, and so in the guarantee
     learning_rate  eta; None: the largest with the guarantee
     rule           "average" or "vovk"
-    in_turn        True: the experts are computed one after the other and not in one vmap, for
+    sequential     True: the experts are computed one after the other and not in one vmap, for
                    states so large that a cache holds only one
 
     An expert whose state is not finite, or whose prediction is NaN, loses its weight for good
@@ -84,7 +84,7 @@ class Mixture(Forecaster):
     bound: ArrayLike
     learning_rate: ArrayLike | None = None
     rule: str = struct.field(pytree_node=False, default="average")
-    in_turn: bool = struct.field(pytree_node=False, default=False)
+    sequential: bool = struct.field(pytree_node=False, default=False)
 
     grows = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": tuple(RATES)}
@@ -191,7 +191,7 @@ class Mixture(Forecaster):
             return call(replace(self.forecaster, **values), expert_state)
 
         pairs = (jax.tree.map(jnp.asarray, self.grid), state.experts)
-        return lax.map(one, pairs) if self.in_turn else jax.vmap(one)(pairs)
+        return lax.map(one, pairs) if self.sequential else jax.vmap(one)(pairs)
 
     def _after(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
