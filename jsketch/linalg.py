@@ -316,7 +316,7 @@ class Rows:
         return put(values, index, values[index] + amount)
 
 
-WHOLE = Rows()
+ONE_DEVICE = Rows()
 
 
 class Factor(NamedTuple):

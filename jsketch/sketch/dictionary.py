@@ -15,7 +15,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import WHOLE, Rows
+from jsketch.linalg import ONE_DEVICE, Rows
 from jsketch.types import PRNGKey
 
 Sums = TypeVar("Sums")
@@ -37,7 +37,7 @@ class Dictionary:
         return self.mask.sum(dtype=jnp.int32)
 
 
-def of_arms(keep: Array, capacity: int, rows: Rows = WHOLE) -> tuple[Dictionary, Array]:
+def of_arms(keep: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Dictionary, Array]:
     """The dictionary of the arms where keep [A] is true, and whether they exceed the capacity
     (`overflow`, [])."""
     running = rows.running_count(keep)
@@ -45,7 +45,7 @@ def of_arms(keep: Array, capacity: int, rows: Rows = WHOLE) -> tuple[Dictionary,
     return Dictionary(index=index, mask=mask), rows.total(running) > capacity
 
 
-def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = WHOLE) -> Array:
+def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = ONE_DEVICE) -> Array:
     """The values [A], with the values `new` [M] or [] at the arms of the dictionary."""
     count = values.shape[0]
     # a position outside drops the value
@@ -68,7 +68,7 @@ def sum_outside(
     add: Callable[[Sums, Array, Array, Array], Sums],
     start: Sums,
     arms: int,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
 ) -> Sums:
     """A sum over the pulled arms that are not in the dictionary, of `arms` in all, in chunks.
 
@@ -101,7 +101,7 @@ def resample(
     variance: Array,
     qbar: ArrayLike,
     capacity: int,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
     uniform: Array | None = None,
 ) -> tuple[Dictionary, Array]:
     """A new dictionary by posterior-variance sampling, and whether it exceeds the capacity
@@ -122,7 +122,7 @@ def extend_or_resample(
     variance: Array,
     qbar: ArrayLike,
     growth: ArrayLike,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
     uniform: Array | None = None,
 ) -> tuple[Dictionary, Array, Array]:
     """The dictionary with the arms where added [A] is true while it has at most (1 + growth) times
