@@ -138,7 +138,7 @@ class NOGD(GrowingBlocks):
 
     def _features(self, state: NOGDState, x: Array) -> Array:
         used = jnp.arange(self.count, dtype=jnp.int32) < state.used
-        gram = self.kernel.gram(x, kors.filled(state.points, state.used, x[0]))
+        gram = self.kernel.gram(x, kors.fill_unused(state.points, state.used, x[0]))
         return matmul(jnp.where(used, gram, 0), state.basis.T)
 
     def _join(self, state: NOGDState, x: Array, joins: Array) -> NOGDState:
@@ -151,7 +151,7 @@ class NOGD(GrowingBlocks):
             z,
             self.kernel.diag(x[None])[0],
             self.kernel,
-            kors.filled(points, state.used + 1, x),
+            kors.fill_unused(points, state.used + 1, x),
             state.weights,
             lambda weights, rotation: matmul(rotation.rows, weights),
             joins,

@@ -151,7 +151,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         """
         dictionary = received.dictionary
         lam = jnp.asarray(self.regularization, received.k.dtype)
-        points = kors.filled(dictionary.points, dictionary.used, x)
+        points = kors.fill_unused(dictionary.points, dictionary.used, x)
         joined, z = newton.join_first(
             state.basis,
             state.dictionary.used,

@@ -80,7 +80,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
             received.k,
             x,
             self.kernel,
-            kors.filled(dictionary.points, dictionary.used, x),
+            kors.fill_unused(dictionary.points, dictionary.used, x),
             None,
             lambda carried, rotation: carried,
             received.joins,

@@ -84,10 +84,10 @@ def empty(x: Array, capacity: int) -> Kors:
 def cross(kors: Kors, kernel: Any, x: Array) -> Array:
     """k_I(x), [B, M] for x [B,d], zero beyond m."""
     in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
-    return jnp.where(in_use, kernel.gram(x, filled(kors.points, kors.used, x[0])), 0)
+    return jnp.where(in_use, kernel.gram(x, fill_unused(kors.points, kors.used, x[0])), 0)
 
 
-def filled(points: Array, used: Array, x: Array) -> Array:
+def fill_unused(points: Array, used: Array, x: Array) -> Array:
     """The points [M,d] with x [d] in unused rows: kernels subtract the mean of their points, and
     zeros may be far from all of them."""
     return jnp.where(jnp.arange(points.shape[0], dtype=jnp.int32)[:, None] < used, points, x)
