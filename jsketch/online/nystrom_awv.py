@@ -23,7 +23,7 @@ from jsketch import struct
 from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows
 from jsketch.online import base
 from jsketch.online.base import info_after
-from jsketch.online.ridge import damped, learn_block
+from jsketch.online.ridge import awv_prediction, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
 from jsketch.sketch.kors import Received, Sampling
@@ -123,7 +123,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         inverse, weights, g, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         info = info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, full)
-        return state, damped(g, leverage, self.penalize_current), done, info
+        return state, awv_prediction(g, leverage, self.penalize_current), done, info
 
     def grow(self, state: NystromState) -> NystromState:
         """The same state with more capacity for inducing points, for examples, or both, as far as

@@ -25,7 +25,7 @@ from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 PANEL = 32  # columns of a block that are eliminated one by one; the others take products
 
 
-def damped(g: Array, leverage: Array, penalize_current: bool) -> Array:
+def awv_prediction(g: Array, leverage: Array, penalize_current: bool) -> Array:
     """The prediction of AWV, or g, that of ridge regression."""
     return g / (1 + jnp.maximum(leverage, 0)) if penalize_current else g
 
@@ -80,7 +80,7 @@ class PKAWV(Forecaster):
     def predict(self, state: RidgeState, x: Array) -> Array:
         z = self.features.features(x[None])[0]
         leverage = matmul(z, matmul(state.inverse, z))
-        return damped(matmul(z, state.weights), leverage, self.penalize_current)
+        return awv_prediction(matmul(z, state.weights), leverage, self.penalize_current)
 
     def update(
         self, state: RidgeState, x: Array, y: Array, key: PRNGKey
@@ -102,7 +102,7 @@ class PKAWV(Forecaster):
         z = self.features.features(x)
         inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, jnp.isfinite(y))
         info = info_after(len(weights), y, weights)
-        return RidgeState(inverse, weights), damped(g, h, self.penalize_current), info
+        return RidgeState(inverse, weights), awv_prediction(g, h, self.penalize_current), info
 
 
 def learn_block(
