@@ -172,7 +172,7 @@ class Turbo:
             def fitted(data: Data) -> local_gp.Model:
                 return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, points)
 
-            return regression.in_few_slots(self._data(state, members), fitted)
+            return regression.at_smallest_capacity(self._data(state, members), fitted)
 
         model = each(refit, self._members(state))
         observed = jnp.isfinite(y) & query.mask
