@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.box import history
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds, each
+from jsketch.box.gp.fit import Bounds, map_or_vmap
 from jsketch.box.gp.regression import Data
 from jsketch.box.history import History
 from jsketch.box.turbo import local_gp, trust_regions
@@ -174,7 +174,7 @@ class Turbo:
 
             return regression.at_smallest_capacity(self._data(state, members), fitted)
 
-        model = each(refit, self._members(state))
+        model = map_or_vmap(refit, self._members(state))
         observed = jnp.isfinite(y) & query.mask
         info = TurboInfo(
             observed=observed.sum(dtype=jnp.int32),
@@ -251,4 +251,6 @@ class Turbo:
             )
             return u, values
 
-        return each(one, self._members(state), state.regions, jax.random.split(key, self.regions))
+        return map_or_vmap(
+            one, self._members(state), state.regions, jax.random.split(key, self.regions)
+        )
