@@ -36,7 +36,7 @@ LEAST = 256  # the least number of rows of a compiled Gram matrix
 ATTEMPTS = 6
 
 
-class Weighted(NamedTuple):
+class WeightedDictionary(NamedTuple):
     """A weighted dictionary of points."""
 
     rows: np.ndarray  # [m] int, of the points
@@ -76,7 +76,7 @@ def _eps(kernel: Any, x: np.ndarray) -> float:
 
 
 def leverage_scores(
-    kernel: Any, points: Any, counts: Any, dictionary: Weighted, regularization: float
+    kernel: Any, points: Any, counts: Any, dictionary: WeightedDictionary, regularization: float
 ) -> np.ndarray:
     """Estimated ridge leverage scores of `points` [n,d] evaluated counts [n] times each, [n] in
     [0,1].
@@ -132,7 +132,7 @@ def bless(
     counts: Any,
     regularization: float,
     key: PRNGKey,
-) -> Weighted:
+) -> WeightedDictionary:
     """A weighted dictionary whose scores are accurate to a factor 3 with high probability.
 
     kernel          a kernel, of `jsketch.kernels` or another one
@@ -158,7 +158,7 @@ def bless(
     # a smaller one has the same scores
     last = max(regularization, _eps(kernel, x) * diag.min(where=diag > 0, initial=first))
     levels = max(2, int(np.ceil(np.log(first / last))))  # one for each factor e
-    dictionary = Weighted(np.zeros(0, int), np.zeros(0))
+    dictionary = WeightedDictionary(np.zeros(0, int), np.zeros(0))
     for lam in np.geomspace(first, last, levels):
         dictionary = _level(kernel, x, n, diag, dictionary, float(lam), random)
     return dictionary
@@ -169,10 +169,10 @@ def _level(
     x: np.ndarray,
     n: np.ndarray,
     diag: np.ndarray,
-    dictionary: Weighted,
+    dictionary: WeightedDictionary,
     lam: float,
     random: np.random.Generator,
-) -> Weighted:
+) -> WeightedDictionary:
     """One level: candidates by the cheap bound k/(k + lam) on the score, then a second draw by the
     estimated scores."""
     bound = np.minimum(1, QBAR * diag / (diag + lam))
@@ -182,11 +182,11 @@ def _level(
         if len(candidates) == 0:
             continue
         place = np.concatenate([candidates, dictionary.rows])
-        inside = Weighted(np.arange(len(candidates), len(place)), dictionary.probability)
+        inside = WeightedDictionary(np.arange(len(candidates), len(place)), dictionary.probability)
         scores = leverage_scores(kernel, x[place], n[place], inside, lam)[: len(candidates)]
         probability = np.minimum(QBAR * scores, bound[candidates])
         kept = random.uniform(size=len(candidates)) * bound[candidates] < probability
         if kept.any():
-            return Weighted(candidates[kept], probability[kept])
+            return WeightedDictionary(candidates[kept], probability[kept])
     # after so many empty draws the other scores of this level are nearly zero, or rounding errors
     return dictionary
