@@ -197,7 +197,7 @@ def first_order(model: Flat, ball: Ball, x: Array) -> tuple[Array, Array]:
     return value + jnp.sqrt(ball.beta) * length, whitened / length
 
 
-def linearized(model: Flat, ball: Ball) -> Form:
+def linearized_form(model: Flat, ball: Ball) -> Form:
     """The first-order form: the maximum over w is in closed form, and p is empty."""
     return Form(
         value=lambda x, p: first_order(model, ball, x)[0],
@@ -208,7 +208,7 @@ def linearized(model: Flat, ball: Ball) -> Form:
     )
 
 
-def whitened(model: Flat, ball: Ball) -> Form:
+def whitened_form(model: Flat, ball: Ball) -> Form:
     """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; p is sqrt(beta) W u, a
     `Displacement`.
 
@@ -245,7 +245,7 @@ def whitened(model: Flat, ball: Ball) -> Form:
     )
 
 
-def plain(model: Flat, ball: Ball) -> Form:
+def plain_form(model: Flat, ball: Ball) -> Form:
     """The paper's form: p is w - w_t itself, starts at zero, and is shortened when it leaves the
     ball."""
 

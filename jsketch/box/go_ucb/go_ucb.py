@@ -35,7 +35,11 @@ from jsketch.precision import one_dtype
 from jsketch.search import ascend
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
-FORMS = {"ball": balls.whitened, "plain": balls.plain, "first_order": balls.linearized}
+FORMS = {
+    "ball": balls.whitened_form,
+    "plain": balls.plain_form,
+    "first_order": balls.linearized_form,
+}
 # Step of the ascent over w, in radii of the ball. A long step, projected back, follows the gradient
 # along the surface.
 BALL_RATE = 2.0
