@@ -108,26 +108,26 @@ def maximise_over_box(
     key: PRNGKey,
     box: Box,
     *,
-    tried: int = CANDIDATES,
-    refined: int = STARTS,
+    candidates: int = CANDIDATES,
+    starts: int = STARTS,
     steps: int = STEPS,
     slope: Slope = reverse_slope,
 ) -> tuple[Array, Array]:
     """(point [d], its score []) of the largest score found in the box; never outside it.
 
     score    a differentiable function of points [n,d] that returns scores [n]
-    tried    int, random candidates
-    refined  int, the number of the best candidates from which the ascent starts
+    candidates    int, random candidates
+    starts  int, the number of the best candidates from which the ascent starts
     steps    int, steps of the ascent
     slope    how gradients are computed, `reverse_slope` or `forward_slope`
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
-    cube = jax.random.uniform(key, (tried, box.lower.shape[0]), box.lower.dtype)
+    cube = jax.random.uniform(key, (candidates, box.lower.shape[0]), box.lower.dtype)
 
     def value(unit: Array) -> Array:
         return score(lower + sides * unit)
 
-    first = cube[lax.top_k(value(cube), refined)[1]]
+    first = cube[lax.top_k(value(cube), starts)[1]]
     every = jnp.concatenate([ascend_cube(value, first, steps, slope).last, first])
     values = value(every)
     winner = jnp.argmax(values)
