@@ -26,7 +26,7 @@ from jsketch.online.base import info_after
 from jsketch.online.ridge import awv_prediction, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
-from jsketch.sketch.kors import Received, Sampling
+from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.sketch.newton import Rotation
 from jsketch.types import ForecastInfo, PRNGKey
 
@@ -105,11 +105,11 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
             & (limit > 0)
         )
         draws = kors.draws(state.key, state.received, count, x.dtype)
-        received = kors.receive(
+        arrival = kors.receive(
             state.dictionary, self.kernel, self.sampling, x, draws, (limit > 0) & ~memory_full
         )
-        full = memory_full | received.full
-        done = jnp.where(full, 0, jnp.minimum(received.until, limit))
+        full = memory_full | arrival.full
+        done = jnp.where(full, 0, jnp.minimum(arrival.until, limit))
 
         taken = slots < done
         if self.remember:
@@ -119,7 +119,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
                 state, jnp.where(taken[:, None], x, 0), jnp.where(taken, labels, 0), done
             )
         learn = taken & jnp.isfinite(y)
-        state, z = self._border(state, received, x[0])
+        state, z = self._border(state, arrival, x[0])
         inverse, weights, g, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         info = info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, full)
@@ -140,7 +140,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         )
 
     def _border(
-        self, state: NystromState, received: Received, x: Array
+        self, state: NystromState, arrival: Arrival, x: Array
     ) -> tuple[NystromState, Array]:
         """(state, z [B,M] of the block) with x [d] in the dictionary if it joined, after one pass
         over the observed examples where x adds a coordinate.
@@ -149,19 +149,19 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         p = sum_i c_i z_i without v, the precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
         Without a new coordinate v is zero, and nothing changes.
         """
-        dictionary = received.dictionary
-        lam = jnp.asarray(self.regularization, received.k.dtype)
+        dictionary = arrival.dictionary
+        lam = jnp.asarray(self.regularization, arrival.k.dtype)
         points = kors.fill_unused(dictionary.points, dictionary.used, x)
         joined, z = newton.join_first(
             state.basis,
             state.dictionary.used,
-            received.k,
+            arrival.k,
             x,
             self.kernel,
             points,
             _Posterior(state.inverse, state.weights, lam),
             _rotated,
-            received.joins,
+            arrival.joins,
         )
         basis, v, new = joined.basis, joined.direction, joined.direction.any()
         sums = self._sums(state, points, joined.dual, new)

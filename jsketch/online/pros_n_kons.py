@@ -27,7 +27,7 @@ from jsketch.online import base
 from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
-from jsketch.sketch.kors import Received, Sampling
+from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
 
@@ -56,13 +56,13 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         """As `GrowingBlocks.advance`; the prediction for a point that joins is zero."""
         limit = jnp.asarray(limit, jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
-        received = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
-        done = jnp.where(received.full, 0, jnp.minimum(received.until, limit))
+        arrival = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
+        done = jnp.where(arrival.full, 0, jnp.minimum(arrival.until, limit))
         taken = jnp.arange(len(y), dtype=jnp.int32) < done
-        state, z = self._restarted(state, received, x[0])
+        state, z = self._restarted(state, arrival, x[0])
         inverse, weights, prediction = self._newton_steps(state, z, y, taken & jnp.isfinite(y))
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
-        info = info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, received.full)
+        info = info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, arrival.full)
         return state, prediction, done, info
 
     def grow(self, state: base.DictionaryState) -> base.DictionaryState:
@@ -70,28 +70,28 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         return base.grow_dictionary(state, 2 * state.basis.shape[0], self.regularization)
 
     def _restarted(
-        self, state: base.DictionaryState, received: Received, x: Array
+        self, state: base.DictionaryState, arrival: Arrival, x: Array
     ) -> tuple[base.DictionaryState, Array]:
         """(state, z [B,M] of the block). If x [d] joined the dictionary, nothing is learned yet."""
-        dictionary = received.dictionary
+        dictionary = arrival.dictionary
         joined, z = newton.join_first(
             state.basis,
             state.dictionary.used,
-            received.k,
+            arrival.k,
             x,
             self.kernel,
             kors.fill_unused(dictionary.points, dictionary.used, x),
             None,
             lambda carried, rotation: carried,
-            received.joins,
+            arrival.joins,
         )
         prior = jnp.eye(z.shape[1], dtype=z.dtype) / jnp.asarray(self.regularization, z.dtype)
         state = replace(
             state,
             dictionary=dictionary,
             basis=joined.basis,
-            inverse=jnp.where(received.joins, prior, state.inverse),
-            weights=jnp.where(received.joins, 0, state.weights),
+            inverse=jnp.where(arrival.joins, prior, state.inverse),
+            weights=jnp.where(arrival.joins, 0, state.weights),
         )
         return state, z
 

@@ -118,7 +118,7 @@ def draws(key: Array, first: Array, count: int, dtype: DTypeLike) -> Array:
     return jax.vmap(lambda t: jax.random.uniform(jax.random.fold_in(root, t), dtype=dtype))(numbers)
 
 
-class Received(NamedTuple):
+class Arrival(NamedTuple):
     """A dictionary after the first of a block of examples has joined or not."""
 
     dictionary: Kors
@@ -130,7 +130,7 @@ class Received(NamedTuple):
 
 def receive(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, draws: Array, allowed: ArrayLike = True
-) -> Received:
+) -> Arrival:
     """x[0] of a block x [B,d] joins if its random number, of draws [B], is below its probability
     and the caller allows it (`allowed` []).
 
@@ -150,7 +150,7 @@ def receive(
     slots = jnp.arange(len(x), dtype=jnp.int32)
     next_joins = (draws < probability) & (slots > 0)
     here = joins & (jnp.arange(k.shape[1], dtype=jnp.int32) == kors.used)
-    return Received(
+    return Arrival(
         dictionary=dictionary,
         joins=joins,
         full=full,
