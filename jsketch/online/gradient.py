@@ -156,4 +156,4 @@ class NOGD(GrowingBlocks):
             lambda weights, rotation: matmul(rotation.rows, weights),
             joins,
         )
-        return NOGDState(points, joined.basis, joined.carried, state.used + joins.astype(jnp.int32))
+        return NOGDState(points, joined.basis, joined.state, state.used + joins.astype(jnp.int32))
