@@ -1,12 +1,11 @@
 """Linear algebra in static shapes: products, padding, compaction, and factorizations made of
-products. Nothing here is about Gaussian processes. The code that differs between a CPU and an
-accelerator is here where possible."""
+products. Most of the code that differs between a CPU and an accelerator is in this module."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -20,66 +19,65 @@ from jax.typing import ArrayLike
 from jsketch import devices
 
 Pytree = TypeVar("Pytree")
-Given = TypeVar("Given")
+Args = TypeVar("Args")
 
-UPPER_FROM = 96  # M from which the zeros of a triangular matrix are worth skipping
-# column blocks of a product with a triangular matrix: 2/3 of the flops of a full one, as fast as
-# six of them (7/12)
+UPPER_FROM = 96  # the least M for which products skip the zeros of a triangular matrix
+# column blocks of a product with a triangular matrix: three take 2/3 of the flops of a full product
+# and are as fast as six
 UPPER_BLOCKS = 3
-# entries of one chunk of features in a sweep over all arms: large enough for matrix products, small
-# enough for the cache of a CPU
+# entries of a chunk of features in a sweep over all arms: enough for efficient matrix products, and
+# few enough for the cache of a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
-ROWS = 64  # rows of one block of `matmul_rows`
-BLOCK = 32  # columns that are factored one by one; the rest is products
-# An accelerator factorizes without pivots while all eigenvalues exceed MARGIN times the rank cut.
-# Large pivots are not enough: 20 sorted points of a line have all pivots above 100 cuts and an
-# eigenvalue below one.
+ROWS = 64  # rows in a block of `matmul_rows`
+BLOCK = 32  # columns that are factored one by one; products factor the rest
+# An accelerator factorizes without pivots if all eigenvalues exceed MARGIN times the rank cut.
+# Large pivots do not suffice: they may be above 100 cuts with an eigenvalue below one.
 MARGIN = 100.0
 
 
 def matmul(a: Array, b: Array) -> Array:
-    """a @ b at full precision. Accelerators otherwise round float32 products until Gram matrices
+    """a @ b at full precision. By default accelerators round float32 products, and Gram matrices
     lose positivity."""
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
 def aligned(vector: ArrayLike, x: Array) -> Array:
-    """A vector [d] as [1, ..., 1, d], of the rank of x [..., d], for sums and products with x; a
-    number as it is."""
+    """A vector [d] as [1, ..., 1, d] with the rank of x [..., d], for sums and products with x. A
+    number is unchanged."""
     vector = jnp.asarray(vector)
     return vector if vector.ndim == 0 else lax.expand_dims(vector, range(x.ndim - vector.ndim))
 
 
 def put(array: Array, index: Array, value: Array) -> Array:
-    """The array with array[index] = value, for one index in range; `.at[].set` is a scatter, slow
-    to compile and to run."""
+    """The array with array[index] = value, for one index in range. Unlike `.at[].set` it is no
+    scatter, which is slow to compile and to run."""
     return lax.dynamic_update_index_in_dim(array, jnp.asarray(value, array.dtype), index, 0)
 
 
 def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
-    """`put` if needed [], else the array, by a choice between two entries: under vmap a choice
-    between two arrays copies them. Where needed is false, the index may be out of range."""
+    """`put` if needed [], else the array; the index may then be out of range. It selects between
+    two entries, because under vmap a selection between two arrays copies them."""
     return put(
         array, index, jnp.where(needed, value, lax.dynamic_index_in_dim(array, index, 0, False))
     )
 
 
 def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
-    """change(old) if needed [], else old, of the same shapes. Under vmap `lax.cond` computes the
-    change in every round; here it is computed only where some run needs it."""
+    """change(old) if needed [], else old, of the same shapes. Under vmap the change is computed
+    only if some run needs it; `lax.cond` would always compute it."""
 
-    def once(both: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
-        return jnp.zeros_like(both[0]), change(both[1])
+    def once(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
+        return jnp.zeros_like(carry[0]), change(carry[1])
 
-    return lax.while_loop(lambda both: both[0], once, (needed, old))[1]
+    return lax.while_loop(lambda carry: carry[0], once, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap
 def any_over_vmap(flag: Array) -> Array:
     """flag []; under vmap, whether the flag of any run is true, one value for all runs.
 
-    It serves as the condition of a loop whose step changes nothing in a run that has ended: with
-    one condition for each run, vmap copies the carry of every run in every step.
+    It is the condition of a loop whose step does not change runs that have ended. With a condition
+    for each run, vmap would copy the carry of every run in every step.
     """
     return flag
 
@@ -90,32 +88,28 @@ def _any_over_vmap(runs: int, batched: list[bool], flag: Array) -> tuple[Array, 
 
 
 def cond_per_run(
-    needed: Array, change: Callable[[Pytree, Given], Pytree], old: Pytree, given: Given
+    needed: Array, change: Callable[[Pytree, Args], Pytree], old: Pytree, args: Args
 ) -> Pytree:
-    """change(old, given) if needed [], else old, as `lazy_cond`. Under vmap on a CPU the runs that
+    """change(old, args) if needed [], else old, as `lazy_cond`. Under vmap on a CPU the runs that
     need the change are computed one after the other, and the others cost nothing; on an accelerator
-    all runs are computed together.
+    all runs are computed together. The change must not close over arrays."""
 
-    The change should cost much more than reading its argument `given`, and must not close over
-    arrays.
-    """
-
-    def one_run(needed: Array, old: Pytree, given: Given) -> Pytree:
-        return lazy_cond(needed, lambda old: change(old, given), old)
+    def one_run(needed: Array, old: Pytree, args: Args) -> Pytree:
+        return lazy_cond(needed, lambda old: change(old, args), old)
 
     if devices.on_accelerator():
-        return one_run(needed, old, given)
-    # the outer condition: where no run needs the change, no run is visited
-    return lazy_cond(needed, lambda old: sequential_vmap(one_run, needed, old, given), old)
+        return one_run(needed, old, args)
+    # because of the outer condition, no run is visited if none needs the change
+    return lazy_cond(needed, lambda old: sequential_vmap(one_run, needed, old, args), old)
 
 
 def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     """function(*args), for a function that closes over no array. Under vmap on a CPU the runs are
     computed one after the other, because chunks that fit the cache for one run do not fit it for
-    all. Where an argument has a leaf that is neither an array nor a number, all runs are computed
-    together."""
+    all. All runs are computed together if a leaf of the arguments is neither an array nor a
+    number."""
     leaves, tree = jax.tree.flatten(args)
-    # numbers are the same for all runs, and keep their (weak) types
+    # numbers are the same for all runs and keep their weak types
     positions = []
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Array):
@@ -135,14 +129,14 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
 
     @one_run.def_vmap
     def _runs(count: int, batched: list[bool], *arrays: Array) -> tuple[Pytree, Pytree]:
-        def one(some: list[Array]) -> Pytree:
-            of_run = iter(some)
+        def one(slices: list[Array]) -> Pytree:
+            remaining = iter(slices)
             return one_run(
-                *(next(of_run) if b else a for a, b in zip(arrays, batched, strict=True))
+                *(next(remaining) if b else a for a, b in zip(arrays, batched, strict=True))
             )
 
         mapped = [array for array, b in zip(arrays, batched, strict=True) if b]
-        # only derivatives may be mapped
+        # no array is mapped if only derivatives are
         out = lax.map(one, mapped) if mapped else on_arrays(*arrays)
         return out, jax.tree.map(lambda _: bool(mapped), out)
 
@@ -150,15 +144,14 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
 
 
 def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
-    """a [n,k] @ b [k,m] in blocks without the zeros of a, whose rows from number `rows` [] on are
-    zero."""
+    """a [n,k] @ b [k,m], where the rows of a from number `rows` [] on are zero and are skipped."""
     if devices.on_accelerator() or a.shape[0] <= ROWS:
         return matmul(a, b)
 
     def block(i: Array, product: Array) -> Array:
-        # the last block may begin earlier, and write some rows twice
-        some = matmul(lax.dynamic_slice_in_dim(a, i * ROWS, ROWS), b)
-        return lax.dynamic_update_slice_in_dim(product, some, i * ROWS, 0)
+        # the last slice is shifted into the array, so that some rows are written twice
+        part = matmul(lax.dynamic_slice_in_dim(a, i * ROWS, ROWS), b)
+        return lax.dynamic_update_slice_in_dim(product, part, i * ROWS, 0)
 
     zeros = jnp.zeros((a.shape[0], b.shape[1]), a.dtype)
     return lax.fori_loop(0, (rows + ROWS - 1) // ROWS, block, zeros)
@@ -166,25 +159,26 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
 
 def matmul_upper(a: Array, upper: Array) -> Array:
     """a [n,M] @ upper [M,M], upper triangular, in column blocks that skip the zeros."""
-    blocks = []
-    for begin, end in pairwise(_block_edges(len(upper))):
-        blocks.append(matmul(a[:, :end], upper[:end, begin:end]))
-    return jnp.concatenate(blocks, axis=1)
+    return jnp.concatenate(list(_column_blocks(a, upper)), axis=1)
 
 
 def squares_upper(a: Array, upper: Array) -> Array:
     """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The blocks of
     the product are not concatenated, which would take a third of the time of the product."""
     total = jnp.zeros(a.shape[0], a.dtype)
-    for begin, end in pairwise(_block_edges(len(upper))):
-        block = matmul(a[:, :end], upper[:end, begin:end])
+    for block in _column_blocks(a, upper):
         total = total + jnp.square(block).sum(1)
     return total
 
 
+def _column_blocks(a: Array, upper: Array) -> Iterator[Array]:
+    for begin, end in pairwise(_block_edges(len(upper))):
+        yield matmul(a[:, :end], upper[:end, begin:end])
+
+
 def upper_outer(upper: Array) -> Array:
-    """upper @ upper^T, [M,M], for upper [M,M] upper triangular, without the zeros and the entries
-    that symmetry determines: a third of the flops."""
+    """upper @ upper^T, [M,M], for upper [M,M] upper triangular. It skips the zeros and the entries
+    that symmetry determines, and takes a third of the flops."""
     blocks = []
     for begin, end in pairwise(_block_edges(len(upper))):
         block = matmul(upper[:end, begin:], upper[begin:end, begin:].T)
@@ -194,46 +188,45 @@ def upper_outer(upper: Array) -> Array:
 
 
 def _block_edges(size: int) -> list[int]:
-    """First columns of the column blocks of a triangular matrix, and its size."""
+    """The first column of each column block of a triangular matrix, and the matrix's size."""
     if size < UPPER_FROM:
         return [0, size]
     return [0, *(size * np.arange(1, UPPER_BLOCKS) // UPPER_BLOCKS).tolist(), size]
 
 
 def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:
-    """function(x) for x [n,d], computed in nearly equal chunks, whose tables with `columns` columns
-    have at most SWEEP_ENTRIES entries. Its arrays [n, ...] are those of all rows; of a number []
-    there is one for each chunk."""
-    number = x.shape[0]
+    """function(x) for x [n,d], computed in nearly equal chunks so that a table with `columns`
+    columns has at most SWEEP_ENTRIES entries. Arrays in the result have n rows; a number in it
+    becomes an array with an entry for each chunk."""
+    n = x.shape[0]
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
-    count = -(-number // max(entries // columns, 1))
-    rows = -(-number // count)
-    padded = jnp.pad(x, ((0, count * rows - number), (0, 0)), mode="edge")
+    count = -(-n // max(entries // columns, 1))
+    rows = -(-n // count)
+    padded = jnp.pad(x, ((0, count * rows - n), (0, 0)), mode="edge")
 
-    def whole(leaf: Array) -> Array:
-        return leaf if leaf.ndim == 1 else leaf.reshape(-1, *leaf.shape[2:])[:number]
+    def merge(leaf: Array) -> Array:
+        return leaf if leaf.ndim == 1 else leaf.reshape(-1, *leaf.shape[2:])[:n]
 
-    return jax.tree.map(whole, lax.map(function, padded.reshape(count, rows, -1)))
+    return jax.tree.map(merge, lax.map(function, padded.reshape(count, rows, -1)))
 
 
 def pad_identity(matrix: Array, size: int) -> Array:
-    """A square matrix [M,M] as the first block of a matrix of the given size, whose other block is
-    the identity."""
+    """The block diagonal matrix of a matrix [M,M] and an identity, with `size` rows."""
     slots = jnp.arange(size, dtype=jnp.int32)
     free = (slots >= matrix.shape[0])[None, :] & (slots[:, None] == slots[None, :])
     return jnp.where(free, 1, jnp.pad(matrix, (0, size - matrix.shape[0])))
 
 
-# mask [A] -> number of true entries up to and including each position, [A] int32, for `compact`
+# mask [A] -> the number of true entries up to and including each position, [A] int32
 running_count = partial(jnp.cumsum, dtype=jnp.int32)
 
 
 def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
-    """The positions of `size` true entries, from the start-th on, in order: (index [size], valid
-    [size]).
+    """(index [size], valid [size]): the positions of the true entries of a mask in order, from
+    number `start` on.
 
-    running [A] is the `running_count` of the mask. Slots after the last true entry are invalid and
-    hold index 0. Computed by binary search, because the scatter of `jnp.nonzero` is slow on a CPU.
+    running [A] is the `running_count` of the mask. Slots beyond the last true entry are not valid
+    and contain index 0. A binary search replaces the scatter of `jnp.nonzero`, slow on a CPU.
     """
     rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
     valid = rank <= running[-1]
@@ -242,10 +235,10 @@ def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array
 
 
 def largest(scores: Array, count: int) -> tuple[Array, Array]:
-    """(positions [count] int32, in order, of the largest scores [A]; the largest of the other
-    scores [], -inf without others). Where only scores of -inf remain, a position is repeated.
+    """(ascending positions [count] int32 of the largest scores [A]; the largest other score [],
+    -inf without others). A position is repeated if only scores of -inf remain.
 
-    The loop updates the largest score of every block: to sort all scores takes longer.
+    The loop updates the largest score of every block, which is faster than sorting all scores.
     """
     size = scores.shape[0]
     length = math.isqrt(size - 1) + 1
@@ -271,9 +264,9 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
 
 
 class Rows:
-    """Operations over arrays [A, ...] with a row for each arm that one device holds: those of
-    NumPy. `jsketch.scale.shards.Shard` has the same operations where the rows lie on several
-    devices, and an array [A] is the rows [R] of one device."""
+    """Operations over arrays [A, ...] with a row for each arm, all of them on one device.
+    `jsketch.scale.shards.Shard` has the same operations for rows on several devices, where a device
+    has R rows of each array."""
 
     # (R) -> the numbers of the arms in the rows of this device, [R] int32
     numbers: Any = staticmethod(partial(jnp.arange, dtype=jnp.int32))
@@ -285,42 +278,41 @@ class Rows:
     total: Any = staticmethod(operator.itemgetter(-1))
     # (running_count [R], start, size) -> (arms [size], valid [size]), as `compact`
     compact: Any = staticmethod(compact)
-    # (scores [R], count) -> (arms [count], the largest of the others []), as `largest`
+    # (scores [R], count) -> (arms [count], the largest other score []), as `largest`
     largest: Any = staticmethod(largest)
-    # (value of this device) -> its sum, its largest over devices (NaN where one is), and whether it
-    # is true on all of them
+    # (value of this device) -> the sum over devices, the maximum (NaN if one is), the conjunction
     sum: Any = staticmethod(jnp.asarray)
     max: Any = staticmethod(jnp.asarray)
     all: Any = staticmethod(jnp.asarray)
     # (key, shape [..., A], dtype) -> the rows [..., R] of random numbers
     uniform: Any = staticmethod(jax.random.uniform)
     normal: Any = staticmethod(jax.random.normal)
-    # (values [R, ...], arms [n] of NumPy) -> the entries of the arms, outside of any program
+    # (values [R, ...], arms [n] in NumPy) -> the entries of the arms, outside of compiled programs
     on_host: Any = staticmethod(operator.getitem)
 
     def local(self, index: Array, rows: int) -> Array:
-        """The rows of arms `index` [n], int32; R for an arm of another device, which a scatter
-        ignores."""
+        """The rows [n] int32 of arms `index` [n]; R, which a scatter drops, for arms of other
+        devices."""
         return index
 
     def mask(self, values: Array, fill: float) -> Array:
-        """The values [..., R], with `fill` in rows that hold no arm."""
+        """The values [..., R], with `fill` in rows without an arm."""
         return values
 
     def argmax(self, values: Array) -> Array:
-        """The arm with the largest of values [..., R], the first of several, [...] int32."""
+        """The first arm with the largest of values [..., R], [...] int32."""
         return jnp.argmax(values, -1).astype(jnp.int32)
 
     def add(self, values: Array, index: Array, amount: Array) -> Array:
-        """values [R] with values[index] larger by an amount, for one arm []."""
+        """values [R] with `amount` added at one arm `index` []."""
         return put(values, index, values[index] + amount)
 
 
-WHOLE = Rows()
+ONE_DEVICE = Rows()
 
 
 class Factor(NamedTuple):
-    """A Cholesky factorization L L^T. Fields that are not read are not computed."""
+    """A Cholesky factorization L L^T. XLA does not compute fields that are not read."""
 
     inverse: Array  # [M, M], L^-1
     logdet: Array  # [], 2 sum log diag L
@@ -328,16 +320,15 @@ class Factor(NamedTuple):
 
 
 def _factor_block(block: Array) -> Factor:
-    """`cholesky_inverse` of a block of at most BLOCK columns: eliminating the identity along with
-    the block leaves L^-1. XLA fuses the one expression for each column into one loop.
-    """
+    """`cholesky_inverse` of a block of at most BLOCK columns. Eliminating the identity along with
+    the block gives L^-1."""
     size = block.shape[0]
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
 
     def column(j: Array, both: Array) -> Array:
         row = lax.dynamic_slice_in_dim(both, j, 1, 0)
-        # by symmetry the column below the pivot is the row beyond it. Read as a column it would
-        # differ by rounding, and with it the factor of a nearly singular matrix
+        # by symmetry the column below the pivot equals the row after it; the column itself differs
+        # by rounding, and would change the factor of a nearly singular matrix
         below = row[:, :size].T / lax.dynamic_slice_in_dim(row, j, 1, 1)
         return both - jnp.where(rows > j, below, 0) * row
 
@@ -349,11 +340,10 @@ def _factor_block(block: Array) -> Factor:
 
 
 def cholesky_inverse(matrix: Array) -> Factor:
-    """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T, by
-    halves.
+    """The factorization L L^T of a well-conditioned positive definite matrix [M,M], by halves.
 
-    On a CPU it consists of products, because every product that follows a LAPACK call in a compiled
-    program loses a core (measured). An accelerator calls its library.
+    On a CPU it consists of products, because every product after a LAPACK call in a compiled
+    program loses a core. An accelerator calls its library.
     """
     if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
@@ -375,9 +365,9 @@ def cholesky_inverse(matrix: Array) -> Factor:
 
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
-    """(L, s): L L^T = matrix + s I for a symmetric matrix [M,M] that rounding may have made
-    indefinite, s [] the first of shift, 10 shift, 100 shift ... that makes it positive definite;
-    infinite, and L NaN, for a matrix that is not finite. shift must be above 0.
+    """(L, s) with L L^T = matrix + s I, for a symmetric matrix [M,M] that rounding may have made
+    indefinite. s [] is the first of shift, 10 shift, 100 shift ... with which the sum is positive
+    definite. If the matrix is not finite, s is infinite and L is NaN. shift must be above 0.
     """
     size = matrix.shape[0]
     identity = jnp.eye(size, dtype=matrix.dtype)
@@ -400,14 +390,13 @@ def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
 
 
 class _Pivoted(NamedTuple):
-    """An unfinished pivoted Cholesky factorization. Row k of `lower` is the column l_k of the
-    factor, with the points in their original order; pivots are chosen in the order `order`."""
+    """The state of a pivoted Cholesky factorization."""
 
-    schur: Array  # [M, M], after the panels that are finished
-    diagonal: Array  # [M], of the current Schur complement; -inf at points that are pivots already
+    schur: Array  # [M, M], the Schur complement after the previous panels
+    diagonal: Array  # [M], of the current Schur complement; -inf at previous pivots
     panel: Array  # [BLOCK, M], rows of the current panel
-    lower: Array  # [M, M]
-    order: Array  # [M] int32
+    lower: Array  # [M, M]; row k is column l_k of the factor, points in their original order
+    order: Array  # [M] int32, the pivots
     rank: Array  # [] int32
 
 
@@ -415,8 +404,8 @@ _Pivots = tuple[Array, Array, Array, Array, Array]  # diagonal, next pivot, pane
 
 
 def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
-    """Up to BLOCK pivots, each the largest remaining diagonal entry, while it exceeds the cut; then
-    one Schur update."""
+    """The state after up to BLOCK pivots and one Schur update. A pivot is the largest remaining
+    diagonal entry, as long as this exceeds the cut."""
     block = state.panel.shape[0]
 
     def pivot(carry: _Pivots) -> _Pivots:
@@ -448,8 +437,8 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
 
 
 def triangular_inverse(lower: Array) -> Array:
-    """L^-1 of a lower triangular matrix [M,M]: the diagonal blocks side by side, the rest in
-    products, by halves."""
+    """L^-1 of a lower triangular matrix [M,M]. All diagonal blocks are inverted at once, and
+    products of halves give the rest."""
     size = lower.shape[0]
     if devices.on_accelerator():
         identity = jnp.eye(size, dtype=lower.dtype)
@@ -461,21 +450,21 @@ def triangular_inverse(lower: Array) -> Array:
         blocks.append(padded[i : i + BLOCK, i : i + BLOCK])
     inverses = jax.vmap(_small_triangular_inverse)(jnp.stack(blocks))
 
-    def merged(begin: int, end: int) -> Array:
+    def inverse_of(begin: int, end: int) -> Array:
         """The inverse of the blocks begin to end."""
         if end - begin == 1:
             return inverses[begin]
         middle = (begin + end) // 2
-        top, bottom = merged(begin, middle), merged(middle, end)
+        top, bottom = inverse_of(begin, middle), inverse_of(middle, end)
         corner = padded[middle * BLOCK : end * BLOCK, begin * BLOCK : middle * BLOCK]
         corner = -matmul(bottom, matmul(corner, top))
         return jnp.block([[top, jnp.zeros_like(corner.T)], [corner, bottom]])
 
-    return merged(0, count)[:size, :size]
+    return inverse_of(0, count)[:size, :size]
 
 
 def _small_triangular_inverse(lower: Array) -> Array:
-    """L^-1, row by row."""
+    """L^-1, computed row by row."""
     identity = jnp.eye(lower.shape[0], dtype=lower.dtype)
 
     def row(i: Array, inverse: Array) -> Array:
@@ -485,25 +474,23 @@ def _small_triangular_inverse(lower: Array) -> Array:
 
 
 class InverseRoot(NamedTuple):
-    """R R^T = the pseudo-inverse of the Gram matrix of the points in `order`."""
+    """A root R of the pseudo-inverse R R^T of the Gram matrix of the points in `order`."""
 
     order: Array  # [M] int32
     root: Array  # [M, M], R, upper triangular
-    # [M, M], Z with Z Z^T the Gram matrix: row i is k(x_i, points in `order`) @ R
-    features: Array
+    features: Array  # [M, M]; row i is k(x_i, points in `order`) @ R
 
 
 def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     """The inverse root of the Gram matrix [M,M] of the points whose mask [M] is true.
 
-    Cholesky with diagonal pivoting that ends at a rank cut of m eps max(diagonal). Without pivoting
-    variances are off by a factor of 10 on clustered points, and a jitter of 1e-10 already costs 10%
-    of a variance, because residuals are divided by the regularization (THEORY 9.2). Rows and
-    columns of R past the rank are exactly zero, and `order` points at slot 0 there.
+    It is a Cholesky factorization with diagonal pivoting that ends at a rank cut of m eps
+    max(diagonal). Without pivoting variances are off by a factor of 10 on clustered points, and
+    with a jitter of 1e-10 by 10% (THEORY 9.2). Rows and columns of R beyond the rank are exactly
+    zero, and `order` is 0 there.
 
-    An accelerator, where each pivot is a dozen kernel launches, uses pivots only where the smallest
-    eigenvalue, at least 1/|R|^2, may be within MARGIN of the cut. A CPU always does: explicit
-    inverses of unpivoted factors have errors of eps times the condition number.
+    On an accelerator, where a pivot is a dozen kernel launches, only matrices whose smallest
+    eigenvalue, at least 1/|R|^2, may be within MARGIN of the cut are pivoted.
     """
     size, dtype = gram.shape[0], gram.dtype
     gram = jnp.where(mask[:, None] & mask[None, :], gram, 0)
@@ -516,7 +503,7 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     ordered = jnp.where(both, gram[order][:, order], jnp.eye(size, dtype=dtype))
     factor = cholesky_inverse(ordered)
     root = jnp.where(both, factor.inverse.T, 0)
-    # a factorization that failed is NaN, and the comparison false
+    # a factorization that failed is NaN, so that the comparison is false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
     rows = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
     unpivoted = InverseRoot(order, root, rows.set(jnp.where(both, factor.lower, 0), mode="drop"))
@@ -527,7 +514,7 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
     """`inverse_root` by Cholesky with diagonal pivoting, down to the cut."""
     size, dtype = gram.shape[0], gram.dtype
     block = min(BLOCK, size)
-    # `lower` has `block` more rows than it needs, because a panel is always written whole
+    # `lower` has `block` more rows than needed, because a panel is always written as a whole
     start = _Pivoted(
         schur=gram,
         diagonal=jnp.where(mask, jnp.diagonal(gram), -jnp.inf),
@@ -539,7 +526,7 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
     end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, partial(_pivot_panel, cut=cut), start)
     slots = jnp.arange(size, dtype=jnp.int32)
     used = slots < end.rank
-    # column k of the triangular factor, its rows in pivot order
+    # column k of the triangular factor, with its rows in pivot order
     features = end.lower[:size].T
     lower = jnp.where(used[None, :] & used[:, None], features[end.order], 0)
     lower = jnp.where(~used[None, :] & (slots[:, None] == slots[None, :]), 1, lower)

@@ -1,8 +1,7 @@
-"""One floating dtype in a computation: that of the arms, of the box or of the first example, which
-the state keeps.
+"""One floating dtype in a computation: that of the arms, of the box or of the first example.
 
-Numbers with another dtype (`np.float64(0.01)`, a vector of lengthscales) and observations are
-converted to it. Python numbers have no dtype and stay as they are.
+Settings with another dtype, such as `np.float64(0.01)`, and observations are converted to it.
+Python numbers have no dtype and are not converted.
 """
 
 from __future__ import annotations
@@ -25,9 +24,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def dtype_of(value: Any) -> Any:
-    """The floating dtype of the first array or NumPy number among the leaves, as JAX holds it;
-    without any, that of the first Python number, which jit holds as an array of no shape; JAX's
-    default where there is no number."""
+    """The floating dtype, as in JAX, of the first array or NumPy number among the leaves. Without
+    one it is that of the first Python number, or JAX's default without any number."""
     for leaf in sorted(jax.tree.leaves(value), key=_is_python_number):
         dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
         if jnp.issubdtype(dtype, jnp.floating):
@@ -36,14 +34,13 @@ def dtype_of(value: Any) -> Any:
 
 
 def _is_python_number(leaf: Any) -> bool:
-    if not hasattr(leaf, "dtype"):
-        return True
-    return getattr(leaf, "weak_type", False) and not leaf.shape
+    # jit converts Python numbers to weakly typed arrays without a shape
+    return not hasattr(leaf, "dtype") or (getattr(leaf, "weak_type", False) and not leaf.shape)
 
 
 def one_dtype(algorithm: Class) -> Class:
-    """A class decorator, below `struct.dataclass`: every public method with arguments converts the
-    fields of the object and its other arguments to the dtype of the first argument (arms, box,
+    """A class decorator, below `struct.dataclass`. Every public method with arguments converts the
+    fields of the object and the other arguments to the dtype of the first argument (arms, box,
     state or example)."""
     for name, method in list(vars(algorithm).items()):
         if (
@@ -56,7 +53,7 @@ def one_dtype(algorithm: Class) -> Class:
 
 
 def in_first_dtype(method: Method) -> Method:
-    """A method that computes in the dtype of its first argument."""
+    """The method with all numbers in the dtype of its first argument."""
     first = list(inspect.signature(method).parameters)[1]
 
     @functools.wraps(method)

@@ -1,9 +1,9 @@
 """Maximisation over a box: random candidates, then projected gradient ascent from the best of them.
 
-`ascend` is the ascent of all callers. `maximise_over_box` returns the best of starts and ends,
-`maximise_over_cube` the best point on the way, of candidates half of which lie around the best
-observed point: with one rule for both, the picks of one of them would change. GO-UCB ascends over
-pairs of a point and parameters (`jsketch.box.go_ucb`).
+All ascents are `ascend`, also that of GO-UCB over pairs of a point and parameters.
+`maximise_over_box` returns the best of the first and last points of its ascents.
+`maximise_over_cube` returns the best point of all steps, and half of its candidates may lie around
+the best observed point.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from jax import Array, lax
 from jsketch.types import Box, PRNGKey
 
 CANDIDATES, STARTS, STEPS = 1024, 16, 80  # defaults of `maximise_over_box`
-RATE = 0.05  # first step of Adam, in sides of the box; it falls to zero along a cosine
+RATE = 0.05  # the first step of Adam, in sides of the box; it falls to zero along a cosine
 
-Score = Callable[[Array], Array]  # points [n,d] to scores [n], row by row
-# (score, points) to the scores [K] and their gradients by the points
+Score = Callable[[Array], Array]  # points [n,d] -> scores [n], row by row
+# (score, points) -> (scores [K], their gradients by the points)
 Slope = Callable[[Callable[[Any], Array], Any], tuple[Array, Any]]
 
 
 class Ascent(NamedTuple):
-    """Result of gradient ascent from K starts."""
+    """The result of gradient ascent from K starts."""
 
-    best: Any  # the best point on the way from each start, [K, ...]
+    best: Any  # [K, ...], the best point of all steps from each start
     values: Array  # [K], its scores
-    last: Any  # the last points, [K, ...]
+    last: Any  # [K, ...], the last points
 
 
 def reverse_slope(score: Callable[[Any], Array], points: Any) -> tuple[Array, Any]:
@@ -46,7 +46,7 @@ def reverse_slope(score: Callable[[Any], Array], points: Any) -> tuple[Array, An
 
 
 def forward_slope(score: Score, points: Array) -> tuple[Array, Array]:
-    """(scores [n], gradients [n,d]) in forward mode: for few inputs d, and for scores with loops of
+    """(scores [n], gradients [n,d]) in forward mode, for few inputs d and for scores with loops of
     dynamic length."""
 
     def along(direction: Array) -> Array:
@@ -66,10 +66,12 @@ def ascend(
 ) -> Ascent:
     """Projected gradient ascent from K starts at once.
 
-    score    K points (a pytree of arrays [K, ...]) to their scores [K]
+    score    maps K points, a pytree of arrays [K, ...], to their scores [K]
+    starts   K points
     rule     the optax rule of the steps; derivatives that are not finite count as zero
-    project  maps K points to the nearest ones of the domain, after each step
+    project  maps K points to the nearest points of the domain, after each step
     steps    int, number of steps
+    slope    `reverse_slope` or another function (score, points) -> (scores, gradients)
     """
 
     def keep(best: tuple[Any, Array], points: Any, values: Array) -> tuple[Any, Array]:
@@ -98,7 +100,7 @@ def ascend(
 
 
 def ascend_cube(score: Score, starts: Array, steps: int, slope: Slope = reverse_slope) -> Ascent:
-    """`ascend` in the unit cube, from starts [K,d], by Adam."""
+    """`ascend` in the unit cube from starts [K,d] with Adam."""
     rule = optax.adam(optax.cosine_decay_schedule(RATE, steps))
     return ascend(score, starts, rule, lambda u: jnp.clip(u, 0, 1), steps, slope)
 
@@ -108,30 +110,30 @@ def maximise_over_box(
     key: PRNGKey,
     box: Box,
     *,
-    tried: int = CANDIDATES,
-    refined: int = STARTS,
+    candidates: int = CANDIDATES,
+    starts: int = STARTS,
     steps: int = STEPS,
     slope: Slope = reverse_slope,
 ) -> tuple[Array, Array]:
-    """(point [d], its score []) of the largest score found in the box; never outside it.
+    """(point [d], its score []) of the largest score found in the box.
 
-    score    a differentiable function of points [n,d] that returns scores [n]
-    tried    int, random candidates
-    refined  int, the number of the best candidates from which the ascent starts
-    steps    int, steps of the ascent
-    slope    how gradients are computed, `reverse_slope` or `forward_slope`
+    score       a differentiable function of points [n,d] that returns scores [n]
+    candidates  int, uniform random points
+    starts      int, the number of the best candidates from which the ascent starts
+    steps       int, steps of the ascent
+    slope       `reverse_slope` or `forward_slope`
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
-    cube = jax.random.uniform(key, (tried, box.lower.shape[0]), box.lower.dtype)
+    cube = jax.random.uniform(key, (candidates, box.lower.shape[0]), box.lower.dtype)
 
     def value(unit: Array) -> Array:
         return score(lower + sides * unit)
 
-    first = cube[lax.top_k(value(cube), refined)[1]]
-    every = jnp.concatenate([ascend_cube(value, first, steps, slope).last, first])
-    values = value(every)
+    first = cube[lax.top_k(value(cube), starts)[1]]
+    points = jnp.concatenate([ascend_cube(value, first, steps, slope).last, first])
+    values = value(points)
     winner = jnp.argmax(values)
-    return box.lower + sides[0] * every[winner], values[winner]
+    return box.lower + sides[0] * points[winner], values[winner]
 
 
 def maximise_over_cube(
@@ -143,14 +145,14 @@ def maximise_over_cube(
     steps: int,
     around_best: bool = True,
 ) -> tuple[Array, Array]:
-    """(point [d], its score []) of the largest score found in the unit cube. NaN is never the
-    largest.
+    """(point [d], its score []) of the largest score found in the unit cube, ignoring NaN.
 
+    score        as in `maximise_over_box`
     best         [d], the best observed point
     candidates   int, random points, half of them uniform and half around `best`
     starts       int, the number of the best candidates of each half from which the ascent starts
     steps        int, steps of the ascent
-    around_best  with False, all candidates are uniform
+    around_best  False: all candidates are uniform
     """
     uniform_key, other_key = jax.random.split(key)
     half = candidates // 2
@@ -161,21 +163,21 @@ def maximise_over_cube(
     other = nearby(other_key, best, half) if around_best else uniform(other_key)
     halves = jnp.stack([uniform(uniform_key), other])
 
-    def number(u: Array) -> Array:
+    def value(u: Array) -> Array:
         values = score(u)
         return jnp.where(jnp.isnan(values), -jnp.inf, values)
 
     def top(u: Array) -> Array:
-        return u[lax.top_k(number(u), starts)[1]]
+        return u[lax.top_k(value(u), starts)[1]]
 
-    found = ascend_cube(number, jnp.concatenate([top(halves[0]), top(halves[1])]), steps)
-    winner = jnp.argmax(found.values)
-    return found.best[winner], found.values[winner]
+    ascent = ascend_cube(value, jnp.concatenate([top(halves[0]), top(halves[1])]), steps)
+    winner = jnp.argmax(ascent.values)
+    return ascent.best[winner], ascent.values[winner]
 
 
 def nearby(key: PRNGKey, u: Array, count: int) -> Array:
-    """Points around u [d] in the unit cube, [count,d]; each moves a random share of its inputs by
-    0.2 to 0.002 of a side."""
+    """Random points [count,d] around u [d] in the unit cube. Each differs from u in a random share
+    of its inputs, by normal steps of 0.2 to 0.002 of a side."""
     share_key, which_key, size_key, move_key = jax.random.split(key, 4)
     shape = (count, u.shape[0])
     share = jax.random.uniform(share_key, (count, 1), u.dtype)

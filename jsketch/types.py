@@ -34,7 +34,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import WHOLE, Rows
+from jsketch.linalg import ONE_DEVICE, Rows
 
 PRNGKey = Array
 
@@ -57,7 +57,7 @@ class Arms:
     @property
     def rows(self) -> Rows:
         """Operations over arrays with a row for each arm."""
-        return WHOLE if self.shard is None else self.shard
+        return ONE_DEVICE if self.shard is None else self.shard
 
 
 @struct.dataclass

@@ -20,7 +20,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.bandits.core.exact_state import ExactBandit, ExactState
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
-from jsketch.linalg import WHOLE, Rows, map_rows, matmul, shifted_cholesky
+from jsketch.linalg import ONE_DEVICE, Rows, map_rows, matmul, shifted_cholesky
 from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
@@ -44,7 +44,7 @@ def _batch(
     unobserved: Array,
     limit: ArrayLike | None,
     size: int,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
 ) -> Query:
     """The argmax of each of the sampled functions [B,A]; the first arm alone before the first
     observation."""

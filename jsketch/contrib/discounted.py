@@ -18,7 +18,7 @@ from jsketch.online import rounding
 from jsketch.online.base import info_after
 from jsketch.online.kernel_awv import KernelAWV, KernelState
 from jsketch.online.mixture import Mixture
-from jsketch.online.ridge import PKAWV, RidgeState, damped, learn_block
+from jsketch.online.ridge import PKAWV, RidgeState, awv_prediction, learn_block
 from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
@@ -75,7 +75,7 @@ class DiscountedPKAWV(Forecaster):
     def predict(self, state: DiscountedState, x: Array) -> Array:
         z = self.features.features(x[None])[0]
         leverage = matmul(z, matmul(state.inverse, z)) / discounting.gamma_of(self.discount, z)
-        return damped(matmul(z, state.weights), leverage, self.penalize_current)
+        return awv_prediction(matmul(z, state.weights), leverage, self.penalize_current)
 
     def update(
         self, state: DiscountedState, x: Array, y: Array, key: PRNGKey
@@ -105,7 +105,7 @@ class DiscountedPKAWV(Forecaster):
         learn_rows = partial(self._learn_rows, z=z, y=y)
         new, g, h = discounting.in_short_blocks(self.discount, learn_rows, state, learn, z)
         new = discounting.symmetrized(new, self.discount)
-        return new, damped(g, h, self.penalize_current), self._info(new, y, z, h)
+        return new, awv_prediction(g, h, self.penalize_current), self._info(new, y, z, h)
 
     def _learn_rows(
         self, state: DiscountedState, learn: Array, z: Array, y: Array

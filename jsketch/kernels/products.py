@@ -9,7 +9,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.kernels.stationary import WithLengthscale, divided
+from jsketch.kernels.stationary import WithLengthscale, divide_by_lengthscale
 from jsketch.linalg import matmul
 from jsketch.struct import in_dtype
 
@@ -19,10 +19,12 @@ class Linear(WithLengthscale):
     """x . y / lengthscale^2, lengthscale [] or [d]."""
 
     def gram(self, x: Array, y: Array) -> Array:
-        return matmul(divided(x, self.lengthscale), divided(y, self.lengthscale).T)
+        return matmul(
+            divide_by_lengthscale(x, self.lengthscale), divide_by_lengthscale(y, self.lengthscale).T
+        )
 
     def diag(self, x: Array) -> Array:
-        return jnp.square(divided(x, self.lengthscale)).sum(1)
+        return jnp.square(divide_by_lengthscale(x, self.lengthscale)).sum(1)
 
 
 @struct.dataclass

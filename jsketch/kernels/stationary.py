@@ -53,7 +53,7 @@ def _direct_squared_distances_jvp(
     return _direct_squared_distances(x, y), 2 * (squares - matmul(x, dy.T) - matmul(dx, y.T))
 
 
-def expands(n: int, m: int, inputs: int) -> bool:
+def expands_square(n: int, m: int, inputs: int) -> bool:
     """Whether distances of points [n, inputs] and [m, inputs] are computed by expanding the
     square."""
     if inputs > DIRECT_DIMENSIONS:
@@ -71,7 +71,7 @@ def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
         raise ValueError(f"points of {x.shape[1]} and of {y.shape[1]} inputs have no distance.")
     if min(x.shape[0], y.shape[0]) == 1 and x.shape[1] > DIRECT_DIMENSIONS:
         return jnp.square(x - y).sum(1).reshape(x.shape[0], y.shape[0])
-    if direct or not expands(x.shape[0], y.shape[0], x.shape[1]):
+    if direct or not expands_square(x.shape[0], y.shape[0], x.shape[1]):
         return _direct_squared_distances(x, y)
     centre = y.mean(0, keepdims=True)
     x, y = x - centre, y - centre
@@ -92,11 +92,14 @@ def scaled_squared_distances(
     # differently for x and for y, as a division or as a product. k(x,y) and k(y,x) would differ,
     # which small regularizations magnify
     centre = lax.stop_gradient(y[:1]) if len(y) else jnp.zeros_like(x[:1])
-    x, y = divided(x - centre, lengthscale), divided(y - centre, lengthscale)
+    x, y = (
+        divide_by_lengthscale(x - centre, lengthscale),
+        divide_by_lengthscale(y - centre, lengthscale),
+    )
     return squared_distances(x, y, direct=direct)
 
 
-def divided(x: Array, lengthscale: ArrayLike) -> Array:
+def divide_by_lengthscale(x: Array, lengthscale: ArrayLike) -> Array:
     """x / lengthscale, [n,d], lengthscale [] or [d]."""
     check_shape(lengthscale, x)
     return x / aligned(in_dtype(lengthscale, x.dtype), x)
@@ -158,9 +161,9 @@ class Stationary(WithLengthscale):
         BKB estimates the error of its variances from it: by a factor of 0.4 to 8 for clusters, and
         far too large for isolated points.
         """
-        if not expands(others, *points.shape):
+        if not expands_square(others, *points.shape):
             return 1.0
-        centred = divided(points - points.mean(0, keepdims=True), self.lengthscale)
+        centred = divide_by_lengthscale(points - points.mean(0, keepdims=True), self.lengthscale)
         return 1 + jnp.square(centred).sum(1).max() / 2
 
 

@@ -1,5 +1,4 @@
-"""Forecasters of streams: each predicts the label of an example before it is observed, then learns
-it."""
+"""Forecasters of streams, which predict the label of an example before they learn it."""
 
 from jsketch.online.gradient import FOGD, NOGD
 from jsketch.online.kernel_awv import KernelAWV

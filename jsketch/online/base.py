@@ -1,5 +1,4 @@
-"""Fields, checks and methods that several forecasters share, how the loops pass examples to them,
-and previews of their predictions."""
+"""Fields, checks and methods that several forecasters share, and previews of predictions."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ TAKES = ("examples", "blocks", "growing blocks")
 @struct.dataclass
 @one_dtype
 class KernelForecaster(Forecaster):
-    """A forecaster in the space of a kernel."""
+    """Base of the forecasters in the space of a kernel."""
 
     # a kernel of `jsketch.kernels`
     kernel: Any
@@ -39,7 +38,7 @@ class KernelForecaster(Forecaster):
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def _checked(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
-        """`checked_example` after a check of the regularization and before one of rounding."""
+        """`checked_example`, with checks of the settings and of rounding errors."""
         checks.settings(self)
         x = checked_example(self.kernel, x, size, **capacities)
         self.check_rounding(x)
@@ -48,8 +47,8 @@ class KernelForecaster(Forecaster):
 
 @one_dtype
 class GrowingBlocks(Forecaster):
-    """A forecaster whose features change at some examples: blocks end there. Single steps are
-    blocks of one example."""
+    """Base of the forecasters whose features change at some examples, where blocks end. A single
+    step is a block of one example."""
 
     takes = "growing blocks"
 
@@ -67,18 +66,18 @@ class GrowingBlocks(Forecaster):
     def advance(
         self, state: Any, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[Any, Array, Array, ForecastInfo]:
-        """Predicts and learns examples x [B,d] with labels y [B] in order, up to the next example
-        that changes the features and at most `limit` [] of them.
+        """Predicts and learns at most `limit` [] examples of x [B,d], y [B] in order, and ends
+        before the next example that changes the features.
 
-        Returns (state, y^ [B], valid before `done`, done [] int32, info). `done` is zero on
-        overflow. A limit of zero changes nothing.
+        Returns (state, predictions y^ [B], done [] int32, info). The first `done` examples are
+        learned, and only their predictions are valid; `done` is zero on overflow.
         """
         raise NotImplementedError
 
 
 @struct.dataclass
 class DictionaryState:
-    """m inducing points of at most M, and ridge regression in their orthonormal coordinates z(x) =
+    """m of at most M inducing points, and ridge regression in their orthonormal coordinates z(x) =
     basis k_I(x) (`sketch.newton`)."""
 
     dictionary: Kors
@@ -92,7 +91,7 @@ class DictionaryState:
 def empty_dictionary(
     x: Array, capacity: int, regularization: ArrayLike, key: PRNGKey
 ) -> DictionaryState:
-    """The state before the first example; x [d] is one example."""
+    """The state before the first example; x [d] is an example."""
     return DictionaryState(
         dictionary=kors.empty(x, capacity),
         basis=jnp.zeros((capacity, capacity), x.dtype),
@@ -104,7 +103,7 @@ def empty_dictionary(
 
 
 def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any:
-    """The same `DictionaryState` with capacity for that many inducing points."""
+    """The same `DictionaryState` with another capacity M."""
     extra = capacity - state.basis.shape[0]
     lam = jnp.asarray(regularization, state.basis.dtype)
     return replace(
@@ -117,8 +116,8 @@ def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any
 
 
 def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacities: int) -> Array:
-    """One example x [d]. Raises ValueError where it is not one, where the kernel is not defined for
-    it, and where a state of size(d) numbers with these capacities does not fit the memory."""
+    """x as an array [d]. Raises ValueError unless x is one example for which the kernel is defined,
+    and if a state of size(d) numbers with these capacities exceeds the memory."""
     checks.capacity(**capacities)
     x = checks.example(x)
     checks.kernel_inputs(kernel, x[None])
@@ -127,14 +126,13 @@ def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacitie
 
 
 def takes(forecaster: Any) -> str:
-    """The attribute `takes` of a forecaster (`jsketch.types.Forecaster`). Raises ValueError for a
-    value that is not in TAKES."""
+    """The attribute `takes` of a forecaster. Raises ValueError unless it is in TAKES."""
     checks.choice(TAKES, takes=forecaster.takes)
     return str(forecaster.takes)
 
 
 def preview(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> tuple[Array, Array]:
-    """(the prediction y^ [] that `step` makes at x [d], whether the state has to grow first [])."""
+    """(the prediction y^ [] of `step` at x [d], whether the state has to grow first [])."""
     _, prediction, info = forecaster.step(state, x, jnp.full((), jnp.nan, x.dtype), key)
     return prediction, info.overflow
 
@@ -146,7 +144,7 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
     def one(x: Array) -> tuple[Array, Array]:
         return preview(forecaster, state, x, key)
 
-    # where points join a dictionary, vmap would hold a state for every row
+    # vmap would hold a dictionary for every row
     sequential = takes(forecaster) == "growing blocks"
     predictions, overflow = lax.map(one, xs) if sequential else jax.vmap(one)(xs)
     return predictions, overflow.any()
@@ -155,7 +153,7 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
 def info_after(
     size: ArrayLike, y: Array, weights: Array, overflow: ArrayLike = False
 ) -> ForecastInfo:
-    """The info of examples with labels y, after which the forecaster has `size` features or points
-    and these weights."""
+    """The info of a forecaster with `size` features or points, and these weights, after labels
+    y."""
     nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(weights).all()
     return ForecastInfo(jnp.asarray(size, jnp.int32), jnp.asarray(overflow, bool), nonfinite)

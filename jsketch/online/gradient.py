@@ -1,11 +1,11 @@
 """Online gradient descent in random Fourier features (FOGD) and in the Nystrom features of the
 first examples (NOGD).
 
-Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016; with PKAWV's settings
-(THEORY 7.8): squared loss, step 1/sqrt(n). FOGD: D frequencies, 2D features (sin, cos)/sqrt(D).
-NOGD: the first B examples become points, with steps in the kernel's space; later steps are in the
-span of these points. Both are w <- w - 2 eta (w.z(x) - y) z(x) in orthonormal coordinates, where
-z(x) of a point that has just joined represents k(x, .) itself.
+Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016, with PKAWV's settings
+(THEORY 7.8): squared loss, step 1/sqrt(n). FOGD has D frequencies and 2D features (sin,
+cos)/sqrt(D). NOGD takes steps in the space of the kernel until the first B examples are its points,
+and later in the span of these points. Both steps are w <- w - 2 eta (w.z(x) - y) z(x) in
+orthonormal coordinates z.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 def descend(
     weights: Array, z: Array, y: Array, learn: Array, step_size: ArrayLike
 ) -> tuple[Array, Array]:
-    """(weights [r], predictions [B]) of the gradient steps for the squared loss on the rows of z
-    [B,r], y [B] where `learn` [B] is True, one after the other.
-
-    Their errors e satisfy (I + 2 eta tril(Z Z^T, -1)) e = Z w - y, a unit triangular system.
-    """
+    """(weights [r], predictions [B]) of gradient steps for the squared loss on the rows of z [B,r],
+    y [B] where `learn` [B] is true, in order. The errors e of the predictions solve the unit
+    triangular system (I + 2 eta tril(Z Z^T, -1)) e = Z w - y."""
     labelled = jnp.where(learn[:, None], z, 0)
     twice = 2 * jnp.asarray(step_size, z.dtype)
     strict = twice * jnp.tril(matmul(z, labelled.T), -1)
@@ -59,12 +57,13 @@ class FOGD(Forecaster):
     # a kernel of `jsketch.kernels`
     kernel: Any
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
-    count: int = struct.field(pytree_node=False, default=1000)  # D frequencies
+    count: int = struct.field(pytree_node=False, default=1000)  # D, the number of frequencies
 
     takes = "blocks"
 
     def init(self, x: Array, key: PRNGKey) -> GradientState:
-        """Draws the features; x [d] is one example. Raises ValueError on static mistakes."""
+        """The state with random features; x [d] is an example. Raises ValueError for invalid
+        settings."""
         checks.settings(self)
         x = checked_example(self.kernel, x, lambda d: self.count * (d + 2), count=self.count)
         drawn = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
@@ -92,7 +91,7 @@ class FOGD(Forecaster):
 
 @struct.dataclass
 class NOGDState:
-    """The first examples, and the weights in their coordinates."""
+    """The first examples as points, and the weights in their coordinates."""
 
     points: Array  # [B, d]
     basis: Array  # [B, B], orthonormal coordinates (`sketch.newton`)
@@ -108,7 +107,7 @@ class NOGD(GrowingBlocks):
     # a kernel of `jsketch.kernels`
     kernel: Any
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
-    count: int = struct.field(pytree_node=False, default=100)  # B points
+    count: int = struct.field(pytree_node=False, default=100)  # B, the number of points
 
     def init(self, x: Array, key: PRNGKey) -> NOGDState:
         checks.settings(self)
@@ -124,25 +123,25 @@ class NOGD(GrowingBlocks):
     def advance(
         self, state: NOGDState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NOGDState, Array, Array, ForecastInfo]:
-        """As `GrowingBlocks.advance`: one example until the points are complete, then all."""
+        """As `GrowingBlocks.advance`, one example at a time until there are B points."""
         limit = jnp.asarray(limit, jnp.int32)
         incomplete = state.used < self.count
         done = jnp.minimum(jnp.where(incomplete, 1, len(y)), limit)
         state = self._join(state, x[0], incomplete & (done > 0) & jnp.isfinite(y[0]))
-        taken = jnp.arange(len(y), dtype=jnp.int32) < done
+        processed = jnp.arange(len(y), dtype=jnp.int32) < done
         weights, prediction = descend(
-            state.weights, self._features(state, x), y, taken & jnp.isfinite(y), self.step_size
+            state.weights, self._features(state, x), y, processed & jnp.isfinite(y), self.step_size
         )
         state = replace(state, weights=weights)
-        return state, prediction, done, info_after(state.used, jnp.where(taken, y, 0), weights)
+        return state, prediction, done, info_after(state.used, jnp.where(processed, y, 0), weights)
 
     def _features(self, state: NOGDState, x: Array) -> Array:
         used = jnp.arange(self.count, dtype=jnp.int32) < state.used
-        gram = self.kernel.gram(x, kors.filled(state.points, state.used, x[0]))
+        gram = self.kernel.gram(x, kors.fill_unused(state.points, state.used, x[0]))
         return matmul(jnp.where(used, gram, 0), state.basis.T)
 
     def _join(self, state: NOGDState, x: Array, joins: Array) -> NOGDState:
-        """The state with x [d] among the points, if it `joins` []."""
+        """The state with x [d] among the points if `joins` []."""
         z = self._features(state, x[None])[0]
         points = put_if(joins, state.points, state.used, x)
         joined = newton.join(
@@ -151,9 +150,9 @@ class NOGD(GrowingBlocks):
             z,
             self.kernel.diag(x[None])[0],
             self.kernel,
-            kors.filled(points, state.used + 1, x),
+            kors.fill_unused(points, state.used + 1, x),
             state.weights,
             lambda weights, rotation: matmul(rotation.rows, weights),
             joins,
         )
-        return NOGDState(points, joined.basis, joined.carried, state.used + joins.astype(jnp.int32))
+        return NOGDState(points, joined.basis, joined.state, state.used + joins.astype(jnp.int32))

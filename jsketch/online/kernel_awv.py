@@ -1,7 +1,7 @@
-"""Kernel-AWV and kernel ridge regression, exact: the references of the sketched forecasters.
+"""Exact Kernel-AWV and kernel ridge regression, the references of the sketched forecasters.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, eq. 3 and closed form (9), after Azoury and Warmuth (2001)
-and Vovk (2001) (THEORY 7.1). O(t d + t^2) for the t-th example.
+and Vovk (2001) (THEORY 7.1). The t-th example costs O(t d + t^2).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class KernelState:
-    """The labelled examples, t of at most N, and L^-1 of K_tt + lam I = L L^T."""
+    """t of at most N labelled examples, and L^-1 of K_tt + lam I = L L^T."""
 
     points: Array  # [N, d]
     inverse: Array  # [N, N], lower triangular; the identity beyond t
@@ -32,10 +32,10 @@ class KernelState:
 @struct.dataclass
 @one_dtype
 class KernelAWV(KernelForecaster):
-    """The forecaster of Azoury, Warmuth and Vovk in a kernel's space.
+    """The forecaster of Azoury, Warmuth and Vovk in the space of a kernel.
 
     penalize_current  False: kernel ridge regression
-    capacity          int, labelled examples N at first
+    capacity          int, the initial capacity N for labelled examples
     """
 
     penalize_current: bool = struct.field(pytree_node=False, default=True)
@@ -89,8 +89,7 @@ class KernelAWV(KernelForecaster):
         )
 
     def _row(self, state: KernelState, x: Array) -> tuple[Array, Array]:
-        """(the row [N] that x would add to L, the square [] of its pivot, at least
-        `_diagonal`)."""
+        """(the row [N] that x would add to L, the square [] of its pivot)."""
         used = jnp.arange(state.points.shape[0], dtype=jnp.int32) < state.used
         cross = jnp.where(used, self.kernel.gram(x[None], state.points)[0], 0)
         row = matmul(state.inverse, cross)
@@ -98,5 +97,6 @@ class KernelAWV(KernelForecaster):
         return row, jnp.asarray(self._diagonal(state, x), x.dtype) + residual
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        """The number [] that is added to k(x,x) on the diagonal for the next labelled example."""
+        """The number [] that is added to k(x,x) on the diagonal for a new example x [d]; a subclass
+        may override it."""
         return self.regularization

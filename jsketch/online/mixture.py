@@ -1,15 +1,14 @@
-"""Tuning without a validation set: the exponentially weighted average of forecasters that differ in
-some numbers.
+"""Tuning without a validation set: an exponentially weighted average of forecasters that differ in
+some fields.
 
 The remark after Theorem 4 of Jezequel, Gaillard, Rudi (NeurIPS 2019), with the expert advice of
-Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to 3.6. While |y| <=
-B, on every stream
+Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to 3.6. If |y| <= B,
 
-    loss of the mixture <= min_g loss of expert g + log(G) / eta:
+    loss of the mixture <= min_g loss of expert g + log(G) / eta
 
-for the average of the predictions (`rule="average"`) at eta <= 1/(8 B^2), where the squared loss is
-exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta <= 1/(2 B^2), where it is mixable.
-An expert that diverges has no weight from then on, and the bound against the others still holds.
+on every stream. This holds for the average of the predictions (`rule="average"`) at eta <= 1/(8
+B^2), where the squared loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta <=
+1/(2 B^2), where it is mixable.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class MixtureState:
     """The states of the experts, and their weights."""
 
     experts: Any  # the state of the forecaster, every leaf with a leading axis G
-    # [G], of weights that sum to one; the largest is that of the expert with the least loss
-    log_weights: Array
+    log_weights: Array  # [G]; the weights sum to one, and the least loss has the largest
 
     @property
     def diverged(self) -> Array:
@@ -50,8 +48,8 @@ class MixtureState:
 
 @struct.dataclass
 class MixtureInfo(ForecastInfo):
-    """As `ForecastInfo`: the largest size of the experts, `overflow` if one of them has no
-    capacity, and `nonfinite` if a label was infinite or all experts have diverged."""
+    """`ForecastInfo` with the largest size of an expert, `overflow` if an expert has no capacity,
+    and `nonfinite` if a label is infinite or all experts have diverged."""
 
     diverged: Array  # [G] bool, the experts that diverged in this example or block
 
@@ -62,21 +60,20 @@ class Mixture(Forecaster):
     """G copies of a forecaster that differ in some fields, weighted by exp(-eta * their losses).
 
     forecaster     a forecaster
-    grid           the values of each field, every leaf with a leading axis G:
-                   {"regularization": [G]}, or a whole part such as {"kernel": Gaussian([G])}. What
-                   the experts share is computed once (PKAWV's features, unless they are in the
-                   grid); the rest costs G times one forecaster. All have the same key
-    bound          B. Predictions are clipped to [-B, B]. A label outside is learned as it is, and
-                   counts as -B or B in the weights, and so in the guarantee
-    learning_rate  eta; None: the largest with the guarantee
+    grid           the values of these fields, every leaf with a leading axis G:
+                   {"regularization": [G]}, or an object such as {"kernel": Gaussian([G])}.
+                   Features that all experts share are computed once. All experts have the same key
+    bound          B. Predictions are clipped to [-B, B]. The experts learn labels outside as they
+                   are, but in the weights, and in the guarantee, these count as -B or B
+    learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
-    in_turn        True: the experts are computed one after the other and not in one vmap, for
-                   states so large that a cache holds only one
+    sequential     True: the experts are computed one after the other, not in one vmap, which is
+                   faster if a cache holds only one state
 
-    An expert whose state is not finite, or whose prediction is NaN, loses its weight for good
-    (`state.diverged`, `info.diverged`; `prequential` and `Live` warn), and the others continue. In
-    a block it is left out from its first prediction that is NaN there, which can come earlier than
-    in single steps.
+    An expert whose state is not finite, or whose prediction is NaN, loses its weight permanently
+    (`state.diverged`, `info.diverged`; `prequential` and `Live` warn). The others continue, and the
+    bound against them still holds. In a block it has no weight from its first NaN on, which may
+    come earlier than in single steps.
     """
 
     forecaster: Any
@@ -84,23 +81,23 @@ class Mixture(Forecaster):
     bound: ArrayLike
     learning_rate: ArrayLike | None = None
     rule: str = struct.field(pytree_node=False, default="average")
-    in_turn: bool = struct.field(pytree_node=False, default=False)
+    sequential: bool = struct.field(pytree_node=False, default=False)
 
     grows = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": tuple(RATES)}
 
     @property
     def takes(self) -> str:
-        """As the experts."""
+        """The attribute of the experts."""
         return takes(self.forecaster)
 
     def init(self, x: Array, key: PRNGKey) -> MixtureState:
-        """Equal weights; x [d] is one example. Raises ValueError on static mistakes of the grid and
-        of each expert."""
+        """The state with equal weights; x [d] is an example. Raises ValueError for an invalid grid
+        or expert."""
         checks.settings(self)
         x, count = checks.example(x), _check_grid(self.forecaster, self.grid)
         if not is_traced(self.forecaster, self.grid):
-            # vmap leaves numbers unchecked
+            # numbers cannot be checked under vmap
             for expert in self._experts(count):
                 expert.init(x, key)
         init = jax.vmap(lambda values: replace(self.forecaster, **values).init(x, key))
@@ -108,13 +105,13 @@ class Mixture(Forecaster):
         return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns of each expert whose rounding errors are too large for an example x [d]
-        (`rounding`), and returns whether there is one."""
+        """Whether the rounding errors of an expert are too large for an example x [d]; warns of
+        each (`rounding`)."""
         experts = self._experts(_check_grid(self.forecaster, self.grid))
         return any([expert.check_rounding(x) for expert in experts])
 
     def predict(self, state: MixtureState, x: Array) -> Array:
-        predictions = self._each(lambda expert, state: expert.predict(state, x), state)
+        predictions = self._map_experts(lambda expert, state: expert.predict(state, x), state)
         no_label = jnp.full(1, jnp.nan, x.dtype)
         return self._weigh(state.log_weights, predictions[:, None], no_label)[1][0]
 
@@ -127,44 +124,49 @@ class Mixture(Forecaster):
     def step(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        each = self._each(lambda expert, state: expert.step(state, x, y, key), state)
-        experts, predictions, infos = each
+        experts, predictions, infos = self._map_experts(
+            lambda expert, state: expert.step(state, x, y, key), state
+        )
         state, prediction, info = self._after(state, experts, predictions[:, None], y[None], infos)
         return state, prediction[0], info
 
     def predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """As `step` for each of x [B,d], y [B]; where the experts take blocks."""
-        each = self._each(lambda expert, state: expert.predict_update(state, x, y), state)
-        experts, predictions, infos = each
+        """As `step` for each of x [B,d], y [B], for experts that take blocks."""
+        experts, predictions, infos = self._map_experts(
+            lambda expert, state: expert.predict_update(state, x, y), state
+        )
         return self._after(state, experts, predictions, y, infos)
 
     def advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
-        """As `step` for as many of x [B,d], y [B] as all experts can take at once; where they take
-        growing blocks (`GrowingBlocks.advance`)."""
+        """As `GrowingBlocks.advance`, for as many of x [B,d], y [B] as all experts can learn at
+        once; for experts that take growing blocks."""
 
         def up_to(limit: Array) -> Any:
-            return self._each(lambda expert, state: expert.advance(state, x, y, limit), state)
+            return self._map_experts(
+                lambda expert, state: expert.advance(state, x, y, limit), state
+            )
 
-        ends = up_to(jnp.asarray(limit, jnp.int32))
-        done = ends[2].min()
-        # different dictionaries end their blocks at different examples: repeat up to the first end
-        same = (ends[2] == done).all() | (done == 0)
-        experts, predictions, _, infos = lax.cond(same, lambda: ends, lambda: up_to(done))
+        result = up_to(jnp.asarray(limit, jnp.int32))
+        done = result[2].min()
+        # the blocks of experts with different dictionaries end at different examples; all experts
+        # then learn again up to the first end
+        same = (result[2] == done).all() | (done == 0)
+        experts, predictions, _, infos = lax.cond(same, lambda: result, lambda: up_to(done))
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
         # predictions after `done` do not count, not even as NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
         new, prediction, info = self._after(state, experts, predictions, y, infos)
-        # normalizing weights again may change their last bits
+        # a second normalization of the weights may change their last bits
         log_weights = jnp.where(done > 0, new.log_weights, state.log_weights)
         return replace(new, log_weights=log_weights), prediction, done, info
 
     def grow(self, state: MixtureState) -> MixtureState:
-        """The same state with more capacity for every expert. Raises ValueError where the experts
-        need different capacities."""
+        """The same state with more capacity for every expert. Raises ValueError if the experts need
+        different capacities."""
         grown = [
             expert.grow(jax.tree.map(lambda leaf, g=g: leaf[g], state.experts))
             for g, expert in enumerate(self._experts(len(state.log_weights)))
@@ -172,8 +174,7 @@ class Mixture(Forecaster):
         if len({tuple(leaf.shape for leaf in jax.tree.leaves(expert)) for expert in grown}) > 1:
             raise ValueError(
                 f"the experts of this grid over {sorted(self.grid)} need different capacities,"
-                " which one mixture cannot hold: give the forecaster a larger capacity from the"
-                " start."
+                " which one mixture does not support: use a forecaster with a larger capacity."
             )
         return replace(state, experts=jax.tree.map(lambda *leaves: jnp.stack(leaves), *grown))
 
@@ -183,31 +184,31 @@ class Mixture(Forecaster):
             for g in range(count)
         ]
 
-    def _each(self, call: Callable[[Any, Any], Any], state: MixtureState) -> Any:
-        """call(expert, its state) of all G, stacked."""
+    def _map_experts(self, call: Callable[[Any, Any], Any], state: MixtureState) -> Any:
+        """call(expert, its state) of all experts, stacked."""
 
         def one(pair: tuple[dict[str, Any], Any]) -> Any:
             values, expert_state = pair
             return call(replace(self.forecaster, **values), expert_state)
 
         pairs = (jax.tree.map(jnp.asarray, self.grid), state.experts)
-        return lax.map(one, pairs) if self.in_turn else jax.vmap(one)(pairs)
+        return lax.map(one, pairs) if self.sequential else jax.vmap(one)(pairs)
 
     def _after(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """(state, y^ [B], info) after a block y [B] for which the experts, now in the states
-        `experts`, made predictions [G,B]."""
+        """(state, y^ [B], info) after a block of labels y [B], from the predictions [G,B] and the
+        new states of the experts."""
         infinite = jnp.isinf(y).any()
         log_weights, prediction = self._weigh(state.log_weights, predictions, y)
-        # an infinite label raises the flag of every expert
+        # after an infinite label all experts are nonfinite
         log_weights = jnp.where(infos.nonfinite & ~infinite, -jnp.inf, log_weights)
-        # normalized at every step, as sums of losses would outgrow the digits of their differences
+        # without normalization large sums of losses would absorb their differences
         total = logsumexp(log_weights)
         log_weights = log_weights - jnp.where(jnp.isneginf(total), 0, total)
         new, overflow = MixtureState(experts, log_weights), infos.overflow.any()
         if self.forecaster.grows:
-            # where one expert has no capacity, none learns
+            # no expert learns if one has no capacity
             new = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state, new)
         info = MixtureInfo(
             dictionary_size=infos.dictionary_size.max(),
@@ -219,26 +220,26 @@ class Mixture(Forecaster):
 
     def _weigh(self, log_weights: Array, predictions: Array, y: Array) -> tuple[Array, Array]:
         """(log weights [G] after a block, up to a constant; y^ [B]) of predictions [G,B] and labels
-        y [B]; each expert is left out from its first NaN on."""
+        y [B]. An expert has no weight from its first NaN on."""
         bound = jnp.asarray(self.bound, predictions.dtype)
-        out = jnp.isneginf(log_weights)[:, None] | (
+        excluded = jnp.isneginf(log_weights)[:, None] | (
             jnp.cumsum(jnp.isnan(predictions), axis=1, dtype=jnp.int32) > 0
         )
-        predictions = jnp.where(out, 0, jnp.clip(predictions, -bound, bound))
+        predictions = jnp.where(excluded, 0, jnp.clip(predictions, -bound, bound))
         losses = jnp.square(predictions - jnp.clip(y, -bound, bound)[None])
         penalties = self._rate(bound) * jnp.where(jnp.isfinite(y), losses, 0)
-        after = log_weights[:, None] - jnp.cumsum(jnp.where(out, jnp.inf, penalties), axis=1)
+        after = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
         before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
-        return after[:, -1], self._combined(jnp.where(out, -jnp.inf, before), predictions)
+        return after[:, -1], self._combine(jnp.where(excluded, -jnp.inf, before), predictions)
 
-    def _combined(self, log_weights: Array, predictions: Array) -> Array:
+    def _combine(self, log_weights: Array, predictions: Array) -> Array:
         """y^ [...] of predictions [G, ...] in [-B, B] and log weights [G, ...]."""
         if self.rule == "average":
             return (jax.nn.softmax(log_weights, axis=0) * predictions).sum(0)
         bound = jnp.asarray(self.bound, predictions.dtype)
         rate = self._rate(bound)
-        # the pooled losses of the experts for the labels -B and B; y^ balances its losses
-        # against them
+        # the pooled losses of the experts for the labels -B and B, against which y^ balances its
+        # losses
         low = logsumexp(log_weights - rate * jnp.square(predictions + bound), axis=0)
         high = logsumexp(log_weights - rate * jnp.square(predictions - bound), axis=0)
         return (high - low) / (4 * rate * bound)
@@ -253,21 +254,19 @@ class Mixture(Forecaster):
 def over_regularizations(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
-    """`forecaster` at each of the regularizations [G]; `bound` and options as in `Mixture`."""
+    """The `Mixture` of a forecaster at regularizations [G]; options are further fields."""
     grid = {"regularization": jnp.asarray(regularizations, float)}
     return Mixture(forecaster, grid, bound, **options)
 
 
 def _check_grid(forecaster: Any, grid: dict[str, Any]) -> int:
-    """The number G of experts. Raises ValueError for a grid that does not fit the forecaster."""
-    numbers = [
-        f.name for f in dataclasses.fields(forecaster) if f.metadata.get("pytree_node", True)
-    ]
+    """The number G of experts. Raises ValueError for a grid that is invalid for the forecaster."""
+    names = [f.name for f in dataclasses.fields(forecaster) if f.metadata.get("pytree_node", True)]
     for name in grid:
-        if name not in numbers:
+        if name not in names:
             raise ValueError(
-                f"the grid names {name!r}; the numbers of a {type(forecaster).__name__} are"
-                f" {numbers}."
+                f"the grid has {name!r}, but the numbers of a {type(forecaster).__name__} are"
+                f" {names}."
             )
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(grid)]
     lengths = {shape[:1] for shape in shapes}

@@ -1,13 +1,13 @@
 """PKAWV with Nystrom features on a KORS dictionary: exact ridge regression on the span of a
-dictionary that grows.
+growing dictionary.
 
-Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper keeps an
-n x m matrix; here the observed inputs are kept, O(n d), and read again, O(n m), whenever a point
-joins the dictionary. The posterior is that of orthonormal coordinates z of the dictionary, A = lam
-I + sum_t z_t z_t^T. A point that joins adds one coordinate, so that A gains one row and column, and
-A never is nearly singular, as the matrix in kernel coordinates is. Where rounding decides the pivot
-of that point, the other coordinates are rotated first (O(m^3), `sketch.newton`). Between two points
-that join the features are fixed, and examples are learned in blocks of matrix products.
+Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper stores an
+n x m matrix. This code stores the observed inputs, O(n d), and evaluates the kernel again, O(n m),
+whenever a point joins the dictionary. The posterior is that of orthonormal coordinates z of the
+dictionary, A = lam I + sum_t z_t z_t^T, which is never nearly singular. A point that joins adds a
+coordinate, a row and a column of A; if rounding decides its pivot, the other coordinates are
+rotated first, O(m^3) (`sketch.newton`). As long as no point joins, the features are fixed, and
+examples are learned in blocks of matrix products.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from jsketch import struct
 from jsketch.linalg import cond_per_run, lazy_cond, matmul, matmul_rows
 from jsketch.online import base
 from jsketch.online.base import info_after
-from jsketch.online.ridge import damped, learn_block
+from jsketch.online.ridge import awv_prediction, learn_block
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
-from jsketch.sketch.kors import Received, Sampling
+from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.sketch.newton import Rotation
 from jsketch.types import ForecastInfo, PRNGKey
 
-CHUNK = 1024  # observed examples that are read again together
+CHUNK = 1024  # observed examples in one kernel matrix
 LEAST_ROWS = 64  # examples in a block of `prequential`
 
 
@@ -40,7 +40,7 @@ def _whole_chunks(rows: int) -> int:
 
 @struct.dataclass
 class NystromState(base.DictionaryState):
-    """A dictionary with its posterior, and t observed examples of at most N."""
+    """A dictionary with its posterior, and t of at most N observed examples."""
 
     inputs: Array  # [N, d]
     labels: Array  # [N], NaN for a missing one
@@ -49,20 +49,19 @@ class NystromState(base.DictionaryState):
 @struct.dataclass
 @one_dtype
 class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
-    """PKAWV (or projected kernel ridge regression, without `penalize_current`) on a dictionary that
-    KORS samples.
+    """PKAWV on a dictionary that KORS samples.
 
-    sampling  the numbers of KORS
-    capacity  int, inducing points M at first
-    memory    int, examples N at first
-    remember  False (`ForgettingNystromAWV`): observed inputs are not kept. The memory is O(M^2),
-              whatever the length of the stream, and an example stays projected on the span at
-              its arrival. The paper has no such algorithm, and its theorems do not hold
+    sampling          `Sampling`, the settings mu, beta and eps of KORS
+    penalize_current  True: AWV, whose prediction is shrunk by the current example. False:
+                      projected kernel ridge regression
+    capacity          int, the initial capacity M for inducing points
+    memory            int, the initial capacity N for examples
+    remember          False (`ForgettingNystromAWV`): observed inputs are not stored. The state has
+                      size O(M^2) for any stream, and an example stays projected on the span at
+                      its arrival. The paper has no such algorithm, and its theorems do not hold
     """
 
-    # mu, beta, eps of KORS, which samples the inducing points
     sampling: Sampling = struct.field(default_factory=Sampling)
-    # True: AWV, whose prediction is shrunk by the current example. False: ridge regression
     penalize_current: bool = struct.field(pytree_node=False, default=True)
     capacity: int = struct.field(pytree_node=False, default=64)
     memory: int = struct.field(pytree_node=False, default=4 * CHUNK)
@@ -89,14 +88,14 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     def advance(
         self, state: NystromState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
-        """As `GrowingBlocks.advance`. Under vmap only a run with a new coordinate reads its
-        observed examples."""
+        """As `GrowingBlocks.advance`. Under vmap only a run with a new coordinate evaluates the
+        kernel at its observed examples. Raises ValueError for a block longer than the memory."""
         count = len(y)
         slots = jnp.arange(count, dtype=jnp.int32)
         if self.remember and count > state.inputs.shape[0]:
             raise ValueError(
-                f"a block of {count} examples does not fit a memory of {state.inputs.shape[0]}:"
-                " raise `memory`."
+                f"a block of {count} examples exceeds the memory of {state.inputs.shape[0]}:"
+                " increase `memory`."
             )
         limit = jnp.asarray(limit, jnp.int32)
         memory_full = (
@@ -105,32 +104,33 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
             & (limit > 0)
         )
         draws = kors.draws(state.key, state.received, count, x.dtype)
-        received = kors.receive(
+        arrival = kors.receive(
             state.dictionary, self.kernel, self.sampling, x, draws, (limit > 0) & ~memory_full
         )
-        full = memory_full | received.full
-        done = jnp.where(full, 0, jnp.minimum(received.until, limit))
+        full = memory_full | arrival.full
+        done = jnp.where(full, 0, jnp.minimum(arrival.until, limit))
 
-        taken = slots < done
+        processed = slots < done
         if self.remember:
-            # before the memory is read: XLA copies an array that is written after a loop reads it
+            # the write comes before the loop over the examples, because XLA would copy an array
+            # that is written after a loop has read it
             labels = jnp.where(jnp.isfinite(y), y, jnp.nan)
             state = self._store(
-                state, jnp.where(taken[:, None], x, 0), jnp.where(taken, labels, 0), done
+                state, jnp.where(processed[:, None], x, 0), jnp.where(processed, labels, 0), done
             )
-        learn = taken & jnp.isfinite(y)
-        state, z = self._border(state, received, x[0])
+        learn = processed & jnp.isfinite(y)
+        state, z = self._border(state, arrival, x[0])
         inverse, weights, g, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
-        info = info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, full)
-        return state, damped(g, leverage, self.penalize_current), done, info
+        info = info_after(state.dictionary.used, jnp.where(processed, y, 0), weights, full)
+        return state, awv_prediction(g, leverage, self.penalize_current), done, info
 
     def grow(self, state: NystromState) -> NystromState:
-        """The same state with more capacity for inducing points, for examples, or both, as far as
-        they are full."""
+        """The same state with twice the capacity for inducing points, four times that for examples,
+        or both, whichever is exhausted."""
         size, rows = state.basis.shape[0], state.inputs.shape[0]
         capacity = size if int(state.dictionary.used) < size else 2 * size
-        # where the inducing points had capacity, the memory had none: a block fits whole or not
+        # a block overflows as a whole: if the inducing points have capacity, the memory has none
         full = capacity == size or int(state.received) + min(rows, CHUNK) > rows
         extra = _whole_chunks(4 * rows) - rows if self.remember and full else 0
         return replace(
@@ -140,28 +140,27 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         )
 
     def _border(
-        self, state: NystromState, received: Received, x: Array
+        self, state: NystromState, arrival: Arrival, x: Array
     ) -> tuple[NystromState, Array]:
-        """(state, z [B,M] of the block) with x [d] in the dictionary if it joined, after one pass
-        over the observed examples where x adds a coordinate.
+        """(the state with x [d] in the dictionary if it joined; z [B,M] of the block).
 
-        With v the unit vector of the new coordinate, c_i that coordinate of an observed example and
-        p = sum_i c_i z_i without v, the precision A grows by v p^T + p v^T + sum_i c_i^2 v v^T.
-        Without a new coordinate v is zero, and nothing changes.
+        Let v be the unit vector of the new coordinate, c_i this coordinate of an observed example,
+        and p = sum_i c_i z_i without v. A grows by v p^T + p v^T + sum_i c_i^2 v v^T. Without a
+        new coordinate v is zero, and nothing changes.
         """
-        dictionary = received.dictionary
-        lam = jnp.asarray(self.regularization, received.k.dtype)
-        points = kors.filled(dictionary.points, dictionary.used, x)
+        dictionary = arrival.dictionary
+        lam = jnp.asarray(self.regularization, arrival.k.dtype)
+        points = kors.fill_unused(dictionary.points, dictionary.used, x)
         joined, z = newton.join_first(
             state.basis,
             state.dictionary.used,
-            received.k,
+            arrival.k,
             x,
             self.kernel,
             points,
             _Posterior(state.inverse, state.weights, lam),
-            _rotated,
-            received.joins,
+            _rotate,
+            arrival.joins,
         )
         basis, v, new = joined.basis, joined.direction, joined.direction.any()
         sums = self._sums(state, points, joined.dual, new)
@@ -179,29 +178,29 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
                 - v[:, None] * (v / lam)[None, :]
                 + solved[:, None] * (solved / schur)[None, :]
             )
-            # if the loop returned v itself, XLA would compute v v^T before every step
+            # returned unchanged, v would let XLA compute v v^T before every step
             return inverse, weights - solved * along, jnp.zeros_like(v)
 
         inverse, weights, _ = lazy_cond(
-            new, bordered, (joined.carried.inverse, joined.carried.weights, v)
+            new, bordered, (joined.state.inverse, joined.state.weights, v)
         )
         state = replace(state, dictionary=dictionary, basis=basis, inverse=inverse, weights=weights)
         return state, z
 
     def _sums(self, state: NystromState, points: Array, dual: Array, new: Array) -> _Sums:
-        """The sums over the observed examples of a `new` [] coordinate, k_I(x)^T dual; zero if
-        there is none. Rows of `points` [M,d] from m on may hold anything: `dual` [M] and columns of
-        the basis are zero there."""
+        """The sums over the observed examples of the `new` [] coordinate k_I(x)^T dual, zero if
+        there is none. `dual` [M] and columns of the basis are zero from m on, so that the rows of
+        `points` [M,d] do not matter there."""
         zero = jnp.zeros((), dual.dtype)
         zeros = _Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:
             return zeros
         observed = _Observed(state.inputs, state.labels, state.received)
-        return cond_per_run(new, _summed, zeros, (self.kernel, observed, points, dual))
+        return cond_per_run(new, _sum_chunks, zeros, (self.kernel, observed, points, dual))
 
     def _store(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
-        """The state with the block x [B,d], y [B] behind the observed examples. Its rows from
-        `done` on are zero and will be overwritten."""
+        """The state with the block x [B,d], y [B] appended to the observed examples. Its rows from
+        `done` on are zero, and the next block overwrites them."""
         start = state.received
         inputs, labels = (
             jnp.where(done > 0, new, lax.dynamic_slice_in_dim(old, start, len(new)))
@@ -221,17 +220,17 @@ class _Observed(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums over the labelled examples, with c_i their coordinates along a direction."""
+    """Sums over the labelled examples, where c_i are their coordinates along a direction."""
 
     mixed: Array  # [M], sum_i c_i k_I(x_i)
     square: Array  # [], sum_i c_i^2
     moment: Array  # [], sum_i c_i y_i
 
 
-def _summed(zeros: _Sums, given: tuple[Any, _Observed, Array, Array]) -> _Sums:
-    """The sums of the coordinate k_I(x_i)^T dual, for (kernel, observed, points [M,d], dual
+def _sum_chunks(zeros: _Sums, args: tuple[Any, _Observed, Array, Array]) -> _Sums:
+    """The sums of the coordinate k_I(x_i)^T dual; args are (kernel, observed, points [M,d], dual
     [M])."""
-    kernel, observed, points, dual = given
+    kernel, observed, points, dual = args
     size = min(CHUNK, observed.inputs.shape[0])
 
     def add(i: Array, sums: _Sums) -> _Sums:
@@ -252,15 +251,15 @@ def _summed(zeros: _Sums, given: tuple[Any, _Observed, Array, Array]) -> _Sums:
 
 
 class _Posterior(NamedTuple):
-    """The arrays that rotate with the coordinates."""
+    """The posterior in the coordinates of the dictionary."""
 
     inverse: Array
     weights: Array
     regularization: Array
 
 
-def _rotated(posterior: _Posterior, rotation: Rotation) -> _Posterior:
-    """The posterior in other coordinates; along new ones it is the prior."""
+def _rotate(posterior: _Posterior, rotation: Rotation) -> _Posterior:
+    """The posterior in other coordinates; in the new dimensions it is the prior."""
     rows, rank = rotation
     inverse = matmul_rows(matmul_rows(rows, posterior.inverse, rank), rows.T, rank)
     missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul_rows(rows, rows.T, rank)
@@ -271,5 +270,5 @@ def _rotated(posterior: _Posterior, rotation: Rotation) -> _Posterior:
 def ForgettingNystromAWV(
     kernel: Any, regularization: ArrayLike = 1.0, **options: Any
 ) -> NystromAWV:
-    """`NystromAWV` without its memory of observed inputs (`remember=False`)."""
+    """`NystromAWV` with `remember=False`, which does not store observed inputs."""
     return NystromAWV(kernel, regularization, remember=False, **options)

@@ -2,15 +2,12 @@
 grows.
 
 Calandriello, Lazaric, Valko. Efficient second-order online kernel learning with adaptive embedding.
-NeurIPS 2017; with the settings that PKAWV compares with (THEORY 7.8): squared loss, predictions
+NeurIPS 2017, with the settings that PKAWV compares with (THEORY 7.8): squared loss, predictions
 clipped to [-C, C], curvature sigma = 1/(8 C^2). For an example x with features z, weights u and A:
 
     w = u - h A^-1 z / z^T A^-1 z, the closest weights in the norm of A that predict
         y^ = clip(z^T u, -C, C)
     g = 2 (y^ - y) z,   A <- A + sigma/2 g g^T,   u <- w - A^-1 g
-
-The code of PKAWV's first author takes the step for g one example later and learns nothing from a
-point that joins, which is about 9% worse.
 """
 
 from __future__ import annotations
@@ -27,20 +24,20 @@ from jsketch.online import base
 from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
 from jsketch.sketch import kors, newton
-from jsketch.sketch.kors import Received, Sampling
+from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.types import ForecastInfo, PRNGKey
 
 
 @struct.dataclass
 @one_dtype
 class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
-    """Second-order steps, O(m^2) an example and O(m^2) memory, whatever the length of the
-    stream."""
+    """Second-order steps, O(m^2) an example and O(m^2) memory for m inducing points."""
 
     bound: ArrayLike = 1.0  # C, on |y| and on the predictions
-    # mu, beta, eps of KORS, which samples the inducing points
+    # `Sampling`, the settings mu, beta and eps of KORS
     sampling: Sampling = struct.field(default_factory=Sampling)
-    capacity: int = struct.field(pytree_node=False, default=64)  # inducing points M at first
+    # int, the initial capacity M for inducing points
+    capacity: int = struct.field(pytree_node=False, default=64)
 
     grows = True
 
@@ -53,67 +50,66 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     def advance(
         self, state: base.DictionaryState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[base.DictionaryState, Array, Array, ForecastInfo]:
-        """As `GrowingBlocks.advance`; the prediction for a point that joins is zero."""
+        """As `GrowingBlocks.advance`. The prediction for a point that joins is zero."""
         limit = jnp.asarray(limit, jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
-        received = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
-        done = jnp.where(received.full, 0, jnp.minimum(received.until, limit))
-        taken = jnp.arange(len(y), dtype=jnp.int32) < done
-        state, z = self._restarted(state, received, x[0])
-        inverse, weights, prediction = self._newton_steps(state, z, y, taken & jnp.isfinite(y))
+        arrival = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
+        done = jnp.where(arrival.full, 0, jnp.minimum(arrival.until, limit))
+        processed = jnp.arange(len(y), dtype=jnp.int32) < done
+        state, z = self._restart(state, arrival, x[0])
+        inverse, weights, prediction = self._newton_steps(state, z, y, processed & jnp.isfinite(y))
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
-        info = info_after(state.dictionary.used, jnp.where(taken, y, 0), weights, received.full)
+        info = info_after(state.dictionary.used, jnp.where(processed, y, 0), weights, arrival.full)
         return state, prediction, done, info
 
     def grow(self, state: base.DictionaryState) -> base.DictionaryState:
         """The same state with twice the capacity."""
         return base.grow_dictionary(state, 2 * state.basis.shape[0], self.regularization)
 
-    def _restarted(
-        self, state: base.DictionaryState, received: Received, x: Array
+    def _restart(
+        self, state: base.DictionaryState, arrival: Arrival, x: Array
     ) -> tuple[base.DictionaryState, Array]:
-        """(state, z [B,M] of the block). If x [d] joined the dictionary, nothing is learned yet."""
-        dictionary = received.dictionary
+        """(state, z [B,M] of the block). If x [d] joins the dictionary, the posterior is the
+        prior."""
+        dictionary = arrival.dictionary
         joined, z = newton.join_first(
             state.basis,
             state.dictionary.used,
-            received.k,
+            arrival.k,
             x,
             self.kernel,
-            kors.filled(dictionary.points, dictionary.used, x),
+            kors.fill_unused(dictionary.points, dictionary.used, x),
             None,
-            lambda carried, rotation: carried,
-            received.joins,
+            lambda state, rotation: state,
+            arrival.joins,
         )
         prior = jnp.eye(z.shape[1], dtype=z.dtype) / jnp.asarray(self.regularization, z.dtype)
         state = replace(
             state,
             dictionary=dictionary,
             basis=joined.basis,
-            inverse=jnp.where(received.joins, prior, state.inverse),
-            weights=jnp.where(received.joins, 0, state.weights),
+            inverse=jnp.where(arrival.joins, prior, state.inverse),
+            weights=jnp.where(arrival.joins, 0, state.weights),
         )
         return state, z
 
     def _newton_steps(
         self, state: base.DictionaryState, z: Array, y: Array, learn: Array
     ) -> tuple[Array, Array, Array]:
-        """(A^-1, u, y^ [B]) after steps on the rows of z [B,M], y [B] where `learn` [B] is True.
+        """(A^-1, u, y^ [B]) after steps on the rows of z [B,M], y [B] where `learn` [B] is true.
 
-        The steps need A in the span of the block only: with D = Z A^-1 at the start, A_t^-1 z_s is
+        The steps need A only in the span of the block. With D = Z A^-1 at the start, A_t^-1 z_s is
         D^T L[:, s], and G[r, s] = z_r^T A_t^-1 z_s. A step is one elimination in [G; L], [2B, B].
         """
         count, bound = len(y), jnp.asarray(self.bound, z.dtype)
-        # D
-        directions = matmul(z, state.inverse)
+        directions = matmul(z, state.inverse)  # D
         identity = jnp.eye(count, dtype=z.dtype)
         curvature = 1 / (8 * bound**2)
 
         def step(t: Array, carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, ...]:
-            both, outputs, moved, scaled, predictions = carry
-            column = lax.dynamic_index_in_dim(both, t, 1, keepdims=False)
-            # z^T A^-1 z
-            leverage = column[t]
+            stacked, outputs, moves, scaled, predictions = carry
+            column = lax.dynamic_index_in_dim(stacked, t, 1, keepdims=False)
+            leverage = column[t]  # z^T A^-1 z
             prediction = jnp.clip(outputs[t], -bound, bound)
             slope = jnp.where(learn[t], 2 * (prediction - y[t]), 0)
             excess = jnp.where(learn[t] & (leverage > 0), outputs[t] - prediction, 0)
@@ -121,12 +117,11 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
             damping = weight / (1 + weight * leverage)
             # u <- u - move A^-1 z
             move = excess / jnp.where(leverage > 0, leverage, 1) + slope / (1 + weight * leverage)
-            # G[t, :]
-            row = lax.dynamic_index_in_dim(both, t, 0, keepdims=False)
+            row = lax.dynamic_index_in_dim(stacked, t, 0, keepdims=False)  # G[t, :]
             return (
-                both - damping * column[:, None] * row[None, :],
+                stacked - damping * column[:, None] * row[None, :],
                 outputs - move * column[:count],
-                moved + move * column[count:],
+                moves + move * column[count:],
                 put(scaled, t, jnp.sqrt(damping) * column[count:]),
                 put(predictions, t, prediction),
             )
@@ -139,8 +134,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
             jnp.zeros_like(identity),
             zeros,
         )
-        _, _, moved, scaled, predictions = lax.fori_loop(0, count, step, start)
-        # rows sqrt(damping) A_t^-1 z_t
-        updates = matmul(scaled, directions)
+        _, _, moves, scaled, predictions = lax.fori_loop(0, count, step, start)
+        updates = matmul(scaled, directions)  # rows sqrt(damping) A_t^-1 z_t
         inverse = state.inverse - matmul(updates.T, updates)
-        return inverse, state.weights - matmul(moved, directions), predictions
+        return inverse, state.weights - matmul(moves, directions), predictions

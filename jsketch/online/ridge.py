@@ -1,9 +1,9 @@
 """PKAWV: online ridge regression in fixed features, with blocks of examples in matrix products.
 
 Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale
-problems. NeurIPS 2019, Algorithm 1 (THEORY 7.2). With g the prediction of ridge regression on the
-examples so far and h the leverage z(x)^T A^-1 z(x), the forecaster of Azoury, Warmuth and Vovk
-(AWV) predicts g / (1 + h): it penalizes the current prediction as well.
+problems. NeurIPS 2019, Algorithm 1 (THEORY 7.2). The forecaster of Azoury, Warmuth and Vovk (AWV)
+also penalizes the current prediction: it predicts g / (1 + h), where g is the prediction of ridge
+regression on the examples so far and h the leverage z(x)^T A^-1 z(x).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
-PANEL = 32  # columns of a block that are eliminated one by one; the others take products
+PANEL = 32  # columns of a block that are eliminated one by one; products eliminate the others
 
 
-def damped(g: Array, leverage: Array, penalize_current: bool) -> Array:
-    """The prediction of AWV, or g, that of ridge regression."""
+def awv_prediction(g: Array, leverage: Array, penalize_current: bool) -> Array:
+    """The prediction g / (1 + h) of AWV, or g without `penalize_current`."""
     return g / (1 + jnp.maximum(leverage, 0)) if penalize_current else g
 
 
@@ -45,9 +45,8 @@ class PKAWV(Forecaster):
 
     features          a map from [n, d] to [n, r]: `sketch.taylor.Taylor`, or any object with a
                       method `features(x)`
-    regularization    lam. A^-1 is updated from I / lam, and predictions are off by up to 40 eps
-                      |z|^2 / lam, and more where a direction first occurs after thousands of
-                      examples (`rounding`)
+    regularization    lam. Predictions have a rounding error of up to 40 eps |z|^2 / lam, and more
+                      where a direction first occurs after thousands of examples (`rounding`)
     penalize_current  True: AWV. False: projected kernel ridge regression
     """
 
@@ -80,7 +79,7 @@ class PKAWV(Forecaster):
     def predict(self, state: RidgeState, x: Array) -> Array:
         z = self.features.features(x[None])[0]
         leverage = matmul(z, matmul(state.inverse, z))
-        return damped(matmul(z, state.weights), leverage, self.penalize_current)
+        return awv_prediction(matmul(z, state.weights), leverage, self.penalize_current)
 
     def update(
         self, state: RidgeState, x: Array, y: Array, key: PRNGKey
@@ -102,33 +101,32 @@ class PKAWV(Forecaster):
         z = self.features.features(x)
         inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, jnp.isfinite(y))
         info = info_after(len(weights), y, weights)
-        return RidgeState(inverse, weights), damped(g, h, self.penalize_current), info
+        return RidgeState(inverse, weights), awv_prediction(g, h, self.penalize_current), info
 
 
 def learn_block(
     inverse: Array, weights: Array, z: Array, y: Array, learn: Array, roots: Array | None = None
 ) -> tuple[Array, Array, Array, Array]:
-    """Learns the rows of z [B,r], y [B] where `learn` [B] is True, in order.
+    """Learns the rows of z [B,r], y [B] where `learn` [B] is true, in order.
 
-    Returns (A^-1 [r,r], weights [r], g [B], h [B]): g is the prediction of ridge regression from
-    the rows before, and h the leverage z^T A^-1 z.
+    Returns (A^-1 [r,r], weights [r], g [B], h [B]), where g is the prediction of ridge regression
+    from the previous rows and h the leverage z^T A^-1 z. With S = I + Z A^-1 Z^T = L L^T, the
+    pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) are the innovations (y_t - g_t) / L_tt.
 
-    With S = I + Z A^-1 Z^T = L L^T, the pivots L_tt^2 are 1 + h_t, and L^-1 (y - Z w) are the
-    innovations (y_t - g_t) / L_tt.
-
-    roots [B] are those of discounts gamma^e, one for each row. Their squares replace I in S, the
-    pivots are gamma^e (1 + h_t), and the caller divides A^-1 by the last discount (THEORY 7.12).
+    roots [B] are the square roots of discounts gamma^e, one for each row. The discounts replace I
+    in S, the pivots are gamma^e (1 + h_t), and the caller divides A^-1 by the last discount
+    (THEORY 7.12).
     """
     size = len(y)
     diagonal = jnp.eye(size, dtype=z.dtype) if roots is None else jnp.diag(jnp.square(roots))
-    # [r, B]; products with the long side first are faster
+    # [r, B]: products with the long side first are faster
     directions = matmul(inverse, z.T)
     start = matmul(z, weights)
     errors = jnp.where(learn, y, 0) - start
     gram = diagonal + matmul(z, directions)
-    columns = eliminated(jnp.concatenate([gram, errors[None], directions]), learn)
+    columns = eliminate(jnp.concatenate([gram, errors[None], directions]), learn)
     lower, innovations, solved = columns[:size], columns[size], columns[size + 1 :]
-    # the prediction of an example does not depend on its label, not even by rounding
+    # computed in this way, a prediction does not depend on its label, not even by rounding
     g = start + matmul(jnp.tril(lower, -1), innovations)
     inverse = inverse - matmul(solved, solved.T)
     weights = weights + matmul(solved, innovations)
@@ -137,17 +135,16 @@ def learn_block(
     return inverse, weights, g, jnp.square(pivots) - 1
 
 
-def eliminated(columns: Array, active: Array) -> Array:
-    """[L; R L^-T] of columns [S; R], with S [B,B] = L L^T symmetric and R [C,B]. Only `active` [B]
-    columns eliminate: of the others L keeps the root of the pivot, and the rest is zero.
+def eliminate(columns: Array, active: Array) -> Array:
+    """[L; R L^-T] of columns [S; R], where S [B,B] = L L^T is symmetric, and R [C,B]. In columns
+    that are not `active` [B], L has the root of the pivot, and zeros otherwise.
 
-    S may have a condition number of 1 / eps. Two measures keep the digits: multipliers and rows
-    come from the same triangle of S, and one step of refinement makes a product with L^-1 as
-    accurate as substitution. Without them errors are up to 5,000 and 500 times as large (THEORY
-    9.5).
+    S may have a condition number of 1 / eps. Therefore multipliers and rows come from the same
+    triangle of S, and one step of refinement makes a product with L^-1 as accurate as substitution
+    (THEORY 9.5).
     """
     if devices.on_accelerator():
-        return _eliminated_by_cholesky(columns, active)
+        return _eliminate_by_cholesky(columns, active)
     parts, size = [], len(active)
     for start in range(0, size, PANEL):
         remaining, eliminates = size - start, active[start : start + PANEL]
@@ -163,15 +160,15 @@ def eliminated(columns: Array, active: Array) -> Array:
 
 
 def _panel(gram: Array, active: Array) -> tuple[Array, Array]:
-    """(L, L^-1) [p,p] of a symmetric gram [p,p], from its upper triangle."""
+    """(L, L^-1) [p,p] from the upper triangle of a symmetric matrix [p,p]."""
     size = len(active)
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
     zero = jnp.zeros((), jnp.int32)
 
     def column(j: Array, both: Array) -> Array:
         row = lax.dynamic_slice_in_dim(both, j, 1, 0)
-        # a reshape, as a transpose triples the time of the loop; outside of a compiled program j
-        # has another integer type
+        # a transpose in place of the reshape would triple the time of the loop; outside of a
+        # compiled program j has another integer type
         across = lax.dynamic_slice(both, (j, jnp.zeros_like(j)), (1, size)).reshape(size, 1)
         below = across / lax.dynamic_slice_in_dim(row, j, 1, 1)
         return both - jnp.where((rows > j) & active[j], below, 0) * row
@@ -184,9 +181,8 @@ def _panel(gram: Array, active: Array) -> tuple[Array, Array]:
     return strict + jnp.diag(jnp.diagonal(upper)), inverse
 
 
-def _eliminated_by_cholesky(columns: Array, active: Array) -> Array:
-    """`eliminated` by one Cholesky factorization and substitution, for an accelerator, where a loop
-    over columns would launch a kernel for each."""
+def _eliminate_by_cholesky(columns: Array, active: Array) -> Array:
+    """`eliminate` on an accelerator, where a loop over columns would launch a kernel for each."""
     size = len(active)
     gram = columns[:size]
     identity = jnp.eye(size, dtype=gram.dtype)

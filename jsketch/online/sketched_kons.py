@@ -2,9 +2,9 @@
 
 Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive
 sketching. ICML 2017, for the squared loss with predictions clipped to [-C, C] and curvature sigma =
-1/(8 C^2) (THEORY 7.8); PKAWV compares with it in Table 1 and Figure 1. Example t enters A with
-probability max(gamma, min(1, beta tau)), with tau its ridge leverage score at alpha by KORS; the
-weights are a sum over all examples. O(t d + m^2) for the t-th example with m of them in A.
+1/(8 C^2) (THEORY 7.8). Example t enters A with probability max(gamma, min(1, beta tau)), where tau
+is its ridge leverage score at alpha by KORS. The weights are a sum over all examples. The t-th
+example costs O(t d + m^2) with m examples in A.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class SketchedState:
-    """f = sum_i c_i k(x_i, .) over t of N examples + sum_j b_j k(s_j, .) over m of M that are in
-    A."""
+    """f = sum_i c_i k(x_i, .) over t of at most N examples + sum_j b_j k(s_j, .) over m of at most
+    M sampled examples."""
 
     points: Array  # [N, d]
     coefficients: Array  # [N], c
     used: Array  # [] int32, t
-    sketch: Kors  # the points s_j, and their inverse factor for the leverage scores
+    sketch: Kors  # the points s_j, and the inverse factor of their leverage scores
     # [M, M], L^-1 of K_SS + alpha / weights = L L^T; A = alpha I + sum_j weights_j phi_j phi_j^T
     inverse: Array
     sketch_coefficients: Array  # [M], b
@@ -48,7 +48,7 @@ class SketchedKONS(KernelForecaster):
     bound                C, on |y| and on the predictions
     minimum_probability  gamma; 1 is KONS
     oversampling         beta
-    capacity             int, examples N and sampled examples M at first
+    capacity             int, the initial capacities N and M for examples and sampled examples
     """
 
     bound: ArrayLike = 1.0
@@ -98,9 +98,9 @@ class SketchedKONS(KernelForecaster):
         enters = learn & (kors.draws(state.key, state.used, 1, x.dtype)[0] < probability)
 
         slope = jnp.where(learn, 2 * (prediction - y), 0)
-        curved = matmul(state.inverse, cross)
+        whitened = matmul(state.inverse, cross)
         # alpha phi^T A^-1 phi
-        variance = jnp.maximum(prior_variance - jnp.square(curved).sum(), 0)
+        variance = jnp.maximum(prior_variance - jnp.square(whitened).sum(), 0)
         weight = jnp.where(enters, slope**2 / (16 * self.bound**2), 0)
         leverage = variance / self.regularization
         excess = jnp.where(learn & (leverage > 0), output - prediction, 0)
@@ -109,23 +109,23 @@ class SketchedKONS(KernelForecaster):
         move = move / self.regularization
 
         last = state.sketch.used
-        # 1 / pivot for the diagonal k(x,x) + alpha / weight; a weight of zero leaves a row of zeros
+        # 1 / pivot for the diagonal k(x,x) + alpha / weight; a weight of zero gives a row of zeros
         scale = jnp.sqrt(weight / (weight * variance + self.regularization))
-        inverse_row = put(-matmul(curved, state.inverse), last, jnp.ones((), x.dtype)) * scale
+        inverse_row = put(-matmul(whitened, state.inverse), last, jnp.ones((), x.dtype)) * scale
         new = SketchedState(
             points=put_if(learn, state.points, state.used, x),
             coefficients=put_if(learn, state.coefficients, state.used, -move),
             used=state.used + learn.astype(jnp.int32),
             sketch=kors.join(state.sketch, sampling, x, probability, row, residual, enters),
             inverse=put_if(enters, state.inverse, last, inverse_row),
-            sketch_coefficients=state.sketch_coefficients + move * matmul(curved, state.inverse),
+            sketch_coefficients=state.sketch_coefficients + move * matmul(whitened, state.inverse),
             key=state.key,
         )
         return new, prediction, info_after(new.sketch.used, y, new.sketch_coefficients, overflow)
 
     def grow(self, state: SketchedState) -> SketchedState:
-        """The same state with 1.5 times the capacity for examples, sampled examples, or both, as
-        far as they are full."""
+        """The same state with 1.5 times the capacity for examples, sampled examples, or both,
+        whichever is exhausted."""
         rows, size = state.points.shape[0], state.inverse.shape[0]
         extra_rows = -(-rows // 2) if int(state.used) >= rows else 0
         extra = -(-size // 2) if int(state.sketch.used) >= size else 0
@@ -143,7 +143,7 @@ class SketchedKONS(KernelForecaster):
         return jnp.clip(output, -bound, bound)
 
     def _output(self, state: SketchedState, x: Array) -> tuple[Array, Array, Array]:
-        """(f(x) [] before it is clipped, k_S(x) [M], k(x,x) [])."""
+        """(f(x) [] without clipping, k_S(x) [M], k(x,x) [])."""
         cross = kors.cross(state.sketch, self.kernel, x[None])[0]
         # the coefficients of unused rows are zero
         output = matmul(self.kernel.gram(x[None], state.points)[0], state.coefficients)

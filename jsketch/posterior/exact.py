@@ -1,13 +1,10 @@
-"""Exact GP posterior over a finite set of arms: `Exact`, updated by observations, and `dense`, one
-factorization of the whole Gram matrix, its oracle.
+"""Exact GP posterior over a finite set of arms: `Exact`, which observations update, and its oracle
+`dense`, one factorization of the whole Gram matrix.
 
-The cost grows with the number of distinct arms pulled, not with T. `Exact` holds a regularized root
-of the explained covariance, B^T C B with a row of B for each distinct arm (THEORY 2.1); an
-observation is one product with B, O(A u). Every pivot is at least the regularization over the pulls
-of an arm, so that no rank has to be cut. A Cholesky factorization of the Gram matrix alone, in pull
-order, is off by a factor of 10 on arms that are close together
-(tests/posterior/test_theory_posterior.py). Variances are in leverage units (divided by the
-regularization).
+The cost grows with the number u of distinct arms pulled, not with T. `Exact` represents the
+explained covariance as B^T C B with a row of B for each distinct arm (THEORY 2.1); an observation
+is one product with B, O(A u). Every pivot is at least the regularization divided by the pulls of an
+arm, so that no rank cut is needed. Variances are in leverage units (divided by the regularization).
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from jsketch.linalg import matmul, pad_identity, put
 
 @struct.dataclass
 class Dense:
-    """Exact posterior at all arms."""
+    """The exact posterior at all arms."""
 
     mean: Array  # [A]
     covariance: Array  # [A, A], divided by the regularization
@@ -33,18 +30,17 @@ class Dense:
 
     @property
     def variance(self) -> Array:
-        """[A], never negative."""
+        """[A], at least 0."""
         return jnp.maximum(jnp.diagonal(self.covariance), 0)
 
 
 def dense(
     kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike
 ) -> Dense:
-    """Posterior from pull counts and reward sums [A] by one A x A factorization, O(A^3): for tests
-    and small problems.
+    """The posterior from pull counts and reward sums [A] by one A x A factorization, O(A^3).
 
-    With N = diag(counts): mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, where unpulled arms
-    drop out exactly.
+    With N = diag(counts), mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, in which arms without
+    pulls have no effect.
     """
     root = jnp.sqrt(pull_counts)
     gram = kernel.gram(arms, arms)
@@ -53,37 +49,35 @@ def dense(
     )
     half = lax.linalg.triangular_solve(factor, root[:, None] * gram, left_side=True, lower=True)
     averages = reward_sums / jnp.sqrt(jnp.maximum(pull_counts, 1))
-    solved = lax.linalg.triangular_solve(factor, averages[:, None], left_side=True, lower=True)[
-        :, 0
-    ]
+    solved = lax.linalg.triangular_solve(factor, averages[:, None], left_side=True, lower=True)
     covariance = (gram - matmul(half.T, half) / regularization) / regularization
-    mean = matmul(half.T, solved) / regularization
+    mean = matmul(half.T, solved[:, 0]) / regularization
     return Dense(mean=mean, covariance=covariance, logdet=2 * jnp.log(jnp.diagonal(factor)).sum())
 
 
 @struct.dataclass
 class Exact:
-    """Incremental exact posterior with capacity for N distinct arms, u of them pulled.
+    """Incremental exact posterior with capacity for N distinct arms, u of which are pulled.
 
-    With D the noise variances of the arms' average rewards, (K_u + D)^-1 = L^-T inner L^-1; basis =
-    L^-1 K_uA, root = L. The posterior covariance is then K - basis^T inner basis, and that with a
-    pulled arm a is D_aa L^-T inner basis at a, no difference. While no arm is pulled twice, inner
-    is the identity and L the Cholesky factor of K_u + D.
+    Let D be the noise variances of the arms' average rewards, (K_u + D)^-1 = L^-T inner L^-1, and
+    basis = L^-1 K_uA. The posterior covariance is K - basis^T inner basis; that with a pulled arm a
+    is D_aa L^-T inner basis at a, without a difference. While no arm is pulled twice, inner is the
+    identity and L the Cholesky factor of K_u + D.
     """
 
-    basis: Array  # [N, A], zero past u
-    inverse_root: Array  # [N, N], L^-1, lower triangular; the identity past u
+    basis: Array  # [N, A], zero beyond u
+    inverse_root: Array  # [N, N], L^-1, lower triangular; the identity beyond u
     inner: Array  # [N, N], symmetric, at least the identity
     mean: Array  # [A]
     variance: Array  # [A]
     logdet: Array  # []
     used: Array  # [] int32, u
     pulled: Array  # [N] int32, the arm of each row
-    repeats: Array  # [N], its observations
+    repeats: Array  # [N], the number of its observations
 
 
 def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) -> Exact:
-    """The posterior without data, with capacity for `capacity` distinct arms."""
+    """The posterior without data."""
     identity = jnp.eye(capacity, dtype=arms.dtype)
     diag = kernel.diag(arms)
     return Exact(
@@ -109,11 +103,8 @@ def observe(
     regularization: ArrayLike,
     repeats: ArrayLike = 1,
 ) -> tuple[Exact, Array]:
-    """Posterior after `repeats` rewards of mean y [] at arm [] (ignored unless observed []):
-    (posterior, overflow []).
-
-    On overflow (a new arm when all rows are in use) the posterior is returned unchanged.
-    """
+    """(the posterior after `repeats` rewards of mean y [] at arm [], overflow []). The posterior is
+    unchanged unless observed [], and on overflow, if a new arm has no row."""
     size = exact.basis.shape[0]
     arm, repeats = jnp.asarray(arm, jnp.int32), jnp.asarray(repeats, arms.dtype)
     slots = jnp.arange(size, dtype=jnp.int32)
@@ -126,8 +117,8 @@ def observe(
     slot = jnp.where(pulled, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
 
-    # covariance with the arm [A]. The variance of a pulled arm is about lam / count. Computed as
-    # k(x,x) - explained it has an error of eps k(x,x), in float32 all of it after a thousand pulls
+    # the covariance with the arm [A]. As k(x,x) - explained, the variance of a pulled arm, about
+    # lam / count, would have an error of eps k(x,x), in float32 100% after a thousand pulls
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(pulled, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
     direction = matmul(exact.inner, whitened)
@@ -137,7 +128,7 @@ def observe(
     pivot = lam / repeats + variance_arm
     gain = jnp.where(observed, 1 / pivot, 0)
 
-    # a new arm is a new row; a repeated arm changes `inner` along `direction`
+    # a new arm adds a row; a repeated arm changes `inner` along `direction`
     root = jnp.sqrt(pivot)
     row = jnp.where(is_new, covariance / root, exact.basis[slot])
     inverse_row = put(matmul(direction, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
@@ -160,11 +151,11 @@ def observe(
 
 
 def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLike) -> Array:
-    """Draws from N(0, posterior covariance in leverage units) at all arms, [B,A], from draws
-    `prior` [B,A] of the prior process and standard normals [B,N].
+    """Draws [B,A] at all arms from N(0, posterior covariance in leverage units), by Matheron's rule
+    from draws `prior` [B,A] of the prior process and standard normals [B,N].
 
-    Matheron's rule: from every draw, the prediction of a posterior given the draw's noisy values at
-    the pulled arms is subtracted; the noise is that of an arm's average reward.
+    The rule subtracts from every draw the posterior mean given the noisy values of the draw at the
+    pulled arms, whose noise is that of an arm's average reward.
     """
     regularization = jnp.asarray(regularization, prior.dtype)
     in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
@@ -177,13 +168,12 @@ def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLi
 def hallucinate(
     exact: Exact, kernel: Any, arms: Array, arm: Array, regularization: ArrayLike
 ) -> tuple[Exact, Array]:
-    """`observe` of a reward of `arm` that is its mean: variances shrink, means stay."""
+    """`observe` with the posterior mean as the reward of `arm`, which changes only variances."""
     return observe(exact, kernel, arms, arm, exact.mean[arm], jnp.ones((), bool), regularization)
 
 
 def grow(exact: Exact, capacity: int) -> Exact:
-    """The same posterior with capacity for `capacity` >= N distinct arms; no number changes. Raises
-    ValueError for fewer."""
+    """The same posterior with capacity for more distinct arms. Raises ValueError for fewer."""
     checks.not_smaller(exact.basis.shape[0], capacity=capacity)
     extra = capacity - exact.basis.shape[0]
     return replace(

@@ -1,11 +1,10 @@
 """Ridge posterior on fixed features of a finite set of arms, updated by rank-one steps of O(A M +
 M^2).
 
-With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1: mean(x) = u(x).P sum_i y_i u_i and
-variance(x) = u(x).P u(x), in leverage units, as from `ridge.fit`. The state holds a root of P
-instead of P (Potter's update; Kaminski, Bryson, Schmidt. Discrete square root filtering. IEEE
-Transactions on Automatic Control, 1971): P stays positive, and Thompson samples need no
-factorization.
+With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1, mean(x) = u(x).P sum_i y_i u_i and
+variance(x) = u(x).P u(x), in leverage units. The state contains a root of P (Potter's update;
+Kaminski, Bryson, Schmidt. Discrete square root filtering. IEEE Transactions on Automatic Control,
+1971), so that P stays positive and Thompson samples need no factorization.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from jsketch.linalg import matmul
 
 @struct.dataclass
 class FeaturePosterior:
-    """Posterior of the A arms given the feedback."""
+    """The posterior of the A arms."""
 
     root: Array  # [M, M], R with R R^T = P
     mean: Array  # [A]
@@ -41,22 +40,20 @@ def prior(whitened: Array) -> FeaturePosterior:
 def observe(
     posterior: FeaturePosterior, whitened: Array, arm: Array, y: Array, observed: Array
 ) -> FeaturePosterior:
-    """The posterior after reward y [] at arm [], ignored unless observed []; whitened [A,M] are all
-    arms' u."""
+    """The posterior after reward y [] at arm [], unchanged unless observed []; whitened [A,M] are
+    the features u of all arms."""
     v = matmul(whitened[arm], posterior.root)
-    # P u
-    direction = matmul(posterior.root, v)
+    direction = matmul(posterior.root, v)  # P u
     e = jnp.square(v).sum()
     gain = jnp.where(observed, 1 / (1 + e), 0)
     sd = jnp.sqrt(1 + e)
     # (I - c v v^T)^2 = I - v v^T / (1 + e)
     c = jnp.where(observed, 1 / (sd * (sd + 1)), 0)
-    # posterior covariance of every arm with this one, [A]
-    with_arm = matmul(whitened, direction)
+    covariance = matmul(whitened, direction)  # [A], of every arm with this one
     innovation = jnp.where(observed, y - posterior.mean[arm], 0)
     return FeaturePosterior(
         root=posterior.root - direction[:, None] * (c * v)[None, :],
-        mean=posterior.mean + with_arm * (gain * innovation),
-        variance=jnp.maximum(posterior.variance - jnp.square(with_arm) * gain, 0),
+        mean=posterior.mean + covariance * (gain * innovation),
+        variance=jnp.maximum(posterior.variance - jnp.square(covariance) * gain, 0),
         logdet=posterior.logdet + jnp.where(observed, jnp.log1p(e), 0),
     )

@@ -1,9 +1,9 @@
 """Ridge posterior in a feature space R^M, in whitened coordinates.
 
-With V = lam I + sum_i n_i z_i z_i^T = lam B and B = L L^T, the coordinates u(x) = L^-1 z(x) /
-sqrt(lam) turn covariances and means into inner products: e(x,x') = z^T V^-1 z' = u(x).u(x') and
-mean(x) = u(x).weights. V^-1 is recomputed by `fit`, and never updated. B has eigenvalues in [1, 1 +
-n kappa^2/lam], so explicit inverse factors are safe and logdet(V/lam) suffers no cancellation
+With V = lam I + sum_i n_i z_i z_i^T = lam B and B = L L^T, covariances and means are inner products
+of the coordinates u(x) = L^-1 z(x) / sqrt(lam): e(x,x') = z^T V^-1 z' = u(x).u(x') and mean(x) =
+u(x).weights. `fit` recomputes V^-1, which is never updated. The eigenvalues of B are in [1, 1 + n
+kappa^2/lam], so that explicit inverse factors are safe and logdet(V/lam) has no cancellation
 (THEORY 9.3). Variances are in leverage units (divided by lam).
 """
 
@@ -16,14 +16,12 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.linalg import cholesky_inverse, matmul, upper_outer
 
-# the shift of `explained_root` in units of eps, the same at every capacity, and the factor by which
-# it grows where it is too small
-ETA, LARGER_ETA = 256.0, 4.0
+ETA, LARGER_ETA = 256.0, 4.0  # the first shift of `explained_root` in units of eps, and its growth
 
 
 @struct.dataclass
 class Ridge:
-    """The posterior of the feedback."""
+    """The posterior given the feedback."""
 
     whiten: Array  # [M, M], upper triangular; u = z @ whiten
     weights: Array  # [M]; mean = u @ weights
@@ -31,8 +29,8 @@ class Ridge:
 
 
 def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
-    """Posterior from gram = sum_i n_i z_i z_i^T [M,M] and moment = sum_i s_i z_i [M] (BBKB eqs. 1
-    and 3)."""
+    """The posterior from gram = sum_i n_i z_i z_i^T [M,M] and moment = sum_i s_i z_i [M] (BBKB eqs.
+    1 and 3)."""
     scale = jnp.sqrt(jnp.asarray(regularization, gram.dtype))
     factor = cholesky_inverse(jnp.eye(gram.shape[0], dtype=gram.dtype) + gram / regularization)
     return Ridge(
@@ -43,19 +41,19 @@ def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
 
 
 def residual_variance(variance: Array, u: Array) -> Array:
-    """residual/lam >= 0, [n]: the part of the variances [n] of points with whitened features u
-    [n,M] that pulls within the dictionary do not reduce."""
+    """residual/lam >= 0, [n], the part of the variances [n] of points with whitened features u
+    [n,M] that pulls in the span of the dictionary do not reduce."""
     return jnp.maximum(variance - jnp.square(u).sum(-1), 0)
 
 
 def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
-    """F [M,M] upper triangular with lam sigma^2 = k(x,x) - |z F|^2: the variance |z F|^2 is the
-    part that the data explain.
+    """F [M,M] upper triangular with lam sigma^2 = k(x,x) - |z F|^2, where the data explain the
+    variance |z F|^2.
 
-    F F^T = I - B^-1/(1 + eta), which scales e(x,x) by 1/(1 + eta) and changes nothing else. eta =
-    ETA eps keeps the matrix positive definite in spite of rounding. Where B^-1 itself has lost more
-    digits (unobserved arms in the dictionary, beside others pulled n >> lam times) it is the first
-    of 4 eta, 16 eta ... that does, and F is NaN where that exceeds 1.
+    F F^T = I - B^-1/(1 + eta), which only scales e(x,x) by 1/(1 + eta). eta = ETA eps keeps the
+    matrix positive definite in spite of rounding. If B^-1 has lost more digits (unobserved arms in
+    the dictionary, beside others pulled n >> lam times), eta is the first of 4 eta, 16 eta ... that
+    does; F is NaN if that exceeds 1.
     """
     size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
     inverse = regularization * upper_outer(ridge.whiten)
@@ -77,19 +75,17 @@ def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
 
 
 def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
-    """The Bayesian standard deviation sqrt(lam sigma^2) of a variance in the leverage units of the
-    papers."""
+    """The Bayesian standard deviation sqrt(lam sigma^2) of a variance in leverage units."""
     return jnp.sqrt(regularization * jnp.maximum(variance, 0))
 
 
 def whitened_gain(precision: Array, u: Array) -> tuple[Array, Array]:
-    """(P u [M], e(x,x) []) given the matrix P [M,M] of hallucinated pulls; P = I for no pull since
+    """(P u [M], e(x,x) []) given the matrix P [M,M] of hallucinated pulls, the identity after
     `fit`."""
     direction = matmul(precision, u)
     return direction, jnp.maximum(matmul(u, direction), 0)
 
 
 def hallucinate(precision: Array, direction: Array, e: Array) -> Array:
-    """P after one more pull of the arm with P u = direction and u.P u = e (Sherman-Morrison; benign
-    as P starts at I)."""
+    """P after one more pull of the arm with P u = direction and u.P u = e (Sherman-Morrison)."""
     return precision - direction[:, None] * (direction / (1 + e))[None, :]

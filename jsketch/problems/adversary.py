@@ -105,8 +105,8 @@ def choose(
         jax.vmap(worst),
         key,
         adversary.box,
-        tried=adversary.tried,
-        refined=adversary.refined,
+        candidates=adversary.tried,
+        starts=adversary.refined,
         steps=adversary.steps,
         slope=forward_slope,
     )

@@ -1,4 +1,4 @@
-"""Sketches: x -> z(x) in R^M, a fixed M with a mask."""
+"""Feature maps and dictionaries: x -> z(x) in R^M with a fixed M and a mask."""
 
 from jsketch.sketch import bless, dictionary, nystrom
 from jsketch.sketch.dictionary import Dictionary

@@ -1,16 +1,14 @@
 """Dictionaries of observed evaluations by leverage score sampling, on the host, for warm starts.
 
 BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning.
-NeurIPS 2018. It goes from a regularization that makes every score tiny down to the given one,
-each level estimating the scores with the dictionary of the level before, so that no n x n matrix is
-formed. Exact scores cost O(n^3) and serve small histories.
+NeurIPS 2018. The regularization falls from one with very small scores to the given one. Each level
+estimates the scores with the dictionary of the previous level, so that no n x n matrix is formed.
 
-An arm evaluated n_i times stands for n_i copies: its feature map is sqrt(n_i) phi(x_i), its
+An arm evaluated n_i times counts as n_i copies: its feature map is sqrt(n_i) phi(x_i), its
 leverage score n_i sigma^2(x_i).
 
-Kernel values have a rounding error of eps k(x,x), so that no computation resolves a regularization
-below about m eps k(x,x) for m points (`_factored`). Below it the scores are those at the smallest
-regularization that is resolved: `linalg.inverse_root` cuts the smaller directions of a dictionary.
+Because kernel values have a rounding error of eps k(x,x), a regularization below about m eps k(x,x)
+for m points cannot be resolved. The scores are then those at the smallest regularization that can.
 """
 
 from __future__ import annotations
@@ -24,23 +22,23 @@ from scipy import linalg
 
 from jsketch.types import PRNGKey
 
-# the most draws of a level; a level that keeps a point on average is empty in all of them with
-# probability e^-100
+# the most draws of a level; if a draw keeps one point on average, all are empty with probability
+# e^-100
 DRAWS = 100
-# oversampling of the intermediate levels; with the authors' 2, scores are off by more than a
-# factor 3
+# oversampling of the intermediate levels; with 2, the authors' number, scores have errors of more
+# than a factor 3
 QBAR = 10.0
 LEAST = 256  # the least number of rows of a compiled Gram matrix
-# factors of 10 by which rounding may exceed m eps k(x,x), as it does where points are hundreds of
-# lengthscales from their mean
+# powers of 10 by which rounding may exceed m eps k(x,x), as for points hundreds of lengthscales
+# from their mean
 ATTEMPTS = 6
 
 
-class Weighted(NamedTuple):
+class WeightedDictionary(NamedTuple):
     """A weighted dictionary of points."""
 
-    rows: np.ndarray  # [m] int, of the points
-    probability: np.ndarray  # [m], of including each; its weight is the inverse
+    rows: np.ndarray  # [m] int, row numbers of the points
+    probability: np.ndarray  # [m], inclusion probabilities, the inverse weights
 
 
 _gram = jax.jit(lambda kernel, x, y: kernel.gram(x, y))
@@ -48,8 +46,8 @@ _diag = jax.jit(lambda kernel, x: kernel.diag(x))
 
 
 def _padded(x: np.ndarray) -> jnp.ndarray:
-    """x [n,d] with its first row repeated up to LEAST or a power of two: sizes vary from level to
-    level, and every one would compile anew."""
+    """x [n,d], padded with its first row to LEAST rows or a power of two, because every size is
+    compiled anew."""
     size = max(LEAST, 1 << max(len(x) - 1, 0).bit_length())
     return jnp.asarray(np.concatenate([x, np.broadcast_to(x[:1], (size - len(x), x.shape[1]))]))
 
@@ -60,7 +58,7 @@ def _scaled_gram(
     if len(x) == 0 or len(y) == 0:
         return np.zeros((len(x), len(y)))
     gram = np.array(_gram(kernel, _padded(x), _padded(y)), float)[: len(x), : len(y)]
-    # in place: it may be large
+    # in place, because the matrix may be large
     gram *= np.sqrt(n_x)[:, None]
     gram *= np.sqrt(n_y)
     return gram
@@ -76,17 +74,14 @@ def _eps(kernel: Any, x: np.ndarray) -> float:
 
 
 def leverage_scores(
-    kernel: Any, points: Any, counts: Any, dictionary: Weighted, regularization: float
+    kernel: Any, points: Any, counts: Any, dictionary: WeightedDictionary, regularization: float
 ) -> np.ndarray:
-    """Estimated ridge leverage scores of `points` [n,d] evaluated counts [n] times each, [n] in
-    [0,1].
-
-    (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam for the scaled kernel k~ (BLESS eq. 3;
-    THEORY 3.4).
-    """
+    """Estimated ridge leverage scores [n] in [0,1] of points [n,d] that are evaluated counts [n]
+    times: (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam for the scaled kernel k~ (BLESS
+    eq. 3; THEORY 3.4)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     diag = _scaled_diag(kernel, x, n)
-    if len(dictionary.rows) == 0:  # which SciPy 1.13 cannot solve with
+    if len(dictionary.rows) == 0:  # SciPy 1.13 does not solve empty systems
         return np.clip(diag / regularization, 0, 1)
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
     cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
@@ -101,8 +96,8 @@ def leverage_scores(
 
 
 def _factored(gram: np.ndarray, added: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
-    """(L, r): L L^T = gram + max(added, r diag(gram)) on the diagonal, r the first of rounding, 10
-    rounding ... that makes it positive definite. Raises ValueError where none does."""
+    """(L, r) with L L^T = gram + diag(max(added, r diag(gram))), where r is the first of rounding,
+    10 rounding ... with which the sum is positive definite. Raises ValueError if there is none."""
     for resolved in rounding * 10.0 ** np.arange(ATTEMPTS):
         diagonal = np.maximum(added, resolved * np.diag(gram))
         try:
@@ -110,15 +105,15 @@ def _factored(gram: np.ndarray, added: np.ndarray, rounding: float) -> tuple[np.
         except np.linalg.LinAlgError:
             continue
     raise ValueError(
-        "the kernel's matrix is not positive semi-definite, by far more than rounding: there are no"
-        " leverage scores of these points."
+        "the kernel's matrix is not positive semi-definite, by far more than rounding, so that"
+        " these points have no leverage scores."
     )
 
 
 def exact_leverage_scores(
     kernel: Any, points: Any, counts: Any, regularization: float
 ) -> np.ndarray:
-    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n] in [0,1], in O(n^3)."""
+    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n] in [0,1]; O(n^3)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     gram = _scaled_gram(kernel, x, n, x, n)
     added = np.maximum(regularization, len(n) * _eps(kernel, x) * np.diag(gram))
@@ -127,23 +122,18 @@ def exact_leverage_scores(
 
 
 def bless(
-    kernel: Any,
-    points: Any,
-    counts: Any,
-    regularization: float,
-    key: PRNGKey,
-) -> Weighted:
+    kernel: Any, points: Any, counts: Any, regularization: float, key: PRNGKey
+) -> WeightedDictionary:
     """A weighted dictionary whose scores are accurate to a factor 3 with high probability.
 
     kernel          a kernel, of `jsketch.kernels` or another one
     points          [n, d], evaluated points
-    counts          [n] whole numbers above 0, evaluations of each
+    counts          [n] integers above 0, evaluations of each point
     regularization  lam > 0 of the scores
-    key             one key, of the draws
+    key             the key of the draws
 
-    The size is about QBAR times the effective dimension. Where all scores are nearly zero (a kernel
-    far below the regularization) the dictionary may be empty, and represents them well. Raises
-    ValueError for an empty history or a non-positive regularization.
+    The size is about QBAR times the effective dimension, and may be zero if all scores are nearly
+    zero. Raises ValueError for an empty history, invalid counts or a non-positive regularization.
     """
     x, n = np.asarray(points), np.asarray(counts, float)
     if len(x) == 0 or n.shape != (len(x),) or (n <= 0).any() or (n != np.round(n)).any():
@@ -155,10 +145,10 @@ def bless(
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     diag = _scaled_diag(kernel, x, n)
     first = max(float(diag.sum()), 2 * regularization)
-    # a smaller one has the same scores
+    # a smaller regularization has the same scores
     last = max(regularization, _eps(kernel, x) * diag.min(where=diag > 0, initial=first))
     levels = max(2, int(np.ceil(np.log(first / last))))  # one for each factor e
-    dictionary = Weighted(np.zeros(0, int), np.zeros(0))
+    dictionary = WeightedDictionary(np.zeros(0, int), np.zeros(0))
     for lam in np.geomspace(first, last, levels):
         dictionary = _level(kernel, x, n, diag, dictionary, float(lam), random)
     return dictionary
@@ -169,24 +159,23 @@ def _level(
     x: np.ndarray,
     n: np.ndarray,
     diag: np.ndarray,
-    dictionary: Weighted,
+    dictionary: WeightedDictionary,
     lam: float,
     random: np.random.Generator,
-) -> Weighted:
-    """One level: candidates by the cheap bound k/(k + lam) on the score, then a second draw by the
-    estimated scores."""
+) -> WeightedDictionary:
+    """The dictionary of one level: a draw of candidates by the bound k/(k + lam) on the score, and
+    of some of them by the estimated scores. An empty draw is repeated."""
     bound = np.minimum(1, QBAR * diag / (diag + lam))
-    # an empty draw carries no information about the scores: draw again
     for _ in range(DRAWS):
         candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)
         if len(candidates) == 0:
             continue
-        place = np.concatenate([candidates, dictionary.rows])
-        inside = Weighted(np.arange(len(candidates), len(place)), dictionary.probability)
-        scores = leverage_scores(kernel, x[place], n[place], inside, lam)[: len(candidates)]
+        rows = np.concatenate([candidates, dictionary.rows])
+        inside = WeightedDictionary(np.arange(len(candidates), len(rows)), dictionary.probability)
+        scores = leverage_scores(kernel, x[rows], n[rows], inside, lam)[: len(candidates)]
         probability = np.minimum(QBAR * scores, bound[candidates])
-        kept = random.uniform(size=len(candidates)) * bound[candidates] < probability
-        if kept.any():
-            return Weighted(candidates[kept], probability[kept])
-    # after so many empty draws the other scores of this level are nearly zero, or rounding errors
+        keep = random.uniform(size=len(candidates)) * bound[candidates] < probability
+        if keep.any():
+            return WeightedDictionary(candidates[keep], probability[keep])
+    # after so many empty draws the other scores of this level are nearly zero or rounding errors
     return dictionary

@@ -1,8 +1,8 @@
-"""The inducing points: posterior-variance (ridge leverage score) sampling.
+"""Posterior-variance (ridge leverage score) sampling of the inducing points.
 
-BKB [Calandriello et al. 2019, Fig. 1] and BBKB [2020, Alg. 1, L11-16] keep a pulled arm with a
+BKB [Calandriello et al. 2019, Fig. 1] and BBKB [2020, Alg. 1, L11-16] include a pulled arm with a
 probability proportional to its posterior variance. Random numbers are drawn for the A arms and not
-for the M slots, so that a larger capacity gives the same dictionary.
+for the M slots, so that the dictionary does not depend on the capacity.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.linalg import WHOLE, Rows
+from jsketch.linalg import ONE_DEVICE, Rows
 from jsketch.types import PRNGKey
 
 Sums = TypeVar("Sums")
@@ -25,8 +25,8 @@ OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
 
 @struct.dataclass
 class Dictionary:
-    """Inducing points: a set of arms in M slots, in the order of the arms. Free slots hold arm 0
-    and are masked."""
+    """Inducing points: a set of arms in M slots, in the order of the arms. Unused slots contain arm
+    0 and are masked."""
 
     index: Array  # [M] int32
     mask: Array  # [M] bool
@@ -37,18 +37,16 @@ class Dictionary:
         return self.mask.sum(dtype=jnp.int32)
 
 
-def of_arms(keep: Array, capacity: int, rows: Rows = WHOLE) -> tuple[Dictionary, Array]:
-    """The dictionary of the arms where keep [A] is true, and whether they exceed the capacity
-    (`overflow`, [])."""
+def of_arms(keep: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Dictionary, Array]:
+    """(the dictionary of the arms where keep [A] is true, whether they exceed the capacity [])."""
     running = rows.running_count(keep)
     index, mask = rows.compact(running, 0, capacity)
     return Dictionary(index=index, mask=mask), rows.total(running) > capacity
 
 
-def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = WHOLE) -> Array:
+def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = ONE_DEVICE) -> Array:
     """The values [A], with the values `new` [M] or [] at the arms of the dictionary."""
     count = values.shape[0]
-    # a position outside drops the value
     position = jnp.where(dictionary.mask, rows.local(dictionary.index, count), count)
     return values.at[position].set(new, mode="drop")
 
@@ -56,7 +54,7 @@ def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = W
 def history_of(
     index: Array, valid: Array, pull_counts: Array, reward_sums: Array, rows: Rows
 ) -> tuple[Array, Array]:
-    """(pull counts [n], reward sums [n]) of the arms `index` [n], 0 where valid [n] is false."""
+    """(pull counts [n], reward sums [n]) of the arms index [n], zero where valid [n] is false."""
     pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
     return pulls, jnp.where(valid, rows.take(reward_sums, index), 0)
 
@@ -68,12 +66,12 @@ def sum_outside(
     add: Callable[[Sums, Array, Array, Array], Sums],
     start: Sums,
     arms: int,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
 ) -> Sums:
-    """A sum over the pulled arms that are not in the dictionary, of `arms` in all, in chunks.
+    """A sum over the pulled arms, of `arms` in all, that are not in the dictionary.
 
-    add(sum, index [n], pull counts [n], reward sums [n]) adds a chunk of arms to a sum, `start` at
-    first; pull counts and reward sums of padding are 0.
+    add(sum, index [n], pull counts [n], reward sums [n]) adds a chunk of arms to the sum, which
+    begins with `start`. Pull counts and reward sums of padding are zero.
     """
     running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)
@@ -86,11 +84,11 @@ def sum_outside(
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
-    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1: one draw for each arm as in the
-    authors' code, with at least the probability of the paper).
+    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1), the probability of one draw for
+    each arm as in the authors' code, which is at least that of the paper.
 
-    pull_counts [A] includes the pulls just made; variance [A] is the one BEFORE them, in leverage
-    units.
+    pull_counts [A] include the latest pulls; variance [A], in leverage units, is the posterior
+    variance before them.
     """
     return jnp.clip(qbar * pull_counts * variance, 0, 1)
 
@@ -101,14 +99,11 @@ def resample(
     variance: Array,
     qbar: ArrayLike,
     capacity: int,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
     uniform: Array | None = None,
 ) -> tuple[Dictionary, Array]:
-    """A new dictionary by posterior-variance sampling, and whether it exceeds the capacity
-    (`overflow`, []). It may be empty.
-
-    `uniform` [A] are random numbers to use in place of draws with the key.
-    """
+    """(a dictionary by posterior-variance sampling, whether it exceeds the capacity []). It may be
+    empty. `uniform` [A] are random numbers that replace draws with the key."""
     if uniform is None:
         uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
     return of_arms(uniform < inclusion_probability(pull_counts, variance, qbar), capacity, rows)
@@ -122,15 +117,15 @@ def extend_or_resample(
     variance: Array,
     qbar: ArrayLike,
     growth: ArrayLike,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
     uniform: Array | None = None,
 ) -> tuple[Dictionary, Array, Array]:
-    """The dictionary with the arms where added [A] is true while it has at most (1 + growth) times
-    the expected size of a fresh draw, otherwise a fresh draw; `overflow`, as in `resample`, at the
-    same capacity; and whether the dictionary is extended, [] bool.
+    """(the new dictionary, whether it exceeds the capacity [], whether it is an extension []).
 
-    A dictionary to which every newly pulled arm is added stays as accurate as it was at its last
-    draw (THEORY 3.6). A growth below 0 draws every time, as in the papers.
+    The new dictionary is the old one with the arms where added [A] is true, if it then has at most
+    (1 + growth) times the expected size of a resampled one. Otherwise it is resampled. A dictionary
+    to which every newly pulled arm is added stays as accurate as at its last draw (THEORY 3.6). A
+    growth below 0 resamples in every round, as in the papers.
     """
     if uniform is None:
         uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
@@ -144,6 +139,6 @@ def extend_or_resample(
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:
-    """The oversampling 72 log(4 T / delta) with which variances are accurate to a factor of 3 w.p.
-    1 - delta (BKB Thm 3.1 at eps = 1/2; BBKB Lemma 2). Experiments use qbar = 2."""
+    """The oversampling 72 log(4 T / delta), with which variances are accurate to a factor of 3 with
+    probability 1 - delta (BKB Thm 3.1 at eps = 1/2; BBKB Lemma 2)."""
     return 72 * jnp.log(4 * jnp.asarray(horizon) / delta)

@@ -2,15 +2,15 @@
 cos(omega_i.(x - y)) ~ k(x,y).
 
 Random (RFF): Rahimi and Recht. Random features for large-scale kernel machines. NIPS 2007.
-Frequencies are samples of the kernel's spectral density: unbiased, with an error of order
-1/sqrt(count) whatever the smoothness of the kernel.
+Frequencies are samples of the kernel's spectral density. The estimate is unbiased, with an error of
+order 1/sqrt(count).
 
 Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity
-and quadrature Fourier features. NeurIPS 2018. Gauss-Hermite nodes in place of samples:
-exponentially accurate, on a grid that is exponential in d.
+and quadrature Fourier features. NeurIPS 2018. Frequencies are Gauss-Hermite nodes: the error falls
+exponentially with their number, but the size of the grid grows exponentially with d.
 
-Both have z(x).z(x) = k(x,x) everywhere and so no residual: a posterior in M features has no
-variance left after observations in M directions, wherever these were (variance starvation).
+Both have z(x).z(x) = k(x,x) and so no residual: after observations in M directions a posterior in M
+features has no variance left at any point (variance starvation).
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from jsketch.kernels import Gaussian, Matern
 from jsketch.linalg import aligned, matmul
 from jsketch.types import PRNGKey
 
-LARGEST_GRID = 100_000  # frequencies
-FAR = 16  # a mean that exceeds the spread of an input by this factor is subtracted
+LARGEST_GRID = 100_000  # the most frequencies of a grid
+FAR = 16  # `near_zero` subtracts a mean that exceeds the spread of an input by this factor
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
-# pi/2 as a sum of three numbers. The first two are so short that their products with an integer of
-# 20 bits are exact
+# pi/2 as a sum of three numbers; products of the first two with integers of 20 bits are exact
 HIGH = Fraction(round(HALF_PI * 2**32), 2**32)
 MIDDLE = Fraction(round((HALF_PI - HIGH) * 2**64), 2**64)
 PARTS = (float(HIGH), float(MIDDLE), float(HALF_PI - HIGH - MIDDLE))
@@ -43,8 +42,7 @@ TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 @struct.dataclass
 class Fourier:
-    """Frequencies with weights that sum to k(x,x) = 1. Each has a cosine and a sine, M features in
-    all."""
+    """M/2 frequencies with weights that sum to k(x,x) = 1. Each has a cosine and a sine feature."""
 
     frequencies: Array  # [M/2, d]
     weights: Array  # [M/2]
@@ -59,8 +57,8 @@ def features(fourier: Fourier, x: Array) -> Array:
 
 
 def near_zero(x: Array) -> Array:
-    """Points [n,d] without the mean of the inputs that lie far from zero: only differences of
-    phases count, and a phase has a rounding error of eps |x|."""
+    """Points [n,d] minus the mean of those inputs that are far from zero. It reduces the rounding
+    error eps |x| of phases, and only differences of phases matter."""
     mean = x.mean(0, keepdims=True)
     spread = jnp.abs(x - mean).max(0, keepdims=True)
     return x - jnp.where(jnp.abs(mean) > FAR * spread, mean, 0)
@@ -73,10 +71,8 @@ class RandomFourier:
     count: int = struct.field(pytree_node=False, default=64)
 
     def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: DTypeLike) -> Fourier:
-        """Frequencies for d = inputs dimensions (Rahimi and Recht, Alg. 1).
-
-        Raises ValueError for other kernels and for a count below 1.
-        """
+        """Random frequencies for d = `inputs` dimensions (Rahimi and Recht, Alg. 1). Raises
+        ValueError for other kernels and for a count below 1."""
         checks.settings(self)
         normal_key, scale_key = jax.random.split(key)
         normal = jax.random.normal(normal_key, (self.count, inputs), dtype)
@@ -96,20 +92,15 @@ class RandomFourier:
 
 @struct.dataclass
 class QuadratureFourier:
-    """A grid of Gauss-Hermite nodes, `nodes` per input, for a Gaussian kernel; M = nodes^d features
-    (+ 1 for odd nodes).
-
-    The grid is symmetric, and a frequency and its negative have the same features up to signs: half
-    of the grid suffices.
-    """
+    """A grid of Gauss-Hermite nodes, `nodes` for each input, for a Gaussian kernel. M = nodes^d
+    features (+ 1 for odd nodes), because a frequency and its negative have the same features up to
+    signs and half of the symmetric grid suffices."""
 
     nodes: int = struct.field(pytree_node=False, default=16)
 
     def draw(self, kernel: Any, inputs: int, key: PRNGKey, dtype: DTypeLike) -> Fourier:
-        """The grid for d = inputs dimensions (Mutny and Krause, Sec. 3); the key is not used.
-
-        Raises ValueError for other kernels, nodes < 1, and grids of more than LARGEST_GRID points.
-        """
+        """The grid for d = `inputs` dimensions (Mutny and Krause, Sec. 3); the key is not used.
+        Raises ValueError for other kernels, nodes < 1, and more than LARGEST_GRID frequencies."""
         if not isinstance(kernel, Gaussian):
             raise ValueError(
                 f"quadrature Fourier features are for Gaussian kernels; {type(kernel).__name__} was"
@@ -124,11 +115,8 @@ class QuadratureFourier:
             )
         nodes, weights = np.polynomial.hermite.hermgauss(self.nodes)
         grid = np.stack(np.meshgrid(*[nodes] * inputs, indexing="ij"), -1).reshape(-1, inputs)
-        products = (
-            np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1)
-            .reshape(-1, inputs)
-            .prod(1)
-        )
+        products = np.stack(np.meshgrid(*[weights] * inputs, indexing="ij"), -1)
+        products = products.reshape(-1, inputs).prod(1)
         # row i and row -1-i are negatives of each other
         half = -(-len(grid) // 2)
         doubled = np.where(np.arange(half) == len(grid) - half, 1, 2) * products[:half]
@@ -138,11 +126,10 @@ class QuadratureFourier:
 
 
 def cos_sin(phase: Array) -> tuple[Array, Array]:
-    """(cos, sin) of phases of any shape. The error is at most 2e-16 for phases up to a million, and
-    that of rounding the phase for larger ones.
+    """(cos, sin) of phases of any shape, with an error of at most 2e-16 for phases up to a million.
 
-    XLA calls a scalar routine for each float64 on a CPU. Here phases are reduced to [-pi/4, pi/4],
-    and the compiler vectorizes two Taylor polynomials, which takes a tenth of the time.
+    For float64 on a CPU, XLA calls a scalar routine for each number. Two Taylor polynomials of
+    phases reduced to [-pi/4, pi/4] are vectorized and take a tenth of the time.
     """
     if phase.dtype != jnp.float64:
         return jnp.cos(phase), jnp.sin(phase)
@@ -150,7 +137,7 @@ def cos_sin(phase: Array) -> tuple[Array, Array]:
     rest = phase
     for part in PARTS:
         rest = rest - quotient * part
-    # the rounding error of a huge phase exceeds the interval: keep the polynomials bounded
+    # the rounding error of a huge phase may exceed the interval
     rest = jnp.clip(rest, -0.8, 0.8)
     square = rest * rest
     cos, sin = _taylor(square, 0), rest * _taylor(square, 1)

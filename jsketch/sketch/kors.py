@@ -1,14 +1,13 @@
-"""KORS: a dictionary of a stream that only grows, sampled by online ridge leverage scores.
+"""KORS: a growing dictionary of a stream, sampled by online ridge leverage scores.
 
 Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive
-sketching. ICML 2017; PKAWV Appendix H.2 (THEORY 7.5). An arriving point joins with probability p =
-min(1, beta tau), where tau overestimates its ridge leverage score at mu from the dictionary alone.
-With dictionary points weighted by 1/sqrt(p_j) and x itself by one,
+sketching. ICML 2017; PKAWV Appendix H.2 (THEORY 7.5). A point joins with probability p = min(1,
+beta tau), where tau overestimates its ridge leverage score at mu from the dictionary alone. Weights
+of 1/sqrt(p_j) for the dictionary points and one for x give
 
     tau = (1 + eps) r / (mu + r),   r = k(x,x) - k_I(x)^T (K_II + mu diag(p))^-1 k_I(x).
 
-The authors' code has weights 1/p_j (THEORY 7.5): scores are smaller, and dictionaries have a third
-fewer points.
+The authors' code has weights 1/p_j, which give smaller scores and a third fewer points.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from jsketch.linalg import lazy_cond, matmul, pad_identity, put, put_if
 from jsketch.types import is_traced
 from jsketch.warn import warn
 
-LEAST_MU_EPS = 1000  # the least mu, in rounding errors of k(x,x)
+LEAST_MU_EPS = 1000  # the least mu, in machine epsilons
 
 
 def theory_beta(horizon: int, delta: float) -> float:
-    """beta = 12 log(n / delta): then eps = 1/2 keeps the projection error below mu with probability
-    1 - delta."""
+    """beta = 12 log(n / delta), with which the projection error is below mu with probability
+    1 - delta at eps = 1/2."""
     return 12 * math.log(horizon / delta)
 
 
 @struct.dataclass
 class Kors:
-    """m points of at most M, and L^-1 of K_II + mu diag(noise) = L L^T."""
+    """m of at most M points, and L^-1 of K_II + mu diag(noise) = L L^T."""
 
     points: Array  # [M, d]
     inverse: Array  # [M, M], lower triangular; the identity beyond m
@@ -58,8 +57,7 @@ class Sampling:
 
 
 def check(sampling: Sampling, dtype: DTypeLike) -> None:
-    """Raises ValueError for a setting of KORS out of its range; warns where rounding errors decide
-    residuals."""
+    """Raises ValueError for a setting out of its range; warns if mu is too small for the dtype."""
     checks.settings(sampling)
     if is_traced(sampling.mu):
         return
@@ -67,13 +65,13 @@ def check(sampling: Sampling, dtype: DTypeLike) -> None:
     if smallest < least:
         warn(
             f"mu = {smallest:g} is too small for {np.dtype(dtype).name}: below {least:.0e} rounding"
-            " errors hide residuals, and points that the dictionary needs do not join. Use float64"
-            " or a larger mu."
+            " errors exceed residuals, and points that the dictionary needs do not join. Use"
+            " float64 or a larger mu."
         )
 
 
 def empty(x: Array, capacity: int) -> Kors:
-    """A dictionary without points and with capacity M; x [d] is one example."""
+    """A dictionary without points and with capacity M; x [d] is an example."""
     return Kors(
         points=jnp.zeros((capacity, *x.shape), x.dtype),
         inverse=jnp.eye(capacity, dtype=x.dtype),
@@ -84,11 +82,11 @@ def empty(x: Array, capacity: int) -> Kors:
 def cross(kors: Kors, kernel: Any, x: Array) -> Array:
     """k_I(x), [B, M] for x [B,d], zero beyond m."""
     in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
-    return jnp.where(in_use, kernel.gram(x, filled(kors.points, kors.used, x[0])), 0)
+    return jnp.where(in_use, kernel.gram(x, fill_unused(kors.points, kors.used, x[0])), 0)
 
 
-def filled(points: Array, used: Array, x: Array) -> Array:
-    """The points [M,d] with x [d] in unused rows: kernels subtract the mean of their points, and
+def fill_unused(points: Array, used: Array, x: Array) -> Array:
+    """The points [M,d] with x [d] in unused rows. Kernels subtract the mean of the points, and
     zeros may be far from all of them."""
     return jnp.where(jnp.arange(points.shape[0], dtype=jnp.int32)[:, None] < used, points, x)
 
@@ -96,45 +94,44 @@ def filled(points: Array, used: Array, x: Array) -> Array:
 def scores(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array
 ) -> tuple[Array, Array, Array]:
-    """(p [B], the rows [B,M] that x would add to L, r [B]) for points x [B,d] with k = k_I(x)
-    [B,M]."""
+    """(p [B], rows of L that x would add [B,M], r [B]) of points x [B,d] with k = k_I(x) [B,M]."""
     row = matmul(k, kors.inverse.T)
     residual = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
     return _probability(sampling, residual), row, residual
 
 
 def _probability(sampling: Sampling, residual: Array) -> Array:
-    """p for a residual r, which may be below zero by rounding."""
+    """p of a residual r, which rounding may have made negative."""
     residual = jnp.maximum(residual, 0)
     tau = (1 + sampling.eps) * residual / (sampling.mu + residual)
     return jnp.clip(sampling.beta * tau, 0, 1)
 
 
 def draws(key: Array, first: Array, count: int, dtype: DTypeLike) -> Array:
-    """The uniform random numbers [count] of the examples from number `first` on, which depend on
-    the number of the example alone; `key` is key data."""
+    """The uniform random numbers [count] of the examples from number `first` on. Each depends on
+    the key data `key` and on the number of its example alone."""
     root = jax.random.wrap_key_data(key)
     numbers = first + jnp.arange(count, dtype=jnp.int32)
     return jax.vmap(lambda t: jax.random.uniform(jax.random.fold_in(root, t), dtype=dtype))(numbers)
 
 
-class Received(NamedTuple):
-    """A dictionary after the first of a block of examples has joined or not."""
+class Arrival(NamedTuple):
+    """The result of `receive`."""
 
     dictionary: Kors
-    joins: Array  # [] bool, whether it joined
-    full: Array  # [] bool, whether it would join, but the dictionary is full
-    k: Array  # [B, M], k_I of the examples, with I the dictionary above
-    until: Array  # [] int32, position of the next example that joins, B without one
+    joins: Array  # [] bool, whether the first example joins
+    full: Array  # [] bool, whether the first example would join a dictionary that is full
+    k: Array  # [B, M], k_I of the examples, where I is the new dictionary
+    until: Array  # [] int32, the position of the next example that joins, B without one
 
 
 def receive(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, draws: Array, allowed: ArrayLike = True
-) -> Received:
-    """x[0] of a block x [B,d] joins if its random number, of draws [B], is below its probability
-    and the caller allows it (`allowed` []).
+) -> Arrival:
+    """The dictionary after the first example of a block x [B,d]. The example joins if its random
+    number, in draws [B], is below its probability and `allowed` [] is true.
 
-    The whole block takes one product with L^-1: a point that joins adds one column to it.
+    The block needs one product with L^-1, to which a point that joins adds a column.
     """
     k = cross(kors, kernel, x)
     probability, row, residual = scores(kors, kernel, sampling, x, k)
@@ -150,7 +147,7 @@ def receive(
     slots = jnp.arange(len(x), dtype=jnp.int32)
     next_joins = (draws < probability) & (slots > 0)
     here = joins & (jnp.arange(k.shape[1], dtype=jnp.int32) == kors.used)
-    return Received(
+    return Arrival(
         dictionary=dictionary,
         joins=joins,
         full=full,
@@ -168,14 +165,13 @@ def join(
     residual: Array,
     joins: ArrayLike = True,
 ) -> Kors:
-    """The dictionary with x [d] if it `joins` [], for which there must be capacity; probability,
-    row and residual as from `scores`."""
+    """The dictionary with x [d] if `joins` [], which needs free capacity. `scores` has computed
+    probability, row and residual."""
     joins = jnp.asarray(joins)
-    # without a product where nothing joins
+    # no product is computed if no point joins
     back = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
-    inverse_row = put(back, kors.used, jnp.ones((), x.dtype)) / _pivot(
-        sampling, probability, residual
-    )
+    pivot = _pivot(sampling, probability, residual)
+    inverse_row = put(back, kors.used, jnp.ones((), x.dtype)) / pivot
     return Kors(
         points=put_if(joins, kors.points, kors.used, x),
         inverse=put_if(joins, kors.inverse, kors.used, inverse_row),

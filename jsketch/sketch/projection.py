@@ -6,9 +6,8 @@ appended so far and A_k its best rank-k approximation, the sketch S [m,d] keeps,
 
     0 <= x^T (A^T A - S^T S) x <= shrunk |x|^2,      shrunk <= |A - A_k|_F^2 / (m + 1 - k).
 
-The textbook variant with m rows keeps m - 1 directions and one free row for the next point. Here
-the next point has an additional row, as in that variant with m + 1 rows: the sketch is exact while
-the points span at most m dimensions.
+The next point has a row in addition to the m directions, so that the sketch is exact while the
+points span at most m dimensions.
 """
 
 from __future__ import annotations
@@ -25,16 +24,15 @@ from jsketch.types import PRNGKey
 
 @struct.dataclass
 class FrequentDirections:
-    """S^T S = sum_i energies_i directions_i directions_i^T, an approximation of A^T A from
-    below."""
+    """S^T S = sum_i energies_i directions_i directions_i^T <= A^T A."""
 
-    directions: Array  # [m, d], orthonormal rows; zero where energies are
+    directions: Array  # [m, d], orthonormal rows; zero where the energy is zero
     energies: Array  # [m], squared singular values of S, descending
     shrunk: Array  # [], the sum of the subtracted energies; >= lambda_max(A^T A - S^T S)
 
 
 def empty(size: int, inputs: int, dtype: jnp.dtype) -> FrequentDirections:
-    """The sketch of no points, with m = size directions in d = inputs dimensions."""
+    """The sketch without points, with m = `size` directions in d = `inputs` dimensions."""
     return FrequentDirections(
         jnp.zeros((size, inputs), dtype), jnp.zeros(size, dtype), jnp.zeros((), dtype)
     )
@@ -44,7 +42,7 @@ def _split(sketch: FrequentDirections, x: Array) -> tuple[Array, Array]:
     """(coordinates [m] of x [d] along the directions, the orthogonal part [d] of x)."""
     along = matmul(sketch.directions, x)
     rest = x - matmul(along, sketch.directions)
-    # a second pass removes the rounding of the first
+    # the second pass removes rounding errors of the first
     again = matmul(sketch.directions, rest)
     return along + again, rest - matmul(again, sketch.directions)
 
@@ -52,9 +50,9 @@ def _split(sketch: FrequentDirections, x: Array) -> tuple[Array, Array]:
 def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     """The sketch after one more point x [d]; O(m^2 d + m^3).
 
-    In the directions and the orthogonal part of x, S^T S + x x^T is a diagonal plus a rank-one
-    matrix of size m + 1. Its eigenvectors rotate the directions, and its smallest eigenvalue is
-    subtracted from all.
+    In the basis of the directions and the orthogonal part of x, S^T S + x x^T is a diagonal matrix
+    of size m + 1 plus a rank-one matrix. Its eigenvectors rotate the directions, and its smallest
+    eigenvalue is subtracted from all.
     """
     size, dtype = sketch.energies.shape[0], x.dtype
     eps = jnp.finfo(dtype).eps
@@ -68,16 +66,15 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
         jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
         + coordinates[:, None] * coordinates[None, :]
     )
-    # every eigenvalue changes at every step: a rank-one update of a factor does not suffice
     values, vectors = jnp.linalg.eigh(core)
     cut = (size + 1) * eps * values[-1]
     loss = jnp.where(values[0] > cut, values[0], 0)
     energies = jnp.flip(values[1:]) - loss
-    kept = energies > cut
+    keep = energies > cut
     directions = jnp.flip(matmul(vectors[:, 1:].T, basis), 0)
     return FrequentDirections(
-        directions=jnp.where(kept[:, None], directions, 0),
-        energies=jnp.where(kept, energies, 0),
+        directions=jnp.where(keep[:, None], directions, 0),
+        energies=jnp.where(keep, energies, 0),
         shrunk=sketch.shrunk + loss,
     )
 

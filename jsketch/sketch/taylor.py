@@ -1,4 +1,4 @@
-"""Taylor features of the Gaussian kernel: an orthonormal basis of its space, cut at a degree.
+"""Taylor features of the Gaussian kernel: an orthonormal basis of its space up to a degree.
 
 Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale
 problems. NeurIPS 2019, Section 3.1: g_k(x) = exp(-|x|^2 / (2 l^2)) prod_i x_i^k_i / (l^k_i
@@ -27,7 +27,7 @@ def basis_size(inputs: int, degree: int) -> int:
 
 
 def theorem_degree(horizon: int, radius: float, lengthscale: float, regularization: float) -> int:
-    """The degree M of Theorem 4: ceil(max(8 R^2 / l^2, 2 log(n / min(lam, 1)))), for inputs with
+    """The degree M = ceil(max(8 R^2 / l^2, 2 log(n / min(lam, 1)))) of Theorem 4, for inputs with
     |x| <= R."""
     least = 2 * math.log(horizon / min(regularization, 1.0))
     return math.ceil(max(8 * (radius / lengthscale) ** 2, least))
@@ -35,17 +35,16 @@ def theorem_degree(horizon: int, radius: float, lengthscale: float, regularizati
 
 @struct.dataclass
 class Taylor:
-    """The feature map of degree M for d = `inputs` inputs. Raises ValueError for a degree < 0 and
-    for more than 20,000 features."""
+    """The feature map of the Gaussian kernel up to a degree."""
 
-    # d
+    # int, the number d of inputs
     inputs: int = struct.field(pytree_node=False)
-    degree: int = struct.field(pytree_node=False)  # M
+    degree: int = struct.field(pytree_node=False)  # int, the degree M
     lengthscale: ArrayLike = 1.0  # l, one number
 
     @property
     def size(self) -> int:
-        """r = C(d + M, M). Raises ValueError for inputs and degrees out of range."""
+        """r = C(d + M, M). Raises ValueError for d < 1, M < 0, and more than 20,000 features."""
         if self.inputs < 1 or self.degree < 0:
             raise ValueError(
                 f"Taylor features need at least one input and a degree M >= 0; d = {self.inputs}"
@@ -57,17 +56,17 @@ class Taylor:
         if size > MOST_FEATURES:
             raise ValueError(
                 f"C(d + M, M) = C({self.inputs + self.degree}, {self.degree}) = {size:,} Taylor"
-                f" features are too many (at most {MOST_FEATURES:,}): take a smaller degree M, or"
+                f" features are too many (at most {MOST_FEATURES:,}): use a smaller degree M or"
                 " Nystrom features."
             )
         return size
 
     def features(self, x: Array) -> Array:
-        """[n, r] of x [n, d], degree by degree; O(1) for each feature."""
+        """z(x), [n, r], of x [n, d]; O(1) for each feature. Raises ValueError for another d."""
         size = self.size
         if x.shape[1] != self.inputs:
             raise ValueError(
-                f"these Taylor features are of {self.inputs} inputs; {x.shape[1]} were given."
+                f"these Taylor features have {self.inputs} inputs; {x.shape[1]} were given."
             )
         scaled = (x / aligned(jnp.asarray(self.lengthscale, x.dtype), x)).T  # [d, n]
         level = jnp.exp(-0.5 * jnp.square(scaled).sum(0))[None]
@@ -87,12 +86,12 @@ class Taylor:
 
 
 def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
-    """For each degree and input i the factors 1/sqrt(k_i) of the monomials that are x_i times one
-    of the degree before.
+    """The factors 1/sqrt(k_i), by degree and input i, of the monomials that are x_i times a
+    monomial of the previous degree.
 
     The monomials of a degree are ordered by their largest input, so that those without an input
-    above i come first. A monomial of the next degree with largest input i is x_i times one of them,
-    and each is computed once.
+    above i come first. Each monomial of the next degree with largest input i is x_i times one of
+    them.
     """
     exponents = np.zeros((1, inputs), int)
     largest = np.zeros(1, int)

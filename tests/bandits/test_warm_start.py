@@ -55,7 +55,7 @@ def test_leverage_scores_count_repeated_evaluations():
     rows = np.repeat(np.arange(40), counts.astype(int))
     single = bless.exact_leverage_scores(kernel, x[rows], np.ones(len(rows)), 0.5)
     np.testing.assert_allclose(scores, np.bincount(rows, single), rtol=1e-9)
-    all_points = bless.Weighted(np.arange(40), np.ones(40))
+    all_points = bless.WeightedDictionary(np.arange(40), np.ones(40))
     np.testing.assert_allclose(
         bless.leverage_scores(kernel, x, counts, all_points, 0.5), scores, rtol=1e-7
     )

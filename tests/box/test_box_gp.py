@@ -142,7 +142,7 @@ def test_few_slots_give_the_same_posterior():
     def moments_at_points(data):
         return gp.predict(gp.condition(kernels.Matern(), HYPERPARAMETERS, data), points)
 
-    few_slots = jax.jit(lambda d: gp.in_few_slots(d, moments_at_points))
+    few_slots = jax.jit(lambda d: gp.at_smallest_capacity(d, moments_at_points))
     chex.assert_trees_all_close(few_slots(data), jax.jit(moments_at_points)(data), rtol=1e-9)
 
 

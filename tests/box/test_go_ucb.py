@@ -236,7 +236,7 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
     model = flat(optimizer)
     state, _, _ = rounds(optimizer)[0][-1]
     ball, zeros = optimizer.ball(state), jnp.zeros(len(state.gradients))
-    form = balls.whitened(model, ball)
+    form = balls.whitened_form(model, ball)
     normal = jax.random.normal(KEY, (3, model.size)) * jnp.array([[1e-9], [1.0], [1e9]])
     for gradient in [*normal, *state.gradients[:2]]:
         u = ball.sigma.inverse_root_transposed(gradient)
@@ -267,7 +267,7 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
     def best_of_many(state, x):
         """(the largest f_w(x), f_x(w_t))."""
         ball, z = optimizer.ball(state), state.scaling.inputs(x)
-        form = balls.whitened(model, ball)
+        form = balls.whitened_form(model, ball)
 
         def value(p):
             return jax.vmap(partial(form.value, z))(p)

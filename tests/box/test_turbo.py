@@ -202,7 +202,7 @@ def test_regions_follow_the_plain_counters(d, batch):
     random = np.random.default_rng(d)
     plain = PlainCounters(d, batch)
     zeros = jnp.zeros(1, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((1, 5, d))
-    regions = trust_regions.started(*zeros, trust_regions.BOUNDS)
+    regions = trust_regions.new_regions(*zeros, trust_regions.BOUNDS)
     best, lengths = -np.inf, []
     after = jax.jit(trust_regions.after_round)
     for step in range(150):

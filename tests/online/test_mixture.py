@@ -105,7 +105,7 @@ def test_the_capacity_grows_for_all_experts(forecaster):
     small, state = loops.prequential(
         over_regularizations(forecaster, LAMS[1:3], 1.0), (xs, ys), KEY
     )
-    large = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], 1.0, in_turn=True)
+    large = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], 1.0, sequential=True)
     expected = loops.prequential(large, (xs, ys), KEY)[0].prediction
     np.testing.assert_allclose(small.prediction, expected, atol=1e-9)
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}

@@ -58,7 +58,7 @@ CASES |= {
     ),
     "mixture_discounts": over_discounts(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
     "mixture_kors": online.over_regularizations(
-        CASES["kors_awv"], LAMS[:2], bound=1.0, in_turn=True
+        CASES["kors_awv"], LAMS[:2], bound=1.0, sequential=True
     ),
 }
 BLOCK = 7  # The last block of 60 examples is short.

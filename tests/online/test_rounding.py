@@ -46,6 +46,6 @@ def test_blocks_keep_digits(accelerator, monkeypatch):
         for start in range(0, len(ys), BLOCK):
             block = z[start : start + BLOCK], ys[start : start + BLOCK], all_labelled
             inverse, weights, g, h = learn(inverse, weights, *block)
-            predictions.append(ridge.damped(g, h, True))
+            predictions.append(ridge.awv_prediction(g, h, True))
         error = np.abs(np.concatenate(predictions) - single_steps(z, ys)).max()
         assert error < BLOCK**1.5 / 2 * EPS * np.square(z).sum(1).max() / LAM

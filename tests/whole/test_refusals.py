@@ -218,13 +218,13 @@ FORECASTERS = [
     (lambda: PLAIN.replace(discount=np.ones(2)), "discount must be one number"),
     (lambda: PLAIN.replace(renew="no"), "renew must be True or False"),
     (lambda: discounts(PLAIN, 0.9, 1.0), "leading axis"),
-    (lambda: discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid names 'discount'"),
+    (lambda: discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid has 'discount'"),
     # mixtures
     (lambda: over(RIDGE, 0.1, 1.0), "leading axis"),
     (lambda: over(RIDGE, LAMS, 0.0), "bound must be a finite number above 0"),
     (lambda: over(RIDGE, LAMS, 1.0, learning_rate=-1.0), "learning_rate must be"),
     (lambda: over(RIDGE, LAMS, 1.0, rule="hedge"), "rule must be one of"),
-    (lambda: Mixture(RIDGE, {"penalize_current": TWO}, 1.0), "the grid names 'penalize_current'"),
+    (lambda: Mixture(RIDGE, {"penalize_current": TWO}, 1.0), "the grid has 'penalize_current'"),
     (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"regularization": -LAMS}, 1.0), "regularization must be a finite"),
 ]

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array, lax
 
 from jsketch import checks, devices
-from jsketch.linalg import WHOLE, Rows, sequential_vmap
+from jsketch.linalg import ONE_DEVICE, Rows, sequential_vmap
 from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, State
 
 Carry = TypeVar("Carry")
@@ -150,7 +150,7 @@ def absorb(
     variance: Array,
     query: Query,
     y: Array,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
 ) -> Feedback:
     """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the
     batch.

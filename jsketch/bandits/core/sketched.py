@@ -24,7 +24,7 @@ from jsketch.bandits.core import counts, incremental, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.linalg import (
-    WHOLE,
+    ONE_DEVICE,
     Rows,
     cond_per_run,
     map_rows,
@@ -598,7 +598,7 @@ def residuals(
     features: Nystrom,
     dictionary: Dictionary,
     arms: Array,
-    rows: Rows = WHOLE,
+    rows: Rows = ONE_DEVICE,
 ) -> Array:
     """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for the dictionary's. It costs as much as the
     sweep of a refresh; a batch computes the residuals that it needs from the variances."""

@@ -1,9 +1,9 @@
 """GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6), its squared radius (eqs. 7 and
 9), and the optimistic value of a point, the maximum of f_w(x) over w in the ball.
 
-Sigma = lam I + G^T G with the gradients g_i of the T observed points as rows of G [T, d_w]; rows of
-zeros change nothing. No d_w x d_w matrix is formed: everything costs O(T d_w + T^2). With A = G /
-sqrt(lam) and L L^T = I + A A^T [T,T],
+Sigma = lam I + G^T G, where the rows of G [T, d_w] are the gradients g_i of the T observed points;
+rows of zeros change nothing. No d_w x d_w matrix is formed: all products cost O(T d_w + T^2). With
+A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
 
     Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,
     W = (I - A^T X A) / sqrt(lam),  X = L^-T (I + L)^-1,
@@ -55,7 +55,7 @@ class Ellipsoid:
         return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
 
     def squared_norm(self, v: Array, image: Array | None = None) -> Array:
-        """|v|_Sigma^2, []; image is A v [T], computed where it is None."""
+        """|v|_Sigma^2, []; the image is A v [T], and is computed if it is None."""
         image = matmul(self.rows, v) if image is None else image
         return self.regularization * (jnp.square(v).sum() + jnp.square(image).sum())
 
@@ -65,7 +65,7 @@ class Ellipsoid:
 
 
 def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
-    """Sigma = lam I + sum_i g_i g_i^T of gradients [T, d_w], zero in unused rows."""
+    """Sigma = lam I + sum_i g_i g_i^T of gradients [T, d_w], whose unused rows are zero."""
     lam = jnp.asarray(regularization, gradients.dtype)
     rows = gradients / jnp.sqrt(lam)
     identity = jnp.eye(rows.shape[0], dtype=rows.dtype)
@@ -78,21 +78,19 @@ def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
 
 def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:
     """w_t [d_w] of eq. 5, the minimizer of eq. 4, from targets g_i^T w_i + y_i - f_{x_i}(w_i) [T],
-    zero in unused rows.
-
-    In its dual form: w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G w0).
-    """
+    whose unused rows are zero. The dual form is w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G
+    w0)."""
     residual = targets - matmul(gradients, w0)
     dual = matmul(sigma.inverse.T, matmul(sigma.inverse, residual)) / sigma.regularization
     return w0 + matmul(dual, gradients)
 
 
 class Step(NamedTuple):
-    """The arguments of a schedule, which is a callable pytree schedule(step) -> beta_t [], such as
-    `OFUL` or `jax.tree_util.Partial(function)`. beta_t has the dtype of `logdet`."""
+    """The argument of a schedule, a callable pytree schedule(step) -> beta_t [] such as `OFUL` or
+    `jax.tree_util.Partial(function)`. beta_t has the dtype of `logdet`."""
 
-    t: Array  # [] int32, number of the evaluation in phase II, from 1
-    horizon: int  # T, evaluations of phase II
+    t: Array  # [] int32, the number of the evaluation in phase II, from 1
+    horizon: int  # T, the evaluations of phase II
     parameters: int  # d_w
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma_t / lam)
@@ -102,7 +100,7 @@ class Step(NamedTuple):
 @struct.dataclass
 class OFUL:
     """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a
-    linear model (Abbasi-Yadkori, Pal, Szepesvari 2011) around a prior guess w0; THEORY 8.2."""
+    linear model around a prior guess w0 (Abbasi-Yadkori, Pal, Szepesvari 2011; THEORY 8.2)."""
 
     norm_bound: ArrayLike = 1.0  # b, a bound on |w0 - w*|, for standardized values
     noise_std: ArrayLike = 0.01  # sigma, in units of y
@@ -117,10 +115,10 @@ class OFUL:
 
 @struct.dataclass
 class Printed:
-    """beta_t = d_w^3 F^4 t / T of Appendix D.1, F >= |f| (the paper gives no number). At F = 1 the
-    ball is so large that it constrains nothing (THEORY 8.2)."""
+    """beta_t = d_w^3 F^4 t / T of Appendix D.1. At F = 1 the ball is so large that it constrains
+    nothing (THEORY 8.2)."""
 
-    range_bound: ArrayLike = 1.0  # F
+    range_bound: ArrayLike = 1.0  # F >= |f|, for which the paper gives no number
 
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
@@ -131,11 +129,11 @@ class Printed:
 @struct.dataclass
 class Theory:
     """beta_t = c (d_w sigma^2 + d_w^3 / mu^2 + d_w^3 t / (mu^2 T)), all terms of eq. 7; `Printed`
-    has the last one only (THEORY 8.2). The paper gives the order and leaves c open."""
+    has only the last term (THEORY 8.2). The paper gives the order and does not specify c."""
 
     convexity: ArrayLike = 1.0  # mu, of the expected loss around w*, for standardized values
     noise_std: ArrayLike = 0.01  # sigma, in units of y
-    factor: ArrayLike = 1.0  # c: constants, and logarithms of T and 1/delta
+    factor: ArrayLike = 1.0  # c, the constants and the logarithms of T and 1/delta
 
     def __call__(self, step: Step) -> Array:
         dtype = step.logdet.dtype
@@ -148,7 +146,7 @@ class Theory:
 
 
 def printed_regularization(horizon: int) -> float:
-    """lam = sqrt(T) log^2 T of Appendix D.1, at least 1 (T = 1 would give 0; THEORY 8.2)."""
+    """lam = sqrt(T) log^2 T of Appendix D.1, but at least 1, as it would be 0 at T = 1."""
     return max(math.sqrt(horizon) * math.log(horizon) ** 2, 1.0)
 
 
@@ -161,23 +159,23 @@ class Ball:
     beta: Array  # []
 
     def displacement(self, u: Array) -> Array:
-        """sqrt(beta) Sigma^-1/2 u, [d_w]: the w - centre of a point u [d_w] of the unit ball."""
+        """sqrt(beta) Sigma^-1/2 u, [d_w]: w - centre for a point u [d_w] of the unit ball."""
         return jnp.sqrt(self.beta) * self.sigma.inverse_root(u)
 
 
 class Form(NamedTuple):
-    """A way to write the maximum of f_w(x) over the ball: as the maximum over (x, p) of
-    value(x, p), where p, a pytree, stands for w."""
+    """A parametrization of the maximum of f_w(x) over the ball: the maximum of value(x, p), where
+    the pytree p represents w."""
 
     value: Callable[[Array, Any], Array]  # (x [d], p) -> []
-    start: Callable[[Array], Any]  # the first p, from the gradient of f_w(x) by w at w_t [d_w]
-    direction: Callable[[Any], Any]  # the ascent direction of p, from the gradient of value by p
-    project: Callable[[Any], Any]  # the nearest p whose w lies in the ball
+    start: Callable[[Array], Any]  # gradient of f_w(x) by w at w_t [d_w] -> the first p
+    direction: Callable[[Any], Any]  # gradient of value by p -> the ascent direction of p
+    project: Callable[[Any], Any]  # p -> the nearest p whose w lies in the ball
     displacement: Callable[[Array, Any], Array]  # (x, p) -> w - w_t, [d_w]
 
 
 class Displacement(NamedTuple):
-    """w - w_t with its image under A, from which its length costs O(d_w)."""
+    """w - w_t with its image under A, which reduces the cost of its length to O(d_w)."""
 
     w: Array  # [d_w]
     image: Array  # [T]
@@ -188,17 +186,17 @@ def _identity(p: Any) -> Any:
 
 
 def first_order(model: Flat, ball: Ball, x: Array) -> tuple[Array, Array]:
-    """The maximum over the ball of the linearization at w_t, f_x(w_t) + sqrt(beta) |g|_Sigma^-1 [],
-    and the u [d_w] of the unit ball where it is attained, for x [d]."""
+    """(the maximum [] over the ball of the linearization at w_t, f_x(w_t) + sqrt(beta)
+    |g|_Sigma^-1; the u [d_w] of the unit ball that attains it) for x [d]."""
     value, gradient = jax.value_and_grad(model.value)(ball.centre, x)
     whitened = ball.sigma.inverse_root_transposed(gradient)
-    # for a gradient of zero, whose length has no derivative
+    # the length of a zero gradient would have no derivative
     length = jnp.sqrt(jnp.square(whitened).sum() + jnp.finfo(x.dtype).tiny)
     return value + jnp.sqrt(ball.beta) * length, whitened / length
 
 
-def linearized(model: Flat, ball: Ball) -> Form:
-    """The first-order form: the maximum over w is in closed form, and p is empty."""
+def linearized_form(model: Flat, ball: Ball) -> Form:
+    """The first-order form, in which the maximum over w has a closed form and p is empty."""
     return Form(
         value=lambda x, p: first_order(model, ball, x)[0],
         start=lambda gradient: gradient[:0],
@@ -208,14 +206,13 @@ def linearized(model: Flat, ball: Ball) -> Form:
     )
 
 
-def whitened(model: Flat, ball: Ball) -> Form:
-    """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; p is sqrt(beta) W u, a
-    `Displacement`.
+def whitened_form(model: Flat, ball: Ball) -> Form:
+    """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; p is the `Displacement`
+    sqrt(beta) W u.
 
-    To first order f rises fastest along the unit vector u = W^T g / |g|_Sigma^-1, g its gradient by
-    w, which displaces w by sqrt(beta) Sigma^-1 g / |g|_Sigma^-1. So the steps in u need neither u
-    nor W, and half of the products: with the image carried along, the only parts of a step that
-    grow with d_w T are A g and a combination of A's rows.
+    To first order f increases fastest along the unit vector u = W^T g / |g|_Sigma^-1, where g is
+    its gradient by w. This u displaces w by sqrt(beta) Sigma^-1 g / |g|_Sigma^-1, so that a step
+    needs neither u nor W, and only two products of size d_w T.
     """
     sigma, radius, tiny = ball.sigma, jnp.sqrt(ball.beta), jnp.finfo(ball.centre.dtype).tiny
 
@@ -223,15 +220,15 @@ def whitened(model: Flat, ball: Ball) -> Form:
         return jnp.sqrt(sigma.squared_norm(p.w, p.image))
 
     def to_surface(gradient: Array) -> Displacement:
-        """From the centre to the surface of the ball, and never beyond it."""
+        """The displacement from the centre to the surface of the ball, never beyond it."""
         image = sigma.image_of_solution(gradient)
         natural = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
-        # a gradient whose squares vanish has no direction
+        # a gradient whose squares underflow has no direction
         unit = jnp.sqrt(sigma.squared_norm(natural.w, natural.image) + tiny)
         return Displacement(radius * (natural.w / unit), radius * (natural.image / unit))
 
     def project(p: Displacement) -> Displacement:
-        # a ball of radius 0 is its centre
+        # a ball of radius 0 has no other point than its centre
         outside = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))
         return Displacement(p.w / outside, p.image / outside)
 
@@ -245,9 +242,9 @@ def whitened(model: Flat, ball: Ball) -> Form:
     )
 
 
-def plain(model: Flat, ball: Ball) -> Form:
-    """The paper's form: p is w - w_t itself, starts at zero, and is shortened when it leaves the
-    ball."""
+def plain_form(model: Flat, ball: Ball) -> Form:
+    """The paper's form, in which p is w - w_t; it starts at zero and is scaled back to the surface
+    when it leaves the ball."""
 
     def project(p: Array) -> Array:
         return p / jnp.maximum(1, jnp.sqrt(ball.sigma.squared_norm(p) / ball.beta))

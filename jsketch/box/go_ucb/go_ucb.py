@@ -1,9 +1,10 @@
 """GO-UCB: optimistic maximisation of a parametric function over a box.
 
 Liu, Wang. Global optimization with parametric function approximation. ICML 2023, Algorithm 1
-(THEORY 8.1 to 8.3). Phase I evaluates n uniform points and fits w0 to them. Phase II keeps a ball
-of parameters around w_t and evaluates x_t = argmax_x max_{w in Ball_t} f_w(x), found by projected
-gradient ascent over x and u, |u| <= 1, in w = w_t + sqrt(beta_t) Sigma_t^-1/2 u.
+(THEORY 8.1 to 8.3). Phase I evaluates n uniform points and fits w0 to the values. Phase II keeps a
+ball of parameters around w_t and evaluates x_t = argmax_x max_{w in Ball_t} f_w(x). Projected
+gradient ascent over x and over u with |u| <= 1, where w = w_t + sqrt(beta_t) Sigma_t^-1/2 u, finds
+this maximum.
 """
 
 from __future__ import annotations
@@ -35,13 +36,17 @@ from jsketch.precision import one_dtype
 from jsketch.search import ascend
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
-FORMS = {"ball": balls.whitened, "plain": balls.plain, "first_order": balls.linearized}
-# Step of the ascent over w, in radii of the ball. A long step, projected back, follows the gradient
-# along the surface.
+FORMS = {
+    "ball": balls.whitened_form,
+    "plain": balls.plain_form,
+    "first_order": balls.linearized_form,
+}
+# The step of the ascent over w, in radii of the ball. A long step that is projected back follows
+# the gradient along the surface.
 BALL_RATE = 2.0
-# Over this last share of the steps it falls to zero, for maxima inside the ball.
+# The step falls to zero over this last share of the steps, for maxima inside the ball.
 BALL_DECAY = 0.1
-DIRECTIONS = 4  # one of this many starts over w follows the gradient, the others a random direction
+DIRECTIONS = 4  # one of this many starts over w follows the gradient; the others are random
 
 
 @struct.dataclass
@@ -49,24 +54,24 @@ class GOState:
     box: Box
     initial: Array  # [n, d]
     history: History
-    scaling: Scaling  # of phase I; with `refit`, of all observations
+    scaling: Scaling  # from the values of phase I; with `refit`, from all observations
     w0: Array  # [d_w]
     centre: Array  # [d_w], w_t
-    gradients: Array  # [N, d_w], g_i at w_i; zero in rows that are not used
-    targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); zero in rows that are not used
+    gradients: Array  # [N, d_w], g_i at w_i; unused rows are zero
+    targets: Array  # [N], g_i^T w_i + y_i - f_{x_i}(w_i); unused rows are zero
 
 
 @struct.dataclass
 class Proposal:
-    """How a point was chosen; values in units of y, NaN in phase I and for a uniform point."""
+    """Diagnostics of a proposed point, in units of y. They are NaN in phase I and for a uniform
+    point."""
 
     beta: Array  # [], beta_t
     distance: Array  # [], |w - w_t|_Sigma^2 of the optimistic w, <= beta_t
     acquisition: Array  # [], f_w(x_t)
     at_starts: Array  # [], the largest acquisition at the starts of the ascent
-    fallback: (
-        Array  # [] bool: the acquisition was finite at no start, so the point is a uniform one
-    )
+    # [] bool: the acquisition was not finite at any start, so the point is a uniform one
+    fallback: Array
 
 
 @struct.dataclass
@@ -75,18 +80,18 @@ class GOQuery(BoxQuery):
 
 
 class NotFinite(NamedTuple):
-    """Parameters and rows that a round excluded because they are not finite."""
+    """What a round excluded because it is not finite."""
 
-    diverged: Array  # [] bool, the new parameters or their loss
-    rows: Array  # [] int32, rows of eqs. 3 and 5 among those that the round computed
+    diverged: Array  # [] bool: the new parameters or their loss
+    rows: Array  # [] int32, the number of rows of eqs. 3 and 5 among those that the round computed
 
 
 @struct.dataclass
 class GOInfo(BoxInfo):
     proposal: Proposal
-    diverged: Array  # [] bool: the new parameters were not finite, so the previous ones stay
-    # [] int32, evaluations that eqs. 3 and 5 exclude because the model's value or gradient there is
-    # not finite, among the rows that this round computed (with `refit` all of them)
+    diverged: Array  # [] bool: the new parameters are not finite, so the previous ones stay
+    # [] int32, the evaluations that eqs. 3 and 5 exclude because the model's value or gradient is
+    # not finite there, among the rows that this round computed (all rows with `refit`)
     nonfinite_rows: Array
 
     @property
@@ -98,31 +103,32 @@ class GOInfo(BoxInfo):
 @struct.dataclass
 @one_dtype
 class GOUCB:
-    """One evaluation per round, after `initial` uniform ones. Inputs are scaled to [-1,1], values
-    by mean and deviation of phase I, so that one setting serves all problems; `printed` has the
-    paper's settings.
+    """GO-UCB: `initial` uniform points in the first round, then one point a round.
 
     schedule        beta_t, a schedule of `ball` such as `OFUL`
     oracle          the least-squares fit, `LevenbergMarquardt` or `Gradient`
     regularization  lam; None is the paper's sqrt(T) log^2 T
-    reach           distance of a point from the best observed one, as a share of a side (below)
-    rate            step of the ascent over x by Adam; it falls to zero along a cosine
+    reach           the largest distance of a point from the best observed one in each input, as a
+                    share of the side. Over a whole box the maximum of a network lies in a corner,
+                    far from all observations
+    rate            the first step of Adam in the ascent over x; it falls to zero along a cosine
     model           the parametric function (`box.go_ucb.model`)
     acquisition     "ball", the joint maximum over x and w by ascent in whitened coordinates;
                     "first_order", the maximum of the linearization in w; "plain", the paper's
                     gradient steps over x and w
-    candidates, starts, steps  random points, the number from which the ascent starts, its steps
+    refit           after each evaluation w_t is a least-squares fit of all observations, and
+                    gradients and scaling are computed again. Without it w_t is that of eq. 5; if
+                    the network cannot represent the function, this w_t stops moving, and the same
+                    point is evaluated again and again
+    exploration_rows  eqs. 3 and 5 include the points of phase I; a refit always includes them
+    standardize     inputs are scaled to [-1,1], and values by the mean and deviation of phase I
+    initial         int, uniform points of phase I
+    candidates, starts, steps  int, random points, starts of the ascent among them, its steps
     from_best       the best observed point is one of the starts
 
-    Three fields go beyond the paper, and its theorem does not cover them. `refit` sets w_t to a
-    least-squares fit of all observations after each evaluation and recomputes gradients and
-    scaling. Without it, w_t is eq. 5's, where each row keeps the linearization of its round; on a
-    function that the network cannot represent, w_t then stops moving and the same point is
-    evaluated again and again. `reach` < 1 limits the points to those whose inputs differ from the
-    best observed point's by at most that share of a side: over a whole box the maximum of a network
-    lies in a corner, far from all observations. `exploration_rows` includes the points of phase I
-    in eqs. 3 and 5 (a refit includes them anyway). The defaults were chosen on functions other than
-    the paper's (experiments/go_ucb_2023/choose.py).
+    A `reach` below 1, `refit` and `exploration_rows` go beyond the paper, and its theorem does not
+    cover them. `printed` has the settings of the paper. The defaults were chosen on functions
+    other than the paper's (experiments/go_ucb_2023/choose.py).
     """
 
     schedule: Any = OFUL()
@@ -132,13 +138,9 @@ class GOUCB:
     rate: ArrayLike = 0.05
     model: Any = struct.field(pytree_node=False, default=Network())
     acquisition: str = struct.field(pytree_node=False, default="ball")
-    # w_t is fitted again after every evaluation; see above
     refit: bool = struct.field(pytree_node=False, default=True)
-    # eqs. 3 and 5 include the points of phase I; see above
     exploration_rows: bool = struct.field(pytree_node=False, default=True)
-    # inputs and values are scaled; see above
     standardize: bool = struct.field(pytree_node=False, default=True)
-    # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=8)
     candidates: int = struct.field(pytree_node=False, default=256)
     starts: int = struct.field(pytree_node=False, default=16)
@@ -153,7 +155,7 @@ class GOUCB:
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> GOState:
         """The state before any evaluation; `horizon` counts both phases. Raises ValueError for
-        wrong settings, and for a horizon beyond the memory."""
+        invalid settings, and for a horizon whose state exceeds the memory."""
         checks.no_evaluations(self, data)
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         model = flatten(self.model, box.lower)
@@ -184,8 +186,8 @@ class GOUCB:
     def tell(
         self, state: GOState, query: GOQuery, y: Array, key: PRNGKey
     ) -> tuple[GOState, GOInfo]:
-        """The state with the values y [B]: after phase I the oracle's fit, after each later
-        evaluation a refit, or one more row of eqs. 3 and 5."""
+        """The state with the values y [B]. The oracle fits w0 after phase I; each later evaluation
+        leads to a refit, or to one more row of eqs. 3 and 5."""
         after = history.add(state.history, query, y)
         nothing = NotFinite(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
         first, start = state.history.count == 0, (state, nothing)
@@ -195,11 +197,11 @@ class GOUCB:
         new, not_finite = lazy_cond(~first, lambda _: self._add_evaluation(state, after), explored)
         # a query beyond the horizon is empty and changes nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
-        round_ = history.info(state.history, after)
-        return new, GOInfo(round_.observed, round_.failed, round_.best, query.proposal, *not_finite)
+        info = vars(history.info(state.history, after)).values()
+        return new, GOInfo(*info, query.proposal, *not_finite)
 
     def ball(self, state: GOState) -> Ball:
-        """Ball_t around the state's w_t (eqs. 3 and 6)."""
+        """Ball_t around w_t (eqs. 3 and 6)."""
         sigma = ellipsoid(state.gradients, self._regularization(state))
         step = balls.Step(
             t=state.history.count - self.initial + 1,
@@ -212,7 +214,7 @@ class GOUCB:
         return Ball(sigma, state.centre, self.schedule(step))
 
     def propose(self, state: GOState, key: PRNGKey) -> tuple[Array, Proposal]:
-        """(x_t [d], how it was chosen) of phase II."""
+        """(x_t [d], its diagnostics) of phase II."""
         ball = self.ball(state)
         model = flatten(self.model, state.box.lower)
         lower, upper = self._region(state)
@@ -220,7 +222,7 @@ class GOUCB:
         candidate_key, direction_key = jax.random.split(key)
         candidates = self._candidates(state, lower, upper, candidate_key)
         values, gradients = model.features(ball.centre, candidates)
-        # an evaluation where the model has no finite gradient would add no row
+        # an evaluation at a point without a finite gradient would add no row
         usable = finite_rows(values, gradients)
         gradients = jnp.where(usable[:, None], gradients, 0)
 
@@ -248,23 +250,23 @@ class GOUCB:
         fallback = ~jnp.isfinite(ascent.values[winner])
         acquisition = jnp.stack([ascent.values[winner], score(starts).max()])
         numbers = jnp.append(distance, state.scaling.rewards(acquisition))
-        # the first candidate after the best observed point is a uniform one
+        # candidate 0 is the best observed point, candidate 1 a uniform one
         x = state.scaling.points(jnp.where(fallback, candidates[1], z))
         distance, value, at_starts = jnp.where(fallback, jnp.nan, numbers)
         proposal = Proposal(ball.beta, distance, value, at_starts, fallback)
         return jnp.clip(x, state.box.lower, state.box.upper), proposal
 
     def _region(self, state: GOState) -> tuple[Array, Array]:
-        """(lower [d], upper [d]) of the points within reach, in the model's units."""
-        around = state.scaling.inputs(history.best(state.history)[0])
+        """(lower [d], upper [d]) of the points within `reach`, in the model's units."""
+        best = state.scaling.inputs(history.best(state.history)[0])
         reach = self.reach * (state.box.upper - state.box.lower) / state.scaling.half
         lower, upper = state.scaling.inputs(state.box.lower), state.scaling.inputs(state.box.upper)
-        return jnp.maximum(lower, around - reach), jnp.minimum(upper, around + reach)
+        return jnp.maximum(lower, best - reach), jnp.minimum(upper, best + reach)
 
     def _candidates(self, state: GOState, lower: Array, upper: Array, key: PRNGKey) -> Array:
-        """[1 + C, d] in the model's units: the best observed point, then C points of the region,
-        half of them uniform, half the best point moved in every input by normal steps of a tenth of
-        its side."""
+        """[1 + C, d] in the model's units: the best observed point, and C points of the region.
+        Half of them are uniform; the others are the best point plus normal noise, whose deviation
+        is a tenth of the region's side in each input."""
         best = state.scaling.inputs(history.best(state.history)[0])
         uniform_key, move_key = jax.random.split(key)
         half = self.candidates // 2
@@ -275,9 +277,9 @@ class GOUCB:
         return jnp.concatenate([best[None], lower + uniform * (upper - lower), around])
 
     def _starts(self, scores: Array, usable: Array) -> Array:
-        """The candidates with these scores [1 + C] from which the ascent starts, [K]: the best
-        observed point, the best of all, and, as those may lie on one hill, as many uniform ones.
-        Candidates that are not usable [1 + C] come last."""
+        """The positions [K] of the candidates from which the ascent starts, given their scores
+        [1 + C]: the best observed point, the largest scores, and as many uniform candidates,
+        because the former may lie on one hill. Candidates that are not usable [1 + C] come last."""
         uniform = (self.starts - 1) // 2
         others = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
         first = jnp.inf if self.from_best else -jnp.inf
@@ -287,10 +289,10 @@ class GOUCB:
         return jnp.concatenate([others, best])
 
     def _directions(self, gradients: Array, key: PRNGKey) -> Array:
-        """The directions in which w leaves the centre at each start, [K, d_w]: the gradients
-        [K, d_w], or, at three of four starts, random ones. A network has many local maxima in w:
-        the gradient at the centre leads to one of them, and close to the data, where the gradient
-        is least informative, often to a low one. The best candidate follows its gradient."""
+        """The directions [K, d_w] in which w leaves the centre at each start: the gradients
+        [K, d_w], or random directions at three of four starts, because a network has many local
+        maxima in w and the gradient leads to only one of them. The best candidate always follows
+        its gradient."""
         # the position of the best candidate in `_starts`
         best = (self.starts - 1) // 2 + (self.from_best and self.starts > 1)
         slots = jnp.arange(self.starts, dtype=jnp.int32)[:, None]
@@ -298,7 +300,7 @@ class GOUCB:
         return jnp.where((slots - best) % DIRECTIONS == 0, gradients, drawn)
 
     def _rule(self, dtype: DTypeLike) -> optax.GradientTransformation:
-        """The steps of the ascent over (x, p)."""
+        """The optax rule of the ascent over (x, p)."""
         rate = jnp.asarray(self.rate, dtype)
         if self.acquisition == "plain":
             return optax.sgd(rate)
@@ -310,14 +312,14 @@ class GOUCB:
             remaining = (self.steps - count.astype(dtype)) / (self.steps * BALL_DECAY)
             return BALL_RATE * jnp.minimum(remaining, 1)
 
-        # Adam scales every coordinate separately, which suits a box. On the surface of a ball it
-        # would not converge to where the gradient is normal to the surface.
+        # Adam scales every coordinate separately, which suits a box; on the surface of a ball it
+        # would not converge to the point where the gradient is normal to the surface.
         along = optax.sgd(constant_then_decay)
         return optax.partition({"x": optax.adam(cosine), "p": along}, ("x", "p"))
 
     def _fit_phase_one(self, state: GOState, key: PRNGKey) -> tuple[GOState, NotFinite]:
-        """The state after phase I with scaling and w0; where the oracle diverges, w0 is as
-        drawn."""
+        """The state after phase I, with its scaling and w0. If the oracle diverges, w0 is one of
+        its random starts."""
         model, past = flatten(self.model, state.box.lower), state.history
         scaling = self._scaling(state)
         x, y = scaling.inputs(past.x), scaling.values(past.y)
@@ -330,14 +332,14 @@ class GOUCB:
         return state, NotFinite(~jnp.isfinite(fit.loss), excluded)
 
     def _add_evaluation(self, state: GOState, after: History) -> tuple[GOState, NotFinite]:
-        """The state with the last evaluation of `after`, one of phase II."""
+        """The state with the last evaluation of `after`, which belongs to phase II."""
         new = replace(state, history=after)
         if self.refit:
             return self._refit(new)
         if not self.standardize:
             return self._append_row(new)
         return lax.cond(
-            # the values so far had no scale
+            # fewer than two values have no deviation, and so determined no scaling
             state.history.ok.sum() < 2,
             lambda: self._rescale(new),
             lambda: self._append_row(new),
@@ -349,13 +351,13 @@ class GOUCB:
         return standard_scaling(state.box, state.history)
 
     def _rescale(self, state: GOState) -> tuple[GOState, NotFinite]:
-        """The scaling of the first two values, with all rows; w0 stays."""
+        """The state with the scaling of the first two values and all rows in it; w0 stays."""
         state = replace(state, scaling=self._scaling(state), centre=state.w0)
         state, excluded = self._recompute_rows(state)
         return state, NotFinite(jnp.zeros((), bool), excluded)
 
     def _append_row(self, state: GOState) -> tuple[GOState, NotFinite]:
-        """The last evaluation's row, at the w_t that chose it, and w_{t+1} (eqs. 3 and 5)."""
+        """The state with the row of the last evaluation at w_t, and with w_{t+1} (eqs. 3 and 5)."""
         model, past = flatten(self.model, state.box.lower), state.history
         slot = past.count - 1
         z = state.scaling.inputs(past.x[slot])
@@ -372,19 +374,19 @@ class GOUCB:
         return state, NotFinite(diverged, excluded.astype(jnp.int32))
 
     def _refit(self, state: GOState) -> tuple[GOState, NotFinite]:
-        """Scaling, centre and all rows from all observations."""
+        """The state with scaling, centre and rows computed from all observations."""
         model, past = flatten(self.model, state.box.lower), state.history
         scaling = self._scaling(state)
         x, y = scaling.inputs(past.x), scaling.values(past.y)
         fit = self.oracle.refine(model, state.centre, x, y, past.ok)
         w, diverged = finite_or_previous(fit.w, state.centre)
         state, excluded = self._recompute_rows(replace(state, scaling=scaling, centre=w))
-        # A loss that is not finite cannot fall: values that are not standardized may be too large
-        # for it.
+        # the loss of values that are not standardized may overflow, and then no step reduces it
         return state, NotFinite(diverged | ~jnp.isfinite(fit.loss), excluded)
 
     def _recompute_rows(self, state: GOState) -> tuple[GOState, Array]:
-        """(the state with the rows of all evaluations at the centre, how many are excluded)."""
+        """(the state with the rows of all evaluations at the centre, the number of excluded
+        rows)."""
         model, past = flatten(self.model, state.box.lower), state.history
         values, gradients = model.features(state.centre, state.scaling.inputs(past.x))
         y = state.scaling.values(past.y)
@@ -408,7 +410,7 @@ class GOUCB:
 
 
 def finite_or_previous(new: Array, previous: Array) -> tuple[Array, Array]:
-    """(new, or the previous array unless all of new is finite; whether it is not)."""
+    """(`new` if all of it is finite, otherwise `previous`; whether `new` is not finite)."""
     diverged = ~jnp.isfinite(new).all()
     return jnp.where(diverged, previous, new), diverged
 
@@ -417,8 +419,8 @@ def compute_rows(
     w: Array, values: Array, gradients: Array, y: Array, ok: Array
 ) -> tuple[Array, Array, Array]:
     """(g_i [..., d_w], g_i^T w + y_i - f_{x_i}(w) [...], whether the row is excluded [...]) of
-    observations y [...] with ok [...]. Rows of failed evaluations are zero, and so are excluded
-    rows, those that are not finite."""
+    observations y [...]. A row that is not finite is excluded. Excluded rows, and those of failed
+    evaluations (ok [...] is false), are zero."""
     targets = matmul(gradients, w) + (y - values)
     usable = ok & finite_rows(values, gradients) & jnp.isfinite(targets)
     rows = jnp.where(usable[..., None], gradients, 0)
@@ -426,10 +428,10 @@ def compute_rows(
 
 
 def printed(initial: int, **changes: Any) -> GOUCB:
-    """The settings of Appendix D.1: eq. 5, no scaling, SGD at rate 1e-11 (2000 steps, after which
-    the parameters are as drawn, THEORY 8.3), lam = sqrt(T) log^2 T, beta_t = d_w^3 t / T (F = 1),
-    2000 plain gradient steps of 1e-4. The paper does not specify where the ascent starts: here, at
-    the best observed point, or, with from_best=False, at a uniform one."""
+    """`GOUCB` with the settings of Appendix D.1 and other fields as in `changes`.
+
+    SGD at rate 1e-11 leaves the parameters as drawn (THEORY 8.3). The paper does not specify where
+    the ascent starts: here at the best observed point, with from_best=False at a uniform one."""
     settings = GOUCB(
         schedule=balls.Printed(),
         oracle=Gradient(rate=1e-11, rule="sgd", steps=2000, restarts=1),

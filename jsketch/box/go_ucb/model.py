@@ -6,12 +6,8 @@ for x [d]: a flax module, or a `Parametric` of two functions. d_w is the number 
 
 A regression oracle (eq. 2) has refine(model, w, x, y, mask) -> Fit, which improves given
 parameters in a fixed number of steps, and a number of `restarts`. With fewer points than
-parameters, as in the paper, every good fit interpolates, and a step costs least in the
-n-dimensional dual. Measured at d_w = 551 (2 cores, float64, 4 restarts; Adam 2000 steps, SGD 2000
-steps at rate 0.05):
-
-    8 points    Levenberg-Marquardt 5 ms, loss 1e-32; Adam 70 ms, 1e-31; SGD 50 ms, 1e-14
-    64 points   Levenberg-Marquardt 72 ms, loss 1e-31; Adam 400 ms, 1e-14; SGD 9e-2
+parameters, as in the paper, every good fit interpolates, and a step in the n-dimensional dual,
+`LevenbergMarquardt`, costs least.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ from jsketch.types import PRNGKey
 
 
 class Parametric(NamedTuple):
-    """A model of two functions, such as `Parametric(lambda key, x: draw(key), lambda w, x:
+    """A model made of two functions, for example `Parametric(lambda key, x: draw(key), lambda w, x:
     w["slope"] @ x)`."""
 
     init: Callable[[PRNGKey, Array], Any]
@@ -48,7 +44,7 @@ class Network(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        """[] for x [d], computed in its dtype."""
+        """f_w(x) [] of x [d], in the dtype of x."""
         return self._linear(1, nn.sigmoid(self._linear(self.hidden, x)))[0]
 
     def _linear(self, size: int, x: Array) -> Array:
@@ -73,13 +69,13 @@ class Flat(NamedTuple):
 
 
 def finite_rows(values: Array, gradients: Array) -> Array:
-    """[...] bool, which points with f_w(x) [...] and gradients [..., d_w] can be rows of a linear
-    model: the value is finite and so is the square of the gradient."""
+    """[...] bool, whether the value f_w(x) [...] and the squared norm of the gradient [..., d_w]
+    are finite, so that the point can be a row of a linear model."""
     return jnp.isfinite(values) & jnp.isfinite(jnp.square(gradients).sum(-1))
 
 
 def flatten(model: Any, x: Array) -> Flat:
-    """The model in the dtype of x [d], an example. Raises ValueError unless its parameters are
+    """The model in the dtype of an example x [d]. Raises ValueError unless its parameters are
     floating point arrays and its output is one number, of shape [] or [1]."""
     x = jnp.asarray(x)
     if isinstance(model, type) or not (
@@ -124,19 +120,20 @@ class Fit(NamedTuple):
 
 
 def mean_squared_error(model: Flat, w: Array, x: Array, y: Array, mask: Array) -> Array:
-    """Mean of (f_w(x_i) - y_i)^2 over the points x [n,d] with mask [n], []; 0 without any."""
+    """The mean [] of (f_w(x_i) - y_i)^2 over the points x [n,d] where mask [n] is true; 0 if there
+    is no such point."""
     values = jax.vmap(model.value, in_axes=(None, 0))(w, x)
     squares = jnp.square(jnp.where(mask, values - y, 0)).sum()
     return squares / jnp.maximum(mask.sum(), 1).astype(squares.dtype)
 
 
 def fit(oracle: Any, model: Flat, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
-    """The best of `oracle.restarts` fits, each from random parameters, to y [n] at x [n,d] where
-    the mask [n] is true; the first of those that are exact to rounding. Where no fit is finite, the
-    first parameters drawn, with an infinite loss."""
+    """The best of `oracle.restarts` fits from random parameters to y [n] at x [n,d] where the mask
+    [n] is true. It is the first fit among those that are exact to rounding. If no fit is finite, it
+    is the first random parameters with an infinite loss."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
     fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
-    # rounding must not choose among interpolating fits, which differ everywhere else
+    # rounding must not decide between interpolating fits, which differ at all other points
     exact = jnp.finfo(y.dtype).eps * jnp.square(jnp.where(mask, y, 0)).mean()
     finite = jnp.isfinite(fits.loss) & jnp.isfinite(fits.w).all(1)
     best = jnp.argmin(jnp.where(finite, jnp.maximum(fits.loss, exact), jnp.inf))
@@ -147,8 +144,8 @@ def fit(oracle: Any, model: Flat, x: Array, y: Array, mask: Array, key: PRNGKey)
 
 
 def _residuals(model: Flat, w: Array, x: Array, y: Array, mask: Array) -> tuple[Array, Array]:
-    """(y_i - f_w(x_i) [n], grad_w f_w(x_i) [n, d_w]); zero where the mask is false and where value
-    or gradient are not finite, so that such a point does not move w."""
+    """(y_i - f_w(x_i) [n], grad_w f_w(x_i) [n, d_w]), zero where the mask is false or where the
+    value or the gradient is not finite."""
     values, gradients = model.features(w, x)
     usable = mask & finite_rows(values, gradients)
     return jnp.where(usable, y - values, 0), jnp.where(usable[:, None], gradients, 0)
@@ -156,10 +153,11 @@ def _residuals(model: Flat, w: Array, x: Array, y: Array, mask: Array) -> tuple[
 
 @struct.dataclass
 class LevenbergMarquardt:
-    """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each; mu falls after a success
-    and rises after a failure. Never worse than its start."""
+    """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each. mu falls after a step
+    that reduces the loss and rises after a rejected one, so the loss never exceeds that of the
+    start."""
 
-    damping: ArrayLike = 1e-2  # first mu, in units of the mean diagonal of J J^T
+    damping: ArrayLike = 1e-2  # the first mu, in units of the mean diagonal of J J^T
     steps: int = struct.field(pytree_node=False, default=30)
     restarts: int = struct.field(pytree_node=False, default=4)
 
@@ -176,8 +174,7 @@ class LevenbergMarquardt:
             dual = jax.scipy.linalg.solve(gram + ridge * identity, residual, assume_a="pos")
             moved = w + matmul(dual, jacobian)
             new = mean_squared_error(model, moved, x, y, mask)
-            # false for NaN
-            better = new < loss
+            better = new < loss  # false for NaN
             mu = jnp.clip(jnp.where(better, mu / 5, mu * 4), eps, 1e6)
             return jnp.where(better, moved, w), jnp.where(better, new, loss), mu
 
@@ -190,7 +187,7 @@ class LevenbergMarquardt:
 
 @struct.dataclass
 class Gradient:
-    """Steps of optax's Adam or SGD on the mean squared error of all points."""
+    """Steps of Adam or SGD (optax) on the mean squared error of all points."""
 
     rate: ArrayLike = 0.02
     rule: str = struct.field(pytree_node=False, default="adam")

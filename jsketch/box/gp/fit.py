@@ -214,14 +214,14 @@ def fit(
         value = log_marginal_likelihood(kernel, numbers, data)
         return -(value if prior is None else value + prior.log_density(numbers))
 
-    ends, losses = each(lambda free: minimise(loss, free, steps), starts)
+    ends, losses = map_or_vmap(lambda free: minimise(loss, free, steps), starts)
     winner = jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))
     numbers = _from_free(ends[winner], limits)
     value = -losses[winner]
     return numbers, value if prior is None else value - prior.log_density(numbers)
 
 
-def each(function: Callable[..., Any], *arguments: Any) -> Any:
+def map_or_vmap(function: Callable[..., Any], *arguments: Any) -> Any:
     """function over the leading axis of its arguments: vmapped on an accelerator, sequentially on a
     CPU, where batched products of small matrices are slow (four vmapped fits of 200 points took 60
     times as long as one)."""

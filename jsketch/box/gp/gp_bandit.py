@@ -136,7 +136,7 @@ class GPBandit:
                     self.sample_around_best,
                 )[0]
 
-            u = regression.in_few_slots(unit_data(state.box, state.history), point)
+            u = regression.at_smallest_capacity(unit_data(state.box, state.history), point)
             return history.from_unit(state.box, u)[None]
 
         return history.query(state.history, state.initial, propose, limit)
@@ -159,7 +159,7 @@ class GPBandit:
                 self.prior,
             )
 
-        numbers, likelihood = regression.in_few_slots(unit_data(state.box, after), fitted)
+        numbers, likelihood = regression.at_smallest_capacity(unit_data(state.box, after), fitted)
         round_ = history.info(state.history, after)
         info = GPInfo(round_.observed, round_.failed, round_.best, likelihood)
         return replace(state, history=after, numbers=numbers), info

@@ -22,7 +22,7 @@ from jsketch.linalg import Factor, aligned, cholesky_inverse, compact, matmul, r
 from jsketch.sketch.fourier import RandomFourier, features
 from jsketch.types import PRNGKey
 
-SMALLEST_CAPACITY = 64  # `in_few_slots` compiles no program for fewer slots
+SMALLEST_CAPACITY = 64  # `at_smallest_capacity` compiles no program for fewer slots
 
 
 @struct.dataclass
@@ -155,7 +155,7 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
     ).T
 
 
-def in_few_slots(data: Data, function: Callable[[Data], Any]) -> Any:
+def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
     """function(data), computed at the smallest of the capacities N, N/2, ... that holds the data,
     because the cost is cubic in the capacity. The shape of its result must not depend on the
     capacity."""

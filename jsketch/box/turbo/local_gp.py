@@ -178,14 +178,14 @@ def draw(
             posterior = regression.condition(kernel, model.numbers, data)
             return regression.draw(posterior, u, value_key, draws, frequencies)
 
-        values = regression.in_few_slots(data, functions)
+        values = regression.at_smallest_capacity(data, functions)
         values += jnp.sqrt(noise) * jax.random.normal(noise_key, values.shape, u.dtype)
     else:
 
         def moments(data: Data) -> tuple[Array, Array]:
             return regression.joint(regression.condition(kernel, model.numbers, data), u)
 
-        mean, covariance = regression.in_few_slots(data, moments)
+        mean, covariance = regression.at_smallest_capacity(data, moments)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
         values = (
             mean[None, :]

@@ -44,7 +44,7 @@ class Regions:
     model: Model  # [R, ...], last fits
 
 
-def started(design: Array, first: Array, points: Array, bounds: Bounds) -> Regions:
+def new_regions(design: Array, first: Array, points: Array, bounds: Bounds) -> Regions:
     """New regions after `first` [] evaluations, each with a number `design` [R] of the points
     [R,P,d] to evaluate."""
     zero = jnp.zeros_like(design)
@@ -163,7 +163,7 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
     )
 
 
-def restarted(regions: Regions, fresh: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
+def restart(regions: Regions, fresh: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
     """(regions, restarted [R]): regions with a side below `least_length` are replaced by those of
     `fresh`."""
     small = regions.length < least_length

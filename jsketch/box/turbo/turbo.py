@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.box import history
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds, each
+from jsketch.box.gp.fit import Bounds, map_or_vmap
 from jsketch.box.gp.regression import Data
 from jsketch.box.history import History
 from jsketch.box.turbo import local_gp, trust_regions
@@ -119,7 +119,7 @@ class Turbo:
             initial=initial,
             history=past,
             owner=jnp.zeros(horizon, jnp.int32),
-            regions=self._fresh(jnp.zeros((), jnp.int32), unused),
+            regions=self._new_regions(jnp.zeros((), jnp.int32), unused),
         )
 
     def ask(self, state: TurboState, key: PRNGKey, limit: ArrayLike | None = None) -> TurboQuery:
@@ -161,8 +161,8 @@ class Turbo:
         )
         count, d = state.regions.points.shape[1:]
         designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))
-        fresh = self._fresh(after.count, designs(jax.random.split(key, self.regions)))
-        regions, small = trust_regions.restarted(regions, fresh, self.least_length)
+        fresh = self._new_regions(after.count, designs(jax.random.split(key, self.regions)))
+        regions, small = trust_regions.restart(regions, fresh, self.least_length)
         state = replace(state, history=after, owner=owner, regions=regions)
         points = max(
             state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MOST_JOINT)
@@ -172,9 +172,9 @@ class Turbo:
             def fitted(data: Data) -> local_gp.Model:
                 return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, points)
 
-            return regression.in_few_slots(self._data(state, members), fitted)
+            return regression.at_smallest_capacity(self._data(state, members), fitted)
 
-        model = each(refit, self._members(state))
+        model = map_or_vmap(refit, self._members(state))
         observed = jnp.isfinite(y) & query.mask
         info = TurboInfo(
             observed=observed.sum(dtype=jnp.int32),
@@ -188,13 +188,13 @@ class Turbo:
     def _candidates(self, d: int) -> int:
         return min(100 * d, MOST_CANDIDATES) if self.candidates is None else self.candidates
 
-    def _fresh(self, first: Array, points: Array) -> Regions:
+    def _new_regions(self, first: Array, points: Array) -> Regions:
         """New regions after `first` [] evaluations, with designs [R,P,d]."""
         numbered = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
         design = (numbered[None, :] == jnp.arange(self.regions, dtype=jnp.int32)[:, None]).sum(
             1, dtype=jnp.int32
         )
-        return trust_regions.started(design, first, points, self.bounds)
+        return trust_regions.new_regions(design, first, points, self.bounds)
 
     def _members(self, state: TurboState) -> Array:
         """Whether an evaluation was made for a region since its last restart, [R,N]."""
@@ -251,4 +251,6 @@ class Turbo:
             )
             return u, values
 
-        return each(one, self._members(state), state.regions, jax.random.split(key, self.regions))
+        return map_or_vmap(
+            one, self._members(state), state.regions, jax.random.split(key, self.regions)
+        )
