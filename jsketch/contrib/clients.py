@@ -153,7 +153,7 @@ class EmbeddingState:
 
 @struct.dataclass
 @one_dtype
-class SharedEmbedding(widths.Optimistic):
+class SharedEmbedding(widths.KernelBandit):
     """N clients on a common Nystrom embedding, which they renew in exchanges.
 
     Follows ApproxDisKernelUCB of C. Li, H. Wang, M. Wang, H. Wang, Communication efficient

@@ -31,7 +31,7 @@ from jsketch.types import ForecastInfo, Info, PRNGKey
 
 @struct.dataclass
 @one_dtype
-class ContextualUCB(widths.Optimistic):
+class ContextualUCB(widths.KernelBandit):
     """Plays the candidate with the largest upper confidence bound.
 
     A bandit with contexts has four methods:

@@ -49,7 +49,7 @@ class OnExact(Protocol):
 
 
 @struct.dataclass
-class ExactBandit(widths.Optimistic, Algorithm):
+class ExactBandit(widths.KernelBandit, Algorithm):
     """The fields and methods of all algorithms on the exact posterior. Subclasses may override
     `ask`."""
 

@@ -127,7 +127,7 @@ class Sketching(Protocol):
 
 
 @struct.dataclass
-class SketchedBandit(widths.Optimistic, Algorithm):
+class SketchedBandit(widths.KernelBandit, Algorithm):
     """The fields and methods of all algorithms on a sketched posterior. Subclasses add `ask`."""
 
     qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee

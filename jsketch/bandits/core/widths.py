@@ -143,7 +143,7 @@ class Bayesian:
 
 
 @struct.dataclass
-class Optimistic:
+class KernelBandit:
     """The fields of all algorithms whose confidence width comes from a kernel. Subclasses add a
     field `width`."""
 

@@ -26,7 +26,7 @@ from jsketch.types import Arms, PRNGKey, Query
 
 
 @struct.dataclass
-class FourierBandit(FeatureBandit, widths.Optimistic):
+class FourierBandit(FeatureBandit, widths.KernelBandit):
     """The fields and the start that both algorithms share."""
 
     scale: ArrayLike = 1.0  # factor on the width
