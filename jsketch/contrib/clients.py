@@ -369,7 +369,7 @@ def _exchange(
     index = jnp.minimum(state.last + slots, old.domain.count - 1)
     query = Query(index=index, mask=slots < state.used - state.last)
     y = checks.rewards(query, state.rewards, state.moment.dtype)
-    feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
+    feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
     sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit, uniform)
     m = sketch.dictionary.size.astype(state.sent.dtype)

@@ -487,7 +487,7 @@ def _update(
 ) -> tuple[SketchState, Info]:
     """The posterior of the tracked arms after rewards y [B] of a query in their slots. Random
     numbers depend on the number of an arm among all A, as in memory."""
-    feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
+    feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
     # the sweep reads W as a triangular matrix, which updates of low rank do not keep

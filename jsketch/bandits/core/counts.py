@@ -144,7 +144,7 @@ def round_info(
     )
 
 
-def absorb(
+def add_rewards(
     pull_counts: Array,
     reward_sums: Array,
     variance: Array,
@@ -186,7 +186,7 @@ def _added_by_slots(
     *,
     rows: Rows,
 ) -> _Sums:
-    """The loop of `absorb` over the first `slots` [] slots, with the arms `index`."""
+    """The loop of `add_rewards` over the first `slots` [] slots, with the arms `index`."""
 
     def add(i: Array, carry: _Sums) -> _Sums:
         counts, sums, information, sketched = carry
@@ -202,7 +202,7 @@ def _added_by_slots(
 def _added_in_chunks(
     start: _Sums, variance: Array, query: Query, weight: Array, reward: Array, rows: Rows
 ) -> _Sums:
-    """The loop of `absorb` by chunks of slots. Each arm of a chunk is written once, by its first
+    """The loop of `add_rewards` by chunks of slots. Each arm of a chunk is written once, by its first
     slot: a scatter with repeated arms adds them in any order, and rounds differently every time."""
     size = min(SLOTS, query.mask.shape[0])
     chunks = -(-query.mask.shape[0] // size)

@@ -175,7 +175,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        feedback = counts.absorb(
+        feedback = counts.add_rewards(
             state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.rows
         )
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)

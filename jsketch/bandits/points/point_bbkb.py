@@ -196,7 +196,7 @@ class PointBBKB(SketchedBandit):
         query = Query(index=index, mask=slots < state.batch_size)
         y = checks.rewards(query, y, state.bound.dtype)
         old = state.sketch
-        feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
+        feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
         new_points = distinct_points(old, query, counts.usable(query, y))
         added = jnp.zeros(old.domain.count, bool).at[query.index].max(new_points)
         sketch, info = sketched.apply_feedback(
