@@ -384,7 +384,7 @@ class CBBKB(ContextualUCB):
         return self._over_points().confidence_width(state.points)
 
     def posterior(self, state: CBBKBState, x: Array) -> tuple[Array, Array]:
-        _, residual, u = self._over_points().read(state.points, x)
+        _, residual, u = self._over_points().predict(state.points, x)
         mean = matmul(u, matmul(state.points.precision, state.moment))
         explained = jnp.maximum((matmul(u, state.points.precision) * u).sum(1), 0)
         return mean, residual / self.regularization + explained
@@ -395,9 +395,9 @@ class CBBKB(ContextualUCB):
         x, y = self._checked(state, x, y)
         bandit, points = self._over_points(), state.points
         no_slot = bandit.full(points)
-        u = bandit.read(points, x[None])[2][0]
+        u = bandit.predict(points, x[None])[2][0]
         played = CBBKBState(
-            points=bandit.pulled(points, x),
+            points=bandit.pull_unchecked(points, x),
             rewards=put(state.rewards, jnp.minimum(points.batch_size, self.max_batch - 1), y),
             moment=state.moment + jnp.where(jnp.isfinite(y), y, 0) * u,
         )

@@ -87,14 +87,14 @@ class PointBBKB(SketchedBandit):
     def posterior(self, state: PointState, x: Array) -> tuple[Array, Array]:
         """(mean [n], variance [n] in leverage units, the unfinished batch hallucinated) at points x
         [n,d]."""
-        mean, residual, u = self.read(state, x)
+        mean, residual, u = self.predict(state, x)
         embedded = jnp.maximum((matmul(u, state.precision) * u).sum(1), 0)
         return mean, residual / self._lam(state) + embedded
 
     def _lam(self, state: PointState) -> ArrayLike:
         return in_dtype(self.regularization, state.bound.dtype)
 
-    def read(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
+    def predict(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
         """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], given the observed
         feedback."""
         kernel, x = in_dtype((self.kernel, x), state.bound.dtype)
@@ -147,12 +147,12 @@ class PointBBKB(SketchedBandit):
                 f" {self.max_batch}), or `extend` the history (max_history ="
                 f" {state.sketch.domain.count})."
             )
-        return self.pulled(state, x)
+        return self.pull_unchecked(state, x)
 
-    def pulled(self, state: PointState, x: Array) -> PointState:
+    def pull_unchecked(self, state: PointState, x: Array) -> PointState:
         """`pull` without its checks: a pick beyond the capacity is dropped."""
         kernel, x = in_dtype((self.kernel, x), state.bound.dtype)
-        _, residual, u = self.read(state, x[None])
+        _, residual, u = self.predict(state, x[None])
         direction, e = ridge.whitened_gain(state.precision, u[0])
         variance = residual[0] / self._lam(state) + jnp.square(u[0]).sum()
         slot = jnp.minimum(state.used, state.sketch.domain.count - 1)
