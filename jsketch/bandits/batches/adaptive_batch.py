@@ -51,7 +51,7 @@ LOCAL_ROWS = 1_024  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
 
 
-class Batching(Protocol):
+class BatchFields(Protocol):
     """The fields of BBKB that these functions read."""
 
     kernel: Kernel
@@ -104,7 +104,7 @@ def stop_local(local: Array, ratio: ArrayLike, rows: Rows) -> tuple[Array, Array
     return stop_global(bound, ratio), bound
 
 
-def start(state: SketchState, bandit: Batching, scores: Array) -> Batch:
+def start(state: SketchState, bandit: BatchFields, scores: Array) -> Batch:
     """A batch without picks, for arms with these scores [A]."""
     arms = state.domain.features
     precision = jnp.eye(state.capacity, dtype=arms.dtype)
@@ -124,7 +124,7 @@ def start(state: SketchState, bandit: Batching, scores: Array) -> Batch:
     )
 
 
-def fill(state: SketchState, bandit: Batching, width: Array, limit: Array) -> Batch:
+def fill(state: SketchState, bandit: BatchFields, width: Array, limit: Array) -> Batch:
     """The next batch, at most `limit` <= B picks. Before the first observation it is one pick, the
     uniform `state.first_arm`.
 
@@ -345,7 +345,7 @@ def extend_by_sweep(
     )
 
 
-def local_bounds(state: SketchState, bandit: Batching, batch: Batch) -> Array:
+def local_bounds(state: SketchState, bandit: BatchFields, batch: Batch) -> Array:
     """`batch.local` [A] with the bounds of Lemma 3 over the whole batch for the arms whose stored
     bound exceeds C."""
     arms, rows, kernel = state.domain.features, state.domain.rows, bandit.kernel

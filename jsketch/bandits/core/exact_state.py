@@ -40,7 +40,7 @@ class ExactState:
 State = TypeVar("State", bound=ExactState)
 
 
-class OnExact(Protocol):
+class ExactFields(Protocol):
     """An algorithm with the fields that these functions read."""
 
     kernel: Kernel
@@ -87,7 +87,7 @@ class ExactBandit(widths.KernelBandit, Algorithm):
 
 
 def start(
-    bandit: OnExact, domain: Arms, key: PRNGKey, data: Evaluations | None = None
+    bandit: ExactFields, domain: Arms, key: PRNGKey, data: Evaluations | None = None
 ) -> ExactState:
     """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on
     static mistakes."""
@@ -109,7 +109,7 @@ def start(
 
 
 def observe(
-    bandit: OnExact, state: State, query: Query, y: Array, width: Array, key: PRNGKey
+    bandit: ExactFields, state: State, query: Query, y: Array, width: Array, key: PRNGKey
 ) -> tuple[State, Info]:
     """The exact posterior after the rewards y [B] of a query of any size; on overflow the state
     does not change."""

@@ -111,7 +111,7 @@ class SketchState:
 State = TypeVar("State", bound=SketchState)
 
 
-class Sketching(Protocol):
+class SketchFields(Protocol):
     """An algorithm with the fields of `SketchedBandit` that these functions read."""
 
     kernel: Kernel
@@ -298,7 +298,7 @@ def apply_feedback(
     query: Query,
     width: Array,
     key: PRNGKey,
-    bandit: Sketching,
+    bandit: SketchFields,
     uniform: Array | None = None,
     added: Array | None = None,
     from_scratch: bool = False,
@@ -564,7 +564,7 @@ def checked_history(
 
 
 def _sampled_dictionary(
-    bandit: Sketching, domain: Arms, key: PRNGKey, pulls: Array, method: str
+    bandit: SketchFields, domain: Arms, key: PRNGKey, pulls: Array, method: str
 ) -> np.ndarray:
     """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores,
     computed on the host."""
@@ -631,7 +631,7 @@ def _gram(kernel: Kernel, x: Array) -> Array:
     return kernel.gram(x, x)
 
 
-def check_bandit(bandit: Sketching) -> None:
+def check_bandit(bandit: SketchFields) -> None:
     """Raises ValueError for settings out of their ranges. Warns of a width that is proved for an
     exact posterior alone (THEORY 4.1, 4.7): on a sketched posterior it holds while all pulled arms
     are in the dictionary and C is 1."""

@@ -158,7 +158,7 @@ class KernelBandit:
         checks.kinds(self)
 
 
-class Assuming(Protocol):
+class WidthFields(Protocol):
     """An algorithm with the assumptions of a `Confidence`, and a width."""
 
     regularization: ArrayLike
@@ -168,7 +168,7 @@ class Assuming(Protocol):
     width: Width
 
 
-def confidence_width(bandit: Assuming, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
+def confidence_width(bandit: WidthFields, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
     """The width [] of an algorithm, in the dtype of the evidence; `ratio` is the C of an algorithm
     whose variances shrink within a batch."""
     b, ratio = in_dtype((bandit, ratio), evidence.count.dtype)

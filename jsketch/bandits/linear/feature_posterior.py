@@ -32,13 +32,13 @@ class FeatureState:
     prior_variance: Array  # [], max_x |z(x)|^2
 
 
-class Scaled(widths.Assuming, Protocol):
+class ScaleFields(widths.WidthFields, Protocol):
     """An algorithm with a confidence width that is scaled."""
 
     scale: ArrayLike
 
 
-def start(bandit: Scaled, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
+def start(bandit: ScaleFields, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     """The state before the first round, for arms with features z [A,M]."""
     checks.one_key(key=key)
     dtype = domain.features.dtype
@@ -56,7 +56,7 @@ def start(bandit: Scaled, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
 class FeatureBandit(Algorithm):
     """The methods of the algorithms on fixed features. Subclasses add the fields and `init`."""
 
-    def confidence_width(self: Scaled, state: FeatureState) -> Array:
+    def confidence_width(self: ScaleFields, state: FeatureState) -> Array:
         """The factor on the posterior's standard deviation in leverage units, []; the features have
         no residual."""
         evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
