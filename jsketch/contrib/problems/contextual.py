@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.contrib.clients import IndependentClients, SharedEmbedding
-from jsketch.contrib.problems.play import Played
+from jsketch.contrib.problems.play import RunRecord
 from jsketch.types import PRNGKey
 
 # rewards of `Squares` by quarters of the context (rows) and of the action (columns)
@@ -82,7 +82,7 @@ class ContextualArms:
     def start(self, bandit: Any, key: PRNGKey) -> Any:
         return bandit.init(self.inputs + self.actions.shape[1], key, self.actions.dtype)
 
-    def advance(self, bandit: Any, state: Any, key: PRNGKey, t: Array) -> tuple[Any, Played]:
+    def advance(self, bandit: Any, state: Any, key: PRNGKey, t: Array) -> tuple[Any, RunRecord]:
         context_key, ask_key, noise_key, tell_key = jax.random.split(key, 4)
         context = self.context(context_key)
         points, mean = self.points(context), self.mean_reward(context)
@@ -90,7 +90,7 @@ class ContextualArms:
         y = mean[action] + self.noise_std * jax.random.normal(noise_key, (), mean.dtype)
         state, info = bandit.tell(state, points[action], y, tell_key)
         regret = mean.max() - mean
-        return state, Played(
+        return state, RunRecord(
             action=action,
             reward=y,
             regret=regret[action],
@@ -131,7 +131,7 @@ class ClientArms:
     def start(self, bandit: Any, key: PRNGKey) -> Any:
         return self.problem.start(bandit, key)
 
-    def advance(self, bandit: Any, state: Any, key: PRNGKey, t: Array) -> tuple[Any, Played]:
+    def advance(self, bandit: Any, state: Any, key: PRNGKey, t: Array) -> tuple[Any, RunRecord]:
         context_key, ask_key, noise_key, tell_key = jax.random.split(key, 4)
         contexts = jax.vmap(self.problem.context)(jax.random.split(context_key, bandit.clients))
         points = jax.vmap(self.problem.points)(contexts)
@@ -143,7 +143,7 @@ class ClientArms:
         x = jnp.take_along_axis(points, action[:, None, None], axis=1)[:, 0]
         state, info = bandit.tell(state, x, y, tell_key)
         regret = mean.max(axis=1, keepdims=True) - mean
-        return state, Played(
+        return state, RunRecord(
             action=action,
             reward=y,
             regret=(mean.max(axis=1) - played).sum(),

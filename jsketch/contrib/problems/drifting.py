@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.contrib.problems.play import Played
+from jsketch.contrib.problems.play import RunRecord
 from jsketch.problems import rkhs_draw
 from jsketch.types import Arms, Bandit, PRNGKey, attach, detach
 
@@ -55,7 +55,7 @@ class DriftingArms:
 
     def advance(
         self, bandit: Bandit[Any], state: Any, key: PRNGKey, t: Array
-    ) -> tuple[Any, Played]:
+    ) -> tuple[Any, RunRecord]:
         ask_key, tell_key, noise_key = jax.random.split(key, 3)
         state = attach(state, self.arms)
         query = bandit.ask(state, ask_key, limit=1)
@@ -64,7 +64,7 @@ class DriftingArms:
         y = mean[arm] + self.noise_std * jax.random.normal(noise_key, (), self.anchors.dtype)
         rewards = jnp.full(query.index.shape, jnp.nan, y.dtype).at[0].set(y)
         state, info = bandit.tell(state, query, rewards, tell_key)
-        return detach(state), Played(
+        return detach(state), RunRecord(
             action=arm,
             reward=y,
             regret=mean.max() - mean[arm],

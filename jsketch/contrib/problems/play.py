@@ -20,7 +20,7 @@ from jsketch.types import PRNGKey
 
 
 @struct.dataclass
-class Played:
+class RunRecord:
     """The record of a run, round by round: all [T], or [S,T] over seeds. `ClientArms` has actions
     and rewards [T,N], and sums of regrets over the clients."""
 
@@ -45,17 +45,17 @@ def begin(problem: Any, bandit: Any, key: PRNGKey) -> tuple[Any, PRNGKey]:
 
 def advance(
     problem: Any, bandit: Any, round_key: PRNGKey, state: Any, t: Array
-) -> tuple[Any, Played]:
+) -> tuple[Any, RunRecord]:
     """Round t [] of the run whose rounds have `round_key` of a user's scan."""
     return problem.advance(bandit, state, jax.random.fold_in(round_key, t), t)
 
 
 @partial(jax.jit, static_argnames=("horizon", "restart"))
-def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int | None) -> Played:
-    def run(key: PRNGKey) -> Played:
+def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int | None) -> RunRecord:
+    def run(key: PRNGKey) -> RunRecord:
         start, round_key = begin(problem, bandit, key)
 
-        def one(state: Any, t: Array) -> tuple[Any, Played]:
+        def one(state: Any, t: Array) -> tuple[Any, RunRecord]:
             if restart is not None:
                 restarts = t % restart == 0
                 state = jax.tree.map(lambda new, old: jnp.where(restarts, new, old), start, state)
@@ -68,7 +68,7 @@ def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int |
 
 def play(
     problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int | None = None
-) -> Played:
+) -> RunRecord:
     """The runs of several seeds, one evaluation a round (one for each client).
 
     bandit   for `ContextualArms` one of `contrib.contextual`, for `ClientArms` one of
@@ -90,7 +90,7 @@ def play(
     return played
 
 
-def check_flags(played: Played, horizon: int) -> None:
+def check_flags(played: RunRecord, horizon: int) -> None:
     """Raises as `play` does, if a flag of any run is set."""
     if np.asarray(played.overflow).any():
         raise ValueError(
