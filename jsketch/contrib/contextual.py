@@ -165,7 +165,7 @@ class KUCB(ContextualUCB):
         return KUCBState(
             history=kors.empty(x, self.max_history),
             innovations=jnp.zeros(self.max_history, x.dtype),
-            evidence=widths.of_exact(zero, zero, zero),
+            evidence=widths.exact_evidence(zero, zero, zero),
         )
 
     def _rows(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
@@ -192,7 +192,7 @@ class KUCB(ContextualUCB):
         surprise = jnp.where(observed, y, 0) - matmul(row, state.innovations)
         innovation = surprise / jnp.sqrt(residual + self.regularization)
         prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
-        evidence = widths.of_exact(
+        evidence = widths.exact_evidence(
             before.count + observed.astype(x.dtype),
             before.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
             jnp.where(observed, prior, before.prior_variance),

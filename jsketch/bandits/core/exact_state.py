@@ -65,7 +65,7 @@ class ExactBandit(widths.KernelBandit, Algorithm):
     def confidence_width(self, state: ExactState) -> Array:
         """beta_t, []."""
         logdet = state.posterior.logdet
-        evidence = widths.of_exact(state.count, logdet, state.prior_variance)
+        evidence = widths.exact_evidence(state.count, logdet, state.prior_variance)
         return widths.confidence_width(self, evidence)
 
     def confidence_bounds(self, state: ExactState) -> tuple[Array, Array, Array]:

@@ -453,7 +453,7 @@ def _prior(
         weights=square[0],
         mean=zeros,
         variance=diag / regularization,
-        evidence=widths.of_exact(zero, zero, rows.max(jnp.max(diag))),
+        evidence=widths.exact_evidence(zero, zero, rows.max(jnp.max(diag))),
         n_truncated=jnp.zeros((), jnp.int32),
         rounding=zero,
         updates=jnp.zeros((), jnp.int32),

@@ -56,7 +56,7 @@ class Evidence:
     prior_variance: Array  # kappa^2 = max_x k(x,x)
 
 
-def of_exact(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
+def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
     """The evidence of an exact posterior after `count` observations: its information is the logdet
     and its residuals are zero. With count and logdet 0, the evidence of any prior."""
     zero = jnp.zeros_like(count)

@@ -59,7 +59,7 @@ class FeatureBandit(Algorithm):
     def confidence_width(self: ScaleFields, state: FeatureState) -> Array:
         """The factor on the posterior's standard deviation in leverage units, []; the features have
         no residual."""
-        evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
+        evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
         width = widths.confidence_width(self, evidence)
         return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.count.dtype)
 
