@@ -100,7 +100,7 @@ class BBKB(SketchedBandit):
             # a design is no batch: the sum of log(1 + variance) over it, all at the variance of the
             # prior, does not bound the information
             begins = (state.evidence.count == 0) & ~info.overflow
-            new = sketched.unless(
+            new = sketched.where_state(
                 begins, sketched.with_upper_information(new, self.regularization), new
             )
         return new, info

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.bandits.core import counts
-from jsketch.bandits.core.sketched import unless
+from jsketch.bandits.core.sketched import where_state
 from jsketch.linalg import put
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
@@ -90,7 +90,7 @@ class RegularizedEvolution(Algorithm):
                 rewards=put(before.rewards, slot, y[i]),
                 count=before.count + 1,
             )
-            return unless(~observed[i], before, born)
+            return where_state(~observed[i], before, born)
 
         new = counts.over_slots(one, state, query)
         size = jnp.minimum(new.count, self.population)

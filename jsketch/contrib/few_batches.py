@@ -18,7 +18,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import exact_state, widths
 from jsketch.bandits.core.exact_state import ExactState
-from jsketch.bandits.core.sketched import unless
+from jsketch.bandits.core.sketched import where_state
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.precision import one_dtype
@@ -121,7 +121,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
         best = jnp.max(jnp.where(state.active, mean - half_width, -jnp.inf))
         active = state.active & ~(mean + half_width < best)
         new = replace(new, active=active, batches=state.batches + 1)
-        return unless(info.overflow | (info.observed == 0), state, new), info
+        return where_state(info.overflow | (info.observed == 0), state, new), info
 
     def grow(self, state: ExplorationState, capacity: int) -> ExplorationState:
         """The same state with the capacity for `capacity` distinct arms of a batch."""

@@ -66,7 +66,7 @@ class DiscountedBKB(BKB):
         )
         new, info = super().tell(discounted, query, y, key)
         # on overflow `super().tell` returns the discounted state
-        new = sketched.unless(info.overflow, state, new)
+        new = sketched.where_state(info.overflow, state, new)
         return new, replace(info, nonfinite=info.nonfinite | ~valid)
 
 

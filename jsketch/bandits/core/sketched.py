@@ -354,7 +354,7 @@ def apply_feedback(
         new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, most)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     finite = rows.all(finite)
-    new = unless(overflow, state, new)
+    new = where_state(overflow, state, new)
     imprecise = new.rounding > checks.LARGEST_ROUNDING * rows.max(jnp.max(new.variance))
     info = Info(
         batch_size=query.size.astype(jnp.int32),
@@ -413,7 +413,7 @@ def refresh_where_needed(
         new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, most)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
-        return detach(unless(~done, before, new)), done
+        return detach(where_state(~done, before, new)), done
 
     def from_scratch(state: State, given: Any) -> State:
         domain, feedback, dictionary, (kernel, regularization) = given
@@ -427,7 +427,7 @@ def refresh_where_needed(
     return attach(cond_per_run(~done, from_scratch, state, given), domain)
 
 
-def unless(flag: Array, before: SomeState, after: SomeState) -> SomeState:
+def where_state(flag: Array, before: SomeState, after: SomeState) -> SomeState:
     """The state `after`, or the one before where the flag [] is true; both have the same arms."""
     chosen = jax.tree.map(partial(jnp.where, flag), detach(before), detach(after))
     return attach(chosen, after.domain)

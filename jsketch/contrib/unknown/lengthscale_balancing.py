@@ -203,7 +203,7 @@ class LengthscaleBalancing(Algorithm):
         )
         new = replace(self._credited(state, chosen, query, y, info.width), learners=learners)
         new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, info.observed > 0))
-        return sketched.unless(info.overflow, state, new), info
+        return sketched.where_state(info.overflow, state, new), info
 
     def _credited(
         self, state: BalancingState, chosen: Array, query: Query, y: Array, width: Array
