@@ -223,7 +223,7 @@ class _OverArms(NamedTuple):
             state = Driven(initial, np.zeros(0, np.int32), np.zeros(0))
         else:
             checks.state(self.algorithm, self.domain, state.state)
-        sketched.check_whole(state.state)
+        sketched.check_not_truncated(state.state)
         return state
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:

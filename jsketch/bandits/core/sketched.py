@@ -57,14 +57,14 @@ from jsketch.types import (
 from jsketch.warn import warn
 
 EVERY_BATCH = None  # the value of `resparsify` in the papers
-# A posterior is updated, and not computed from scratch, at most MOST_UPDATES times, for at most
-# MOST_UPDATED arms a batch, and while rounding changes variances by less than STEADY of the prior.
-MOST_UPDATES, MOST_UPDATED, STEADY = 50, 64, 1e-11
+# A posterior is updated, and not computed from scratch, at most MAX_UPDATES times, for at most
+# MAX_UPDATED_ARMS arms a batch, and while rounding changes variances by less than MAX_UPDATE_ROUNDING of the prior.
+MAX_UPDATES, MAX_UPDATED_ARMS, MAX_UPDATE_ROUNDING = 50, 64, 1e-11
 ESTIMATE_ARMS = 768  # arms of `expected_size`
 # The final size of a dictionary over the expected size after uniform pulls: on the problems of
 # `experiments.bbkb_2020.resparsification` 0.3 to 0.6, on its hard problem 1.1 to 1.4, where the
 # capacity grows once.
-FIRST_SHARE = 0.65
+INITIAL_SIZE_RATIO = 0.65
 CAPACITY_MULTIPLE = 16
 # Folded into the key of `init` to sample a dictionary. The first arm is drawn with the key itself,
 # and no draw of JAX folds in such a number (it uses 0, 1, ...).
@@ -181,14 +181,14 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
     def sized(self, arms: Arms, horizon: int) -> Self:
-        """With `resparsify`, a capacity for FIRST_SHARE of the points that `expected_size`
+        """With `resparsify`, a capacity for INITIAL_SIZE_RATIO of the points that `expected_size`
         estimates: growth compiles another program, and free slots slow updates of low rank little.
         """
         numbers = self.kernel, self.regularization, self.qbar
         if self.resparsify is None or arms.shard is not None or is_traced((arms, numbers)):
             return self
         size = expected_size(arms, self.kernel, self.regularization, self.qbar, horizon)
-        estimate = -(-int(FIRST_SHARE * size) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
+        estimate = -(-int(INITIAL_SIZE_RATIO * size) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
         return replace(self, capacity=max(self.capacity, min(estimate, arms.count)))
 
     def grow(self, state: State, capacity: int) -> State:
@@ -398,12 +398,12 @@ def refresh_where_needed(
     """`refresh_with`, by updates of low rank where extends [] is true and they are accurate; the
     batch has at most `most` picks."""
     domain, model = state.domain, in_dtype(model, state.mean.dtype)
-    accurate = state.rounding <= STEADY * state.evidence.prior_variance / model[1]
+    accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
     few = (
         domain.rows.total(domain.rows.running_count(feedback.pull_counts > state.pull_counts))
-        <= MOST_UPDATED
+        <= MAX_UPDATED_ARMS
     )
-    updates = extends & accurate & few & (state.updates < MOST_UPDATES)
+    updates = extends & accurate & few & (state.updates < MAX_UPDATES)
     updates = updates & (state.evidence.count > 0)
 
     def by_updates(carry: tuple[State, Array], given: Any) -> tuple[State, Array]:
@@ -647,7 +647,7 @@ def check_bandit(bandit: SketchFields) -> None:
             )
 
 
-def check_whole(state: Any) -> None:
+def check_not_truncated(state: Any) -> None:
     """Raises ValueError for the state, or the states, of a sketched algorithm whose warm start has
     more inducing points than the capacity."""
     sketch = getattr(state, "sketch", state)
@@ -669,7 +669,7 @@ def check_whole(state: Any) -> None:
 def grow(state: State, capacity: int) -> State:
     """The same state with `capacity` >= M slots; the added slots change no number. Raises
     ValueError for fewer, and for a state whose warm start exceeded the capacity."""
-    check_whole(state)
+    check_not_truncated(state)
     checks.larger(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
