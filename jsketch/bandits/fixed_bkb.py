@@ -101,13 +101,13 @@ class FixedBKB(SketchedBandit):
 
     def _pending_pulls(self, state: FixedBatchState) -> fixed_set.Pulls:
         domain, rows = state.domain, state.domain.rows
-        pulls = fixed_set.no_pulls(domain, state.capacity, self.max_pending + self.batch)
+        pulls = fixed_set.empty_pulls(domain, state.capacity, self.max_pending + self.batch)
         if self.max_pending == 0:
             return pulls
         running = rows.running_count(state.pending > 0)
         index, valid = rows.compact(running, 0, min(self.max_pending, domain.count))
         times = jnp.where(valid, rows.take(state.pending, index), 0)
-        return fixed_set.conditioned(in_dtype(self, times.dtype), state, pulls, index, times)
+        return fixed_set.fill_pulls(in_dtype(self, times.dtype), state, pulls, index, times)
 
     def start_batch(self, state: FixedBatchState) -> tuple[fixed_set.Batch, Array]:
         """(a batch without picks, the number [] of distinct pending arms): the start of `ask`."""

@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     pulls: Pulls
 
 
-class Given(NamedTuple):
+class ConditionedArms(NamedTuple):
     """k arms given the pulls."""
 
     points: Array  # [k, d]
@@ -56,7 +56,7 @@ class Given(NamedTuple):
     covariance: Array  # [k, k]
 
 
-def no_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
+def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
     """No pulls, with capacity for `slots` of them and for the free slots of a block."""
     features, slots = domain.features, slots + PICKS
     first = domain.rows.take(features, jnp.zeros((), jnp.int32))
@@ -84,9 +84,9 @@ def _remaining(variance: Array, half: Array) -> Array:
     return jnp.maximum(variance - jnp.square(half).sum(1), 0)
 
 
-def given_pulls(
+def condition_on(
     bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
-) -> Given:
+) -> ConditionedArms:
     """k arms [k,d] given the pulls; their variances before the pulls are `variance` [k]."""
     some = points, *embed(state, bandit.kernel, points)
     half = _half(bandit, pulls, some)
@@ -94,7 +94,7 @@ def given_pulls(
     # the variances of the sweep are exact for arms of the dictionary (THEORY 9.1)
     diagonal = _remaining(variance, half)
     same = jnp.eye(len(points), dtype=bool)
-    return Given(*some, half, jnp.where(same, diagonal[:, None], covariance))
+    return ConditionedArms(*some, half, jnp.where(same, diagonal[:, None], covariance))
 
 
 def variances(
@@ -105,7 +105,7 @@ def variances(
     return _remaining(variance, _half(bandit, pulls, some))
 
 
-def _append(pulls: Pulls, slot: Array, some: Given, noise: Array, valid: Array) -> Pulls:
+def _append(pulls: Pulls, slot: Array, some: ConditionedArms, noise: Array, valid: Array) -> Pulls:
     """The pulls with those of some arms [p] from `slot` on, of noise variances [p]. A slot whose
     `valid` [p] is false stays free; valid ones come first.
 
@@ -127,12 +127,12 @@ def _append(pulls: Pulls, slot: Array, some: Given, noise: Array, valid: Array) 
     )
 
 
-def conditioned(bandit: Any, state: SketchState, pulls: Pulls, arms: Array, counts: Array) -> Pulls:
+def fill_pulls(bandit: Any, state: SketchState, pulls: Pulls, arms: Array, counts: Array) -> Pulls:
     """The free `pulls` filled with counts [p] >= 1 of different arms [p]; slots with a count of 0
     stay free and come last."""
     rows = state.domain.rows
     points, variance = rows.take(state.domain.features, arms), rows.take(state.variance, arms)
-    some = given_pulls(bandit, state, pulls, points, variance)
+    some = condition_on(bandit, state, pulls, points, variance)
     noise = 1 / jnp.maximum(counts, 1)
     return _append(pulls, jnp.zeros((), jnp.int32), some, noise, counts > 0)
 
@@ -155,7 +155,7 @@ def extend(
         outside = jnp.maximum(outside, beyond)
     points, mean = rows.take(state.domain.features, index), rows.take(state.mean, index)
     variance, stored = rows.take(state.variance, index), rows.take(batch.scores, index)
-    some = given_pulls(bandit, state, batch.pulls, points, variance)
+    some = condition_on(bandit, state, batch.pulls, points, variance)
     zeros = jnp.zeros_like(variance)
     members = Members(index, mean, variance=zeros, residual=zeros, stored=stored)
     picks = adaptive_batch.pick_from_set(
@@ -171,7 +171,9 @@ def extend(
     )
     valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.picked
     at = picks.position
-    chosen = Given(points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at])
+    chosen = ConditionedArms(
+        points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at]
+    )
     # scores that round up from set to set would keep the sets from ending. NaN remains NaN, except
     # for an arm that is ruled out
     scores = jnp.minimum(stored, adaptive_batch.scores_of(members, width, picks))
