@@ -34,7 +34,7 @@ class Partition:
     full: Array
 
 
-def whole(box: Box, cells: int) -> Partition:
+def single_cell(box: Box, cells: int) -> Partition:
     """The partition into one cell, with capacity for `cells` cells. Raises ValueError for a wrong
     box or fewer than 3 cells."""
     checks.box(box, jnp.size(box.lower))
