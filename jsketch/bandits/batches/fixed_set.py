@@ -169,7 +169,7 @@ def extend(
         most=PICKS,
         repeat=bandit.repeat,
     )
-    valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.picked
+    valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.count
     at = picks.position
     chosen = ConditionedArms(
         points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at]
@@ -177,12 +177,12 @@ def extend(
     # scores that round up from set to set would keep the sets from ending. NaN remains NaN, except
     # for an arm that is ruled out
     scores = jnp.minimum(stored, adaptive_batch.scores_of(members, width, picks))
-    scores = jnp.where(picks.ruled_out, -jnp.inf, scores)
+    scores = jnp.where(picks.excluded, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])
     noise = jnp.ones(PICKS, variance.dtype)
     return Batch(
         arms=lax.dynamic_update_slice(batch.arms, jnp.where(valid, index[at], 0), (batch.size,)),
-        size=batch.size + picks.picked,
+        size=batch.size + picks.count,
         scores=batch.scores.at[place].set(scores, mode="drop"),
         pulls=_append(batch.pulls, begin + batch.size, chosen, noise, valid),
     )
