@@ -398,7 +398,7 @@ CALLS = {
     ],
     "observed evaluations": [
         (lambda: evaluations_of([0, 99], [1.0, 2.0]), "arms names arm 99; the arms are 0 to 39"),
-        (lambda: evaluations_of([0, 1], [1.0]), "one reward an evaluation"),
+        (lambda: evaluations_of([0, 1], [1.0]), "one reward for each evaluation"),
         (lambda: evaluations_of([0, 1], [1.0, np.inf]), "arm 1 is infinite"),
         (lambda: evaluations_of([0], [1j]), "rewards must be real"),
         (lambda: warm(dictionary=[-1]), "dictionary names arm -1"),

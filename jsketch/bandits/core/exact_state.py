@@ -22,11 +22,10 @@ from jsketch.types import Algorithm, Arms, Evaluations, Info, Kernel, PRNGKey, Q
 
 @struct.dataclass
 class ExactState:
-    """Exact posterior over the arms, updated after every evaluation."""
+    """The exact posterior over the arms, updated after every evaluation."""
 
     domain: Arms  # A arms; constant
-    # [] int32, uniform: the first pull, redrawn when it fails
-    first_arm: Array
+    first_arm: Array  # [] int32, a uniform arm for the first pull, redrawn when it fails
     posterior: Exact
     count: Array  # [], observations
     prior_variance: Array  # [], max_x k(x,x)
@@ -41,7 +40,7 @@ State = TypeVar("State", bound=ExactState)
 
 
 class ExactFields(Protocol):
-    """An algorithm with the fields that these functions read."""
+    """The fields of an algorithm that these functions read."""
 
     kernel: Kernel
     regularization: ArrayLike
@@ -50,8 +49,7 @@ class ExactFields(Protocol):
 
 @struct.dataclass
 class ExactBandit(widths.KernelBandit, Algorithm):
-    """The fields and methods of all algorithms on the exact posterior. Subclasses may override
-    `ask`."""
+    """GP-UCB: the base of all algorithms on the exact posterior with a confidence width."""
 
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
@@ -89,8 +87,8 @@ class ExactBandit(widths.KernelBandit, Algorithm):
 def start(
     bandit: ExactFields, domain: Arms, key: PRNGKey, data: Evaluations | None = None
 ) -> ExactState:
-    """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on
-    static mistakes."""
+    """The state of any algorithm on the exact posterior before the first round. Raises ValueError
+    for invalid arguments."""
     checks.no_evaluations(bandit, data)
     checks.one_key(key=key)
     checks.settings(bandit)
@@ -111,8 +109,7 @@ def start(
 def observe(
     bandit: ExactFields, state: State, query: Query, y: Array, width: Array, key: PRNGKey
 ) -> tuple[State, Info]:
-    """The exact posterior after the rewards y [B] of a query of any size; on overflow the state
-    does not change."""
+    """(state, info) after the rewards y [B] of a query. On overflow the state does not change."""
     query, y = checks.feedback(state.domain, query, y)
     observed, arms = counts.usable(query, y), state.domain.features
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
@@ -144,7 +141,7 @@ def observe(
 def info_of_round(
     query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
 ) -> Info:
-    """The info of a round that an exact posterior observed."""
+    """The info of a round with this exact posterior after it."""
     return counts.round_info(
         query,
         y,
