@@ -4,6 +4,7 @@ observation for u distinct pulled arms."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 import jax
@@ -116,22 +117,15 @@ def observe(
 
     def one(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
         posterior, overflow = carry
+        used = observed[i] & ~overflow
         posterior, full = exact.observe(
-            posterior,
-            kernel,
-            arms,
-            query.index[i],
-            y[i],
-            observed[i] & ~overflow,
-            regularization,
+            posterior, kernel, arms, query.index[i], y[i], used, regularization
         )
         return posterior, overflow | full
 
     posterior, overflow = counts.over_slots(one, (state.posterior, jnp.zeros((), bool)), query)
     if y.shape[0] > 1:
-        posterior = jax.tree.map(
-            lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior
-        )
+        posterior = jax.tree.map(partial(jnp.where, overflow), state.posterior, posterior)
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
     info = info_of_round(query, y, posterior, count, overflow, width)
     applied = query.mask.any() & ~overflow
