@@ -1,6 +1,7 @@
-"""Bandits over a list of arms, or over points: one file for each algorithm or paper. `core/` holds
-their parts, `batches/` the rules that end a batch, `linear/` the algorithms that are linear in
-inputs or features, `points/` those without a list of arms. `template` is the start of a new one.
+"""Bandits over a list of arms or over points, one file for each algorithm or paper. `core/` has
+their parts, `batches/` has the rules that end a batch, `linear/` has algorithms that are linear in
+inputs or features, and `points/` has those without a list of arms. A new algorithm starts from
+`template`.
 """
 
 from jsketch.bandits import evolution

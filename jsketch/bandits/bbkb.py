@@ -1,4 +1,4 @@
-"""BBKB: BKB in adaptive batches, dictionary and feedback frozen within each, near-linear time.
+"""BBKB: BKB in adaptive batches, within which dictionary and feedback are frozen.
 
 Calandriello, Carratino, Lazaric, Valko, Rosasco. Near-linear time Gaussian process optimization
 with adaptive batching and resparsification. ICML 2020, Algorithm 1.
@@ -24,22 +24,23 @@ from jsketch.warn import warn
 
 @struct.dataclass
 class BBKB(SketchedBandit):
-    """BBKB over finite arms; a batch and one refresh a round."""
+    """BBKB over finite arms. A round is a batch and one refresh of the posterior."""
 
     width: widths.Width = widths.bbkb_code
-    # C >= 1, by which a variance may shrink within a batch; 1 is one evaluation a batch
+    # C >= 1, the factor by which a variance may shrink within a batch; with 1 batches have one arm
     ratio: ArrayLike = 2.0
-    # arms [n] of the first batch, before any observation; None is one uniform arm (see `initial`)
+    # arms [n] of the first batch, before any observation (see `initial`); None is one uniform arm
     initial: Any = None
-    # Lemma 1, or "global_local": Lemma 3 after it
+    # "global" is Lemma 1, "global_local" is Lemma 3 after it
     rule: str = struct.field(pytree_node=False, default="global")
-    # the covariance of the local bound: "full" k~ as in paper and code, "guaranteed" the larger of
-    # both (THEORY 5.4), without which no theorem covers the local rule
+    # the covariance of the local bound: "full" is k~, as in paper and code; "guaranteed" is the
+    # larger of k~ and its embedded part, without which no theorem covers the local rule (THEORY
+    # 5.4)
     local_statistic: str = struct.field(pytree_node=False, default="full")
-    # False: as the authors' code, which checks the local bound one pick after the global one is
-    # exceeded (THEORY 5.5)
+    # False: the local bound is first checked one pick after the global one exceeds C, as in the
+    # authors' code (THEORY 5.5)
     strict: bool = struct.field(pytree_node=False, default=True)
-    # False: full rank-one sweeps, O(A M) memory
+    # False: every pick updates the scores of all arms, with O(A M) memory
     lazy: bool = struct.field(pytree_node=False, default=True)
     # B; a batch that fills it is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
@@ -51,7 +52,7 @@ class BBKB(SketchedBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
-        """Also warns if the local rule voids the guarantee of the width."""
+        """As `SketchedBandit.init`. Warns if the local rule voids the guarantee of the width."""
         voids = (self.rule, self.local_statistic) == ("global_local", "full")
         if voids and self.width in widths.CERTIFIED:
             warn(
@@ -84,7 +85,7 @@ class BBKB(SketchedBandit):
         truncated = full & ~adaptive_batch.stop_global(batch.bound, ratio)
         if self.initial is not None:
             first = jnp.asarray(self.initial, jnp.int32)
-            # another first arm means that all arms of the design have failed: single arms follow
+            # where all arms of the design have failed, the first arm differs and single arms follow
             begins = (state.evidence.count == 0) & (state.first_arm == first[0])
             arms = jnp.where(begins, jnp.pad(first, (0, self.max_batch - first.shape[0])), arms)
             size = jnp.where(begins, jnp.clip(limit, 1, first.shape[0]), size)
@@ -97,8 +98,8 @@ class BBKB(SketchedBandit):
     ) -> tuple[SketchState, Info]:
         new, info = super().tell(state, query, y, key)
         if self.initial is not None:
-            # a design is no batch: the sum of log(1 + variance) over it, all at the variance of the
-            # prior, does not bound the information
+            # the variances of a design are those of the prior: the sum of log(1 + variance) does
+            # not bound its information
             begins = (state.evidence.count == 0) & ~info.overflow
             new = sketched.select_state(
                 begins, sketched.with_upper_information(new, self.regularization), new

@@ -16,7 +16,7 @@ from jsketch.types import PRNGKey, Query
 
 @struct.dataclass
 class BKB(SketchedBandit):
-    """BKB over finite arms; one evaluation and one refresh a round, O((A + n) m^2 + m^3)."""
+    """BKB over finite arms. A round is one evaluation and one refresh, O((A + n) m^2 + m^3)."""
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rows = state.domain.rows

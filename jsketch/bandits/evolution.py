@@ -1,5 +1,4 @@
-"""Regularized evolution: the genetic baseline of architecture search, over arms that have
-neighbours.
+"""Regularized evolution, the genetic baseline of architecture search, over arms with neighbours.
 
 Real, Aggarwal, Huang, Le. Regularized evolution for image classifier architecture search. AAAI
 2019, Algorithm 1, with the settings of the public NAS benchmarks: population 100, tournaments of 10
@@ -26,7 +25,7 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, is_traced
 
 @struct.dataclass
 class EvolutionState:
-    """The living population, in a ring: the oldest member is the next to be replaced."""
+    """The population in a ring buffer, in which the oldest member is replaced next."""
 
     domain: Arms
     members: Array  # [P] int32, arms
@@ -36,18 +35,18 @@ class EvolutionState:
 
 @struct.dataclass
 class RegularizedEvolution(Algorithm):
-    """The best of a random tournament mutates into a random neighbour, which replaces the oldest;
-    O(sample) a step."""
+    """Evaluates a random neighbour of the best member of a random tournament, which then replaces
+    the oldest member; O(sample) a step."""
 
     neighbours: Array  # [A, K] int32, the mutations of every arm; -1 is padding
     population: int = struct.field(pytree_node=False, default=100)  # P
-    sample: int = struct.field(pytree_node=False, default=10)  # tournament size
+    sample: int = struct.field(pytree_node=False, default=10)  # members in a tournament
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> EvolutionState:
-        """An empty population. Raises ValueError on static mistakes and for a table of neighbours
-        that does not fit the arms."""
+        """The state with an empty population. Raises ValueError for invalid arguments and for a
+        table of neighbours that does not fit the arms."""
         checks.no_evaluations(self, data)
         domain = checks.arms(domain)
         checks.settings(self)
@@ -98,7 +97,7 @@ class RegularizedEvolution(Algorithm):
 
 
 def _check_table(neighbours: Any, domain: Arms) -> None:
-    """Raises ValueError for numbers that are no arms, and for arms without a neighbour."""
+    """Raises ValueError for numbers of arms that do not exist, and for arms without a neighbour."""
     table: Any = neighbours if is_traced(neighbours) else np.asarray(neighbours)
     if table.ndim != 2 or len(table) != domain.count or not jnp.issubdtype(table.dtype, np.integer):
         raise ValueError(
@@ -117,11 +116,10 @@ def _check_table(neighbours: Any, domain: Arms) -> None:
 
 
 def one_change_apart(codes: Any) -> np.ndarray:
-    """The neighbour table [A, K] of codes [A,L] (integers or bits): arms whose codes differ in
-    exactly one position.
+    """The table [A, K] of the neighbours of every arm, whose codes [A,L] (integers or bits) differ
+    in exactly one position; -1 is padding. O(A L log A).
 
-    Sorts the codes with each position masked in turn, O(A L log A); -1 pads rows with fewer
-    neighbours. Raises ValueError unless codes are a matrix without repeated rows.
+    Raises ValueError unless codes are a matrix without repeated rows.
     """
     table = np.asarray(codes)
     if table.ndim != 2:

@@ -1,10 +1,10 @@
-"""Batches of a fixed size, as a laboratory evaluates them (96 at a time, a round of 1,000), and
-evaluations that are still pending when the next batch is chosen.
+"""FixedBKB: batches of a fixed size, such as the 96 wells of a laboratory plate, and evaluations
+that are still pending when the next batch is chosen.
 
-The posterior is BKB's. Within a batch every pick is hallucinated: it lowers variances and leaves
-means (Desautels et al. 2014), and so do pending evaluations. A fixed batch outgrows the region that
-the dictionary represents, so picks are conditioned on with the full sketched covariance k~ (BBKB
-eq. 2), a prior in which different arms differ even where the dictionary is empty; BBKB's adaptive
+The posterior is BKB's. Every pick of a batch and every pending evaluation is hallucinated: it
+lowers variances and does not change means (Desautels et al. 2014). A fixed batch may leave the
+region that the dictionary represents. Its picks therefore lower variances by the full sketched
+covariance k~ (BBKB eq. 2), in which arms differ even where the dictionary is empty; BBKB's adaptive
 batches need only its embedded part e.
 """
 
@@ -29,27 +29,27 @@ from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
 class FixedBatchState(SketchState):
     """BKB's state, and the pending evaluations."""
 
-    pending: Array  # [A], pending evaluations of each arm
+    pending: Array  # [A], number of pending evaluations of each arm
     tried: Array  # [A] bool, arms that were evaluated, failed evaluations included
 
 
 def with_pending(state: SketchState, pending: Array, tried: Array) -> FixedBatchState:
-    """A state of BKB with pending evaluations [A] and arms that were tried [A]."""
+    """The state of BKB with these pending evaluations [A] and tried arms [A]."""
     return FixedBatchState(**vars(state), pending=pending, tried=tried)
 
 
 @struct.dataclass
 class FixedBKB(SketchedBandit):
-    """BKB in batches of a fixed size. No bound on the variance ratio ends a batch: `ratio` scales
-    the width only."""
+    """BKB in batches of a fixed size. No bound on the variance ratio ends a batch; `ratio` only
+    scales the width."""
 
     width: widths.Width = widths.bbkb_code
     ratio: ArrayLike = 1.0  # C of the width
     batch: int = struct.field(pytree_node=False, default=96)  # B
-    # P distinct arms pending at an `ask`
+    # P, the largest number of distinct arms that are pending at an `ask`
     max_pending: int = struct.field(pytree_node=False, default=0)
-    # False: no arm is evaluated twice, even if its evaluation failed; a batch ends when none is
-    # left, and the next ones are empty
+    # False: no arm is evaluated twice, even if its evaluation failed; batches are shorter or empty
+    # when no other arm remains
     repeat: bool = struct.field(pytree_node=False, default=True)
 
     def init(
@@ -68,21 +68,20 @@ class FixedBKB(SketchedBandit):
         return with_pending(state, jnp.zeros_like(state.pull_counts), tried)
 
     def remaining(self, state: FixedBatchState) -> Array | None:
-        """Number of evaluations that are left, [] int32; None where arms may be repeated."""
+        """The number [] int32 of evaluations that remain; None where arms may be repeated."""
         if self.repeat:
             return None
-        return state.domain.rows.sum((~self._taken(state)).sum(dtype=jnp.int32))
+        return state.domain.rows.sum((~self._excluded(state)).sum(dtype=jnp.int32))
 
-    def _taken(self, state: FixedBatchState) -> Array:
-        taken = state.tried | (state.pull_counts > 0) | (state.pending > 0)
-        return state.domain.rows.mask(taken, True)
+    def _excluded(self, state: FixedBatchState) -> Array:
+        excluded = state.tried | (state.pull_counts > 0) | (state.pending > 0)
+        return state.domain.rows.mask(excluded, True)
 
     def pend(self, state: FixedBatchState, query: Query) -> FixedBatchState:
-        """The state with the query pending: until they are observed, its evaluations lower
-        variances and leave means.
+        """The state with the evaluations of the query pending: they are hallucinated until `tell`.
 
         Raises ValueError when more than max_pending distinct arms would be pending, and for an arm
-        that does not exist (a traced one is left out, and `tell` flags it).
+        that does not exist (a traced one is ignored, and `tell` flags it).
         """
         query = checks.arm_query(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
@@ -101,26 +100,26 @@ class FixedBKB(SketchedBandit):
 
     def _pending_pulls(self, state: FixedBatchState) -> fixed_set.Pulls:
         domain, rows = state.domain, state.domain.rows
-        pulls = fixed_set.no_pulls(domain, state.capacity, self.max_pending + self.batch)
+        pulls = fixed_set.empty_pulls(domain, state.capacity, self.max_pending + self.batch)
         if self.max_pending == 0:
             return pulls
         running = rows.running_count(state.pending > 0)
         index, valid = rows.compact(running, 0, min(self.max_pending, domain.count))
         times = jnp.where(valid, rows.take(state.pending, index), 0)
-        return fixed_set.conditioned(in_dtype(self, times.dtype), state, pulls, index, times)
+        return fixed_set.fill_pulls(in_dtype(self, times.dtype), state, pulls, index, times)
 
     def start_batch(self, state: FixedBatchState) -> tuple[fixed_set.Batch, Array]:
-        """(a batch without picks, the number [] of distinct pending arms): the start of `ask`."""
+        """(a batch without picks, the number [] of distinct pending arms) at the start of `ask`."""
         rows = state.domain.rows
         first_pick = (state.evidence.count == 0) & (rows.sum(state.pending.sum()) == 0)
         pending = rows.sum((state.pending > 0).sum(dtype=jnp.int32))
         scores = ucb(state.mean, state.variance, self.confidence_width(state))
-        # the very first pick is uniform: all scores tie
+        # the first pick of a run is uniform, because all scores tie
         is_first = rows.numbers(scores.shape[0]) == state.first_arm
         scores = jnp.where(first_pick & is_first, jnp.inf, scores)
         scores = rows.mask(scores, -jnp.inf)
         if not self.repeat:
-            scores = jnp.where(self._taken(state), -jnp.inf, scores)
+            scores = jnp.where(self._excluded(state), -jnp.inf, scores)
         batch = fixed_set.Batch(
             arms=jnp.zeros(self.batch + fixed_set.PICKS, jnp.int32),
             size=jnp.zeros((), jnp.int32),
@@ -147,8 +146,8 @@ class FixedBKB(SketchedBandit):
     def tell(  # type: ignore[override]
         self, state: FixedBatchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FixedBatchState, Info]:
-        """Any part of the pending evaluations, in any order: slots with a false mask stay pending,
-        and a NaN is a failure."""
+        """The query may be any part of the pending evaluations, in any order. Slots with a false
+        mask stay pending, and a reward of NaN is a failed evaluation."""
         query, y = checks.feedback(state.domain, query, y)
         new, info = super().tell(state, query, y, key)
         rows = state.domain.rows
@@ -157,6 +156,5 @@ class FixedBKB(SketchedBandit):
         pending_after = state.pending.at[place].add(decrement, mode="drop")
         pending = jnp.where(info.overflow, state.pending, jnp.maximum(pending_after, 0))
         too_many = rows.sum((state.pending > 0).sum()) > self.max_pending
-        # padding is masked: it sets nothing
         tried = state.tried.at[place].max(query.mask & ~info.overflow, mode="drop")
         return replace(new, pending=pending, tried=tried), replace(info, truncated=too_many)

@@ -1,9 +1,9 @@
-"""GP-BUCB: exact GP-UCB in adaptive batches, mean frozen and variances shrinking by hallucinated
-pulls.
+"""GP-BUCB: exact GP-UCB in adaptive batches. Within a batch the mean is frozen, and hallucinated
+pulls lower the variances.
 
-Desautels, Krause, Burdick (2014) in the adaptive form of BBKB's Algorithm 2 (product rule), and
-with BBKB's rule (Lemma 1, a sum) on the same exact posterior: the sum never exceeds the product, so
-its batches are at least as long (THEORY 5.6).
+Desautels, Krause, Burdick (2014), in the adaptive form of BBKB's Algorithm 2 (the product rule).
+The sum rule is BBKB's Lemma 1 on the same exact posterior. The sum never exceeds the product, so
+that its batches are at least as long (THEORY 5.6).
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from jsketch.types import Arms, PRNGKey, Query
 class _Batch(NamedTuple):
     arms: Array  # [B] int32
     size: Array  # [] int32
-    posterior: Exact  # with the picks hallucinated
+    posterior: Exact  # given the hallucinated picks
     bound: Array  # [], of the variance ratio; the batch ends when it exceeds C
-    fits: Array  # [] bool, false when there was no row for the direction of the last pick
+    fits: Array  # [] bool, whether the posterior had a row for the direction of the last pick
 
 
 @struct.dataclass
 class GPBUCB(ExactBandit):
     """Exact GP-UCB in adaptive batches over finite arms; O(A (N + D)) a pick."""
 
-    ratio: ArrayLike = 2.0  # C >= 1, by which a variance may shrink within a batch; 1 is GP-UCB
-    rule: str = struct.field(pytree_node=False, default="product")  # or "sum": Lemma 1 of BBKB
+    # C >= 1, the factor by which a variance may shrink within a batch; 1 is GP-UCB
+    ratio: ArrayLike = 2.0
+    rule: str = struct.field(pytree_node=False, default="product")  # or "sum", Lemma 1 of BBKB
     # B; a full batch is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
-    # D new directions in a batch; likewise flagged
+    # D, new directions in a batch; one that would need more is flagged `truncated`
     new_arms: int = struct.field(pytree_node=False, default=64)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("product", "sum")}
 
@@ -49,18 +50,14 @@ class GPBUCB(ExactBandit):
     ) -> ExactState:
         state = super().init(domain, key, data=data)
         rows, dtype = self.capacity + self.new_arms, state.count.dtype
-        checks.memory(
-            rows * (state.domain.count + 2 * rows),
-            dtype,
-            capacity=self.capacity,
-            new_arms=self.new_arms,
-        )
+        floats = rows * (state.domain.count + 2 * rows)
+        checks.memory(floats, dtype, capacity=self.capacity, new_arms=self.new_arms)
         checks.memory(self.max_batch, dtype, max_batch=self.max_batch)
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
-        """alpha_t = sqrt(C) beta_fb, []: sqrt(C) accounts for the variances that shrink within a
-        batch (THEORY 4.3)."""
+        """sqrt(C) beta_fb, []; sqrt(C) accounts for the variances that shrink within a batch
+        (THEORY 4.3)."""
         beta = super().confidence_width(state)
         return jnp.sqrt(in_dtype(self.ratio, beta.dtype)) * beta
 
@@ -84,13 +81,13 @@ class GPBUCB(ExactBandit):
         def go_on(batch: _Batch) -> Array:
             return (batch.size < limit) & (batch.bound <= ratio) & batch.fits
 
-        # more rows for the batch, so that its length does not depend on the capacity N
+        # with additional rows the length of the batch does not depend on the capacity N
         larger = exact.grow(state.posterior, state.capacity + self.new_arms)
         zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
         first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, larger, one, jnp.ones((), bool))
         batch = lax.while_loop(go_on, pick, first)
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
-        # a batch is truncated by its capacity of picks, or of new directions
+        # too few slots, or too few rows for new directions, truncate a batch
         full = (batch.size >= self.max_batch) & (limited > self.max_batch) & (self.max_batch > 1)
         no_row = ~batch.fits & (batch.size < limit)
         truncated = (full | no_row) & (batch.bound <= ratio)

@@ -1,4 +1,4 @@
-"""Algorithms on the exact GP posterior: GP-UCB and epsilon-greedy. Cost O(A u) a step for u
+"""Algorithms on the exact GP posterior: GP-UCB and epsilon-greedy. A step costs O(A u) for u
 distinct pulled arms.
 
 GP-UCB: Srinivas, Krause, Kakade, Seeger (2010), with the widths of BKB eq. 7 (THEORY 4.1).
@@ -23,15 +23,13 @@ from jsketch.types import Algorithm, Arms, Info, Kernel, PRNGKey, Query
 
 @struct.dataclass
 class GPUCB(ExactBandit):
-    """Exact GP-UCB over finite arms; repeated pulls of an arm do not enlarge the state."""
+    """Exact GP-UCB over finite arms. Repeated pulls of an arm do not enlarge the state."""
 
 
 @struct.dataclass
 class EpsGreedy(Algorithm):
-    """A uniform arm with probability epsilon, else the arm with the largest exact posterior mean.
-
-    BBKB's experiments name EpsGreedy without a definition; this one is ours (THEORY 6.2).
-    """
+    """Pulls a uniform arm with probability epsilon, else the arm with the largest exact posterior
+    mean. BBKB's experiments do not define their EpsGreedy; this definition is ours (THEORY 6.2)."""
 
     # a kernel of `jsketch.kernels`
     kernel: Kernel

@@ -15,7 +15,7 @@ from jsketch.types import PRNGKey, Query
 
 @struct.dataclass
 class Greedy(SketchedBandit):
-    """The arm with the largest posterior mean; O((A + n) m^2 + m^3) an evaluation.
+    """Pulls the arm with the largest posterior mean; O((A + n) m^2 + m^3) an evaluation.
 
     `SketchedBandit` has the fields of BKB (kernel, regularization, ..., capacity) and the methods
     `init`, `tell` and `grow`. A field with a number is a leaf of the pytree, which `vmap` sweeps; a
@@ -24,5 +24,5 @@ class Greedy(SketchedBandit):
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         best = jnp.argmax(state.mean).astype(jnp.int32)
-        # before the first observation all means are equal: a uniform arm
+        # before the first observation all means tie, and a uniform arm is pulled
         return checks.single_query(jnp.where(state.evidence.count == 0, state.first_arm, best))

@@ -1,9 +1,9 @@
-"""Batch Thompson sampling with a fixed batch, on the exact and on the sketched posterior.
+"""Thompson sampling in batches of a fixed size, on the exact and on the sketched posterior.
 
 Kandasamy, Krishnamurthy, Schneider, Poczos. Parallelised Bayesian optimisation via Thompson
-sampling. AISTATS 2018; with the settings of BBKB's experiments: batches of 30, the confidence width
-divided by 10 (THEORY 6.1). Every slot of a batch draws a function from N(mean, width^2
-covariance) and takes its argmax.
+sampling. AISTATS 2018. The defaults are those of BBKB's experiments: batches of 30, and the
+confidence width divided by 10 (THEORY 6.1). Every slot of a batch draws a function from N(mean,
+width^2 covariance) and pulls its argmax.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
 
-EXACT_ARMS = 10_000  # most arms A whose Gram matrix, A^2 numbers, is factored
-# the largest shift of a Gram matrix, relative to max k(x,x), that rounding explains: in the samples
-# it is independent noise
+EXACT_ARMS = 10_000  # the largest number A of arms whose Gram matrix, A^2 numbers, is factored
+# The largest shift of a Gram matrix, relative to max k(x,x), that rounding explains. It adds
+# independent noise to the samples.
 LARGEST_SHIFT = 1e-3
 
 
 def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
-    """Standard normals [batch, slots], drawn slot by slot: with more slots the first ones keep
-    their numbers."""
+    """Standard normals [batch, slots], of which the first do not depend on the number of slots."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(slots, dtype=jnp.int32))
     return jax.vmap(lambda k: jax.random.normal(k, (batch,), dtype), out_axes=1)(keys)
 
@@ -46,7 +45,7 @@ def _batch(
     size: int,
     rows: Rows = ONE_DEVICE,
 ) -> Query:
-    """The argmax of each of the sampled functions [B,A]; the first arm alone before the first
+    """The argmax of each of the sampled functions [B,A], or the first arm before any
     observation."""
     limit = jnp.clip(checks.evaluation_limit(limit), 1, size)
     limit = jnp.where(unobserved, 1, limit)
@@ -56,10 +55,9 @@ def _batch(
 
 @struct.dataclass
 class ThompsonState(ExactState):
-    """`ExactState`, and the shift with which the Gram matrix of the arms has a root."""
+    """`ExactState`, and a number that makes the Gram matrix of the arms positive definite."""
 
-    # [], added to the diagonal of the Gram matrix, the least that makes it positive definite
-    shift: Array
+    shift: Array  # [], the least of those that were tried on the diagonal of the Gram matrix
 
     @property
     def indefinite(self) -> Array:
@@ -68,37 +66,37 @@ class ThompsonState(ExactState):
 
 
 def _scale(prior_variance: Array) -> Array:
-    """The unit of a shift, [], also where the prior variance is zero or NaN."""
+    """The unit of a shift, []: the prior variance, or 1 where it is zero or NaN."""
     return jnp.where(prior_variance > 0, prior_variance, 1)
 
 
-_jitted_cholesky = jax.jit(shifted_cholesky)  # eagerly its loop runs a step at a time
+_jitted_cholesky = jax.jit(shifted_cholesky)  # without jit its loop runs step by step
 
 
 @struct.dataclass
 class TS(ExactBandit):
     """Thompson sampling from the exact GP posterior, joint over the arms.
 
-    A sample is pathwise: a draw from the prior over the arms (one root of their Gram matrix a
-    batch, O(A^3), which is not stored), in which the coordinates along the pulled arms are replaced
-    by draws from their posterior. For more than EXACT_ARMS arms use SketchedTS.
+    A sample is a draw from the prior over the arms, in which draws from the posterior replace the
+    coordinates along the pulled arms. Every batch factors the Gram matrix of the arms, O(A^3), and
+    does not store it. For more than EXACT_ARMS arms use SketchedTS.
     """
 
-    scale: ArrayLike = 0.1  # factor on the width; 1 is the theory's, which hardly converges
+    scale: ArrayLike = 0.1  # factor on the width; with that of the theory, 1, it hardly converges
     batch: int = struct.field(pytree_node=False, default=30)  # B
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ThompsonState:
-        """The prior; costs as much as a batch. Raises ValueError on static mistakes, for more arms
-        than EXACT_ARMS, and for a kernel that is not positive semi-definite on the arms."""
+        """The state before the first round, at the cost of a batch. Raises ValueError for invalid
+        arguments, for more arms than EXACT_ARMS, and for a kernel that is not positive
+        semi-definite on the arms."""
         checks.settings(self)
         domain = checks.arms(domain)
         if domain.count > EXACT_ARMS:
             raise ValueError(
                 f"exact Thompson sampling factors an A x A table: {domain.count} arms are too many"
-                f" (at most {EXACT_ARMS})."
-                " SketchedTS needs none."
+                f" (at most {EXACT_ARMS}). SketchedTS needs none."
             )
         prior = super().init(domain, key, data=data)
         floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
@@ -110,10 +108,9 @@ class TS(ExactBandit):
         if not is_traced(shift) and bool(state.indefinite):
             raise ValueError(
                 "the kernel is not positive semi-definite on these arms: their table of kernel"
-                " values needs"
-                f" {float(shift):.2g} on its diagonal of {float(variance):.2g} to have a root."
-                " Check the kernel (a"
-                " Precomputed table must be symmetric, with no negative eigenvalue)."
+                f" values needs {float(shift):.2g} on its diagonal of {float(variance):.2g} to have"
+                " a root. Check the kernel (a Precomputed table must be symmetric, with no negative"
+                " eigenvalue)."
             )
         return state
 
@@ -123,20 +120,15 @@ class TS(ExactBandit):
         return jnp.asarray(in_dtype(self.scale, beta.dtype) * beta)
 
     def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
-        """B independent draws from N(mean, width^2 covariance), [B,A], covariance in leverage
-        units."""
+        """B independent draws [B,A] from N(mean, width^2 covariance), in leverage units."""
         prior_key, slot_key = jax.random.split(key)
         arms, posterior = state.domain.features, state.posterior
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
-        # the shift of a singular Gram matrix is independent noise of that variance in the samples
+        # the shift of a singular Gram matrix adds independent noise of that variance
         root, _ = shifted_cholesky(kernel.gram(arms, arms), state.shift)
         normal = jax.random.normal(prior_key, (self.batch, state.domain.count), arms.dtype)
-        deviation = exact.condition(
-            posterior,
-            matmul(normal, root.T),
-            _slot_normals(slot_key, state.capacity, self.batch, arms.dtype),
-            lam,
-        )
+        coordinates = _slot_normals(slot_key, state.capacity, self.batch, arms.dtype)
+        deviation = exact.condition(posterior, matmul(normal, root.T), coordinates, lam)
         return posterior.mean[None, :] + self.confidence_width(state) * deviation
 
     def ask(  # type: ignore[override]
@@ -155,10 +147,10 @@ class TS(ExactBandit):
 
 @struct.dataclass
 class SketchedTS(SketchedBandit):
-    """Thompson sampling from BKB's posterior, O(A M B) a batch and no table of A x A or A x M.
+    """Thompson sampling from BKB's posterior, O(A M B) a batch, without a table A x A or A x M.
 
-    A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x): the embedded part is joint over the
-    arms, the residual part is independent from arm to arm. Every arm has exactly the variance
+    A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x). Its embedded part is joint over the
+    arms, and its residual part is independent from arm to arm, so that every arm has the variance
     sigma~^2.
     """
 
@@ -191,22 +183,16 @@ class SketchedTS(SketchedBandit):
         def chunk(x: Array) -> Array:
             return matmul(kernel.gram(x, state.nystrom.points), weights)
 
-        # one larger chunk gave wrong numbers to the first arms when two threads ran the program
+        # with one larger chunk the first arms had wrong numbers when two threads ran the program
         # (jaxlib 0.10.2 on a CPU)
         embedded = map_rows(chunk, arms, state.capacity)
         residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)
         residual_sd = jnp.sqrt(residual / lam)
         noise = rows.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
-        return state.mean[None, :] + self.confidence_width(state) * (
-            embedded.T + residual_sd[None, :] * noise
-        )
+        deviation = embedded.T + residual_sd[None, :] * noise
+        return state.mean[None, :] + self.confidence_width(state) * deviation
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return _batch(
-            state.domain.rows.mask(self.samples(state, key), -jnp.inf),
-            state.first_arm,
-            state.evidence.count == 0,
-            limit,
-            self.batch,
-            state.domain.rows,
-        )
+        rows, unobserved = state.domain.rows, state.evidence.count == 0
+        samples = rows.mask(self.samples(state, key), -jnp.inf)
+        return _batch(samples, state.first_arm, unobserved, limit, self.batch, rows)

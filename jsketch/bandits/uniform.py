@@ -1,5 +1,4 @@
-"""The uniform policy: every evaluation at an arm drawn uniformly. The baseline of every regret
-ratio."""
+"""The uniform policy, the baseline of every regret ratio."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class UniformState:
 
 @struct.dataclass
 class Uniform(Algorithm):
-    """Batches of `batch` arms drawn uniformly with replacement."""
+    """Evaluates batches of arms that are drawn uniformly with replacement."""
 
     batch: int = struct.field(pytree_node=False, default=1)  # B
 

@@ -60,7 +60,7 @@ def rewards_of_clients(clients: int, y: Any) -> Array:
 class IndependentState:
     """The states of N independent bandits, stacked. Nothing is ever sent."""
 
-    each: Any
+    states: Any
 
     @property
     def sent(self) -> Array:
@@ -89,15 +89,15 @@ class IndependentClients:
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
         checks.settings(self)
         keys = jax.random.split(key, self.clients)
-        each = jax.vmap(lambda key: self.bandit.init(dimension, key, dtype))(keys)
-        return IndependentState(each)
+        states = jax.vmap(lambda key: self.bandit.init(dimension, key, dtype))(keys)
+        return IndependentState(states)
 
     def ask(self, state: IndependentState, candidates: Array, key: PRNGKey) -> Array:
         """The numbers [N] int32 of the candidates [N,C,d] to play. Raises ValueError for an empty
         or non-finite array, another number of clients or of inputs."""
         x = points_of_clients(self.clients, candidates, 3)
         keys = jax.random.split(key, self.clients)
-        return jax.vmap(self.bandit.ask)(state.each, x, keys)
+        return jax.vmap(self.bandit.ask)(state.states, x, keys)
 
     def tell(
         self, state: IndependentState, x: Array, y: Array, key: PRNGKey
@@ -108,10 +108,10 @@ class IndependentClients:
         x = points_of_clients(self.clients, x, 2)
         y = rewards_of_clients(self.clients, y)
         keys = jax.random.split(key, self.clients)
-        each, info = jax.vmap(self.bandit.tell)(state.each, x, y, keys)
+        states, info = jax.vmap(self.bandit.tell)(state.states, x, y, keys)
         overflow = info.overflow.any()
-        each = jax.tree.map(partial(jnp.where, overflow), state.each, each)
-        return IndependentState(each), replace(
+        states = jax.tree.map(partial(jnp.where, overflow), state.states, states)
+        return IndependentState(states), replace(
             empty_info(info.width.max()),
             batch_size=jnp.full((), self.clients, jnp.int32),
             observed=jnp.where(overflow, 0, info.observed.sum()).astype(jnp.int32),
@@ -153,7 +153,7 @@ class EmbeddingState:
 
 @struct.dataclass
 @one_dtype
-class SharedEmbedding(widths.Optimistic):
+class SharedEmbedding(widths.KernelBandit):
     """N clients on a common Nystrom embedding, which they renew in exchanges.
 
     Follows ApproxDisKernelUCB of C. Li, H. Wang, M. Wang, H. Wang, Communication efficient
@@ -369,7 +369,7 @@ def _exchange(
     index = jnp.minimum(state.last + slots, old.domain.count - 1)
     query = Query(index=index, mask=slots < state.used - state.last)
     y = checks.rewards(query, state.rewards, state.moment.dtype)
-    feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
+    feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
     sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit, uniform)
     m = sketch.dictionary.size.astype(state.sent.dtype)

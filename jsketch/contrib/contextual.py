@@ -31,7 +31,7 @@ from jsketch.types import ForecastInfo, Info, PRNGKey
 
 @struct.dataclass
 @one_dtype
-class ContextualUCB(widths.Optimistic):
+class ContextualUCB(widths.KernelBandit):
     """Plays the candidate with the largest upper confidence bound.
 
     A bandit with contexts has four methods:
@@ -165,7 +165,7 @@ class KUCB(ContextualUCB):
         return KUCBState(
             history=kors.empty(x, self.max_history),
             innovations=jnp.zeros(self.max_history, x.dtype),
-            evidence=widths.of_exact(zero, zero, zero),
+            evidence=widths.exact_evidence(zero, zero, zero),
         )
 
     def _rows(self, state: KUCBState, x: Array) -> tuple[Array, Array]:
@@ -192,7 +192,7 @@ class KUCB(ContextualUCB):
         surprise = jnp.where(observed, y, 0) - matmul(row, state.innovations)
         innovation = surprise / jnp.sqrt(residual + self.regularization)
         prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
-        evidence = widths.of_exact(
+        evidence = widths.exact_evidence(
             before.count + observed.astype(x.dtype),
             before.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
             jnp.where(observed, prior, before.prior_variance),
@@ -384,7 +384,7 @@ class CBBKB(ContextualUCB):
         return self._over_points().confidence_width(state.points)
 
     def posterior(self, state: CBBKBState, x: Array) -> tuple[Array, Array]:
-        _, residual, u = self._over_points().read(state.points, x)
+        _, residual, u = self._over_points().predict(state.points, x)
         mean = matmul(u, matmul(state.points.precision, state.moment))
         explained = jnp.maximum((matmul(u, state.points.precision) * u).sum(1), 0)
         return mean, residual / self.regularization + explained
@@ -395,9 +395,9 @@ class CBBKB(ContextualUCB):
         x, y = self._checked(state, x, y)
         bandit, points = self._over_points(), state.points
         no_slot = bandit.full(points)
-        u = bandit.read(points, x[None])[2][0]
+        u = bandit.predict(points, x[None])[2][0]
         played = CBBKBState(
-            points=bandit.pulled(points, x),
+            points=bandit.pull_unchecked(points, x),
             rewards=put(state.rewards, jnp.minimum(points.batch_size, self.max_batch - 1), y),
             moment=state.moment + jnp.where(jnp.isfinite(y), y, 0) * u,
         )

@@ -46,7 +46,7 @@ class ExplorationState(ExactState):
 
 @struct.dataclass
 @one_dtype
-class BatchedExploration(widths.Optimistic, Algorithm):
+class BatchedExploration(widths.KernelBandit, Algorithm):
     """Pure exploration (BPE): every pick has the largest posterior variance among the active arms.
     O(A u) a pick, for u <= A distinct arms of the longest batch."""
 

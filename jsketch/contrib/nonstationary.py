@@ -132,7 +132,7 @@ class WindowBKB(BKB):
             )
         query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums
-        feedback = counts.absorb(pulls, sums, state.variance, query, y)
+        feedback = counts.add_rewards(pulls, sums, state.variance, query, y)
         window, pulls, sums = slide(state.window, pulls, sums, query, y)
         feedback = feedback._replace(pull_counts=pulls, reward_sums=sums)
         width = self.confidence_width(state)

@@ -1,15 +1,13 @@
-"""The greedy adversary: at every step it plays the example with the largest regret for a given
-forecaster.
+"""The greedy adversary, which plays the example with the largest regret of a given forecaster.
 
-Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (THEORY 7.10). Step t is the example (x, y) that
+Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (THEORY 7.10). The example (x, y) of step t
 maximises the regret after the step,
 
     sum_{s <= t} (y_s - y^_s)^2 - sum_{s <= t} (y_s - f(x_s))^2,
 
-with f the kernel ridge regression on all t examples, the new one included. The paper searches both
-by finite differences from one start. Here the label needs no search: the regret is convex in y, so
-an end of its interval is worst. The input is found by gradient ascent through `predict` from many
-starts.
+with f the kernel ridge regression on all t examples. The paper searches x and y by finite
+differences from one start. Here the label is an end of its interval, because the regret is convex
+in y, and gradient ascent through `predict` from many starts finds the input.
 """
 
 from __future__ import annotations
@@ -31,16 +29,16 @@ from jsketch.types import Box, PRNGKey
 
 
 @struct.dataclass
-class Past:
-    """The examples played so far, at most N."""
+class GameState:
+    """The summary of the examples so far, at most N."""
 
-    ridge: KernelState  # kernel ridge regression on them
+    ridge: KernelState  # kernel ridge regression on the examples
     loss: Array  # [], the forecaster's cumulative squared loss
 
 
 @struct.dataclass
 class Adversary:
-    """Inputs in a box, labels in [-B, B], and the comparator of the regret.
+    """An adversary with inputs in a box and labels in [-B, B].
 
     The loss of the comparator "ridge" is the squared loss of kernel ridge regression (the paper's
     Figure 3); "regularized" adds lam |f|^2, as in the regret bounds (Proposition 1).
@@ -51,10 +49,10 @@ class Adversary:
     bound: ArrayLike = 1.0  # B
     regularization: ArrayLike = 1.0  # lam of the comparator
     comparator: str = struct.field(pytree_node=False, default="ridge")
-    tried: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs per step
-    # the best of them, the starts of the ascent
+    tried: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs in a step
+    # the number of the best random inputs, from which the ascent starts
     refined: int = struct.field(pytree_node=False, default=STARTS)
-    steps: int = struct.field(pytree_node=False, default=STEPS)  # of the ascent
+    steps: int = struct.field(pytree_node=False, default=STEPS)  # steps of the ascent
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"comparator": ("ridge", "regularized")}
 
 
@@ -67,42 +65,42 @@ class Game:
     prediction: Array  # [n]
     regret: Array  # [n], after the step
     dictionary_size: Array  # [n] int32
-    overflow: Array  # [n] bool, the example exceeded the capacity of the forecaster
+    overflow: Array  # [n] bool, whether the example exceeded the capacity of the forecaster
     nonfinite: Array  # [n] bool
 
 
-def empty(adversary: Adversary, rounds: int) -> Past:
-    """No examples, with a capacity of N = `rounds`."""
+def empty(adversary: Adversary, rounds: int) -> GameState:
+    """The state without examples, with a capacity of N = `rounds`."""
     lower = adversary.box.lower
-    return Past(
-        _regression(adversary, rounds).init(lower, jax.random.key(0)), jnp.zeros((), lower.dtype)
-    )
+    ridge = _regression(adversary, rounds).init(lower, jax.random.key(0))
+    return GameState(ridge, jnp.zeros((), lower.dtype))
 
 
-def regret(adversary: Adversary, past: Past, x: Array, y: Array, prediction: Array) -> Array:
-    """The regret [] after `past` and one more example x [d], y [] with its `prediction` []."""
-    return past.loss + jnp.square(y - prediction) - _best_loss(adversary, past.ridge, x, y)
+def regret(adversary: Adversary, before: GameState, x: Array, y: Array, prediction: Array) -> Array:
+    """The regret [] after one more example x [d], y [] with its `prediction` []."""
+    return before.loss + jnp.square(y - prediction) - _best_loss(adversary, before.ridge, x, y)
 
 
 def choose(
-    adversary: Adversary, forecaster: Any, state: Any, past: Past, key: PRNGKey
+    adversary: Adversary, forecaster: Any, state: Any, before: GameState, key: PRNGKey
 ) -> tuple[Array, Array]:
-    """(x [d], y []): the example with the largest regret that the search finds, for a forecaster in
+    """The example (x [d], y []) with the largest regret that the search finds, for a forecaster in
     this state."""
-    high = jnp.asarray(adversary.bound, past.loss.dtype)
+    high = jnp.asarray(adversary.bound, before.loss.dtype)
 
-    def both(x: Array) -> tuple[Array, Array]:
+    def regrets(x: Array) -> tuple[Array, Array]:
+        """The regrets at the labels -B and B."""
         prediction = forecaster.predict(state, x)
-        low_end = regret(adversary, past, x, -high, prediction)
-        return low_end, regret(adversary, past, x, high, prediction)
+        regret_at_low = regret(adversary, before, x, -high, prediction)
+        return regret_at_low, regret(adversary, before, x, high, prediction)
 
-    def worst(x: Array) -> Array:
-        # NaN would win every comparison
-        return jnp.nan_to_num(jnp.maximum(*both(x)), nan=-jnp.inf)
+    def largest(x: Array) -> Array:
+        # a maximum over inputs must not be NaN
+        return jnp.nan_to_num(jnp.maximum(*regrets(x)), nan=-jnp.inf)
 
-    # forward mode, because a forecaster may loop over its past
+    # forward mode, because a forecaster may loop over its history
     x, _ = maximise_over_box(
-        jax.vmap(worst),
+        jax.vmap(largest),
         key,
         adversary.box,
         candidates=adversary.tried,
@@ -110,42 +108,41 @@ def choose(
         steps=adversary.steps,
         slope=forward_slope,
     )
-    of_low, of_high = both(x)
-    return x, jnp.where(of_high >= of_low, high, -high)
+    at_low, at_high = regrets(x)
+    return x, jnp.where(at_high >= at_low, high, -high)
 
 
 def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Game:
-    """One game of `play`, for use inside jit and vmap; the caller checks `overflow` and
+    """One game of `play`, for use under jit and vmap; the caller checks `overflow` and
     `nonfinite`."""
     init_key, step_key = jax.random.split(key)
     regression = _regression(adversary, rounds)
 
-    def step(carry: tuple[Any, Past], t: Array) -> tuple[tuple[Any, Past], Game]:
-        state, past = carry
+    def step(carry: tuple[Any, GameState], t: Array) -> tuple[tuple[Any, GameState], Game]:
+        state, before = carry
         search_key, update_key = jax.random.split(jax.random.fold_in(step_key, t))
-        x, y = choose(adversary, forecaster, state, past, search_key)
+        x, y = choose(adversary, forecaster, state, before, search_key)
         prediction = forecaster.predict(state, x)
-        after = regret(adversary, past, x, y, prediction)
+        total = regret(adversary, before, x, y, prediction)
         state, info = forecaster.update(state, x, y, update_key)
-        ridge, _ = regression.update(past.ridge, x, y, update_key)
-        past = Past(ridge, past.loss + jnp.square(y - prediction))
-        row = Game(x, y, prediction, after, info.dictionary_size, info.overflow, info.nonfinite)
-        return (state, past), row
+        ridge, _ = regression.update(before.ridge, x, y, update_key)
+        after = GameState(ridge, before.loss + jnp.square(y - prediction))
+        row = Game(x, y, prediction, total, info.dictionary_size, info.overflow, info.nonfinite)
+        return (state, after), row
 
     state = forecaster.init(adversary.box.lower, init_key)
     return lax.scan(step, (state, empty(adversary, rounds)), jnp.arange(rounds, dtype=jnp.int32))[1]
 
 
 def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> Game:
-    """The games of several seeds; every array of the result has S first.
+    """The games of S seeds, with arrays [S, n, ...].
 
-    adversary   its box, bounds and comparator
     forecaster  a forecaster of `jsketch.online` with a capacity of `rounds` examples
     rounds      int, steps n of a game
     keys        keys [S], one for each game
 
-    Raises ValueError for wrong settings and where the forecaster's capacity is too small, because a
-    game does not grow it, and FloatingPointError where a forecaster is no longer finite.
+    Raises ValueError for invalid arguments and where the capacity of the forecaster is too small,
+    because a game does not grow it, and FloatingPointError where a forecaster is not finite.
     """
     checks.kernel_inputs(adversary.kernel)
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
@@ -157,20 +154,20 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
             f" {adversary.tried} were given."
         )
     keys = checks.keys(keys=keys)
-    # checks its settings, which jit would trace
+    # this call checks the settings, which jit would trace
     forecaster.init(adversary.box.lower, keys[0])
-    played = _games(adversary, forecaster, rounds, keys)
+    games = _games(adversary, forecaster, rounds, keys)
     name = type(forecaster).__name__
     too_small = f"the capacity of {name} is too small: give it a larger capacity"
     not_finite = f"{name} is not finite: try float64"
     for flags, error, message in (
-        (np.asarray(played.overflow), ValueError, too_small),
-        (np.asarray(played.nonfinite), FloatingPointError, not_finite),
+        (np.asarray(games.overflow), ValueError, too_small),
+        (np.asarray(games.nonfinite), FloatingPointError, not_finite),
     ):
         if flags.any():
             step = flags.any(0).argmax() + 1
             raise error(f"{message} (first at step {step} of {rounds}).")
-    return played
+    return games
 
 
 @partial(jax.jit, static_argnames="rounds")
@@ -185,7 +182,7 @@ def _regression(adversary: Adversary, rounds: int) -> KernelAWV:
 
 
 def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> Array:
-    """The comparator's loss [] on the past and (x, y), in O(t^2) by bordering L."""
+    """The loss [] of the comparator on all examples and (x, y), O(t^2) with one more row of L."""
     lam = jnp.asarray(adversary.regularization, x.dtype)
     used = jnp.arange(ridge.points.shape[0], dtype=jnp.int32) < ridge.used
     cross = jnp.where(used, adversary.kernel.gram(x[None], ridge.points)[0], 0)
@@ -196,5 +193,5 @@ def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> 
     if adversary.comparator == "regularized":
         return lam * (jnp.square(ridge.solved).sum() + pivot * jnp.square(last))
     # the residuals of kernel ridge regression are lam (K + lam I)^-1 y
-    past = matmul(ridge.solved - last * row, ridge.inverse)
-    return jnp.square(lam) * (jnp.square(past).sum() + jnp.square(last))
+    residuals = matmul(ridge.solved - last * row, ridge.inverse)
+    return jnp.square(lam) * (jnp.square(residuals).sum() + jnp.square(last))

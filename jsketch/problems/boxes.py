@@ -1,9 +1,9 @@
 """Test functions on boxes, to be maximised, with their exact maxima and optional Gaussian noise.
 
-A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, `problem.value(x)` the
-value without noise; `problem.domain`, `problem.maximum` and `problem.maximiser` are given. `on_box`
-makes a problem of another function. The first three functions are those of GO-UCB's Figure 2
-(THEORY 8.4), the others those of the optimisation literature with the opposite sign.
+A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, and `problem.value(x)`
+the value without noise. `on_box` makes a problem of another function. The first three functions are
+those of GO-UCB's Figure 2 (THEORY 8.4); the others are known from the literature on optimisation,
+with the opposite sign.
 """
 
 from __future__ import annotations
@@ -27,12 +27,10 @@ from jsketch.types import Box, PRNGKey
 class BoxProblem:
     """y = function(x) + noise_std * standard normal, x in the box `domain`."""
 
-    # the box
-    domain: Box
+    domain: Box  # the box
     maximum: Array  # [], of the function on the box
-    maximiser: Array  # [d], a point where it is attained
-    # standard deviation of the noise of an evaluation
-    noise_std: ArrayLike
+    maximiser: Array  # [d], a point with the maximum
+    noise_std: ArrayLike  # standard deviation of the noise of an evaluation
     function: Callable[[Array], Array] = struct.field(pytree_node=False)  # x [d] -> []
 
     def value(self, x: Array) -> Array:
@@ -45,22 +43,20 @@ class BoxProblem:
 
 @struct.dataclass
 class OnBox:
-    """A function of x [d] and a key, maximised over a box."""
+    """The problem of maximising a function over a box."""
 
-    # a function (x [d], key) -> y
-    objective: Any
-    # the box
-    domain: Box
+    objective: Any  # a function (x [d], key) -> y
+    domain: Box  # the box
 
 
 @arguments.checked
 def on_box(objective: Callable[[Array, PRNGKey], Array], box: Box) -> OnBox:
     """The problem of maximising a function over a box, for `loops.run` and `loops.rollout`.
 
-    objective  a function of x [d] and a key that returns y [], larger is better; NaN or infinite
-               for a failed evaluation. The values of its method `value(x) -> []`, without noise,
-               are recorded too, if it has one. A function or a pytree
-    box        Box(lower, upper), each [d]
+    objective  a function, or a callable pytree, of x [d] and a key that returns y [], larger is
+               better; NaN or infinite for a failed evaluation. If it has a method `value(x) -> []`,
+               the run also records these values without noise
+    box        Box(lower, upper), with bounds [d]
 
     Raises ValueError for an objective that is not a function and for an invalid box.
     """
@@ -68,7 +64,7 @@ def on_box(objective: Callable[[Array, PRNGKey], Array], box: Box) -> OnBox:
         raise ValueError(
             f"the objective must be a function of a point and a key; {objective!r} was given."
         )
-    # jit takes a plain function as a static part of its arguments only
+    # a plain function is no pytree, and jit accepts it only as a static argument
     if jax.tree_util.all_leaves([objective]):
         objective = jax.tree_util.Partial(objective)
     return OnBox(objective, checked_box(box))
@@ -99,11 +95,10 @@ def _all_ones_network(x: Array) -> Array:
 
 
 def all_ones_network(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f1 of GO-UCB: 25 hidden sigmoid units, all weights and biases 1, on [-5,5]^d. A plateau: in
-    20 dimensions 24% of all points are within 1e-3 of the maximum."""
-    return _on_cube(
-        _all_ones_network, (-5, 5), d, 5, 25 / (1 + math.exp(-5 * d - 1)) + 1, noise_std
-    )
+    """f1 of GO-UCB: 25 hidden sigmoid units with all weights and biases 1, on [-5,5]^d. In 20
+    dimensions 24% of all points are within 1e-3 of the maximum."""
+    maximum = 25 / (1 + math.exp(-5 * d - 1)) + 1
+    return _on_cube(_all_ones_network, (-5, 5), d, 5, maximum, noise_std)
 
 
 def _styblinski_tang(x: Array) -> Array:
@@ -111,13 +106,12 @@ def _styblinski_tang(x: Array) -> Array:
 
 
 def styblinski_tang(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper prints it without the
-    parentheses. One of 2^d local maxima is global."""
-    # the least root of 4 x^3 - 32 x + 5, the derivative
+    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper omits the parentheses. One
+    of 2^d local maxima is global."""
+    # the least root of the derivative, 4 x^3 - 32 x + 5
     root = -2.903534027771177
-    return _on_cube(
-        _styblinski_tang, (-5, 5), d, root, -d * (root**4 - 16 * root**2 + 5 * root) / 2, noise_std
-    )
+    maximum = -d * (root**4 - 16 * root**2 + 5 * root) / 2
+    return _on_cube(_styblinski_tang, (-5, 5), d, root, maximum, noise_std)
 
 
 def _rastrigin(x: Array) -> Array:
@@ -125,8 +119,8 @@ def _rastrigin(x: Array) -> Array:
 
 
 def rastrigin(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f3 of GO-UCB: -10 d + sum (10 cos(2 pi x) - x^2) on [-5,5]^d, a maximum near every integer
-    point."""
+    """f3 of GO-UCB: -10 d + sum (10 cos(2 pi x) - x^2) on [-5,5]^d. Every integer point has a local
+    maximum nearby."""
     return _on_cube(_rastrigin, (-5, 5), d, 0, 0, noise_std)
 
 
@@ -137,7 +131,7 @@ def _root_mean_square(x: Array) -> Array:
 
 @_root_mean_square.defjvp
 def _root_mean_square_jvp(points: tuple[Array], changes: tuple[Array]) -> tuple[Array, Array]:
-    """With derivative 0 at 0. The root is bounded below instead of compared with zero, because a
+    """The derivative, 0 at 0. The root is bounded below instead of compared with zero, because a
     compiled program may round 0 to 1e-17 in one place and not in another."""
     (x,), (change,) = points, changes
     root = _root_mean_square(x)
@@ -151,8 +145,7 @@ def _ackley(x: Array) -> Array:
 
 
 def ackley(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """Ackley's function on [-5,10]^d, the box of the TuRBO paper, whose centre is not the
-    maximum."""
+    """Ackley's function on [-5,10]^d, as in the TuRBO paper; the centre is not the maximum."""
     return _on_cube(_ackley, (-5, 10), d, 0, 0, noise_std)
 
 
@@ -189,10 +182,9 @@ def branin(noise_std: ArrayLike = 0.0) -> BoxProblem:
     """Branin's function on [-5,10] x [0,15], with three global maxima."""
     checks.nonnegative(noise_std=noise_std)
     box = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
-    # at x = pi the parabola of the valley and the cosine are both at their best
-    return BoxProblem(
-        box, jnp.asarray(-10 / (8 * math.pi)), jnp.array([math.pi, 2.275]), noise_std, _branin
-    )
+    # at this point the square of the valley is zero and the cosine is -1
+    maximum, maximiser = jnp.asarray(-10 / (8 * math.pi)), jnp.array([math.pi, 2.275])
+    return BoxProblem(box, maximum, maximiser, noise_std, _branin)
 
 
 _HARTMANN_WEIGHTS = (1.0, 1.2, 3.0, 3.2)
@@ -222,7 +214,7 @@ def hartmann6(noise_std: ArrayLike = 0.0) -> BoxProblem:
     """Hartmann's function in six dimensions, on [0,1]^6."""
     checks.nonnegative(noise_std=noise_std)
     box = Box(jnp.zeros(6), jnp.ones(6))
-    # by Newton's method from the published digits
+    # Newton's method refined the published digits
     point = (
         0.2016895110067,
         0.1500106918234,

@@ -1,4 +1,4 @@
-"""Finite-arm problems: Gaussian noise on given or random mean rewards, or recorded evaluations."""
+"""Problems with finite arms: mean rewards with Gaussian noise, or recorded evaluations."""
 
 from __future__ import annotations
 
@@ -21,27 +21,25 @@ class GaussianArms:
 
     arms: Arms  # [A, d]
     mean_reward: Array  # [A]
-    # standard deviation of the noise of a reward
-    noise_std: ArrayLike
+    noise_std: ArrayLike  # standard deviation of the noise of a reward
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
         """One reward [] of an arm []."""
-        return self.mean_reward[arm] + self.noise_std * jax.random.normal(
-            key, (), self.mean_reward.dtype
-        )
+        normal = jax.random.normal(key, (), self.mean_reward.dtype)
+        return self.mean_reward[arm] + self.noise_std * normal
 
 
 @struct.dataclass
 class RecordedArms:
-    """Reward = one of the arm's recorded evaluations at random; the mean reward is their
-    average."""
+    """Reward = a random one of the recorded evaluations of the arm, whose mean is the mean
+    reward."""
 
     arms: Arms  # [A, d]
     evaluations: Array  # [A, R]
 
     @property
     def mean_reward(self) -> Array:
-        """[A]."""
+        """The average evaluations, [A]."""
         return self.evaluations.mean(1)
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
@@ -60,11 +58,9 @@ def _check(features: Any, rewards: Any, name: str) -> None:
             f" {np.shape(rewards)}."
         )
     rewards = checks.real(name, rewards)
-    if not is_traced(rewards) and not np.isfinite(np.asarray(rewards)).all():
-        raise ValueError(
-            f"{name} must be finite: {int((~np.isfinite(np.asarray(rewards))).sum())} values are"
-            " not."
-        )
+    invalid = 0 if is_traced(rewards) else int((~np.isfinite(np.asarray(rewards))).sum())
+    if invalid:
+        raise ValueError(f"{name} must be finite: {invalid} values are not.")
 
 
 @arguments.checked
@@ -93,9 +89,8 @@ def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
             f" {np.shape(evaluations)}."
         )
     features = jnp.asarray(features)
-    return RecordedArms(
-        Arms(features), jnp.asarray(checks.real("evaluations", evaluations), features.dtype)
-    )
+    evaluations = jnp.asarray(checks.real("evaluations", evaluations), features.dtype)
+    return RecordedArms(Arms(features), evaluations)
 
 
 @arguments.checked
@@ -104,9 +99,8 @@ def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) ->
     eigendecomposition without jitter."""
     values, vectors = jnp.linalg.eigh(kernel.gram(features, features))
     normal = jax.random.normal(key, (features.shape[0],), features.dtype)
-    return finite_arms(
-        features, matmul(vectors, jnp.sqrt(jnp.maximum(values, 0)) * normal), noise_std
-    )
+    mean_reward = matmul(vectors, jnp.sqrt(jnp.maximum(values, 0)) * normal)
+    return finite_arms(features, mean_reward, noise_std)
 
 
 @arguments.checked

@@ -473,9 +473,9 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
 def _update(
     bandit: Any, sketch: SketchState, number: Array, arms: int, query: Query, y: Array, key: PRNGKey
 ) -> tuple[SketchState, Info]:
-    """The posterior of the tracked arms after the rewards y [B] of a query in their slots. Random
-    numbers depend on the number of an arm among all A, as for arms in memory."""
-    feedback = counts.absorb(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
+    """The posterior of the tracked arms after rewards y [B] of a query in their slots. Random
+    numbers depend on the number of an arm among all A, as in memory."""
+    feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
     # the sweep reads W as a triangular matrix, which updates of low rank do not keep

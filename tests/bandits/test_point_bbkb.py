@@ -135,7 +135,7 @@ def test_partition_search_refines_where_it_pays():
             state, info = bandit.tell(state, y[None], jax.random.fold_in(key, i))
             return (state, cells), (x, y, spread, info.overflow, cells.used)
 
-        start = (bandit.init(2, key), partition.whole(box, 600))
+        start = (bandit.init(2, key), partition.single_cell(box, 600))
         return jax.lax.scan(step, start, jnp.arange(45))
 
     (_, cells), (xs, ys, spread, overflow, sizes) = run(KEY)
@@ -163,7 +163,7 @@ def test_a_partition_that_was_full_once_stays_flagged():
     large_width = zero_width.replace(width=widths.Bayesian(1e6))
     state = zero_width.init(2, KEY)
     search = jax.jit(lambda bandit, cells: partition.search(bandit, state, cells)[1])
-    start = partition.whole(Box(jnp.zeros(2), jnp.ones(2)), 5)
+    start = partition.single_cell(Box(jnp.zeros(2), jnp.ones(2)), 5)
     assert (int(start.used), bool(start.full)) == (1, False)
     unrefined, refined = search(large_width, start), search(zero_width, start)
     assert (int(unrefined.used), bool(unrefined.full)) == (1, False)

@@ -201,7 +201,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
     e.information = e.tripled = logdet
     table = formulas(e, lam, *assumed.values(), RATIO)
-    evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
+    evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
     evidence = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (4,)), evidence)
     values = EVALUATE(evidence, widths.Confidence(lam, *assumed.values(), RATIO))
     for name, value in zip(NAMES, values, strict=True):

@@ -203,7 +203,7 @@ def test_independent_clients_are_single_bandits():
         state, info = tell(state, jnp.asarray(X[step]), jnp.asarray(REWARDS[step]), KEY)
         states = list(map(tell_one, states, X[step], REWARDS[step]))
     new = jnp.asarray(NEW)
-    scores = jax.jit(jax.vmap(base.scores, (0, None)))(state.each, new)
+    scores = jax.jit(jax.vmap(base.scores, (0, None)))(state.states, new)
     np.testing.assert_allclose(scores, [jax.jit(base.scores)(s, new) for s in states], atol=1e-12)
     assert int(info.observed) == N - 1
     run_rounds = play(PROBLEM, bandit, 3, jax.random.split(KEY, 1))
@@ -234,7 +234,7 @@ def test_independent_clients_have_different_keys():
     bandit, x = IndependentClients(RandomBandit(), N), jnp.zeros((N, 4, 2))
     start = bandit.init(2, KEY)
     after, _ = bandit.tell(start, x[:, 0], jnp.ones(N), KEY)
-    for numbers in (start.each, bandit.ask(start, x, KEY), after.each):
+    for numbers in (start.states, bandit.ask(start, x, KEY), after.states):
         assert len(set(np.asarray(numbers).tolist())) == N
 
 

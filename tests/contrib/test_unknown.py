@@ -94,7 +94,7 @@ def fill_with_nan(which, x):
 def _step(bandit, state, y):
     query = bandit.ask(state, KEY)
     new, info = bandit.tell(state, query, y[query.index], KEY)
-    return bandit.chosen(state), query, new, info
+    return bandit.choose_candidate(state), query, new, info
 
 
 STEP = jax.jit(_step)
@@ -143,9 +143,11 @@ def test_learners_are_bkb_at_each_lengthscale():
         np.testing.assert_allclose(state.learners.variance[g], single.variance, atol=1e-8 / LAM)
         likelihoods.append(float(norms.log_likelihood_bound(single, LAM)))
     likely = bandit.replace(rule="evidence")
-    assert int(likely.chosen(state)) == np.argmax(likelihoods) > 0
+    assert int(likely.choose_candidate(state)) == np.argmax(likelihoods) > 0
     best = jnp.arange(3) == np.argmax(likelihoods)
-    assert int(likely.chosen(state.replace(ruled_out=best))) == np.argsort(likelihoods)[-2]
+    assert (
+        int(likely.choose_candidate(state.replace(ruled_out=best))) == np.argsort(likelihoods)[-2]
+    )
 
 
 def test_norm_bounds_and_the_order_of_regret():
@@ -173,12 +175,14 @@ def test_ruled_out_candidates_never_choose():
     bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))
     state = bandit.init(Arms(jnp.asarray(x)), KEY)
     state = state.replace(pulls=jnp.array([9.0, 9.0, 9.0]))
-    chosen = [int(bandit.chosen(state.replace(ruled_out=jnp.arange(3) < g))) for g in range(3)]
+    chosen = [
+        int(bandit.choose_candidate(state.replace(ruled_out=jnp.arange(3) < g))) for g in range(3)
+    ]
     assert chosen == [0, 1, 2]
     # B sqrt(gamma_n), which overflows, is e^91 larger at the second one and grows by log log n
     for pulls, number in ((20.0, 0), (40.0, 1)):
         later = state.replace(pulls=jnp.array([pulls, 9.0, 9.0]))
-        assert int(bandit.chosen(later)) == number
+        assert int(bandit.choose_candidate(later)) == number
     active = jnp.array([False, True, True])
     for value in (jnp.inf, jnp.nan, -jnp.inf):
         assert int(balancing.argmin_active(active, jnp.full(3, value))) == 1

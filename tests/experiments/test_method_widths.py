@@ -10,7 +10,7 @@ from jsketch.bandits import widths
 def test_widths_of_the_methods():
     c = dict(width="theory", ratio=2.0, lengthscale=1.0, regularization=0.01, noise_std=0.1)
     c |= dict(norm_bound=1.0, delta=0.1, qbar=2.0, horizon=10)
-    evidence = widths.of_exact(jnp.array(5.0), jnp.array(3.0), jnp.array(1.0))
+    evidence = widths.exact_evidence(jnp.array(5.0), jnp.array(3.0), jnp.array(1.0))
 
     def width(name, **changes):
         bandit = methods.ALGORITHMS[name](c | changes)

@@ -88,7 +88,9 @@ def test_rewards_are_added_together(accelerator, monkeypatch):
     y = np.array([1.0, 2.0, np.nan, 4.0, 8.0, 16.0, 32.0, 64.0, 5.0, 5.0])
     query = Query(index=jnp.asarray(index, jnp.int32), mask=jnp.asarray(mask))
     variance = jnp.arange(1.0, 6.0)
-    counts_and_sums = history.absorb(jnp.ones(5), jnp.zeros(5), variance, query, jnp.asarray(y))
+    counts_and_sums = history.add_rewards(
+        jnp.ones(5), jnp.zeros(5), variance, query, jnp.asarray(y)
+    )
     used = mask & np.isfinite(y)
     counts = 1 + np.bincount(index[used], minlength=5)
     np.testing.assert_array_equal(counts_and_sums.pull_counts, counts)

@@ -1,23 +1,22 @@
 """How BBKB fills a batch while dictionary and feedback are frozen (BBKB Alg. 1, L3-9; Appendix
-A.3), and the rules that end a batch.
+A.3), and the rules that end a batch. The argument `bandit` of all functions is a `BBKB`.
 
-Within a batch an arm's score only falls, so a stored score is an upper bound of the current one. A
-working set of the k largest stored scores therefore contains the best arm while its largest score
-is not below the largest stored score outside. The covariance of the set, C = U P U^T [k,k], follows
-pick by pick, and P [M,M], the matrix of all hallucinated pulls, once for each set, at O(k m^2) for
-a set and O(k^2) for a pick. The picks are those of a full sweep (`lazy=False`), which keeps every
-score current by a rank-one update, O(A m) for a pick.
+The score of an arm only decreases within a batch, so a stored score is an upper bound of the
+current one. A working set of the k largest stored scores therefore contains the best arm while its
+largest score is not below the largest stored score outside the set. A pick updates the covariance
+of the set, C = U P U^T [k,k], in O(k^2). The precision P [M,M] of all hallucinated pulls is updated
+once for each set, in O(k m^2). A full sweep (`lazy=False`) has the same picks: it updates the
+scores of all arms after every pick, in O(A m).
 
-The local bound of an arm never rises faster than the global one (Cauchy-Schwarz), so it is computed
-only when it may have crossed C, and only for the arms where it may have: exactly, and a few times
-in a batch.
+The local bound of an arm never increases faster than the global one (Cauchy-Schwarz). It is
+therefore computed a few times in a batch, for the arms whose bound may exceed C.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -42,31 +41,17 @@ from jsketch.struct import in_dtype
 from jsketch.types import Kernel
 
 SIZE = 16  # k
-PICKS = 256  # the most picks of one set
+PICKS = 256  # the largest number of picks from one set
 STRIDE = 4  # picks between two host synchronisations of an accelerator's loop
-# tolerance, in units of the last place of a score, for leaving a set: the scores of two sets come
-# from different products
+# A set is kept while its largest score is below the scores outside by at most SLACK units in the
+# last place, because the scores of two sets come from different products.
 SLACK = 64.0
 LOCAL_ROWS = 1_024  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
 
 
-class Batching(Protocol):
-    """The fields of BBKB that these functions read."""
-
-    kernel: Kernel
-    regularization: ArrayLike
-    resparsify: ArrayLike | None
-    ratio: ArrayLike
-    rule: str
-    local_statistic: str
-    strict: bool
-    lazy: bool
-    max_batch: int
-
-
 class LastSet(NamedTuple):
-    """The pulls of the last working set, which `Batch.precision` does not include yet."""
+    """The pulls of the last working set, which `Batch.precision` does not include."""
 
     directions: Array  # [k, M], rows P u
     covariance: Array  # [k, k], C before the pulls
@@ -78,36 +63,32 @@ class Batch(NamedTuple):
 
     arms: Array  # [B + PICKS] int32, picks in order, then zeros
     size: Array  # [] int32
-    # [A], upper bounds of the current upper confidence bounds (equal to them in the sweep)
-    scores: Array
+    scores: Array  # [A], upper bounds of the current scores, which a sweep attains
     precision: Array  # [M, M], P of the hallucinated pulls, in whitened coordinates
-    last: LastSet  # [0] each in the sweep
-    e: Array  # [A], embedded variance e(x,x); only the sweep keeps it, [0] otherwise
+    last: LastSet  # of k = 0 members in a sweep
+    e: Array  # [A], embedded variance e(x,x); [0] without a sweep
     # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); [0] without the local rule
     local: Array
     bound: Array  # [], upper bound of the variance ratio that the rule controls
-    done: Array  # [] bool
+    done: Array  # [] bool, whether the local rule has ended the batch
 
 
 def stop_global(bound: Array, ratio: ArrayLike) -> Array:
-    """Lemma 1: a batch ends when 1 + sum_s sigma~^2_fb(x_s) over its picks, `bound` [], exceeds C.
-
-    Also for a bound that is NaN: under vmap one run that does not end keeps all from ending.
-    """
+    """Lemma 1: a batch ends when `bound` [] = 1 + sum_s sigma~^2_fb(x_s) over its picks exceeds C.
+    It also ends when the bound is NaN, because under vmap one endless run would block all."""
     return ~(bound <= ratio)
 
 
 def stop_local(local: Array, ratio: ArrayLike, rows: Rows) -> tuple[Array, Array]:
-    """(whether a batch ends, the largest bound []). Lemma 3: it ends when, for some arm x,
-    1 + sum_s k~_fb(x,x_s)^2 / sigma~^2_fb(x), `local` [A], exceeds C."""
+    """(whether a batch ends, the largest bound []). Lemma 3: a batch ends when `local` [A] = 1 +
+    sum_s k~_fb(x,x_s)^2 / sigma~^2_fb(x) exceeds C for some arm x."""
     bound = rows.max(jnp.max(local))
     return stop_global(bound, ratio), bound
 
 
-def start(state: SketchState, bandit: Batching, scores: Array) -> Batch:
+def start(state: SketchState, bandit: Any, scores: Array) -> Batch:
     """A batch without picks, for arms with these scores [A]."""
     arms = state.domain.features
-    precision = jnp.eye(state.capacity, dtype=arms.dtype)
     size = min(SIZE, state.domain.count) if bandit.lazy else 0
     pulls = jnp.zeros(size, arms.dtype)
     square = jnp.zeros((size, size), arms.dtype)
@@ -115,7 +96,7 @@ def start(state: SketchState, bandit: Batching, scores: Array) -> Batch:
         arms=jnp.zeros(bandit.max_batch + PICKS, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         scores=scores,
-        precision=precision,
+        precision=jnp.eye(state.capacity, dtype=arms.dtype),
         last=LastSet(jnp.zeros((size, state.capacity), arms.dtype), square, pulls),
         e=jnp.zeros(0, arms.dtype),
         local=jnp.ones(arms.shape[0] if bandit.rule == "global_local" else 0, arms.dtype),
@@ -124,13 +105,10 @@ def start(state: SketchState, bandit: Batching, scores: Array) -> Batch:
     )
 
 
-def fill(state: SketchState, bandit: Batching, width: Array, limit: Array) -> Batch:
-    """The next batch, at most `limit` <= B picks. Before the first observation it is one pick, the
-    uniform `state.first_arm`.
-
-    The arm that takes a bound over C is part of the batch: it was chosen while its score was valid
-    (THEORY 5.2).
-    """
+def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
+    """The next batch, of at most `limit` <= B picks. Before the first observation it is the uniform
+    arm `state.first_arm`. The pick with which a bound exceeds C is part of the batch, because its
+    score was valid when it was chosen (THEORY 5.2)."""
     arms, rows = state.domain.features, state.domain.rows
     bandit = in_dtype(bandit, arms.dtype)
     unobserved = state.evidence.count == 0
@@ -143,7 +121,7 @@ def fill(state: SketchState, bandit: Batching, width: Array, limit: Array) -> Ba
         extend: Callable[..., Batch] = extend_by_set
         given: Any = bandit.kernel
     else:
-        # updates of the posterior do not keep W triangular
+        # low-rank updates do not keep W triangular
         product = matmul_upper if bandit.resparsify is None else matmul
         whitened = product(state.nystrom.root, state.whiten)
         u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
@@ -151,7 +129,7 @@ def fill(state: SketchState, bandit: Batching, width: Array, limit: Array) -> Ba
         extend, batch = extend_by_sweep, batch._replace(e=jnp.square(u).sum(1))
 
     def picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
-        """Picks until the global bound exceeds the ratio, or the batch is full."""
+        """The batch with picks until the global bound exceeds the ratio or the batch is full."""
         return lax.while_loop(
             lambda b: (b.size < limit) & ~stop_global(b.bound, ratio),
             partial(extend, state, given, width, ratio=ratio, limit=limit),
@@ -162,14 +140,14 @@ def fill(state: SketchState, bandit: Batching, width: Array, limit: Array) -> Ba
         return picks(batch, bandit.ratio, limit)
 
     def until_local_check(batch: Batch) -> Batch:
-        """Picks until some local bound may exceed C, then the local bounds."""
+        """The batch with picks until some local bound may exceed C, and with its local bounds."""
         batch = picks(batch, bandit.ratio, limit)
         local = local_bounds(state, bandit, batch)
         stop, bound = stop_local(local, bandit.ratio, rows)
         return batch._replace(local=local, bound=bound, done=(batch.size >= limit) | stop)
 
     if not bandit.strict:
-        # as the authors' code: one more pick before the local bound is first computed
+        # the authors' code has one more pick before it first computes the local bound
         batch = picks(batch, bandit.ratio, limit)
         batch = picks(batch, jnp.finfo(arms.dtype).max, jnp.minimum(batch.size + 1, limit))
     return lax.while_loop(lambda batch: ~batch.done, until_local_check, batch)
@@ -183,20 +161,20 @@ def extend_by_set(
     ratio: ArrayLike,
     limit: Array,
 ) -> Batch:
-    """The batch with the picks of one working set, perhaps none: then the scores of the set are
-    current, and the next set is another. It ends at `limit` picks, or when the global bound exceeds
-    the ratio."""
+    """The batch with the picks of one working set, until it has `limit` picks or the global bound
+    exceeds the ratio. A set may have no pick: its scores are then current, and the next set
+    differs."""
     rows = state.domain.rows
     index, outside = rows.largest(batch.scores, min(SIZE, state.domain.count))
     mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
     _, u = embed(state, kernel, rows.take(state.domain.features, index))
 
-    def follow(_: tuple[Array, Array]) -> tuple[Array, Array]:
+    def update(_: tuple[Array, Array]) -> tuple[Array, Array]:
         precision = with_pulls(batch.precision, batch.last)
         return precision, matmul(u, precision)
 
-    # P of the first set is I
-    precision, directions = lazy_cond(batch.size > 0, follow, (batch.precision, u))
+    # the precision of the first set is the identity
+    precision, directions = lazy_cond(batch.size > 0, update, (batch.precision, u))
     covariance = matmul(directions, u.T)
     residual, stored = ridge.residual_variance(variance, u), rows.take(batch.scores, index)
     members = Members(index, mean, variance, residual, stored)
@@ -211,12 +189,12 @@ def extend_by_set(
         most=PICKS,
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
-    chosen = jnp.where(slots < picks.picked, index[picks.position], 0)
-    # scores that round up from set to set would keep the sets from ending
+    chosen = jnp.where(slots < picks.count, index[picks.position], 0)
+    # with the minimum rounding cannot raise a score, and the loop over sets ends
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
-        size=batch.size + picks.picked,
+        size=batch.size + picks.count,
         scores=batch.scores.at[place].min(scores_of(members, width, picks), mode="drop"),
         precision=precision,
         last=LastSet(directions, covariance, picks.pulls),
@@ -231,27 +209,27 @@ class Members(NamedTuple):
     arm: Array  # [k] int32
     mean: Array  # [k]
     variance: Array  # [k], at the start of the batch
-    residual: Array  # [k], the part of the variance outside the covariance of the set
-    stored: Array  # [k], scores before the set; -inf for an arm that must not be picked
+    residual: Array  # [k], the part of the variance that the covariance of the set does not include
+    stored: Array  # [k], scores before the set; -inf for an excluded arm
 
 
 class Picks(NamedTuple):
-    """The picks of a working set."""
+    """The picks from a working set."""
 
-    covariance: Array  # [k, k], after them
-    ruled_out: Array  # [k] bool
+    covariance: Array  # [k, k], after the picks
+    excluded: Array  # [k] bool, members that cannot be picked
     pulls: Array  # [k]
     position: Array  # [PICKS] int32, the member of each pick
-    picked: Array  # [] int32, their number
+    count: Array  # [] int32, number of picks
     bound: Array  # [], as in `Batch`
-    going: Array  # [] bool, false after the last pick
+    active: Array  # [] bool, false after the last pick
 
 
 def scores_of(members: Members, width: Array, picks: Picks) -> Array:
     """Current upper confidence bounds of the members, [k]."""
     e = jnp.maximum(jnp.diagonal(picks.covariance), 0)
     scores = ucb(members.mean, members.residual + e, width)
-    return jnp.where(picks.ruled_out, -jnp.inf, scores)
+    return jnp.where(picks.excluded, -jnp.inf, scores)
 
 
 def pick_from_set(
@@ -266,7 +244,7 @@ def pick_from_set(
     most: int,
     repeat: bool = True,
 ) -> Picks:
-    """The picks of a set with this covariance [k,k], at most `limit` [] <= `most` of them, while
+    """The picks from a set with this covariance [k,k]: at most `limit` [] <= `most` picks, while
     the largest score is at least `outside` [] and the global bound is at most the ratio. With
     repeat=False no arm is picked twice. An arm whose stored score is infinite is the first pick."""
     slots = jnp.arange(covariance.shape[0], dtype=jnp.int32)
@@ -274,44 +252,44 @@ def pick_from_set(
     def stride(picks: Picks) -> Picks:
         for _ in range(STRIDE if devices.on_accelerator() else 1):
             scores = scores_of(members, width, picks)
-            scores = jnp.where(jnp.isposinf(members.stored) & (picks.picked == 0), jnp.inf, scores)
+            scores = jnp.where(jnp.isposinf(members.stored) & (picks.count == 0), jnp.inf, scores)
             best = jnp.argmax(scores).astype(jnp.int32)
-            # ~(<) and not >=: a posterior that is NaN must end its batch
-            going = picks.going & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
-            # with all members ruled out, the arm of an outside score that is NaN is in the next set
-            going = (
-                going & (~picks.ruled_out[best] | jnp.isneginf(outside)) & (picks.picked < limit)
+            # ~(<) and not >=, so that a posterior that is NaN ends its batch
+            active = picks.active & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
+            # where all members are excluded, the next set has the arm of an outside score of NaN
+            active = (
+                active & (~picks.excluded[best] | jnp.isneginf(outside)) & (picks.count < limit)
             )
             row = picks.covariance[best]
-            gain = jnp.where(going, 1 / (1 + jnp.maximum(row[best], 0)), 0)
-            slot = jnp.minimum(picks.picked, most - 1)
-            # where no other arm is left, an arm is in the set twice
+            gain = jnp.where(active, 1 / (1 + jnp.maximum(row[best], 0)), 0)
+            slot = jnp.minimum(picks.count, most - 1)
+            # where no other arm remains, an arm is in the set twice
             repeated = members.arm == members.arm[best]
             picks = Picks(
                 covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
-                ruled_out=picks.ruled_out if repeat else picks.ruled_out | (repeated & going),
-                pulls=picks.pulls + jnp.where((slots == best) & going, 1, 0).astype(row.dtype),
-                position=put(picks.position, slot, jnp.where(going, best, picks.position[slot])),
-                picked=picks.picked + going.astype(jnp.int32),
-                bound=picks.bound + jnp.where(going, members.variance[best], 0),
-                going=going,
+                excluded=picks.excluded if repeat else picks.excluded | (repeated & active),
+                pulls=picks.pulls + jnp.where((slots == best) & active, 1, 0).astype(row.dtype),
+                position=put(picks.position, slot, jnp.where(active, best, picks.position[slot])),
+                count=picks.count + active.astype(jnp.int32),
+                bound=picks.bound + jnp.where(active, members.variance[best], 0),
+                active=active,
             )
         return picks
 
     start = Picks(
         covariance=covariance,
-        ruled_out=jnp.isneginf(members.stored),
+        excluded=jnp.isneginf(members.stored),
         pulls=jnp.zeros_like(covariance[0]),
         position=jnp.zeros(most, jnp.int32),
-        picked=jnp.zeros((), jnp.int32),
+        count=jnp.zeros((), jnp.int32),
         bound=bound,
-        going=jnp.ones((), bool),
+        active=jnp.ones((), bool),
     )
-    return lax.while_loop(lambda p: p.going, stride, start)
+    return lax.while_loop(lambda p: p.active, stride, start)
 
 
 def with_pulls(precision: Array, last: LastSet) -> Array:
-    """P [M,M] after the pulls n of a set: P - D^T N^1/2 (I + N^1/2 C N^1/2)^-1 N^1/2 D."""
+    """P [M,M] after the pulls n of the set, P - D^T N^1/2 (I + N^1/2 C N^1/2)^-1 N^1/2 D."""
     root = jnp.sqrt(last.pulls)
     scaled = root[:, None] * last.covariance * root[None, :]
     factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
@@ -327,8 +305,8 @@ def extend_by_sweep(
     ratio: ArrayLike,
     limit: Array,
 ) -> Batch:
-    """The batch with one more pick when all scores are current, and all scores after it; given are
-    the whitened features u [A,M] and the residual variances [A] of all arms."""
+    """The batch with one more pick, and the scores of all arms after it; `given` are the whitened
+    features u [A,M] and the residual variances [A] of all arms."""
     (u, residual), rows = given, state.domain.rows
     arm = rows.argmax(batch.scores)
     variance = rows.take(state.variance, arm)
@@ -345,14 +323,14 @@ def extend_by_sweep(
     )
 
 
-def local_bounds(state: SketchState, bandit: Batching, batch: Batch) -> Array:
-    """`batch.local` [A] with the bounds of Lemma 3 over the whole batch for the arms whose stored
+def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
+    """`batch.local` [A], with the bounds of Lemma 3 over the whole batch for the arms whose stored
     bound exceeds C."""
     arms, rows, kernel = state.domain.features, state.domain.rows, bandit.kernel
     # each device checks the arms of its rows
     suspects = running_count(batch.local > bandit.ratio)
     size = min(LOCAL_ROWS, arms.shape[0])
-    # a batch may pull few arms thousands of times: their terms are equal
+    # the terms of repeated picks are equal, and a batch may pull few arms thousands of times
     pulls = lax.fori_loop(
         0,
         batch.size,
@@ -370,7 +348,7 @@ def local_bounds(state: SketchState, bandit: Batching, batch: Batch) -> Array:
         picked = rows.take(arms, index)
         weight = jnp.where(valid, rows.take(pulls, index), 0)
         z, u = embed(state, kernel, picked)
-        # k_S(x) @ of them: e(x, x_s), and the part of the covariance beside k(x, x_s) / lam
+        # k_S(x) @ embedded is e(x, x_s); k(x, x_s) / lam - k_S(x) @ explained is k~(x, x_s)
         embedded = matmul(root, matmul(whiten, u.T))
         explained = matmul(root, z.T) / bandit.regularization - embedded
         columns = jnp.concatenate([explained, embedded], axis=1) if guaranteed else explained
@@ -380,7 +358,7 @@ def local_bounds(state: SketchState, bandit: Batching, batch: Batch) -> Array:
             x = arms[index]
             read = nystrom.dual_products(kernel, x, points, columns, used)
             full = kernel.gram(x, picked) / bandit.regularization - read[:, :picks]
-            # invalid slots write to a position outside, which drops them
+            # the position of an invalid slot is out of range, and its value is dropped
             at = jnp.where(valid, index, arms.shape[0])
             first = sums[0].at[at].add(matmul(jnp.square(full), weight), mode="drop")
             if not guaranteed:

@@ -1,10 +1,10 @@
 """How FixedBKB fills a batch of fixed size: by working sets, as BBKB does (`adaptive_batch`).
 
 Every pick is hallucinated: it lowers variances by the full sketched covariance k~ (BBKB eq. 2) and
-leaves means. Scores only fall, so the best arm is in the working set while its score is not below
-the largest stored score outside (THEORY 5.7, 5.8). The covariance of the set given the pulls before
-it, C [k,k], follows pick by pick; the pulls themselves are extended by a block for each set. The
-argument `bandit` of all functions is a `FixedBKB` with numbers in the dtype of the arms.
+does not change means. Scores only decrease, so the best arm is in the working set while its score
+is not below the largest stored score outside the set (THEORY 5.7, 5.8). A pick updates the
+covariance of the set given the pulls before it, C [k,k]; each set appends one block to the pulls.
+The argument `bandit` of all functions is a `FixedBKB` with numbers in the dtype of the arms.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jsketch.linalg import cholesky_inverse, matmul
 from jsketch.types import Arms
 
 SIZE = 64  # k
-PICKS = 32  # the most picks of one set
+PICKS = 32  # the largest number of picks from one set
 
 
 class Pulls(NamedTuple):
@@ -40,24 +40,22 @@ class Batch(NamedTuple):
 
     arms: Array  # [B + PICKS] int32, picks in order, then zeros
     size: Array  # [] int32
-    # [A], upper bounds of the current upper confidence bounds; infinite for an arm that must be
-    # the next pick
-    scores: Array
+    scores: Array  # [A], upper bounds of the current scores; inf for an arm to be picked next
     pulls: Pulls
 
 
-class Given(NamedTuple):
+class ConditionedArms(NamedTuple):
     """k arms given the pulls."""
 
     points: Array  # [k, d]
     z: Array  # [k, M]
     u: Array  # [k, M]
-    half: Array  # [k, R], L^-1 c, c the arm's covariances with the pulls
+    half: Array  # [k, R], L^-1 c with the covariances c [R] of an arm and the pulls
     covariance: Array  # [k, k]
 
 
-def no_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
-    """No pulls, with capacity for `slots` of them and for the free slots of a block."""
+def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
+    """No pulls, with capacity for `slots` pulls and for the free slots of a block."""
     features, slots = domain.features, slots + PICKS
     first = domain.rows.take(features, jnp.zeros((), jnp.int32))
     square = jnp.zeros((slots, capacity), features.dtype)
@@ -74,40 +72,40 @@ def _half(bandit: Any, pulls: Pulls, some: Embedded) -> Array:
 
 
 def _covariance(bandit: Any, some: Embedded, others: Embedded) -> Array:
-    """k~ of k points and n others, [k,n]."""
+    """k~ of k points and n other points, [k,n]."""
     residual = bandit.kernel.gram(some[0], others[0]) - matmul(some[1], others[1].T)
     return residual / bandit.regularization + matmul(some[2], others[2].T)
 
 
 def _remaining(variance: Array, half: Array) -> Array:
-    """Variances [k] after the pulls, from those before them."""
+    """Variances [k] after the pulls, from the variances [k] before them."""
     return jnp.maximum(variance - jnp.square(half).sum(1), 0)
 
 
-def given_pulls(
+def condition_on(
     bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
-) -> Given:
-    """k arms [k,d] given the pulls; their variances before the pulls are `variance` [k]."""
+) -> ConditionedArms:
+    """k arms with features [k,d] given the pulls, from their variances [k] before the pulls."""
     some = points, *embed(state, bandit.kernel, points)
     half = _half(bandit, pulls, some)
     covariance = _covariance(bandit, some, some) - matmul(half, half.T)
-    # the variances of the sweep are exact for arms of the dictionary (THEORY 9.1)
+    # the variances of a refresh are exact for arms of the dictionary (THEORY 9.1)
     diagonal = _remaining(variance, half)
     same = jnp.eye(len(points), dtype=bool)
-    return Given(*some, half, jnp.where(same, diagonal[:, None], covariance))
+    return ConditionedArms(*some, half, jnp.where(same, diagonal[:, None], covariance))
 
 
 def variances(
     bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
 ) -> Array:
-    """The variances [n] of arms [n,d] after the pulls, from those before them [n]."""
+    """The variances [n] of points [n,d] after the pulls, from the variances [n] before them."""
     some = points, *embed(state, bandit.kernel, points)
     return _remaining(variance, _half(bandit, pulls, some))
 
 
-def _append(pulls: Pulls, slot: Array, some: Given, noise: Array, valid: Array) -> Pulls:
-    """The pulls with those of some arms [p] from `slot` on, of noise variances [p]. A slot whose
-    `valid` [p] is false stays free; valid ones come first.
+def _append(pulls: Pulls, slot: Array, some: ConditionedArms, noise: Array, valid: Array) -> Pulls:
+    """The pulls, with pulls of p arms with these noise variances [p] from `slot` on. The slots of
+    arms that are not `valid` [p], which come last, stay free.
 
     L^-1 of the larger matrix has the rows [-D^-1 H L^-1, D^-1], with H = `half` and D D^T the
     covariance of the arms given the pulls, plus noise.
@@ -127,12 +125,12 @@ def _append(pulls: Pulls, slot: Array, some: Given, noise: Array, valid: Array) 
     )
 
 
-def conditioned(bandit: Any, state: SketchState, pulls: Pulls, arms: Array, counts: Array) -> Pulls:
-    """The free `pulls` filled with counts [p] >= 1 of different arms [p]; slots with a count of 0
-    stay free and come last."""
+def fill_pulls(bandit: Any, state: SketchState, pulls: Pulls, arms: Array, counts: Array) -> Pulls:
+    """The empty `pulls` filled with counts [p] of distinct arms [p]; arms with a count of 0 come
+    last, and their slots stay free."""
     rows = state.domain.rows
     points, variance = rows.take(state.domain.features, arms), rows.take(state.variance, arms)
-    some = given_pulls(bandit, state, pulls, points, variance)
+    some = condition_on(bandit, state, pulls, points, variance)
     noise = 1 / jnp.maximum(counts, 1)
     return _append(pulls, jnp.zeros((), jnp.int32), some, noise, counts > 0)
 
@@ -145,17 +143,19 @@ def extend(
     limit: Array,
     beyond: Array | None = None,
 ) -> Batch:
-    """The batch with the picks of one working set, perhaps none: then the scores of the set are
-    current, and the next set is another. It ends at `limit` picks. The first `begin` [] pulls are
-    those of pending evaluations. `beyond` [] bounds the scores of arms that are not in the
-    domain."""
+    """The batch with the picks of one working set, of at most `limit` [] picks in all. A set may
+    have no pick: its scores are then current, and the next set differs.
+
+    begin   number [] of pulls of pending evaluations, which come first
+    beyond  an upper bound [] of the scores of arms that are not in the domain
+    """
     rows, width = state.domain.rows, bandit.confidence_width(state)
     index, outside = rows.largest(batch.scores, min(SIZE, state.domain.count))
     if beyond is not None:
         outside = jnp.maximum(outside, beyond)
     points, mean = rows.take(state.domain.features, index), rows.take(state.mean, index)
     variance, stored = rows.take(state.variance, index), rows.take(batch.scores, index)
-    some = given_pulls(bandit, state, batch.pulls, points, variance)
+    some = condition_on(bandit, state, batch.pulls, points, variance)
     zeros = jnp.zeros_like(variance)
     members = Members(index, mean, variance=zeros, residual=zeros, stored=stored)
     picks = adaptive_batch.pick_from_set(
@@ -169,18 +169,20 @@ def extend(
         most=PICKS,
         repeat=bandit.repeat,
     )
-    valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.picked
+    valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.count
     at = picks.position
-    chosen = Given(points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at])
-    # scores that round up from set to set would keep the sets from ending. NaN remains NaN, except
-    # for an arm that is ruled out
+    chosen = ConditionedArms(
+        points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at]
+    )
+    # with the minimum rounding cannot raise a score, and the loop over sets ends; NaN remains NaN,
+    # except for an excluded arm
     scores = jnp.minimum(stored, adaptive_batch.scores_of(members, width, picks))
-    scores = jnp.where(picks.ruled_out, -jnp.inf, scores)
+    scores = jnp.where(picks.excluded, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])
     noise = jnp.ones(PICKS, variance.dtype)
     return Batch(
         arms=lax.dynamic_update_slice(batch.arms, jnp.where(valid, index[at], 0), (batch.size,)),
-        size=batch.size + picks.picked,
+        size=batch.size + picks.count,
         scores=batch.scores.at[place].set(scores, mode="drop"),
         pulls=_append(batch.pulls, begin + batch.size, chosen, noise, valid),
     )

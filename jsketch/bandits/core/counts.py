@@ -1,4 +1,4 @@
-"""The history of a run over arms: pull counts and reward sums, [A] each. No state grows with T."""
+"""The history of a run over arms: pull counts [A] and reward sums [A], which do not grow with T."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ Carry = TypeVar("Carry")
 class HasFirstArm(State, Protocol):
     """A state with the number of observations and the first arm to pull."""
 
-    # [] int32, uniform: the first pull, redrawn when it fails
-    first_arm: Array
+    first_arm: Array  # [] int32, a uniform arm, redrawn when its evaluation fails
     count: Array  # [], observations
 
 
 Counting = TypeVar("Counting", bound=HasFirstArm)
 
-SLOTS = 256  # slots of a query that an accelerator adds to the history at a time
+SLOTS = 256  # slots of a query that an accelerator adds to the history in one step
 
 _Sums = tuple[Array, Array, Array, Array]  # the first four fields of `Feedback`
 
@@ -42,21 +41,24 @@ class Feedback(NamedTuple):
     information: Array  # [], sum over the observed arms of log(1 + variance)
     information_sketched: Array  # [], the same with 3 variance
     observed: Array  # [] int32
-    infinite: Array  # [] bool, a reward was infinite (and is not used)
+    infinite: Array  # [] bool, whether a reward was infinite, and therefore ignored
 
 
 def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None) -> Evaluations:
-    """The data for `init` of observed evaluations: arm numbers [n], and their rewards [n], NaN for
-    a failure, which is left out; `dictionary` as in `Evaluations`.
+    """The argument `data` of `init` for observed evaluations.
 
-    Raises ValueError for arms outside the set, rewards of another length or infinite ones.
+    arms        arm numbers [n]
+    rewards     [n]; NaN is a failed evaluation, which is ignored
+    dictionary  as in `Evaluations`
+
+    Raises ValueError for arms that do not exist, and for infinite or too many or few rewards.
     """
     checks.arm_numbers(domain, arms=arms)
     arms, rewards = np.asarray(arms), np.asarray(checks.real("rewards", rewards), float)
     if rewards.shape != arms.shape:
         raise ValueError(
-            f"there are {arms.size} arms and rewards of shape {rewards.shape}: one reward an"
-            " evaluation."
+            f"there are {arms.size} arms and rewards of shape {rewards.shape}: give one reward for"
+            " each evaluation."
         )
     if np.isinf(rewards).any():
         raise ValueError(
@@ -71,20 +73,17 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None
 
 
 def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
-    """The arm [] int32 to evaluate before the first observation. Where its evaluation `failed` []
-    it is another, uniform arm: otherwise every later round would evaluate the same arm. `key` is
-    that of `tell`.
-
-    Only the last failure is stored: another arm that fails is replaced in the same way.
-    """
-    # a step of 1 to A - 1 leads to another arm; the key itself is used for other draws
+    """The arm [] int32 to evaluate before the first observation: a uniform one of the others where
+    the evaluation of `first_arm` has `failed` [], so that rounds do not repeat it. `key` is that of
+    `tell`."""
+    # a step of 1 to A - 1 leads to another arm; `tell` uses the key itself for other draws
     step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
     return jnp.where(failed, (first_arm + step) % arms, first_arm)
 
 
 def count_observations(state: Counting, observed: Array, nonempty: Array, key: PRNGKey) -> Counting:
-    """The state after `observed` [] more observations, with another first arm where the query had
-    slots (`nonempty` []) and there are no observations so far."""
+    """The state after `observed` [] more observations. Where the query had slots (`nonempty` [])
+    and there is no observation yet, the first arm is redrawn."""
     count = state.count + observed.astype(state.count.dtype)
     failed = nonempty & (count == 0)
     first_arm = resample_initial_arm(state.first_arm, failed, state.domain.count, key)
@@ -92,26 +91,24 @@ def count_observations(state: Counting, observed: Array, nonempty: Array, key: P
 
 
 def first_or_best(state: HasFirstArm, scores: Array) -> Query:
-    """The arm with the largest of the scores [A]; the first arm before the first observation."""
+    """The arm with the largest of the scores [A], or the first arm before any observation."""
     best = jnp.argmax(scores).astype(jnp.int32)
     return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))
 
 
 def usable(query: Query, y: Array) -> Array:
-    """[B] bool: slots in use whose reward is finite."""
+    """[B] bool, the slots in use whose reward is finite."""
     return query.mask & jnp.isfinite(y)
 
 
 def last_slot(query: Query) -> Array:
-    """Number of slots up to and including the last one in use, [] int32: the length of a loop over
-    the query."""
-    return jnp.max(
-        jnp.where(query.mask, jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32), 0)
-    )
+    """The number [] int32 of slots up to and including the last one in use."""
+    numbers = jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32)
+    return jnp.max(jnp.where(query.mask, numbers, 0))
 
 
 def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
-    """one(slot, carry) for the slots of a query up to the last one in use."""
+    """The carry after one(slot, carry) for every slot of a query up to the last one in use."""
     if query.index.shape[0] == 1:
         return one(jnp.zeros((), jnp.int32), carry)
     return lax.fori_loop(0, last_slot(query), one, carry)
@@ -127,9 +124,8 @@ def round_info(
     observed: Array | None = None,
     overflow: Array | None = None,
 ) -> Info:
-    """The info of a round of an algorithm without a resampled sketch: `size` is its number of
-    inducing points, directions or distinct arms, and `finite` [] whether its posterior is finite.
-    """
+    """The info of a round of an algorithm without a resampled dictionary. `size` is its number of
+    directions or distinct arms, `finite` [] whether its posterior is finite."""
     width = jnp.zeros((), y.dtype) if width is None else width
     false = jnp.zeros((), bool)
     return Info(
@@ -144,7 +140,7 @@ def round_info(
     )
 
 
-def absorb(
+def add_rewards(
     pull_counts: Array,
     reward_sums: Array,
     variance: Array,
@@ -152,25 +148,24 @@ def absorb(
     y: Array,
     rows: Rows = ONE_DEVICE,
 ) -> Feedback:
-    """Adds the rewards y [B] of a query to the history; variance [A] is the one at the start of the
+    """The history after the rewards y [B] of a query; `variance` [A] is that at the start of the
     batch.
 
-    A loop over the slots in use, and not a scatter of all B slots: a batch is usually much shorter
-    than B. An accelerator adds SLOTS slots at a time, in an order that is always the same.
+    A batch is usually much shorter than B. The rewards are therefore added in a loop over the slots
+    in use, on an accelerator in chunks of SLOTS, in a fixed order.
     """
     observed = usable(query, y)
     weight = observed.astype(y.dtype)
     reward = jnp.where(observed, y, 0)
     zero = jnp.zeros((), pull_counts.dtype)
     start = (pull_counts, reward_sums, zero, zero)
-
     if devices.on_accelerator():
         sums = _added_in_chunks(start, variance, query, weight, reward, rows)
     else:
-        # before the loop, in which it would be a message between devices for each slot
+        # within the loop each slot would take one message between devices
         variances = rows.take(variance, query.index)
         slots = last_slot(query), query.index, variances, weight, reward
-        # under vmap each step of a common loop would copy the counts of all runs
+        # under vmap each step of one common loop would copy the counts of all runs
         sums = sequential_vmap(partial(_added_by_slots, rows=rows), start, *slots)
     infinite = jnp.any(query.mask & jnp.isinf(y))
     return Feedback(*sums, observed.sum(dtype=jnp.int32), infinite)
@@ -186,7 +181,7 @@ def _added_by_slots(
     *,
     rows: Rows,
 ) -> _Sums:
-    """The loop of `absorb` over the first `slots` [] slots, with the arms `index`."""
+    """The sums of `add_rewards` after the first `slots` [] slots, with the arms `index`."""
 
     def add(i: Array, carry: _Sums) -> _Sums:
         counts, sums, information, sketched = carry
@@ -202,8 +197,8 @@ def _added_by_slots(
 def _added_in_chunks(
     start: _Sums, variance: Array, query: Query, weight: Array, reward: Array, rows: Rows
 ) -> _Sums:
-    """The loop of `absorb` by chunks of slots. Each arm of a chunk is written once, by its first
-    slot: a scatter with repeated arms adds them in any order, and rounds differently every time."""
+    """The sums of `add_rewards` by chunks of slots. The first slot of each arm writes the sum of a
+    chunk, because a scatter with repeated arms adds them in any order, with varying rounding."""
     size = min(SLOTS, query.mask.shape[0])
     chunks = -(-query.mask.shape[0] // size)
     extra = chunks * size - query.mask.shape[0]
@@ -216,7 +211,7 @@ def _added_in_chunks(
         )
         same = arms[:, None] == arms[None, :]
         first = ~(same & (slots[None, :] < slots[:, None])).any(1)
-        # other slots write to a position outside, which drops them
+        # the position of another slot is out of range, and its value is dropped
         count = variance.shape[0]
         place = jnp.where(first, rows.local(arms, count), count)
         sigma2 = rows.take(variance, arms)

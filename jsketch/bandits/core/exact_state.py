@@ -4,6 +4,7 @@ observation for u distinct pulled arms."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 import jax
@@ -22,11 +23,10 @@ from jsketch.types import Algorithm, Arms, Evaluations, Info, Kernel, PRNGKey, Q
 
 @struct.dataclass
 class ExactState:
-    """Exact posterior over the arms, updated after every evaluation."""
+    """The exact posterior over the arms, updated after every evaluation."""
 
     domain: Arms  # A arms; constant
-    # [] int32, uniform: the first pull, redrawn when it fails
-    first_arm: Array
+    first_arm: Array  # [] int32, a uniform arm for the first pull, redrawn when it fails
     posterior: Exact
     count: Array  # [], observations
     prior_variance: Array  # [], max_x k(x,x)
@@ -40,8 +40,8 @@ class ExactState:
 State = TypeVar("State", bound=ExactState)
 
 
-class OnExact(Protocol):
-    """An algorithm with the fields that these functions read."""
+class ExactFields(Protocol):
+    """The fields of an algorithm that these functions read."""
 
     kernel: Kernel
     regularization: ArrayLike
@@ -49,9 +49,8 @@ class OnExact(Protocol):
 
 
 @struct.dataclass
-class ExactBandit(widths.Optimistic, Algorithm):
-    """The fields and methods of all algorithms on the exact posterior. Subclasses may override
-    `ask`."""
+class ExactBandit(widths.KernelBandit, Algorithm):
+    """GP-UCB: the base of all algorithms on the exact posterior with a confidence width."""
 
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
@@ -65,7 +64,7 @@ class ExactBandit(widths.Optimistic, Algorithm):
     def confidence_width(self, state: ExactState) -> Array:
         """beta_t, []."""
         logdet = state.posterior.logdet
-        evidence = widths.of_exact(state.count, logdet, state.prior_variance)
+        evidence = widths.exact_evidence(state.count, logdet, state.prior_variance)
         return widths.confidence_width(self, evidence)
 
     def confidence_bounds(self, state: ExactState) -> tuple[Array, Array, Array]:
@@ -87,10 +86,10 @@ class ExactBandit(widths.Optimistic, Algorithm):
 
 
 def start(
-    bandit: OnExact, domain: Arms, key: PRNGKey, data: Evaluations | None = None
+    bandit: ExactFields, domain: Arms, key: PRNGKey, data: Evaluations | None = None
 ) -> ExactState:
-    """The prior over the arms, for any algorithm on the exact posterior. Raises ValueError on
-    static mistakes."""
+    """The state of any algorithm on the exact posterior before the first round. Raises ValueError
+    for invalid arguments."""
     checks.no_evaluations(bandit, data)
     checks.one_key(key=key)
     checks.settings(bandit)
@@ -109,32 +108,24 @@ def start(
 
 
 def observe(
-    bandit: OnExact, state: State, query: Query, y: Array, width: Array, key: PRNGKey
+    bandit: ExactFields, state: State, query: Query, y: Array, width: Array, key: PRNGKey
 ) -> tuple[State, Info]:
-    """The exact posterior after the rewards y [B] of a query of any size; on overflow the state
-    does not change."""
+    """(state, info) after the rewards y [B] of a query. On overflow the state does not change."""
     query, y = checks.feedback(state.domain, query, y)
     observed, arms = counts.usable(query, y), state.domain.features
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
 
     def one(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
         posterior, overflow = carry
+        used = observed[i] & ~overflow
         posterior, full = exact.observe(
-            posterior,
-            kernel,
-            arms,
-            query.index[i],
-            y[i],
-            observed[i] & ~overflow,
-            regularization,
+            posterior, kernel, arms, query.index[i], y[i], used, regularization
         )
         return posterior, overflow | full
 
     posterior, overflow = counts.over_slots(one, (state.posterior, jnp.zeros((), bool)), query)
     if y.shape[0] > 1:
-        posterior = jax.tree.map(
-            lambda old, new: jnp.where(overflow, old, new), state.posterior, posterior
-        )
+        posterior = jax.tree.map(partial(jnp.where, overflow), state.posterior, posterior)
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))
     info = info_of_round(query, y, posterior, count, overflow, width)
     applied = query.mask.any() & ~overflow
@@ -144,7 +135,7 @@ def observe(
 def info_of_round(
     query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
 ) -> Info:
-    """The info of a round that an exact posterior observed."""
+    """The info of a round with this exact posterior after it."""
     return counts.round_info(
         query,
         y,

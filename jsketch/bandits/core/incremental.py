@@ -1,10 +1,8 @@
-"""The refresh of a dictionary to which the pulled arms were added: updates of low rank instead of
-a posterior from scratch (THEORY 9.7).
+"""The low-rank refresh of a posterior whose dictionary gains the pulled arms (THEORY 9.7).
 
 An added point appends one column to the root R of K_S^+ = R R^T and one to the whitening W, V^-1 =
-W W^T. A pull changes V^-1 by rank one. For a block of b pulled arms, all of this is products with b
-columns, O(M^2 b), and the means and variances of all arms follow by one pass of kernel values,
-O(A M (d + b)). Nothing costs M^3 or A M^2.
+W W^T. A pull changes V^-1 by rank one. A block of b pulled arms takes products with b columns,
+O(M^2 b), and one pass over the kernel values of all arms, O(A M (d + b)), instead of M^3 and A M^2.
 """
 
 from __future__ import annotations
@@ -25,21 +23,21 @@ from jsketch.types import Kernel
 if TYPE_CHECKING:
     from jsketch.bandits.core.sketched import SketchState
 
-# A point whose residual is a smaller part of the prior variance amplifies rounding errors by its
-# inverse: the round is then refreshed from scratch.
+# The least residual of an added point, relative to the prior variance. A smaller one amplifies
+# rounding errors by its inverse, and the posterior is recomputed from scratch.
 LEAST_RESIDUAL = 1e-4
-BLOCK = 4  # most pulled arms of one pass over all arms
+BLOCK = 4  # pulled arms of one pass over all arms
 
 State = TypeVar("State", bound="SketchState")
 
 
-class Pulled(NamedTuple):
+class PulledArms(NamedTuple):
     """A block of distinct arms that were pulled in a batch."""
 
     arm: Array  # [b] int32
     valid: Array  # [b] bool
-    pulls: Array  # [b], new pulls
-    rewards: Array  # [b], their sums
+    pulls: Array  # [b], number of new pulls
+    rewards: Array  # [b], sums of their rewards
 
 
 def refresh(
@@ -50,30 +48,28 @@ def refresh(
     regularization: ArrayLike,
     most: int = BLOCK,
 ) -> tuple[State, Array, Array]:
-    """(state, whether its numbers are accurate [], whether its dictionary fits the capacity [])
-    after the pull counts and reward sums [A] of a batch of at most `most` arms, with the pulled
-    arms in the dictionary, as far as they are not in its span.
-
-    The numbers of `sketched.refresh` with that dictionary, up to rounding.
-    """
+    """(state, whether it is accurate [], whether its dictionary fits the capacity []) after a batch
+    of at most `most` arms, given the new pull counts and reward sums [A]. The pulled arms that are
+    outside the span of the dictionary join it. Up to rounding the state is that of
+    `sketched.refresh` with the new dictionary."""
     rows = state.domain.rows
-    pulled = rows.running_count(pull_counts > state.pull_counts)
+    cumulative = rows.running_count(pull_counts > state.pull_counts)
     before = state.pull_counts, state.reward_sums
     size = min(BLOCK, most)
 
     def block(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, accurate, fits = carry
-        index, valid = rows.compact(pulled, i * size, size)
+        index, valid = rows.compact(cumulative, i * size, size)
         pulls = rows.take(pull_counts, index) - rows.take(before[0], index)
         rewards = rows.take(reward_sums, index) - rows.take(before[1], index)
-        some = Pulled(index, valid, jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0))
-        state, well_conditioned, fitting = add(state, some, kernel, regularization)
-        return state, accurate & well_conditioned, fits & fitting
+        pulled = PulledArms(index, valid, jnp.where(valid, pulls, 0), jnp.where(valid, rewards, 0))
+        state, block_accurate, block_fits = add(state, pulled, kernel, regularization)
+        return state, accurate & block_accurate, fits & block_fits
 
-    count = -(-rows.total(pulled) // size)
+    blocks = -(-rows.total(cumulative) // size)
     true = jnp.ones((), bool)
-    state, accurate, fits = lax.fori_loop(0, count, block, (state, true, true))
-    # sums, and not sums of differences
+    state, accurate, fits = lax.fori_loop(0, blocks, block, (state, true, true))
+    # the blocks add differences of the sums, which rounds
     state = replace(state, pull_counts=pull_counts, reward_sums=reward_sums)
     evidence = replace(
         state.evidence,
@@ -84,7 +80,7 @@ def refresh(
 
 
 def add(
-    state: State, pulled: Pulled, kernel: Kernel, regularization: ArrayLike
+    state: State, pulled: PulledArms, kernel: Kernel, regularization: ArrayLike
 ) -> tuple[State, Array, Array]:
     """`refresh` after the pulls of one block."""
     rows, arms = state.domain.rows, state.domain.features
@@ -93,60 +89,60 @@ def add(
     same = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
     new = pulled.valid & ~same.any(1)
 
-    # R: the Schur complement of the new points, whose root appends columns
+    # R: the root of the Schur complement of the new points appends columns
     z = matmul(kernel.gram(x, nystrom.points), nystrom.root)
     gram = kernel.gram(x, x)
     eps = jnp.finfo(arms.dtype).eps
-    cut = state.capacity * eps * state.evidence.prior_variance
-    root, added = _root_with_cut(gram - matmul(z, z.T), new, cut)
+    least_pivot = state.capacity * eps * state.evidence.prior_variance
+    root, added = _partial_cholesky(gram - matmul(z, z.T), new, least_pivot)
     pivots = jnp.where(added, jnp.square(jnp.diagonal(root)), jnp.inf)
     accurate = jnp.min(pivots) >= LEAST_RESIDUAL * state.evidence.prior_variance
     slot = dictionary.size + jnp.cumsum(added, dtype=jnp.int32) - 1
     slots = jnp.arange(state.capacity, dtype=jnp.int32)
     fits = ~(added & (slot >= state.capacity)).any()
-    # [b, M], the slot of each added point
+    # [b, M], 1 at the slot of each added point
     place = ((slot[:, None] == slots[None]) & added[:, None]).astype(arms.dtype)
-    taken = place.any(0)
-    points = jnp.where(taken[:, None], matmul(place.T, x), nystrom.points)
-    index = jnp.where(taken, _chosen(place, pulled.arm), dictionary.index)
+    filled = place.any(0)
+    points = jnp.where(filled[:, None], matmul(place.T, x), nystrom.points)
+    new_index = jnp.where(place > 0, pulled.arm[:, None], 0).sum(0).astype(jnp.int32)
+    index = jnp.where(filled, new_index, dictionary.index)
     z = jnp.where(added[:, None], z, 0)
+    # [M, b], the feature of an added point is k_S(x) @ column
     columns = _solve(root, place - matmul(z, nystrom.root.T)).T
     columns = jnp.where(added[None], columns, 0)
-    # [M, b], the feature of an added point is k_S(x) @ column
     inverse_root = nystrom.root + matmul(columns, place)
 
-    # W: the new features at pulled arms outside of the dictionary
-    moments = _outside(state, kernel, points, columns)
-    along = matmul(state.whiten.T, matmul(nystrom.root.T, moments.gram))
-    lam = jnp.asarray(regularization, arms.dtype)
-    own = moments.own + lam * jnp.eye(size, dtype=arms.dtype)
-    complement, _ = _root_with_cut(own - matmul(along.T, along), added, jnp.zeros((), arms.dtype))
-    appended = _solve(complement, place - matmul(state.whiten, along).T).T
+    # W: the new features of pulled arms outside the dictionary append columns
+    moments = _moments_outside(state, kernel, points, columns)
+    cross = matmul(state.whiten.T, matmul(nystrom.root.T, moments.cross))
+    lam, zero = jnp.asarray(regularization, arms.dtype), jnp.zeros((), arms.dtype)
+    gram = moments.gram + lam * jnp.eye(size, dtype=arms.dtype)
+    complement, _ = _partial_cholesky(gram - matmul(cross.T, cross), added, zero)
+    appended = _solve(complement, place - matmul(state.whiten, cross).T).T
     appended = jnp.where(added[None], appended, 0)
-    # the column of a free slot is that of an unobserved direction, 1/sqrt(lam) e
-    whiten = jnp.where(taken[None], 0, state.whiten) + matmul(appended, place)
-    values = _solve(complement, (moments.rewards - matmul(along.T, state.weights))[:, None])[:, 0]
+    # a free slot has the column 1/sqrt(lam) e of an unobserved direction, which is replaced
+    whiten = jnp.where(filled[None], 0, state.whiten) + matmul(appended, place)
+    values = _solve(complement, (moments.rewards - matmul(cross.T, state.weights))[:, None])[:, 0]
     weights = state.weights + matmul(jnp.where(added, values, 0), place)
     diagonal = jnp.where(added, jnp.diagonal(complement), jnp.sqrt(lam))
     logdet = state.evidence.logdet + 2 * jnp.log(diagonal / jnp.sqrt(lam)).sum()
 
-    # the pulls, hallucinated all together: V^-1 = W H H^T W^T with H = I - Q^T B Q
+    # all pulls at once: V^-1 = W H H^T W^T with H = I - half^T @ other
     u = matmul(matmul(kernel.gram(x, points), inverse_root), whiten)
     scale = jnp.sqrt(pulled.pulls)
     scaled = scale[:, None] * u
     identity = jnp.eye(size, dtype=arms.dtype)
-    lower, _ = _root_with_cut(
-        identity + matmul(scaled, scaled.T), jnp.ones(size, bool), jnp.zeros((), arms.dtype)
-    )
+    gram = identity + matmul(scaled, scaled.T)
+    lower, _ = _partial_cholesky(gram, jnp.ones(size, bool), zero)
     half = _solve(lower, scaled)  # [b, M], covariances that the pulls explain
-    other = _solve(lower + identity, scaled)  # H = I - half^T @ other
+    other = _solve(lower + identity, scaled)
     explained = matmul(whiten, half.T)
     new_whiten = whiten - matmul(explained, other)
     moment = weights + matmul(pulled.rewards, u)
     weights = moment - matmul(matmul(half, moment), other)
     logdet = logdet + 2 * jnp.log(jnp.diagonal(lower)).sum()
 
-    # all arms: one pass
+    # the means and variances of all arms take one pass
     dual = matmul(inverse_root, matmul(new_whiten, weights))
     gained = matmul(inverse_root, appended)
     lost = matmul(inverse_root, explained)
@@ -164,7 +160,7 @@ def add(
 
     mean, difference = map_rows(chunk, arms, min(POINTS, state.capacity))
     variance = jnp.maximum(state.variance + difference, 0)
-    # the variances of the pulled arms are small, and computed without a difference
+    # the variances of the pulled arms are small: they are computed without a difference
     exact = jnp.square(u - matmul(matmul(u, half.T), other)).sum(1)
     number = arms.shape[0]
     row = jnp.where(pulled.valid, rows.local(pulled.arm, number), number)
@@ -172,18 +168,14 @@ def add(
     variance = variance.at[inside].set(exact, mode="drop")
     pull_counts = state.pull_counts.at[row].add(pulled.pulls, mode="drop")
     reward_sums = state.reward_sums.at[row].add(pulled.rewards, mode="drop")
-    evidence = replace(
-        state.evidence,
-        logdet=logdet,
-        residual_sum=jnp.maximum(
-            state.evidence.residual_sum - jnp.trace(jnp.where(added, moments.own, 0)), 0
-        ),
-    )
+    gained_sum = jnp.trace(jnp.where(added, moments.gram, 0))
+    residual_sum = jnp.maximum(state.evidence.residual_sum - gained_sum, 0)
+    evidence = replace(state.evidence, logdet=logdet, residual_sum=residual_sum)
     new_state = replace(
         state,
         pull_counts=pull_counts,
         reward_sums=reward_sums,
-        dictionary=Dictionary(index, dictionary.mask | taken),
+        dictionary=Dictionary(index, dictionary.mask | filled),
         nystrom=Nystrom(points=points, root=inverse_root),
         whiten=new_whiten,
         weights=weights,
@@ -195,16 +187,17 @@ def add(
 
 
 class _Moments(NamedTuple):
-    """Sums over the pulled arms outside the dictionary, of the features zeta of the new points."""
+    """Sums over the pulled arms outside the dictionary of their features zeta [b] of the new
+    points."""
 
-    gram: Array  # [M, b], sum_i n_i k_S(x_i) zeta_i^T
-    own: Array  # [b, b], sum_i n_i zeta_i zeta_i^T
+    cross: Array  # [M, b], sum_i n_i k_S(x_i) zeta_i^T
+    gram: Array  # [b, b], sum_i n_i zeta_i zeta_i^T
     rewards: Array  # [b], sum_i s_i zeta_i
 
 
-def _outside(state: SketchState, kernel: Kernel, points: Array, columns: Array) -> _Moments:
-    """The moments of the features k_S(x) @ columns [M,b], of the pulled arms outside the old
-    dictionary; none while all pulled arms are in it."""
+def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns: Array) -> _Moments:
+    """The moments of the features k_S(x) @ columns [M,b] of the pulled arms outside the old
+    dictionary."""
     domain, rows = state.domain, state.domain.rows
 
     def add_arms(before: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
@@ -212,8 +205,8 @@ def _outside(state: SketchState, kernel: Kernel, points: Array, columns: Array) 
         zeta = matmul(k, columns)
         weighted = pulls[:, None] * zeta
         return _Moments(
-            before.gram + matmul(k.T, weighted),
-            before.own + matmul(zeta.T, weighted),
+            before.cross + matmul(k.T, weighted),
+            before.gram + matmul(zeta.T, weighted),
             before.rewards + matmul(rewards, zeta),
         )
 
@@ -225,14 +218,9 @@ def _outside(state: SketchState, kernel: Kernel, points: Array, columns: Array) 
     return dictionaries.sum_outside(state.dictionary, *history, add_arms, start, domain.count, rows)
 
 
-def _chosen(place: Array, index: Array) -> Array:
-    """The arm [M] int32 of each slot, 0 where place [b,M] is 0."""
-    return jnp.where(place > 0, index[:, None], 0).sum(0).astype(jnp.int32)
-
-
 def _solve(lower: Array, right: Array) -> Array:
-    """lower^-1 @ right for lower [b,b] and right [b,M], written in products: after a call of LAPACK
-    the products of a program would run on one core."""
+    """lower^-1 @ right for lower [b,b] and right [b,M], without a call of LAPACK, after which the
+    products of a program run on one core."""
 
     def row(j: Array, solution: Array) -> Array:
         return solution.at[j].set((right[j] - matmul(lower[j], solution)) / lower[j, j])
@@ -240,19 +228,19 @@ def _solve(lower: Array, right: Array) -> Array:
     return lax.fori_loop(0, len(lower), row, jnp.zeros_like(right))
 
 
-def _root_with_cut(matrix: Array, wanted: Array, cut: Array) -> tuple[Array, Array]:
-    """(L [b,b], the rows [b] bool that it factors) of the wanted rows of a matrix [b,b] whose
-    pivots exceed the cut; the identity in the others."""
+def _partial_cholesky(matrix: Array, mask: Array, least_pivot: Array) -> tuple[Array, Array]:
+    """(L [b,b], the factored rows [b] bool) of the rows `mask` [b] of a matrix [b,b] whose pivots
+    exceed `least_pivot` []; the other rows of L are those of the identity."""
     slots = jnp.arange(len(matrix), dtype=jnp.int32)
 
     def column(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         lower, used = carry
         rest = matrix[:, j] - matmul(lower, lower[j])
-        use = wanted[j] & (rest[j] > cut)
-        below = jnp.where((slots >= j) & wanted, rest / jnp.sqrt(rest[j]), 0)
+        use = mask[j] & (rest[j] > least_pivot)
+        below = jnp.where((slots >= j) & mask, rest / jnp.sqrt(rest[j]), 0)
         unit = (slots == j).astype(matrix.dtype)
         lower = lower.at[j].set(jnp.where(use, lower[j], 0))
         return lower.at[:, j].set(jnp.where(use, below, unit)), used.at[j].set(use)
 
-    start = jnp.zeros_like(matrix), jnp.zeros_like(wanted)
+    start = jnp.zeros_like(matrix), jnp.zeros_like(mask)
     return lax.fori_loop(0, len(matrix), column, start)

@@ -1,5 +1,4 @@
-"""Initial designs: arms to evaluate before the first adaptive batch, chosen without any
-feedback."""
+"""Initial designs: arms to evaluate before the first adaptive batch, chosen without feedback."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ def _segment(
     size: Array,
     posterior: Exact,
 ) -> tuple[Array, Array, Exact, Array]:
-    """Picks until the largest variance is at most the target, the picks are full or all rows are in
-    use."""
+    """(picks, number of picks, posterior, overflow) after further picks, until the largest variance
+    is at most the target, the picks are full or the posterior overflows."""
 
     def pick(carry: tuple[Array, Array, Exact, Array]) -> tuple[Array, Array, Exact, Array]:
         picks, size, posterior, _ = carry
@@ -48,12 +47,12 @@ def _segment(
 def uncertainty_sampling(
     kernel: Kernel, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
 ) -> np.ndarray:
-    """Arms [n] to evaluate, always the one of largest variance, until no variance exceeds
-    `max_variance` (BBKB Alg. 3).
+    """Arms [n] to evaluate, each the one of largest variance, until no variance exceeds
+    `max_variance`, in leverage units (BBKB Alg. 3).
 
-    Variances are in leverage units. With max_variance = 1/P exact batches then have at least P (C -
-    1) arms and sketched ones P (C - 1)/3 with high probability (THEORY 3.5). Raises ValueError on
-    static mistakes, and when `most` evaluations do not suffice.
+    With max_variance = 1/P exact batches then have at least P (C - 1) arms, and sketched ones P (C
+    - 1)/3 with high probability (THEORY 3.5). Raises ValueError for invalid arguments, and when
+    `most` evaluations do not suffice.
     """
     domain = checks.arms(domain)
     checks.positive(regularization=regularization, max_variance=max_variance)

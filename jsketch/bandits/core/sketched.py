@@ -1,10 +1,10 @@
 """The sketched posterior of BKB, BBKB and the algorithms built on them: its state, the refresh
 after every batch, the start from earlier evaluations, and growth.
 
-Nothing of size A x M is stored: a refresh sweeps the arms in chunks, and a batch computes the
-features of the few arms that it compares. Memory O(A d + M^2). A refresh recomputes everything from
-the history, so that rounding errors do not accumulate. It costs O((A + n) m^2 + m^3) for n distinct
-pulled arms.
+No array of size A x M is stored: a refresh sweeps the arms in chunks, and a batch computes the
+features of the few arms that it compares. The memory is O(A d + M^2). A refresh recomputes the
+posterior from the history, so that rounding errors do not accumulate; it costs O((A + n) m^2 + m^3)
+for n distinct pulled arms.
 """
 
 from __future__ import annotations
@@ -57,27 +57,28 @@ from jsketch.types import (
 from jsketch.warn import warn
 
 EVERY_BATCH = None  # the value of `resparsify` in the papers
-# A posterior is updated, and not computed from scratch, at most MOST_UPDATES times, for at most
-# MOST_UPDATED arms a batch, and while rounding changes variances by less than STEADY of the prior.
-MOST_UPDATES, MOST_UPDATED, STEADY = 50, 64, 1e-11
+MAX_UPDATES = 50  # low-rank updates between two refreshes from scratch
+MAX_UPDATED_ARMS = 64  # pulled arms of a batch that is observed by low-rank updates
+MAX_UPDATE_ROUNDING = 1e-11  # rounding error of a variance, relative to the prior, before an update
 ESTIMATE_ARMS = 768  # arms of `expected_size`
-# The final size of a dictionary over the expected size after uniform pulls: on the problems of
-# `experiments.bbkb_2020.resparsification` 0.3 to 0.6, on its hard problem 1.1 to 1.4, where the
-# capacity grows once.
-FIRST_SHARE = 0.65
+# The initial capacity over the size that `expected_size` estimates. The ratio of the final size is
+# 0.3 to 0.6 on the problems of `experiments.bbkb_2020.resparsification`, and 1.1 to 1.4 on its hard
+# problem, where the capacity grows once.
+INITIAL_SIZE_RATIO = 0.65
 CAPACITY_MULTIPLE = 16
-# Folded into the key of `init` to sample a dictionary. The first arm is drawn with the key itself,
-# and no draw of JAX folds in such a number (it uses 0, 1, ...).
+# `init` folds this number into its key to sample a dictionary. The first arm is drawn with the key
+# itself, and JAX folds in small numbers only.
 DICTIONARY_FOLD = 0xD1C7
 
 
 @struct.dataclass
 class SketchState:
-    """History, dictionary and posterior at the start of a batch. Everything except the history
-    follows from these."""
+    """The history, the dictionary and the posterior at the start of a batch. The posterior is a
+    function of the other two."""
 
     domain: Arms  # A arms; constant
-    # [] int32, uniform: the first pull (BKB Fig. 1: all scores tie), redrawn when it fails
+    # [] int32, a uniform arm for the first pull, where all scores tie (BKB Fig. 1); redrawn when
+    # its evaluation fails
     first_arm: Array
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
@@ -88,13 +89,13 @@ class SketchState:
     mean: Array  # [A]
     variance: Array  # [A], leverage units
     evidence: Evidence
-    # [] int32, warm-start points beyond the capacity; where there are any, `tell` overflows. Above
-    # 0 only under jit and vmap: elsewhere `init` raises
+    # [] int32, warm-start points beyond the capacity; where there are any, `tell` overflows. It is
+    # positive only under jit and vmap: elsewhere `init` raises
     n_truncated: Array
     rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
-    updates: Array  # [] int32, updates of low rank since the last refresh from scratch
-    # [] bool, the inducing arms are of the user's choice, and perhaps not accurate: the next
-    # dictionary is a fresh draw
+    updates: Array  # [] int32, low-rank updates since the last refresh from scratch
+    # [] bool, the user chose the inducing arms, which may be inaccurate: the next dictionary is a
+    # fresh draw
     chosen_by_user: Array
 
     @property
@@ -102,17 +103,12 @@ class SketchState:
         """M."""
         return self.dictionary.index.shape[0]
 
-    @property
-    def imprecise(self) -> Array:
-        """Whether rounding may change variances by more than checks.LARGEST_ROUNDING, [] bool."""
-        return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
-
 
 State = TypeVar("State", bound=SketchState)
 
 
-class Sketching(Protocol):
-    """An algorithm with the fields of `SketchedBandit` that these functions read."""
+class SketchFields(Protocol):
+    """The fields of `SketchedBandit` that these functions read."""
 
     kernel: Kernel
     regularization: ArrayLike
@@ -127,29 +123,29 @@ class Sketching(Protocol):
 
 
 @struct.dataclass
-class SketchedBandit(widths.Optimistic, Algorithm):
+class SketchedBandit(widths.KernelBandit, Algorithm):
     """The fields and methods of all algorithms on a sketched posterior. Subclasses add `ask`."""
 
-    qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` for the guarantee
-    # The pulled arms join the dictionary while it has at most (1 + resparsify) times the expected
-    # size of a fresh draw, and a fresh draw replaces it beyond (THEORY 3.6). EVERY_BATCH draws
-    # afresh after every batch, as the papers do.
+    qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` gives the one of the theorems
+    # The pulled arms join the dictionary while its size is at most (1 + resparsify) times the
+    # expected size of a fresh draw; otherwise a fresh draw replaces it (THEORY 3.6). EVERY_BATCH
+    # draws a dictionary after every batch, as the papers do.
     resparsify: ArrayLike | None = 0.25
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bkb_code
-    # M, most inducing points; `run` grows it
+    # M, the largest number of inducing points; `run` grows it
     capacity: int = struct.field(pytree_node=False, default=64)
-    # whether the pull counts of earlier evaluations must be integers, and not weights
+    # whether the pull counts of earlier evaluations must be integers
     whole_counts: ClassVar[bool] = True
-    # whether updates of low rank may replace refreshes from scratch where a dictionary is extended
+    # whether low-rank updates may replace refreshes from scratch where a dictionary is extended
     incremental: ClassVar[bool] = True
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
-        """The state before the first round. Raises ValueError on static mistakes.
+        """The state before the first round. Raises ValueError for invalid arguments.
 
-        data  earlier evaluations; sampling their dictionary ("bless" or "leverage") needs concrete
+        data  earlier evaluations; a sampled dictionary ("bless" or "leverage") needs concrete
               arrays
         """
         check_bandit(self)
@@ -175,20 +171,20 @@ class SketchedBandit(widths.Optimistic, Algorithm):
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        feedback = counts.absorb(
+        feedback = counts.add_rewards(
             state.pull_counts, state.reward_sums, state.variance, query, y, state.domain.rows
         )
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
     def sized(self, arms: Arms, horizon: int) -> Self:
-        """With `resparsify`, a capacity for FIRST_SHARE of the points that `expected_size`
-        estimates: growth compiles another program, and free slots slow updates of low rank little.
-        """
+        """The algorithm with an initial capacity for `horizon` evaluations. Where the dictionary
+        is extended it is INITIAL_SIZE_RATIO times `expected_size`, because growth compiles another
+        program, and free slots slow low-rank updates little."""
         numbers = self.kernel, self.regularization, self.qbar
         if self.resparsify is None or arms.shard is not None or is_traced((arms, numbers)):
             return self
-        size = expected_size(arms, self.kernel, self.regularization, self.qbar, horizon)
-        estimate = -(-int(FIRST_SHARE * size) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
+        size = expected_size(arms, *numbers, horizon)
+        estimate = -(-int(INITIAL_SIZE_RATIO * size) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
         return replace(self, capacity=max(self.capacity, min(estimate, arms.count)))
 
     def grow(self, state: State, capacity: int) -> State:
@@ -205,11 +201,11 @@ def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
 def predict_arms(
     kernel: Kernel, features: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """(mean [A], variance [A]) of all arms, in chunks; and `nystrom.sensitivity` over them, [].
+    """(mean [A], variance [A], the largest `nystrom.sensitivity` []) of all arms, in chunks.
 
-    The mean is u(x) . weights and the variance r/lam + e(x,x) (BBKB eqs. 1 and 2), by one product
-    for each chunk: lam sigma^2 = k(x,x) - |k_S(x) G|^2 with G = R F, where z = k_S R and lam
-    sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`). Residual and e would be two products.
+    The mean is u(x) . weights, and the variance r/lam + e(x,x) (BBKB eqs. 1 and 2). With z = k_S R
+    and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`) the variance takes one product of
+    k_S(x) with R F; r and e would take two.
     """
     explained = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
     dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
@@ -234,8 +230,8 @@ class Moments(NamedTuple):
 
 
 def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> Moments:
-    """The moments of the history: of the arms of the dictionary, whose features are z [M,M] and
-    whose residuals are zero, and of the other pulled arms, in chunks."""
+    """The moments of the history. The arms of the dictionary have the features z [M,M] and no
+    residual; the other pulled arms follow in chunks."""
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
     history = state.pull_counts, state.reward_sums
 
@@ -256,8 +252,8 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
 
 
 def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
-    """Recomputes embedding and posterior from the history and the dictionary of `state` (BBKB Alg.
-    1, L17-18)."""
+    """The state with embedding and posterior recomputed from its history and its dictionary (BBKB
+    Alg. 1, L17-18)."""
     arms, rows = state.domain.features, state.domain.rows
     kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
     index, mask = state.dictionary.index, state.dictionary.mask
@@ -267,8 +263,8 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     mean, variance, sensitivity = sequential_vmap(
         predict_arms, kernel, features, posterior, arms, regularization
     )
-    # the dictionary represents its arms exactly: the rounding error of k(x,x) - |z|^2 would be
-    # divided by lam (THEORY 9.1)
+    # The dictionary represents its arms exactly, and k(x,x) - |z|^2 has a rounding error that would
+    # be divided by lam (THEORY 9.1).
     exact = squares_upper(z, posterior.whiten)
     variance = dictionaries.put(state.dictionary, variance, exact, rows)
     evidence = replace(
@@ -278,7 +274,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         logdet=posterior.logdet,
         residual_sum=sums.residual_sum,
     )
-    # of about 1 unless the table of the sweep is large and the points are far apart
+    # `roundings` is about 1, except for a large table of kernel values and distant points
     eps = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
         kernel, features.points, state.domain.count
     )
@@ -300,18 +296,18 @@ def apply_feedback(
     query: Query,
     width: Array,
     key: PRNGKey,
-    bandit: Sketching,
+    bandit: SketchFields,
     uniform: Array | None = None,
     added: Array | None = None,
     from_scratch: bool = False,
 ) -> tuple[State, Info]:
-    """Extends or resparsifies the dictionary with the variances at the start of the batch, then
-    refreshes: (state, info). `uniform` and `added`, by default the arms pulled in the batch, are
-    those of `dictionary.extend_or_resample`. from_scratch: whether the posterior is never updated,
-    so that `whiten` stays upper triangular.
+    """(state, info) after a batch: extends or resamples the dictionary with the variances at the
+    start of the batch, then refreshes the posterior. Where the dictionary exceeds the capacity, or
+    that of the warm start did, the state is returned unchanged and info.overflow is true.
 
-    Where the new dictionary exceeds the capacity, or that of the warm start did, the round is not
-    applied: the state is returned unchanged, and info.overflow is true.
+    uniform, added  arguments of `dictionary.extend_or_resample`; `added` is by default the arms
+                    pulled in the batch
+    from_scratch    whether no low-rank update is used, so that `whiten` stays upper triangular
     """
     rows = state.domain.rows
     qbar, growth = in_dtype((bandit.qbar, bandit.resparsify), state.variance.dtype)
@@ -348,7 +344,7 @@ def apply_feedback(
         chosen_by_user=jnp.zeros((), bool),
     )
     model = bandit.kernel, bandit.regularization
-    # on an accelerator all runs of a vmap would compute both
+    # on an accelerator all runs of a vmap would compute both refreshes
     if growth is None or from_scratch or not bandit.incremental or devices.on_accelerator():
         new = refresh_with(before_refresh, feedback, dictionary, *model)
     else:
@@ -378,7 +374,7 @@ def refresh_with(
     kernel: Kernel,
     regularization: ArrayLike,
 ) -> State:
-    """The state refreshed from scratch with the history of a feedback and a dictionary."""
+    """The state refreshed from scratch with the history of the feedback and with the dictionary."""
     state = replace(
         state,
         pull_counts=feedback.pull_counts,
@@ -397,15 +393,15 @@ def refresh_where_needed(
     model: Any,
     most: int,
 ) -> State:
-    """`refresh_with`, by updates of low rank where extends [] is true and they are accurate; the
+    """`refresh_with`, by low-rank updates where `extends` [] is true and they are accurate. The
     batch has at most `most` picks."""
     domain, model = state.domain, in_dtype(model, state.mean.dtype)
-    accurate = state.rounding <= STEADY * state.evidence.prior_variance / model[1]
+    accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
     few = (
         domain.rows.total(domain.rows.running_count(feedback.pull_counts > state.pull_counts))
-        <= MOST_UPDATED
+        <= MAX_UPDATED_ARMS
     )
-    updates = extends & accurate & few & (state.updates < MOST_UPDATES)
+    updates = extends & accurate & few & (state.updates < MAX_UPDATES)
     updates = updates & (state.evidence.count > 0)
 
     def by_updates(carry: tuple[State, Array], given: Any) -> tuple[State, Array]:
@@ -423,14 +419,14 @@ def refresh_where_needed(
         return detach(refresh_with(state, feedback, dictionary, kernel, regularization))
 
     given = domain, feedback, dictionary, model
-    # under vmap a carried array is copied for every run
+    # the domain is an argument and not carried, because vmap copies a carried array for every run
     start = detach(state), jnp.zeros((), bool)
     state, done = cond_per_run(updates, by_updates, start, given)
     return attach(cond_per_run(~done, from_scratch, state, given), domain)
 
 
 def select_state(flag: Array, before: SomeState, after: SomeState) -> SomeState:
-    """The state `after`, or the one before where the flag [] is true; both have the same arms."""
+    """The state `before` where the flag [] is true, else `after`; both have the same arms."""
     chosen = jax.tree.map(partial(jnp.where, flag), detach(before), detach(after))
     return attach(chosen, after.domain)
 
@@ -439,8 +435,8 @@ def select_state(flag: Array, before: SomeState, after: SomeState) -> SomeState:
 def _prior(
     domain: Arms, first_arm: Array, diag: Array, regularization: ArrayLike, capacity: int
 ) -> dict[str, Any]:
-    """The fields of the state without data, except the domain. One program: operation by operation
-    it would compile for half a second."""
+    """The fields of the state without data, except the domain. It is one jitted program, because
+    its operations would compile for half a second one by one."""
     arms, rows = domain.features, domain.rows
     zeros, zero = jnp.zeros_like(diag), jnp.zeros((), arms.dtype)
     square = jnp.zeros((capacity, capacity), arms.dtype)
@@ -455,7 +451,7 @@ def _prior(
         weights=square[0],
         mean=zeros,
         variance=diag / regularization,
-        evidence=widths.of_exact(zero, zero, rows.max(jnp.max(diag))),
+        evidence=widths.exact_evidence(zero, zero, rows.max(jnp.max(diag))),
         n_truncated=jnp.zeros((), jnp.int32),
         rounding=zero,
         updates=jnp.zeros((), jnp.int32),
@@ -464,7 +460,7 @@ def _prior(
 
 
 class History(NamedTuple):
-    """Earlier evaluations, checked."""
+    """Earlier evaluations after `checked_history`."""
 
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
@@ -480,8 +476,8 @@ def start(
     key: PRNGKey,
     history: History | tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round, after the evaluations of a history. The information that
-    widths read then starts from the upper bound of THEORY 2.4."""
+    """The state before the first round, after the evaluations of a history. Their information is
+    the upper bound of THEORY 2.4."""
     kernel, regularization = in_dtype((kernel, regularization), domain.features.dtype)
     checks.one_key(key=key)
     first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
@@ -502,14 +498,13 @@ def start(
 
 
 def has_chosen_dictionary(data: Any) -> Array:
-    """Whether the evaluations `data` of `init` name inducing arms of the user's choice, [] bool."""
+    """Whether the evaluations `data` of `init` list the inducing arms, [] bool."""
     dictionary = getattr(data, "dictionary", None)
     return jnp.asarray(not (dictionary is None or isinstance(dictionary, str)))
 
 
 def with_upper_information(state: State, regularization: ArrayLike) -> State:
-    """The state with the information of its data set to the upper bound of THEORY 2.4, as after a
-    warm start."""
+    """The state whose information is the upper bound of THEORY 2.4, as after a warm start."""
     regularization = in_dtype(regularization, state.mean.dtype)
     upper = state.evidence.logdet + state.evidence.residual_sum / regularization
     evidence = replace(state.evidence, information=upper, information_sketched=upper)
@@ -522,11 +517,9 @@ def checked_history(
     key: PRNGKey,
     data: Evaluations | History,
 ) -> History | None:
-    """The evaluations as a history; None without any. `key` is that of `init`.
-
-    A `History` is returned as it is: `Sharded` checks the evaluations of all arms and passes each
-    device its part.
-    """
+    """The evaluations as a history, None without any; `key` is that of `init`. A `History` is
+    returned unchanged: `Sharded` checks the evaluations of all arms and passes a part of them to
+    each device. Raises ValueError for invalid evaluations."""
     if isinstance(data, History):
         return data
     if not isinstance(data, Evaluations):
@@ -555,7 +548,7 @@ def checked_history(
         checks.arm_numbers(domain, dictionary=dictionary)
         index = checks.with_missing(domain, dictionary)
         keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
-        # an arm that does not exist, which only a traced number may be, makes the state NaN
+        # a traced number of an arm that does not exist makes the state NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
     if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
         raise ValueError(
@@ -566,10 +559,10 @@ def checked_history(
 
 
 def _sampled_dictionary(
-    bandit: Sketching, domain: Arms, key: PRNGKey, pulls: Array, method: str
+    bandit: SketchFields, domain: Arms, key: PRNGKey, pulls: Array, method: str
 ) -> np.ndarray:
-    """Arms of a dictionary of the observed evaluations, by BLESS or by exact leverage scores,
-    computed on the host."""
+    """The arms of a dictionary of the observed evaluations, sampled on the host by BLESS or by
+    exact leverage scores."""
     checks.choice(("bless", "leverage"), dictionary=method)
     if is_traced(domain, pulls, bandit, key):
         raise ValueError(
@@ -600,8 +593,8 @@ def residuals(
     arms: Array,
     rows: Rows = ONE_DEVICE,
 ) -> Array:
-    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for the dictionary's. It costs as much as the
-    sweep of a refresh; a batch computes the residuals that it needs from the variances."""
+    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. It costs as much as
+    the sweep of a refresh; a batch computes the residuals of its arms from their variances."""
 
     def chunk(x: Array) -> Array:
         return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
@@ -613,11 +606,11 @@ def residuals(
 def expected_size(
     arms: Arms, kernel: Kernel, regularization: ArrayLike, qbar: ArrayLike, horizon: int
 ) -> float:
-    """The expected size of a dictionary of the arms after `horizon` uniform pulls, sum_i min(1,
-    qbar l_i) with the exact leverage scores l, for up to ESTIMATE_ARMS random arms.
+    """The expected size of a dictionary after `horizon` uniform pulls of up to ESTIMATE_ARMS random
+    arms: sum_i min(1, qbar l_i) with their exact leverage scores l.
 
-    A host function, O(ESTIMATE_ARMS^3). A bandit pulls good arms more often, which need fewer
-    points; and more arms than these need more.
+    It is a host function, O(ESTIMATE_ARMS^3). The pulls of a bandit concentrate on good arms and
+    need fewer points; a larger number of arms needs more.
     """
     count = min(arms.count, ESTIMATE_ARMS)
     chosen = np.random.default_rng(0).choice(arms.count, count, replace=False)
@@ -633,10 +626,10 @@ def _gram(kernel: Kernel, x: Array) -> Array:
     return kernel.gram(x, x)
 
 
-def check_bandit(bandit: Sketching) -> None:
+def check_bandit(bandit: SketchFields) -> None:
     """Raises ValueError for settings out of their ranges. Warns of a width that is proved for an
-    exact posterior alone (THEORY 4.1, 4.7): on a sketched posterior it holds while all pulled arms
-    are in the dictionary and C is 1."""
+    exact posterior only (THEORY 4.1, 4.7): on a sketch it holds while the dictionary contains all
+    pulled arms and C is 1."""
     checks.settings(bandit)
     for exact, name, instead in (
         (widths.mixture, "mixture", "certified_mixture"),
@@ -650,8 +643,8 @@ def check_bandit(bandit: Sketching) -> None:
 
 
 def check_not_truncated(state: Any) -> None:
-    """Raises ValueError for the state, or the states, of a sketched algorithm whose warm start has
-    more inducing points than the capacity."""
+    """Raises ValueError for a state, or stacked states, whose warm start has more inducing points
+    than the capacity."""
     sketch = getattr(state, "sketch", state)
     if (
         not isinstance(sketch, SketchState)
@@ -669,8 +662,8 @@ def check_not_truncated(state: Any) -> None:
 
 
 def grow(state: State, capacity: int) -> State:
-    """The same state with `capacity` >= M slots; the added slots change no number. Raises
-    ValueError for fewer, and for a state whose warm start exceeded the capacity."""
+    """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and for
+    a state whose warm start exceeded the capacity."""
     check_not_truncated(state)
     checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity

@@ -1,21 +1,21 @@
-"""Confidence widths: how many posterior standard deviations an upper confidence bound adds to the
-mean.
+"""Confidence widths: the number of posterior standard deviations that an upper confidence bound
+adds to the mean.
 
-A width is a callable pytree, width(evidence, confidence) -> []. It reads the `Evidence`, scalars of
-the posterior, and the `Confidence`, the assumptions of the user. Algorithms take one as argument:
+A width is a callable pytree, width(evidence, confidence) -> []. It reads the `Evidence`, which are
+scalars of the posterior, and the `Confidence`, the assumptions of the user. Algorithms take one as
+an argument:
 
     BBKB(kernel, width=widths.bbkb_paper)                   a formula of this file
     BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width whose numbers are leaves
     BBKB(kernel, width=widths.Formula(function))            your function(evidence, confidence)
 
-The `*_code` widths are those of the BBKB authors' experiments, the only ones with which the figures
-of the papers can be reproduced. The theorems do NOT cover them (THEORY 4.6). Those behind the
-`*_paper` widths have conditions that the defaults do not satisfy: q_bar >= 72 log(4T/delta) for
-BKB, and lam >= 1 and q_bar >= 72 C log(4t/delta) for BBKB (THEORY 3.2, 4.3). `mixture` is the
-narrowest width with a proof for an exact posterior; `certified` and `certified_mixture` hold for
-any dictionary on the noise event alone, for BBKB with rule="global_local" only if
-local_statistic="guaranteed" (THEORY 5.4). All of them assume a kernel and a lam that were fixed
-before the data.
+The `*_code` widths are those of the BBKB authors' experiments, and only they reproduce the figures
+of the papers. No theorem covers them (THEORY 4.6). The theorems of the `*_paper` widths have
+conditions that the defaults do not satisfy: q_bar >= 72 log(4T/delta) for BKB, and lam >= 1 and
+q_bar >= 72 C log(4t/delta) for BBKB (THEORY 3.2, 4.3). `mixture` is the narrowest width with a
+proof for an exact posterior. `certified` and `certified_mixture` hold for any dictionary on the
+noise event alone; BBKB's rule="global_local" then needs local_statistic="guaranteed" (THEORY 5.4).
+All widths assume a kernel and a lam that are fixed before the data.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ BIAS = 1 + 2**0.5  # 1 + 1/sqrt(1 - eps)
 
 
 def ucb(mean: Array, variance: Array, width: ArrayLike) -> Array:
-    """Upper confidence bounds mean + width sigma, of any shape, from variances in leverage
-    units."""
+    """Upper confidence bounds mean + width sigma, of any shape; variances in leverage units."""
     return mean + width * jnp.sqrt(variance)
 
 
 @struct.dataclass
 class Evidence:
-    """Scalars of a posterior that widths read, in leverage units; all are []."""
+    """The scalars [] of a posterior that widths read, in leverage units."""
 
     count: Array  # t, observations
     # sum_s log(1 + sigma~^2_fb(x_s)), each with the variance at the start of its batch
@@ -56,17 +55,16 @@ class Evidence:
     prior_variance: Array  # kappa^2 = max_x k(x,x)
 
 
-def of_exact(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
+def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
     """The evidence of an exact posterior after `count` observations: its information is the logdet
-    and its residuals are zero. With count and logdet 0, the evidence of any prior."""
+    and its residuals are zero. With count and logdet 0 it is the evidence of any prior."""
     zero = jnp.zeros_like(count)
     return Evidence(count, logdet, logdet, zero, logdet, zero, prior_variance)
 
 
 @struct.dataclass
 class DirectionsEvidence:
-    """The evidence of frequent directions of the observed arms, for `soful_paper` and
-    `gp_ucb_code`."""
+    """The evidence of SOFUL for `soful_paper` and `gp_ucb_code`."""
 
     count: Array  # [] t, observations
     logdet: Array  # [] logdet(V/lam), V = lam I + S^T S
@@ -78,19 +76,19 @@ class DirectionsEvidence:
 
 @struct.dataclass
 class Confidence:
-    """The assumptions of the user: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise,
-    failure probability delta. Every field is [], an array or a Python number."""
+    """The assumptions of the user: |f| <= norm_bound in the RKHS, noise_std-subgaussian noise and
+    the failure probability delta. Every field is an array [] or a Python number."""
 
     regularization: Any
     noise_std: Any
     norm_bound: Any
     delta: Any
-    # C, by which a variance may shrink within a batch; 1 for sequential algorithms
+    # C, the factor by which a variance may shrink within a batch; 1 for sequential algorithms
     ratio: Any = 1.0
 
 
 class Width(Protocol):
-    """A pytree, so that its numbers are leaves, that computes a width from the evidence of an
+    """A pytree, whose numbers are leaves, that computes a width [] from the evidence of an
     algorithm and the assumptions of its user."""
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array: ...
@@ -126,9 +124,9 @@ class Formula:
 
 @struct.dataclass
 class Bayesian:
-    """sqrt(lam) `deviations`: a number of standard deviations of the Bayesian posterior, as
-    practitioners choose it; no theorem covers it. With 1, a Thompson sample is a draw from that
-    posterior. A traced number below 0 makes the width NaN, which infos flag."""
+    """sqrt(lam) `deviations`: a number of standard deviations of the Bayesian posterior, which
+    practitioners choose; no theorem covers it. With 1, a Thompson sample is a draw from that
+    posterior. A traced number below 0 makes the width NaN and sets `info.nonfinite`."""
 
     deviations: ArrayLike = 2.0
 
@@ -143,9 +141,9 @@ class Bayesian:
 
 
 @struct.dataclass
-class Optimistic:
-    """The fields of all algorithms whose confidence width comes from a kernel. Subclasses add a
-    field `width`."""
+class KernelBandit:
+    """The fields of all algorithms with a kernel and a confidence width. Subclasses add the field
+    `width`."""
 
     # a kernel of `jsketch.kernels`
     kernel: Kernel
@@ -158,8 +156,8 @@ class Optimistic:
         checks.constructor_arguments(self)
 
 
-class Assuming(Protocol):
-    """An algorithm with the assumptions of a `Confidence`, and a width."""
+class WidthFields(Protocol):
+    """The fields that `confidence_width` reads."""
 
     regularization: ArrayLike
     noise_std: ArrayLike
@@ -168,9 +166,8 @@ class Assuming(Protocol):
     width: Width
 
 
-def confidence_width(bandit: Assuming, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
-    """The width [] of an algorithm, in the dtype of the evidence; `ratio` is the C of an algorithm
-    whose variances shrink within a batch."""
+def confidence_width(bandit: WidthFields, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
+    """The width [] of an algorithm, in the dtype of the evidence; `ratio` is C of `Confidence`."""
     b, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
     confidence = Confidence(b.regularization, b.noise_std, b.norm_bound, b.delta, ratio)
     return b.width(evidence, confidence)
@@ -189,20 +186,18 @@ def _root(x: Array) -> Array:
 
 
 def _code(information: Array, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(information + log 1/delta): the style of the authors' code."""
-    inside = jnp.maximum(information - jnp.log(c.delta), 0)
-    return jnp.sqrt(c.regularization) * c.norm_bound + c.noise_std * jnp.sqrt(inside)
+    """sqrt(lam) F + xi sqrt(information + log 1/delta), as in the authors' code."""
+    return _bias(c) + c.noise_std * _root(information + _log_inverse_delta(c))
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I): the style of the
-    experiments."""
+    """sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I), as in the experiments."""
     return _code(e.logdet, c)
 
 
 def _gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(L + 2 log 1/delta): the self-normalized bound with its square root
-    kept; that of Whitehouse, Ramdas, Wu (NeurIPS 2023), whose rho is lam (THEORY 4.1)."""
+    """sqrt(lam) F + xi sqrt(L + 2 log 1/delta), the self-normalized bound of Whitehouse, Ramdas,
+    Wu (NeurIPS 2023) with rho = lam (THEORY 4.1)."""
     return _bias(c) + c.noise_std * _root(e.logdet + 2 * _log_inverse_delta(c))
 
 
@@ -216,13 +211,13 @@ def _mixture_radius(logdet: Array, c: Confidence) -> Array:
 
 
 def _mixture(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam F^2 + xi^2 (L + 2 log 1/delta)) of an exact posterior: a Gaussian mixture of
-    likelihood ratios (Flynn, Reeb, AISTATS 2025); never above `gp_ucb_tight` (THEORY 4.7)."""
+    """sqrt(lam F^2 + xi^2 (L + 2 log 1/delta)) for an exact posterior, from a Gaussian mixture of
+    likelihood ratios (Flynn, Reeb, AISTATS 2025). It never exceeds `gp_ucb_tight` (THEORY 4.7)."""
     return _mixture_radius(e.logdet, c)
 
 
 def _bkb_code(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta): the authors' code."""
+    """sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta), the authors' code."""
     return _code(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum, c)
 
 
@@ -232,19 +227,19 @@ def _bkb(log_t: Array, e: Evidence, c: Confidence) -> Array:
 
 
 def _bkb_paper(e: Evidence, c: Confidence) -> Array:
-    """BKB Thm 4.1, which assumes q_bar >= 72 log(4T/delta), with log(kappa^2 t) clamped at 0 where
-    the printed formula turns negative (THEORY 4.2)."""
+    """BKB Thm 4.1, which assumes q_bar >= 72 log(4T/delta), with log(kappa^2 t) replaced by 0 where
+    it is negative (THEORY 4.2)."""
     return _bkb(jnp.maximum(jnp.log(jnp.maximum(e.prior_variance * e.count, 1)), 0), e, c)
 
 
 def _bkb_corrected(e: Evidence, c: Confidence) -> Array:
-    """BKB Thm 4.1 with the factor its proof needs, 1 + log(1 + kappa^2 t/lam), for log(kappa^2 t)
-    (THEORY 4.2)."""
+    """BKB Thm 4.1 with 1 + log(1 + kappa^2 t/lam), the factor of its proof, in place of
+    log(kappa^2 t) (THEORY 4.2)."""
     return _bkb(1 + jnp.log1p(e.prior_variance * e.count / c.regularization), e, c)
 
 
 def _bbkb_code(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(C L + log 1/delta), L = sum log(1 + sigma~^2_fb): the authors' code."""
+    """sqrt(lam) F + xi sqrt(C L + log 1/delta), L = sum log(1 + sigma~^2_fb), the authors' code."""
     return _code(c.ratio * e.information, c)
 
 
@@ -258,19 +253,16 @@ def _bbkb_paper(e: Evidence, c: Confidence) -> Array:
 
 
 def _bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
-    """sqrt(C) beta~: as valid as BBKB Thm 2 and under its conditions, because the ratio bounded by
-    C is one of variances (THEORY 4.3)."""
+    """sqrt(C) beta~, which is valid under the conditions of BBKB Thm 2, because C bounds a ratio of
+    variances (THEORY 4.3)."""
     return jnp.sqrt(c.ratio) * _bbkb_beta(e, c)
 
 
 def _certified(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], Lhat = logdet(V/lam) +
-    rho/lam.
-
-    Needs no accuracy of the dictionary, only the noise event (THEORY 2.4, 4.4). sqrt(C)
-    accounts for the variances that shrink within a batch; with the local rule of BBKB it does so
-    for local_statistic="guaranteed".
-    """
+    rho/lam. It holds on the noise event for any dictionary (THEORY 2.4, 4.4). sqrt(C) accounts for
+    the variances that shrink within a batch, with BBKB's local rule only for
+    local_statistic="guaranteed"."""
     upper_logdet = e.logdet + e.residual_sum / c.regularization
     bias = c.norm_bound * (jnp.sqrt(c.regularization) + _root(e.residual_sum))
     return jnp.sqrt(c.ratio) * (
@@ -279,17 +271,17 @@ def _certified(e: Evidence, c: Confidence) -> Array:
 
 
 def _certified_mixture(e: Evidence, c: Confidence) -> Array:
-    """sqrt(C) sqrt((b + F sqrt(rho))^2 + lam F^2), b that of `mixture` at Lhat (THEORY 4.8); below
-    `certified` where xi sqrt(Lhat + 2 log 1/delta) exceeds sqrt(lam) F / 2. The condition on the
-    local rule is that of `certified`."""
+    """sqrt(C) sqrt((b + F sqrt(rho))^2 + lam F^2), b the width `mixture` at Lhat (THEORY 4.8). It
+    is below `certified` where xi sqrt(Lhat + 2 log 1/delta) exceeds sqrt(lam) F / 2, and has the
+    same condition on the local rule."""
     radius = _mixture_radius(e.logdet + e.residual_sum / c.regularization, c)
     along = radius + c.norm_bound * _root(e.residual_sum)
     return jnp.sqrt(c.ratio) * jnp.hypot(along, _bias(c))
 
 
 def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
-    """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which accounts for the directions
-    that the sketch has discarded."""
+    """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which accounts for the discarded
+    directions of the sketch."""
     ratio = 1 + e.shrunk / c.regularization
     inside = (
         e.size * jnp.log1p(e.count * e.prior_variance / (e.size * c.regularization))
@@ -299,7 +291,7 @@ def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
     return c.noise_std * jnp.sqrt(inside * ratio) + _bias(c) * ratio
 
 
-# the functions are named, so that pickle and checkpoints find them
+# pickle and checkpoints find a function by its name: it cannot have that of its `Formula`
 gp_ucb_code = Formula(_gp_ucb_code)
 gp_ucb_tight = Formula(_gp_ucb_tight)
 gp_ucb_paper = Formula(_gp_ucb_paper)
@@ -313,5 +305,5 @@ bbkb_sqrt = Formula(_bbkb_sqrt)
 certified = Formula(_certified)
 certified_mixture = Formula(_certified_mixture)
 soful_paper = Formula(_soful_paper)
-# those that hold for any dictionary, with the factor sqrt(C) of a batch
+# the widths that hold for any dictionary, with the factor sqrt(C) of a batch
 CERTIFIED = (certified, certified_mixture)

@@ -21,24 +21,23 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 @struct.dataclass
 class FeatureState:
-    """Ridge posterior in a feature space R^M, updated after every evaluation."""
+    """The ridge posterior in a feature space R^M, updated after every evaluation."""
 
     domain: Arms  # A arms; constant
-    # [] int32, uniform: the first pull, redrawn when it fails
-    first_arm: Array
+    first_arm: Array  # [] int32, a uniform arm for the first pull, redrawn when it fails
     whitened: Array  # [A, M], z(x)/sqrt(lam); constant
     posterior: FeaturePosterior
     count: Array  # [], observations
     prior_variance: Array  # [], max_x |z(x)|^2
 
 
-class Scaled(widths.Assuming, Protocol):
-    """An algorithm with a confidence width that is scaled."""
+class ScaleFields(widths.WidthFields, Protocol):
+    """The fields that these functions read."""
 
     scale: ArrayLike
 
 
-def start(bandit: Scaled, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
+def start(bandit: ScaleFields, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     """The state before the first round, for arms with features z [A,M]."""
     checks.one_key(key=key)
     dtype = domain.features.dtype
@@ -54,12 +53,11 @@ def start(bandit: Scaled, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
 
 
 class FeatureBandit(Algorithm):
-    """The methods of the algorithms on fixed features. Subclasses add the fields and `init`."""
+    """The methods of all algorithms on fixed features. Subclasses add the fields and `init`."""
 
-    def confidence_width(self: Scaled, state: FeatureState) -> Array:
-        """The factor on the posterior's standard deviation in leverage units, []; the features have
-        no residual."""
-        evidence = widths.of_exact(state.count, state.posterior.logdet, state.prior_variance)
+    def confidence_width(self: ScaleFields, state: FeatureState) -> Array:
+        """The factor [] on the standard deviation of the posterior, which has no residual."""
+        evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
         width = widths.confidence_width(self, evidence)
         return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.count.dtype)
 
@@ -85,12 +83,8 @@ class FeatureBandit(Algorithm):
             return posteriors.observe(posterior, state.whitened, query.index[i], y[i], observed[i])
 
         posterior = counts.over_slots(one, state.posterior, query)
-        info = counts.round_info(
-            query,
-            y,
-            size=state.whitened.shape[1],
-            width=self.confidence_width(state),  # type: ignore[misc]
-            finite=jnp.isfinite(posterior.mean).all(),
-        )
+        width = self.confidence_width(state)  # type: ignore[misc]
+        size, finite = state.whitened.shape[1], jnp.isfinite(posterior.mean).all()
+        info = counts.round_info(query, y, size=size, width=width, finite=finite)
         new = counts.count_observations(state, info.observed, query.mask.any(), key)
         return replace(new, posterior=posterior), info

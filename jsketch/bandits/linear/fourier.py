@@ -1,9 +1,9 @@
-"""Linear bandits on Fourier features of a stationary kernel: UCB, and Thompson sampling (TS-QFF).
+"""Linear bandits on Fourier features of a stationary kernel: UCB and Thompson sampling (TS-QFF).
 
-The features replace the kernel, with residual 0. With fewer features than the explored space has
-dimensions the posterior underestimates variances at unobserved points (variance starvation: Wang,
-Gehring, Kohli, Jegelka. Batched large-scale Bayesian optimization in high-dimensional spaces.
-AISTATS 2018); BKB keeps the residual and avoids this.
+The features replace the kernel, without a residual. Where there are fewer features than dimensions
+of the explored space, the posterior underestimates variances at unobserved points (variance
+starvation: Wang, Gehring, Kohli, Jegelka. Batched large-scale Bayesian optimization in
+high-dimensional spaces. AISTATS 2018). BKB has the residual and avoids this.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from jsketch.types import Arms, PRNGKey, Query
 
 
 @struct.dataclass
-class FourierBandit(FeatureBandit, widths.Optimistic):
-    """The fields and the start that both algorithms share."""
+class FourierBandit(FeatureBandit, widths.KernelBandit):
+    """The fields and the method `init` that both algorithms share."""
 
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
@@ -58,27 +58,26 @@ class FourierBandit(FeatureBandit, widths.Optimistic):
 
 @struct.dataclass
 class FourierUCB(FourierBandit):
-    """GP-UCB with Fourier features, random (the default) or by quadrature, in place of the kernel;
-    O(A M + M^2) a step."""
+    """GP-UCB on random (the default) or quadrature Fourier features; O(A M + M^2) a step."""
 
 
 @struct.dataclass
 class FourierTS(FourierBandit):
-    """Thompson sampling with Fourier features, by quadrature (TS-QFF, the default) or random; O(A M
-    + M^2) a step.
+    """Thompson sampling on quadrature (TS-QFF, the default) or random Fourier features; O(A M +
+    M^2) a step.
 
     Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity and
-    quadrature Fourier features. NeurIPS 2018, Algorithm 1. A sample is one draw of the M weights,
-    joint over all arms.
+    quadrature Fourier features. NeurIPS 2018, Algorithm 1. One draw of the M weights gives the
+    sample of all arms.
     """
 
     features: Any = QuadratureFourier()  # or RandomFourier
-    # a sample is a draw from the Bayesian posterior, and not one of a confidence set
-    # the standard deviations of a draw, one of `bandits.widths`
+    # the standard deviations of a draw, one of `bandits.widths`; by default it is a draw from the
+    # Bayesian posterior
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:
-        """A draw of the mean rewards of all arms, [A], from N(mean, width^2 covariance)."""
+        """A draw [A] of the mean rewards of all arms from N(mean, width^2 covariance)."""
         normal = jax.random.normal(key, (state.whitened.shape[1],), state.whitened.dtype)
         deviation = matmul(state.whitened, matmul(state.posterior.root, normal))
         return state.posterior.mean + self.confidence_width(state) * deviation

@@ -1,14 +1,14 @@
-"""Linear bandits on a sketch whose size is fixed in advance: SOFUL and CBRAP. Features are used as
-they are, k(x,y) = x.y.
+"""Linear bandits, k(x,y) = x.y, on a sketch of a fixed size: SOFUL and CBRAP.
 
 Both are exact when the sketch has the dimension of the span of the pulled arms. With a smaller
-sketch they may suffer linear regret where the spectrum of the arms decays slowly; BKB with a linear
-kernel chooses the size itself (BKB, Sec. 5).
+sketch their regret may be linear where the spectrum of the arms decays slowly; BKB with a linear
+kernel adapts the size (BKB, Sec. 5).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import jax
@@ -30,13 +30,12 @@ from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 @struct.dataclass
 class SOFULState:
-    """Frequent directions of the pulled arms, and the moment of their rewards; memory O(m d)."""
+    """The frequent directions of the pulled arms and the moment of their rewards, O(m d) memory."""
 
     domain: Arms  # A arms; constant
-    # [] int32, uniform: the first pull, redrawn when it fails
-    first_arm: Array
+    first_arm: Array  # [] int32, a uniform arm for the first pull, redrawn when it fails
     sketch: FrequentDirections  # m directions
-    moment: Array  # [d], sum_i y_i x_i, not sketched
+    moment: Array  # [d], sum_i y_i x_i, which is not sketched
     count: Array  # [], observations
     prior_variance: Array  # [], max_x |x|^2
 
@@ -69,10 +68,9 @@ class SOFUL(LinearBandit):
     pulled arms.
 
     Kuzborskij, Cella, Cesa-Bianchi. Efficient linear bandits through matrix sketching. AISTATS
-    2019. The width `soful_paper` is its Theorem 1; `gp_ucb_code`, the default, ignores the
-    directions that the sketch has discarded. A width reads a `widths.DirectionsEvidence`.
-
-    Cost O(A m d) a step by UCB, O(A d) by TS, and O(m^2 d + m^3) for the sketch.
+    2019. The width `soful_paper` is its Theorem 1; the default `gp_ucb_code` ignores discarded
+    directions. A width reads a `widths.DirectionsEvidence`. A step costs O(A m d) with UCB, O(A d)
+    with TS, and O(m^2 d + m^3) for the sketch.
     """
 
     form: str = struct.field(pytree_node=False, default="ucb")  # or "ts"
@@ -92,7 +90,7 @@ class SOFUL(LinearBandit):
             count=jnp.zeros((), arms.dtype),
             prior_variance=jnp.max(jnp.square(arms).sum(1)),
         )
-        # raises for a width that reads other evidence
+        # raises ValueError for a width that reads other evidence
         jax.eval_shape(lambda: self.confidence_width(state))
         return state
 
@@ -113,7 +111,7 @@ class SOFUL(LinearBandit):
         return in_dtype(self.regularization, state.moment.dtype)
 
     def weights(self, state: SOFULState) -> Array:
-        """V^-1 sum_i y_i x_i, [d]; the mean of an arm is its product with the features."""
+        """V^-1 sum_i y_i x_i, [d], whose product with the features of an arm is its mean."""
         return projection.power(state.sketch, state.moment, self._lam(state), -1)
 
     def scores(self, state: SOFULState) -> Array:
@@ -123,13 +121,11 @@ class SOFUL(LinearBandit):
         return ucb(matmul(arms, self.weights(state)), variance, self.confidence_width(state))
 
     def sample(self, state: SOFULState, key: PRNGKey) -> Array:
-        """A draw of the mean rewards of all arms, [A]: weights from N(V^-1 sum_i y_i x_i, width^2
-        V^-1)."""
+        """A draw [A] of the mean rewards, with weights from N(V^-1 sum_i y_i x_i, width^2 V^-1)."""
         normal = jax.random.normal(key, state.moment.shape, state.moment.dtype)
         drawn = projection.power(state.sketch, normal, self._lam(state), -0.5)
-        return matmul(
-            state.domain.features, self.weights(state) + self.confidence_width(state) * drawn
-        )
+        weights = self.weights(state) + self.confidence_width(state) * drawn
+        return matmul(state.domain.features, weights)
 
     def ask(self, state: SOFULState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         scores = self.sample(state, key) if self.form == "ts" else self.scores(state)
@@ -147,31 +143,24 @@ class SOFUL(LinearBandit):
             sketch, moment = carry
             x = state.domain.features[query.index[i]]
             appended = projection.append(sketch, x)
-            sketch = jax.tree.map(
-                lambda new, old: jnp.where(observed[i], new, old), appended, sketch
-            )
+            sketch = jax.tree.map(partial(jnp.where, observed[i]), appended, sketch)
             return sketch, moment + x * jnp.where(observed[i], y[i], 0)
 
         sketch, moment = counts.over_slots(one, (state.sketch, state.moment), query)
-        size = (sketch.energies > 0).sum(dtype=jnp.int32)
-        info = counts.round_info(
-            query,
-            y,
-            size=size,
-            width=self.confidence_width(state),
-            finite=jnp.isfinite(moment).all(),
-        )
+        size, width = (sketch.energies > 0).sum(dtype=jnp.int32), self.confidence_width(state)
+        finite = jnp.isfinite(moment).all()
+        info = counts.round_info(query, y, size=size, width=width, finite=finite)
         new = counts.count_observations(state, info.observed, query.mask.any(), key)
         return replace(new, sketch=sketch, moment=moment), info
 
 
 @struct.dataclass
 class CBRAP(FeatureBandit, LinearBandit):
-    """Linear UCB on a Gaussian projection of the features to m dimensions, drawn once at the start;
+    """Linear UCB on a Gaussian projection of the features to m dimensions, which `init` draws;
     O(A m + m^2) a step.
 
-    Yu, Lyu, King. CBRAP: contextual bandits with random projection. AAAI 2017. The width takes the
-    projected model for the truth, as the paper's algorithm does.
+    Yu, Lyu, King. CBRAP: contextual bandits with random projection. AAAI 2017. As in the paper, the
+    width assumes that the projected model is exact.
     """
 
     def init(
@@ -180,8 +169,7 @@ class CBRAP(FeatureBandit, LinearBandit):
         domain = self._check(domain, key, data)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
-        checks.memory(
-            self.size * (domain.count + arms.shape[1] + self.size), arms.dtype, size=self.size
-        )
+        floats = self.size * (domain.count + arms.shape[1] + self.size)
+        checks.memory(floats, arms.dtype, size=self.size)
         drawn = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)
         return feature_posterior.start(self, domain, arm_key, matmul(arms, drawn))

@@ -20,7 +20,7 @@ def check_candidates(x: Any, dimension: int) -> None:
 
 
 def floating_dtype(dtype: Any) -> Any:
-    """The floating dtype; None: JAX's default. Raises ValueError for another one."""
+    """The dtype as a JAX dtype; None is JAX's default. Raises ValueError unless it is floating."""
     try:
         found = jnp.dtype(jnp.zeros(()).dtype if dtype is None else dtype)
     except TypeError:

@@ -1,11 +1,10 @@
-"""Ada-BKB's search of a box: a partition refined where the upper confidence bound is high, instead
-of gradient ascent.
+"""Ada-BKB's search of a box: instead of gradient ascent it refines a partition where the upper
+confidence bound is high.
 
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
-domains by adaptive discretization. AISTATS 2022, Algorithm 1. A cell is represented by its centre.
-Within a cell f changes by at most V = F |k(c,.) - k(x,.)|, x a corner; the cell with the largest
-index mean + width sd + V is split while width sd <= V (the centre is more certain than the cell),
-and otherwise its centre is evaluated.
+domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, and f
+changes within the cell by at most V = F |k(c,.) - k(x,.)|, x a corner. The cell with the largest
+index mean + width sd + V is split while width sd <= V; then its centre is evaluated.
 """
 
 from __future__ import annotations
@@ -24,19 +23,17 @@ from jsketch.types import Box, Kernel
 
 @struct.dataclass
 class Partition:
-    """Cells that cover a box, L slots; it is refined over a whole run."""
+    """Cells in L slots that cover a box. A run refines the partition from round to round."""
 
     centre: Array  # [L, d]
-    half: Array  # [L, d], half sides
-    used: Array  # [] int32; slots from here on hold no cell
-    # [] bool, a split was due and all slots were in use: later points are coarser than they should
-    # be
-    full: Array
+    half: Array  # [L, d], half of the sides
+    used: Array  # [] int32, number of cells
+    full: Array  # [] bool, whether all slots were in use at a split: later points are too coarse
 
 
-def whole(box: Box, cells: int) -> Partition:
-    """The partition into one cell, with capacity for `cells` cells. Raises ValueError for a wrong
-    box or fewer than 3 cells."""
+def single_cell(box: Box, cells: int) -> Partition:
+    """The partition of the box into one cell, with capacity for `cells` cells. Raises ValueError
+    for an invalid box or fewer than 3 cells."""
     checks.box(box, jnp.size(box.lower))
     checks.capacity(cells=cells)
     if cells < 3:
@@ -54,8 +51,8 @@ def whole(box: Box, cells: int) -> Partition:
 
 
 def variation(kernel: Kernel, norm_bound: ArrayLike, centre: Array, half: Array) -> Array:
-    """V [n]: how much |f| <= norm_bound may change between centre [n,d] and corner of a cell. The
-    corner is the farthest point for kernels that fall with every |x_i - y_i|."""
+    """V [n], by how much a function with |f| <= norm_bound may change between the centres [n,d] and
+    the corners of cells. Corners are farthest for kernels that decrease with every |x_i - y_i|."""
 
     def one(c: Array, h: Array) -> Array:
         pair = jnp.stack([c, c + h])
@@ -70,19 +67,19 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
     width = bandit.confidence_width(state)
     slots = jnp.arange(partition.centre.shape[0], dtype=jnp.int32)
 
-    def read(centre: Array, half: Array) -> tuple[Array, Array, Array]:
+    def evaluate(centre: Array, half: Array) -> tuple[Array, Array, Array]:
         """(index [n], width sd [n], V [n]) of cells."""
         mean, variance = bandit.posterior(state, centre)
-        spread = width * jnp.sqrt(variance)
+        deviation = width * jnp.sqrt(variance)
         change = variation(bandit.kernel, bandit.norm_bound, centre, half)
-        return mean + spread + change, spread, change
+        return mean + deviation + change, deviation, change
 
     def split(
         carry: tuple[Partition, Array, Array, Array],
     ) -> tuple[Partition, Array, Array, Array]:
-        """Splits the top cell in three along its longest side, measured in sides of the box. Its
-        centre is the centre of one of the three."""
-        cells, index, spread, change = carry
+        """Splits the cell of largest index in three along its longest side relative to the box;
+        the middle cell keeps its centre."""
+        cells, index, deviation, change = carry
         top = jnp.argmax(index).astype(jnp.int32)
         half, centre = cells.half[top], cells.centre[top]
         side = jnp.argmax(half / jnp.max(cells.half, 0)).astype(jnp.int32)
@@ -90,9 +87,9 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
         third = half - step
         children = jnp.stack([centre, centre - step, centre + step])
         places = jnp.stack([top, cells.used, cells.used + 1])
-        scores = read(children, jnp.broadcast_to(third, children.shape))
+        scores = evaluate(children, jnp.broadcast_to(third, children.shape))
         cells = replace(cells, used=cells.used + 2)
-        values = [index, spread, change]
+        values = [index, deviation, change]
         for i in range(3):
             cells = replace(
                 cells,
@@ -102,16 +99,17 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
             values = [put(old, places[i], new[i]) for old, new in zip(values, scores, strict=True)]
         return cells, values[0], values[1], values[2]
 
-    def due(carry: tuple[Partition, Array, Array, Array]) -> Array:
-        _, index, spread, change = carry
+    def splits(carry: tuple[Partition, Array, Array, Array]) -> Array:
+        """Whether the cell of largest index is to be split."""
+        _, index, deviation, change = carry
         top = jnp.argmax(index)
-        return spread[top] <= change[top]
+        return deviation[top] <= change[top]
 
     def fits(cells: Partition) -> Array:
         return cells.used + 2 <= slots.shape[0]
 
-    index, spread, change = read(partition.centre, partition.half)
-    start = (partition, jnp.where(slots < partition.used, index, -jnp.inf), spread, change)
-    end = lax.while_loop(lambda carry: due(carry) & fits(carry[0]), split, start)
+    index, deviation, change = evaluate(partition.centre, partition.half)
+    start = (partition, jnp.where(slots < partition.used, index, -jnp.inf), deviation, change)
+    end = lax.while_loop(lambda carry: splits(carry) & fits(carry[0]), split, start)
     cells = end[0]
-    return cells.centre[jnp.argmax(end[1])], replace(cells, full=cells.full | due(end))
+    return cells.centre[jnp.argmax(end[1])], replace(cells, full=cells.full | splits(end))

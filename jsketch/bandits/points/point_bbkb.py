@@ -1,11 +1,9 @@
-"""BKB and BBKB where arms are points: a new candidate matrix at every step (contexts), or a box of
-infinitely many.
+"""BKB and BBKB over points: new candidates in every step (contexts), or a box.
 
-The history is a set of points. It is itself a finite set of arms, so that posterior and resampling
-are those of `sketched`, over H slots of history; candidates are only read. Within a batch
-dictionary and feedback are frozen and every pick is hallucinated, as in BBKB; with ratio C = 1
-every pick is a batch, as in BKB. Cost O(H m^2 + m^3) a batch and O(A m) a choice among A
-candidates.
+The points of the history are a finite set of arms, so that posterior and resampling are those of
+`sketched`, over H slots of history. Within a batch dictionary and feedback are frozen and every
+pick is hallucinated, as in BBKB; with ratio C = 1 every pick is a batch, as in BKB. A batch costs
+O(H m^2 + m^3), and a choice among A candidates O(A m).
 """
 
 from __future__ import annotations
@@ -37,9 +35,9 @@ class PointState:
     """BKB's state over the points of the history, and the unfinished batch."""
 
     sketch: SketchState  # its domain is the history [H, d]
-    used: Array  # [] int32, slots of the history in use, the unfinished batch included
+    used: Array  # [] int32, slots of the history in use, including the unfinished batch
     begun: Array  # [] int32, the slot of the first pick of the unfinished batch
-    precision: Array  # [M, M] of the hallucinated pulls
+    precision: Array  # [M, M], of the hallucinated pulls
     bound: Array  # [], 1 + sum of variances over the batch (BBKB Lemma 1)
 
     @property
@@ -49,26 +47,26 @@ class PointState:
 
     @property
     def batch_size(self) -> Array:
-        """Picks of the unfinished batch, []."""
+        """The number [] of picks of the unfinished batch."""
         return self.used - self.begun
 
 
 @struct.dataclass
 class PointBBKB(SketchedBandit):
-    """BBKB over points. `choose` or `maximise` a point, `pull` it, and `tell` the rewards once
-    `ends` is true."""
+    """BBKB over points. Find a point with `choose` or `maximise`, `pull` it, and `tell` the rewards
+    of the batch once `ends` is true."""
 
     width: widths.Width = widths.bbkb_code
-    ratio: ArrayLike = 2.0  # C >= 1; 1 is BKB, one evaluation a batch
+    ratio: ArrayLike = 2.0  # C >= 1; 1 is BKB, with one evaluation in a batch
     max_batch: int = struct.field(pytree_node=False, default=64)  # B
-    # H, evaluations in all; `extend` grows it
+    # H, evaluations of a run; `extend` grows it
     max_history: int = struct.field(pytree_node=False, default=1024)
 
     def init(  # type: ignore[override]
         self, dimension: int, key: PRNGKey, dtype: Any = None
     ) -> PointState:
-        """The state before the first pick, for points with `dimension` inputs. Raises ValueError on
-        static mistakes."""
+        """The state before the first pick, for points with `dimension` inputs. Raises ValueError
+        for invalid arguments."""
         checks.capacity(dimension=dimension)
         sketched.check_bandit(self)
         dtype = floating_dtype(dtype)
@@ -85,18 +83,18 @@ class PointBBKB(SketchedBandit):
         return widths.confidence_width(self, state.sketch.evidence, self.ratio)
 
     def posterior(self, state: PointState, x: Array) -> tuple[Array, Array]:
-        """(mean [n], variance [n] in leverage units, the unfinished batch hallucinated) at points x
-        [n,d]."""
-        mean, residual, u = self.read(state, x)
+        """(mean [n], variance [n] in leverage units) at points x [n,d], with the unfinished batch
+        hallucinated."""
+        mean, residual, u = self.predict(state, x)
         embedded = jnp.maximum((matmul(u, state.precision) * u).sum(1), 0)
         return mean, residual / self._lam(state) + embedded
 
     def _lam(self, state: PointState) -> ArrayLike:
         return in_dtype(self.regularization, state.bound.dtype)
 
-    def read(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
-        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], given the observed
-        feedback."""
+    def predict(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
+        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], without the
+        unfinished batch."""
         kernel, x = in_dtype((self.kernel, x), state.bound.dtype)
         z, u = sketched.embed(state.sketch, kernel, x)
         residual = nystrom.residual(kernel.diag(x), z)
@@ -105,15 +103,12 @@ class PointBBKB(SketchedBandit):
     def scores(self, state: PointState, x: Array) -> Array:  # type: ignore[override]
         """Upper confidence bounds at points x [n,d], [n]."""
         mean, variance = self.posterior(state, x)
-        # differentiable where the variance is zero
+        # the lower bound makes the scores differentiable where the variance is zero
         return ucb(mean, jnp.maximum(variance, 1e-12), self.confidence_width(state))
 
     def choose(self, state: PointState, key: PRNGKey, candidates: Array) -> Array:
-        """The number [] of the best of the candidates [A,d]; a uniform one before the first pick.
-
-        Raises ValueError for an empty or non-finite matrix and one with another number of inputs
-        than the history's.
-        """
+        """The number [] of the best of the candidates [A,d]; before the first pick it is uniform.
+        Raises ValueError for an empty or non-finite matrix, or another number of inputs."""
         check_candidates(candidates, state.sketch.domain.features.shape[1])
         checks.kernel_inputs(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
@@ -122,23 +117,20 @@ class PointBBKB(SketchedBandit):
         )
 
     def maximise(self, state: PointState, key: PRNGKey, box: Box) -> Array:
-        """The point [d] of the box with the largest upper confidence bound found by gradient ascent
-        from many starts; a uniform one before the first pick. Raises ValueError for another number
-        of inputs than the history's."""
+        """The point [d] of the box with the largest upper confidence bound that gradient ascent
+        from many starts finds; before the first pick it is uniform. Raises ValueError for another
+        number of inputs."""
         checks.box(box, state.sketch.domain.features.shape[1])
         box = in_dtype(box, state.bound.dtype)
-        # only one of the two draws with this key is used
+        # both draws use the same key, because only one of them is returned
         best, _ = maximise_over_box(lambda x: self.scores(state, x), key, box)
         uniform = jax.random.uniform(key, box.lower.shape, best.dtype, box.lower, box.upper)
         return jnp.where(state.used == 0, uniform, best)
 
     def pull(self, state: PointState, x: Array) -> PointState:
-        """The state with the point x [d] picked: it joins the batch, and lowers variances until its
-        reward is observed.
-
-        Raises ValueError when batch or history are full (traced, such a pick is dropped: check
-        `ends` and `full`), and for a point of another number of inputs or that is not finite.
-        """
+        """The state with the point x [d] in the batch, which is hallucinated until `tell`. Raises
+        ValueError for a point that is not finite or has another number of inputs, and when batch or
+        history are full; a traced pick is then dropped: check `ends` and `full`."""
         x = in_dtype(checks.example(x), state.bound.dtype)
         check_candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
@@ -147,29 +139,25 @@ class PointBBKB(SketchedBandit):
                 f" {self.max_batch}), or `extend` the history (max_history ="
                 f" {state.sketch.domain.count})."
             )
-        return self.pulled(state, x)
+        return self.pull_unchecked(state, x)
 
-    def pulled(self, state: PointState, x: Array) -> PointState:
-        """`pull` without its checks: a pick beyond the capacity is dropped."""
+    def pull_unchecked(self, state: PointState, x: Array) -> PointState:
+        """`pull` without its checks; a pick beyond the capacity is dropped."""
         kernel, x = in_dtype((self.kernel, x), state.bound.dtype)
-        _, residual, u = self.read(state, x[None])
+        _, residual, u = self.predict(state, x[None])
         direction, e = ridge.whitened_gain(state.precision, u[0])
         variance = residual[0] / self._lam(state) + jnp.square(u[0]).sum()
-        slot = jnp.minimum(state.used, state.sketch.domain.count - 1)
-        sketch = replace(
-            state.sketch,
-            domain=Arms(put(state.sketch.domain.features, slot, x)),
-            variance=put(state.sketch.variance, slot, variance),
-            evidence=replace(
-                state.sketch.evidence,
-                prior_variance=jnp.maximum(
-                    state.sketch.evidence.prior_variance, kernel.diag(x[None])[0]
-                ),
-            ),
-        )
+        old = state.sketch
+        slot = jnp.minimum(state.used, old.domain.count - 1)
+        prior_variance = jnp.maximum(old.evidence.prior_variance, kernel.diag(x[None])[0])
         picked = replace(
             state,
-            sketch=sketch,
+            sketch=replace(
+                old,
+                domain=Arms(put(old.domain.features, slot, x)),
+                variance=put(old.variance, slot, variance),
+                evidence=replace(old.evidence, prior_variance=prior_variance),
+            ),
             used=state.used + 1,
             precision=ridge.hallucinate(state.precision, direction, e),
             bound=state.bound + variance,
@@ -177,26 +165,26 @@ class PointBBKB(SketchedBandit):
         return jax.tree.map(partial(jnp.where, self.full(state)), state, picked)
 
     def ends(self, state: PointState) -> Array:
-        """Whether the batch has to be observed before another pick, [] (BBKB Lemma 1, or its
-        capacity B)."""
+        """Whether the batch has to be observed before the next pick, [] bool: its bound exceeds C
+        (BBKB Lemma 1), or it has B picks."""
         ratio = in_dtype(self.ratio, state.bound.dtype)
         return (state.bound > ratio) | (state.batch_size >= self.max_batch)
 
     def full(self, state: PointState) -> Array:
-        """Whether no slot is left for a pick, [] bool."""
+        """Whether the batch or the history is full, [] bool."""
         return (state.batch_size >= self.max_batch) | (state.used >= state.sketch.domain.count)
 
     def tell(  # type: ignore[override]
         self, state: PointState, y: Array, key: PRNGKey
     ) -> tuple[PointState, Info]:
-        """Rewards y [B] of the batch in the order of its picks, NaN where nothing was observed and
-        beyond the batch."""
+        """(state, info) after the rewards y [B] of the batch in the order of its picks, NaN where
+        nothing was observed and beyond the batch."""
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
         y = checks.rewards(query, y, state.bound.dtype)
         old = state.sketch
-        feedback = counts.absorb(old.pull_counts, old.reward_sums, old.variance, query, y)
+        feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
         new_points = distinct_points(old, query, counts.usable(query, y))
         added = jnp.zeros(old.domain.count, bool).at[query.index].max(new_points)
         sketch, info = sketched.apply_feedback(
@@ -227,8 +215,8 @@ class PointBBKB(SketchedBandit):
 
 
 def distinct_points(sketch: SketchState, query: Query, usable: Array) -> Array:
-    """[B] bool, the evaluations of a query that have a reward, usable [B] bool, and a point that is
-    neither an inducing point nor that of an earlier evaluation."""
+    """[B] bool, the evaluations of a query that are `usable` [B] and whose point is neither an
+    inducing point nor that of an earlier evaluation of the query."""
     x, dictionary = sketch.domain.features[query.index], sketch.dictionary
     inducing = sketch.domain.features[dictionary.index]
     present = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]

@@ -3,13 +3,13 @@
 from jsketch.contrib.problems import contextual, drifting
 from jsketch.contrib.problems.contextual import ClientArms, ContextualArms
 from jsketch.contrib.problems.drifting import DriftingArms, drifting_draw
-from jsketch.contrib.problems.play import Played, play
+from jsketch.contrib.problems.play import RunRecord, play
 
 __all__ = [
     "ClientArms",
     "ContextualArms",
     "DriftingArms",
-    "Played",
+    "RunRecord",
     "contextual",
     "drifting",
     "drifting_draw",

@@ -1,9 +1,8 @@
-"""Problems with contexts: in every round a context arrives, uniform on [0,1]^c, and one of C
-actions is played in it. Regret is against the best of the C actions in each context.
+"""Problems with contexts: every round has a context, uniform on [0,1]^c, in which a bandit plays
+one of C actions. Regret compares with the best of the C actions in each context.
 
 `Squares` and `StepDiagonal` are those of Zenati et al. (AISTATS 2022), as in their published
-scripts. Any callable pytree reward(context [c], action [a]) -> []
-makes a problem.
+scripts. Any callable pytree reward(context [c], action [a]) -> [] makes a problem.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.contrib.clients import IndependentClients, SharedEmbedding
-from jsketch.contrib.problems.play import Played
+from jsketch.contrib.problems.play import RunRecord, record
 from jsketch.types import PRNGKey
 
 # rewards of `Squares` by quarters of the context (rows) and of the action (columns)
@@ -82,7 +81,7 @@ class ContextualArms:
     def start(self, bandit: Any, key: PRNGKey) -> Any:
         return bandit.init(self.inputs + self.actions.shape[1], key, self.actions.dtype)
 
-    def advance(self, bandit: Any, state: Any, key: PRNGKey, t: Array) -> tuple[Any, Played]:
+    def advance(self, bandit: Any, state: Any, key: PRNGKey, t: Array) -> tuple[Any, RunRecord]:
         context_key, ask_key, noise_key, tell_key = jax.random.split(key, 4)
         context = self.context(context_key)
         points, mean = self.points(context), self.mean_reward(context)
@@ -90,19 +89,11 @@ class ContextualArms:
         y = mean[action] + self.noise_std * jax.random.normal(noise_key, (), mean.dtype)
         state, info = bandit.tell(state, points[action], y, tell_key)
         regret = mean.max() - mean
-        return state, Played(
-            action=action,
-            reward=y,
-            regret=regret[action],
-            uniform_regret=regret.mean(),
-            dictionary_size=info.dictionary_size,
-            width=info.width,
-            overflow=info.overflow,
-            nonfinite=info.nonfinite,
-        )
+        regrets = {"regret": regret[action], "uniform_regret": regret.mean()}
+        return state, record(info, action=action, reward=y, **regrets)
 
     def uniform_regret(self, horizon: int, key: PRNGKey) -> Array:
-        """[T], the expected regret of uniform actions in the contexts of the run with `key`."""
+        """The expected regret [T] of uniform actions in the contexts of the run with `key`."""
         _, round_key = jax.random.split(key)
 
         def one(t: Array) -> Array:
@@ -115,7 +106,7 @@ class ContextualArms:
 
 @struct.dataclass
 class ClientArms:
-    """One problem with contexts for N clients: each client has another context in every round."""
+    """A problem with contexts for N clients, each of which has its context in every round."""
 
     problem: ContextualArms
 
@@ -131,27 +122,24 @@ class ClientArms:
     def start(self, bandit: Any, key: PRNGKey) -> Any:
         return self.problem.start(bandit, key)
 
-    def advance(self, bandit: Any, state: Any, key: PRNGKey, t: Array) -> tuple[Any, Played]:
+    def advance(self, bandit: Any, state: Any, key: PRNGKey, t: Array) -> tuple[Any, RunRecord]:
         context_key, ask_key, noise_key, tell_key = jax.random.split(key, 4)
         contexts = jax.vmap(self.problem.context)(jax.random.split(context_key, bandit.clients))
         points = jax.vmap(self.problem.points)(contexts)
         mean = jax.vmap(self.problem.mean_reward)(contexts)
         action = bandit.ask(state, points, ask_key)
-        played = jnp.take_along_axis(mean, action[:, None], axis=1)[:, 0]
-        noise = jax.random.normal(noise_key, played.shape, mean.dtype)
-        y = played + self.problem.noise_std * noise
+        expected = jnp.take_along_axis(mean, action[:, None], axis=1)[:, 0]
+        noise = jax.random.normal(noise_key, expected.shape, mean.dtype)
+        y = expected + self.problem.noise_std * noise
         x = jnp.take_along_axis(points, action[:, None, None], axis=1)[:, 0]
         state, info = bandit.tell(state, x, y, tell_key)
         regret = mean.max(axis=1, keepdims=True) - mean
-        return state, Played(
+        return state, record(
+            info,
             action=action,
             reward=y,
-            regret=(mean.max(axis=1) - played).sum(),
+            regret=(mean.max(axis=1) - expected).sum(),
             uniform_regret=regret.mean(axis=1).sum(),
-            dictionary_size=info.dictionary_size,
-            width=info.width,
-            overflow=info.overflow,
-            nonfinite=info.nonfinite,
             sent=state.sent,
             sent_as_data=state.sent_as_data,
             exchanges=state.exchanges,

@@ -1,9 +1,9 @@
 """Arms whose mean rewards change from round to round.
 
-The mean at round t lies between two anchors, f_t = (1 - a) f^(j) + a f^(j+1), with j and a the
-integer part and the rest of t / period; `abrupt` has a = 0 and jumps. No norm exceeds the largest
-of the anchors', and the path length sum_t |f_(t+1) - f_t| is sum_j |f^(j+1) - f^(j)|. Regret is
-dynamic: against the best arm of each round.
+The mean at round t lies between two anchors, f_t = (1 - a) f^(j) + a f^(j+1), with j the integer
+part and a the fractional part of t / period; with `abrupt` a is 0, and the mean jumps. No norm
+exceeds the largest norm of the anchors, and the path length sum_t |f_(t+1) - f_t| is
+sum_j |f^(j+1) - f^(j)|. Regret is dynamic: it compares with the best arm of each round.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.contrib.problems.play import Played
+from jsketch.contrib.problems.play import RunRecord, record
 from jsketch.problems import rkhs_draw
 from jsketch.types import Arms, Bandit, PRNGKey, attach, detach
 
@@ -26,18 +26,18 @@ class DriftingArms:
     """Reward at round t = mean_reward(t)[arm] + noise_std * standard normal."""
 
     arms: Arms  # [A, d]
-    anchors: Array  # [K, A], mean rewards; the last one stays
+    anchors: Array  # [K, A], mean rewards; after (K - 1) period rounds the last one remains
     period: ArrayLike  # rounds from one anchor to the next
     noise_std: ArrayLike
     abrupt: bool = struct.field(pytree_node=False, default=False)
 
     def mean_reward(self, t: ArrayLike) -> Array:
-        """[A] at round t [], counted from 0."""
+        """The mean rewards [A] at round t [], the first of which is 0."""
         last = self.anchors.shape[0] - 1
         t = jnp.asarray(t, self.anchors.dtype)
         position = jnp.clip(t / self.period, 0, last)
         whole = jnp.floor(position)
-        # a compiled division may end just below an integer; a product of integers is exact
+        # a compiled division may round below an integer, and a product of integers is exact
         whole = jnp.where((whole + 1) * self.period <= t, whole + 1, whole)
         whole = jnp.where(whole * self.period > t, whole - 1, whole)
         whole = jnp.clip(whole, 0, last)
@@ -55,7 +55,7 @@ class DriftingArms:
 
     def advance(
         self, bandit: Bandit[Any], state: Any, key: PRNGKey, t: Array
-    ) -> tuple[Any, Played]:
+    ) -> tuple[Any, RunRecord]:
         ask_key, tell_key, noise_key = jax.random.split(key, 3)
         state = attach(state, self.arms)
         query = bandit.ask(state, ask_key, limit=1)
@@ -64,15 +64,12 @@ class DriftingArms:
         y = mean[arm] + self.noise_std * jax.random.normal(noise_key, (), self.anchors.dtype)
         rewards = jnp.full(query.index.shape, jnp.nan, y.dtype).at[0].set(y)
         state, info = bandit.tell(state, query, rewards, tell_key)
-        return detach(state), Played(
+        return detach(state), record(
+            info,
             action=arm,
             reward=y,
             regret=mean.max() - mean[arm],
             uniform_regret=mean.max() - mean.mean(),
-            dictionary_size=info.dictionary_size,
-            width=info.width,
-            overflow=info.overflow,
-            nonfinite=info.nonfinite,
         )
 
 
@@ -87,14 +84,13 @@ def drifting_draw(
     abrupt: bool = False,
 ) -> DriftingArms:
     """A problem between `anchors` functions of `rkhs_draw`, each of RKHS norm `norm`, on features
-    [A,d]. Raises ValueError on static mistakes."""
+    [A,d]. Raises ValueError for invalid arguments."""
     checks.capacity(anchors=anchors)
     checks.positive(period=period)
     checks.nonnegative(noise_std=noise_std)
     checks.boolean(abrupt=abrupt)
 
-    def one(key: PRNGKey) -> Array:
-        return rkhs_draw(key, kernel, features, noise_std, norm=norm).mean_reward
-
-    means = jnp.stack([one(each) for each in jax.random.split(key, anchors)])
+    keys = jax.random.split(key, anchors)
+    draws = [rkhs_draw(key, kernel, features, noise_std, norm=norm) for key in keys]
+    means = jnp.stack([draw.mean_reward for draw in draws])
     return DriftingArms(Arms(features), means, period, noise_std, abrupt)

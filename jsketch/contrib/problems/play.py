@@ -1,8 +1,10 @@
 """The loop over rounds of the problems in this folder, for all seeds in one program.
 
-A problem has `checked(bandit, key)` -> the problem, which raises ValueError on static mistakes;
-`start(bandit, key)` -> the state before the first round; and `advance(bandit, state, key, t)` ->
-(state, record of round t). Contexts and noise depend on the key, not on the bandit.
+A problem has three methods. Contexts and noise depend on the key and not on the bandit.
+
+checked(bandit, key) -> problem     raises ValueError for invalid arguments
+start(bandit, key) -> state         the state before the first round
+advance(bandit, state, key, t) -> (state, RunRecord)    the state and the record of round t
 """
 
 from __future__ import annotations
@@ -16,25 +18,31 @@ import numpy as np
 from jax import Array, lax
 
 from jsketch import checks, struct
-from jsketch.types import PRNGKey
+from jsketch.types import Info, PRNGKey
 
 
 @struct.dataclass
-class Played:
-    """The record of a run, round by round: all [T], or [S,T] over seeds. `ClientArms` has actions
-    and rewards [T,N], and sums of regrets over the clients."""
+class RunRecord:
+    """The record of a run, with arrays [T], or [S,T] over seeds. `ClientArms` has actions and
+    rewards [T,N], and sums of regrets over the clients."""
 
-    action: Array  # int32, the arm or candidate that was played
+    action: Array  # int32, the number of the arm or candidate
     reward: Array
     regret: Array  # the largest mean reward of the round minus that of the action
     uniform_regret: Array  # the expected regret of a uniform action
     dictionary_size: Array  # int32
     width: Array
-    overflow: Array  # bool, the capacity was exceeded and the reward was not applied
+    overflow: Array  # bool, whether the capacity was exceeded and the reward was not applied
     nonfinite: Array  # bool
-    sent: Any = None  # of clients: numbers sent so far
-    sent_as_data: Any = None  # of clients: the same, if points and rewards are sent
-    exchanges: Any = None  # int32, of clients: exchanges so far
+    sent: Any = None  # with clients: numbers sent so far
+    sent_as_data: Any = None  # with clients: numbers sent so far if points and rewards are sent
+    exchanges: Any = None  # int32, with clients: exchanges so far
+
+
+def record(info: Info, **fields: Any) -> RunRecord:
+    """The record of a round with this info and these other fields."""
+    names = "dictionary_size", "width", "overflow", "nonfinite"
+    return RunRecord(**{name: getattr(info, name) for name in names}, **fields)
 
 
 def begin(problem: Any, bandit: Any, key: PRNGKey) -> tuple[Any, PRNGKey]:
@@ -45,20 +53,19 @@ def begin(problem: Any, bandit: Any, key: PRNGKey) -> tuple[Any, PRNGKey]:
 
 def advance(
     problem: Any, bandit: Any, round_key: PRNGKey, state: Any, t: Array
-) -> tuple[Any, Played]:
-    """Round t [] of the run whose rounds have `round_key` of a user's scan."""
+) -> tuple[Any, RunRecord]:
+    """(state, record) after round t [] of a run that `begin` starts."""
     return problem.advance(bandit, state, jax.random.fold_in(round_key, t), t)
 
 
 @partial(jax.jit, static_argnames=("horizon", "restart"))
-def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int | None) -> Played:
-    def run(key: PRNGKey) -> Played:
+def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int | None) -> RunRecord:
+    def run(key: PRNGKey) -> RunRecord:
         start, round_key = begin(problem, bandit, key)
 
-        def one(state: Any, t: Array) -> tuple[Any, Played]:
+        def one(state: Any, t: Array) -> tuple[Any, RunRecord]:
             if restart is not None:
-                restarts = t % restart == 0
-                state = jax.tree.map(lambda new, old: jnp.where(restarts, new, old), start, state)
+                state = jax.tree.map(partial(jnp.where, t % restart == 0), start, state)
             return advance(problem, bandit, round_key, state, t)
 
         return lax.scan(one, start, jnp.arange(horizon, dtype=jnp.int32))[1]
@@ -68,34 +75,34 @@ def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int |
 
 def play(
     problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int | None = None
-) -> Played:
-    """The runs of several seeds, one evaluation a round (one for each client).
+) -> RunRecord:
+    """The runs of several seeds, with one evaluation in a round (one for each client).
 
     bandit   for `ContextualArms` one of `contrib.contextual`, for `ClientArms` one of
              `contrib.clients`, for `DriftingArms` any algorithm over arms, whose batches are cut to
-             their first evaluation; with the capacity for `horizon` rounds, as it is not grown
-    keys     keys [S], one a run
-    restart  the state is set back to the first one before every `restart`-th round (None: never)
+             their first evaluation. Its capacity has to suffice for `horizon` rounds
+    keys     keys [S], one for each run
+    restart  rounds after which the state is reset to the first one; None: never
 
-    Raises ValueError on static mistakes and when the bandit's capacity is too small, and
-    FloatingPointError when a posterior is no longer finite.
+    Raises ValueError for invalid arguments and when the capacity of the bandit is too small, and
+    FloatingPointError when a posterior is not finite.
     """
     checks.capacity(horizon=horizon)
     keys = checks.keys(keys=keys)
     if restart is not None:
         checks.capacity(restart=restart)
     problem = problem.checked(bandit, keys[0])
-    played = _runs(problem, bandit, horizon, keys, restart)
-    check_flags(played, horizon)
-    return played
+    runs = _runs(problem, bandit, horizon, keys, restart)
+    check_flags(runs, horizon)
+    return runs
 
 
-def check_flags(played: Played, horizon: int) -> None:
+def check_flags(runs: RunRecord, horizon: int) -> None:
     """Raises as `play` does, if a flag of any run is set."""
-    if np.asarray(played.overflow).any():
+    if np.asarray(runs.overflow).any():
         raise ValueError(
             "the bandit's capacity was exceeded: give it a larger capacity, and a max_history of at"
             f" least {horizon} if it has one."
         )
-    if np.asarray(played.nonfinite).any():
-        raise FloatingPointError("the posterior is no longer finite: try float64.")
+    if np.asarray(runs.nonfinite).any():
+        raise FloatingPointError("the posterior is not finite: try float64.")

@@ -160,7 +160,7 @@ class LengthscaleBalancing(Algorithm):
 
         return jax.vmap(one)(*self._candidates(state.domain), state.learners)
 
-    def chosen(self, state: BalancingState) -> Array:
+    def choose_candidate(self, state: BalancingState) -> Array:
         """The number [] int32 of the candidate that chooses the next round (line 3)."""
         regret = state.suspected
         if self.rule == "evidence":
@@ -175,7 +175,7 @@ class LengthscaleBalancing(Algorithm):
         return argmin_active(~state.ruled_out, regret)
 
     def ask(self, state: BalancingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        chosen = self.chosen(state)
+        chosen = self.choose_candidate(state)
         lengthscales, norm_bounds = self._candidates(state.domain)
         learner_state = jax.tree.map(lambda leaf: leaf[chosen], state.learners)
         learner = self._at(lengthscales[chosen], norm_bounds[chosen])
@@ -188,7 +188,7 @@ class LengthscaleBalancing(Algorithm):
         candidate that chose, flags to all that are not ruled out; if one of them overflows, the
         round is not applied."""
         query, y = checks.feedback(state.domain, query, y)
-        chosen, active = self.chosen(state), ~state.ruled_out
+        chosen, active = self.choose_candidate(state), ~state.ruled_out
 
         def observe(learner: Any, learner_state: Any) -> Any:
             new, info = learner.tell(learner_state, query, y, key)
@@ -201,11 +201,13 @@ class LengthscaleBalancing(Algorithm):
             nonfinite=(infos.nonfinite & active).any(),
             imprecise=(infos.imprecise & active).any(),
         )
-        new = replace(self._credited(state, chosen, query, y, info.width), learners=learners)
+        new = replace(
+            self._add_observations(state, chosen, query, y, info.width), learners=learners
+        )
         new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, info.observed > 0))
         return sketched.select_state(info.overflow, state, new), info
 
-    def _credited(
+    def _add_observations(
         self, state: BalancingState, chosen: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
         """The state with the rewards added to the sums of the candidate that chose them."""
@@ -228,7 +230,7 @@ class LengthscaleBalancing(Algorithm):
     def _ruled_out(self, state: BalancingState, observed: Array) -> Array:
         """Candidates that the round rules out, [G] bool; none without an observation."""
         base = self.base
-        out = contradicted(
+        out = ruled_out_by_rewards(
             ~state.ruled_out,
             state.pulls,
             state.reward_sums_chosen,
@@ -293,7 +295,7 @@ def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
     return jnp.asarray(noise_std * jnp.sqrt(2 * logs / n))
 
 
-def contradicted(
+def ruled_out_by_rewards(
     active: Array,
     pulls: Array,
     reward_sums: Array,
