@@ -189,12 +189,12 @@ def extend_by_set(
         most=PICKS,
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
-    chosen = jnp.where(slots < picks.count, index[picks.position], 0)
+    chosen = jnp.where(slots < picks.size, index[picks.position], 0)
     # with the minimum rounding cannot raise a score, and the loop over sets ends
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
-        size=batch.size + picks.count,
+        size=batch.size + picks.size,
         scores=batch.scores.at[place].min(scores_of(members, width, picks), mode="drop"),
         precision=precision,
         last=LastSet(directions, covariance, picks.pulls),
@@ -220,7 +220,7 @@ class Picks(NamedTuple):
     excluded: Array  # [k] bool, members that cannot be picked
     pulls: Array  # [k]
     position: Array  # [PICKS] int32, the member of each pick
-    count: Array  # [] int32, number of picks
+    size: Array  # [] int32, number of picks
     bound: Array  # [], as in `Batch`
     active: Array  # [] bool, false after the last pick
 
@@ -252,17 +252,15 @@ def pick_from_set(
     def stride(picks: Picks) -> Picks:
         for _ in range(STRIDE if devices.on_accelerator() else 1):
             scores = scores_of(members, width, picks)
-            scores = jnp.where(jnp.isposinf(members.stored) & (picks.count == 0), jnp.inf, scores)
+            scores = jnp.where(jnp.isposinf(members.stored) & (picks.size == 0), jnp.inf, scores)
             best = jnp.argmax(scores).astype(jnp.int32)
             # ~(<) and not >=, so that a posterior that is NaN ends its batch
             active = picks.active & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
             # where all members are excluded, the next set has the arm of an outside score of NaN
-            active = (
-                active & (~picks.excluded[best] | jnp.isneginf(outside)) & (picks.count < limit)
-            )
+            active = active & (~picks.excluded[best] | jnp.isneginf(outside)) & (picks.size < limit)
             row = picks.covariance[best]
             gain = jnp.where(active, 1 / (1 + jnp.maximum(row[best], 0)), 0)
-            slot = jnp.minimum(picks.count, most - 1)
+            slot = jnp.minimum(picks.size, most - 1)
             # where no other arm remains, an arm is in the set twice
             repeated = members.arm == members.arm[best]
             picks = Picks(
@@ -270,7 +268,7 @@ def pick_from_set(
                 excluded=picks.excluded if repeat else picks.excluded | (repeated & active),
                 pulls=picks.pulls + jnp.where((slots == best) & active, 1, 0).astype(row.dtype),
                 position=put(picks.position, slot, jnp.where(active, best, picks.position[slot])),
-                count=picks.count + active.astype(jnp.int32),
+                size=picks.size + active.astype(jnp.int32),
                 bound=picks.bound + jnp.where(active, members.variance[best], 0),
                 active=active,
             )
@@ -281,7 +279,7 @@ def pick_from_set(
         excluded=jnp.isneginf(members.stored),
         pulls=jnp.zeros_like(covariance[0]),
         position=jnp.zeros(most, jnp.int32),
-        count=jnp.zeros((), jnp.int32),
+        size=jnp.zeros((), jnp.int32),
         bound=bound,
         active=jnp.ones((), bool),
     )

@@ -169,7 +169,7 @@ def extend(
         most=PICKS,
         repeat=bandit.repeat,
     )
-    valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.count
+    valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.size
     at = picks.position
     chosen = ConditionedArms(
         points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at]
@@ -182,7 +182,7 @@ def extend(
     noise = jnp.ones(PICKS, variance.dtype)
     return Batch(
         arms=lax.dynamic_update_slice(batch.arms, jnp.where(valid, index[at], 0), (batch.size,)),
-        size=batch.size + picks.count,
+        size=batch.size + picks.size,
         scores=batch.scores.at[place].set(scores, mode="drop"),
         pulls=_append(batch.pulls, begin + batch.size, chosen, noise, valid),
     )
