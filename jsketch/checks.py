@@ -552,18 +552,22 @@ def _pytree(name: str, value: Any) -> None:
 
 def state(bandit: Any, domain: Arms, given: Any) -> None:
     """The given state is one of this algorithm on these arms."""
-    expected = jax.eval_shape(bandit.init, domain, jax.random.key(0))
-    if type(given) is not type(expected):
-        raise ValueError(
-            f"state is of another algorithm: it holds a {type(given).__name__}, and a"
-            f" {type(bandit).__name__} has a {type(expected).__name__}."
-        )
+    state_type(bandit, given, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
     if given.domain is None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
     if not _equal(given.domain.features, domain.features):
         raise ValueError(
             f"state is of other arms: it has {given.domain.count} arms, the domain has"
             f" {domain.count}, or their features differ."
+        )
+
+
+def state_type(algorithm: Any, given: Any, expected: Any) -> None:
+    """The given state of an algorithm has the type of the expected one."""
+    if type(given) is not type(expected):
+        raise ValueError(
+            f"state is of another algorithm: it is a {type(given).__name__}, and the states of"
+            f" {type(algorithm).__name__} are {type(expected).__name__}."
         )
 
 

@@ -70,10 +70,6 @@ class StreamedState:
     pending: Array  # [H], number of pending evaluations
     tried: Array  # [H] bool, whether the arm was evaluated, failed evaluations included
 
-    @property
-    def capacity(self) -> int:
-        return self.sketch.capacity
-
 
 class Buffer(NamedTuple):
     """Candidates for a batch, in the order of their numbers."""
