@@ -124,8 +124,8 @@ class Sharded(Algorithm):
             history = sketched.checked_history(self.bandit, domain, key, data)
         if history is not None:
             history = jax.tree.map(partial(self._place, domain), history._replace(failed=None))
-        whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
-        shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
+        features: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
+        shape = jax.eval_shape(self.bandit.init, Arms(features), key)
 
         def body(domain: Arms, key: PRNGKey, history: Any) -> Any:
             if history is not None:

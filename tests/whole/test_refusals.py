@@ -329,7 +329,7 @@ CALLS = {
         (lambda: run(problem=ARMS), "problem must have the attributes arms and mean_reward"),
         (lambda: run(Undecorated()), "make it a pytree with @jsketch.struct"),
         (lambda: run(states=[begin(BKB(KERNEL))]), "of another algorithm"),
-        (lambda: run(states=3), "states is a list of 1, one state a key; a int"),
+        (lambda: run(states=3), "states is a list of 1, one for each key; a int"),
         (lambda: run(on_progress=3), "on_progress must be a"),
         (lambda: run(reports=2.5), "reports must be an integer"),
         (lambda: run(strategy="pmap"), "strategy must be one of"),
