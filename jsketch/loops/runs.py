@@ -264,7 +264,10 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
             " larger regularization."
         )
     if bool(np.any(progress.truncated)):
-        warn("a batch ended at its capacity `max_batch`; a larger one may need fewer rounds.")
+        warn(
+            "a batch filled its capacity `max_batch` and ended there; a larger one may need fewer"
+            " rounds."
+        )
     if bool(np.any(progress.imprecise)):
         warn_of_imprecision()
 

@@ -253,7 +253,10 @@ def test_mistakes_are_refused(tmp_path):
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query names arm 40"),
         (lambda: jax.jit(over_file.ask)(state, KEY), "call ask and tell in a Python loop"),
         (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
-        (lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS), "default kind"),
+        (
+            lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS),
+            "default implementation",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             act()

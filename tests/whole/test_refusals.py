@@ -327,7 +327,7 @@ CALLS = {
         (lambda: drive(objective=lambda arms: np.zeros(3)), "must return 1 rewards for 1 arms"),
         (lambda: drive(objective=lambda arms: np.inf * ONES[arms]), "infinite; return NaN"),
         (lambda: run(problem=ARMS), "problem must have the attributes arms and mean_reward"),
-        (lambda: run(Undecorated()), "make it a pytree with @jsketch.struct"),
+        (lambda: run(Undecorated()), "decorate its class with @jsketch.struct"),
         (lambda: run(states=[begin(BKB(KERNEL))]), "of another algorithm"),
         (lambda: run(states=3), "states is a list of 1, one for each key; a int"),
         (lambda: run(on_progress=3), "on_progress must be a"),
