@@ -77,7 +77,7 @@ def _as_json(value: Any) -> Any:
     named = value if hasattr(value, "__qualname__") else type(value)
     if not named.__module__.startswith("jsketch.") or not named.__qualname__.isidentifier():
         raise TypeError(f"{named} is not of jsketch")
-    result = dict(module=named.__module__, name=named.__qualname__)
+    result: dict[str, Any] = dict(module=named.__module__, name=named.__qualname__)
     if named is not value:
         names = [field.name for field in dataclasses.fields(value)]
         result["fields"] = {name: _as_json(getattr(value, name)) for name in names}

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import arguments, checks, struct
+from jsketch import arguments, checks, devices, struct
 from jsketch.bandits.core import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
@@ -104,6 +104,7 @@ def run(
     checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
+    vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
     one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
     keys = checks.one_key(key=key)[None] if one_key else checks.keys(key=key)
     if not hasattr(problem, "domain") and not hasattr(problem, "arms") and callable(problem):
@@ -117,7 +118,7 @@ def run(
             names = ", ".join(over_arms)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
         key = keys[0] if one_key else keys
-        return _over_box(algorithm, problem, key, horizon, strategy, workers)
+        return _over_box(algorithm, problem, key, horizon, vmapped, workers)
     seeds = keys.shape[0]
     checks.bandit(algorithm)
     checks.problem(problem)
@@ -132,7 +133,7 @@ def run(
     clock = Clock(on_progress)
     run_program = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
     file_of = partial(_file, checkpoint, algorithm, problem, horizon)
-    if strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+    if vmapped:
         progress = _in_one_program(algorithm, run_program, file_of, keys, states)
     else:
         # two programs that wait for each other's devices would never end
@@ -290,19 +291,14 @@ def _box_runs(optimizer: BoxOptimizer, problem: Any, keys: PRNGKey, horizon: int
 
 
 def _over_box(
-    optimizer: Any,
-    problem: Any,
-    key: PRNGKey,
-    horizon: int,
-    strategy: str | None,
-    workers: int | None,
+    optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool, workers: int | None
 ) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""
-    # finds static mistakes, outside of jit
+    # raises errors of static mistakes, outside of jit
     optimizer.init(problem.domain, jax.random.key(0), horizon=horizon)
     if key.ndim == 0:
         result = _box_run(optimizer, problem, key, horizon)
-    elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+    elif vmapped:
         result = _box_runs(optimizer, problem, key, horizon)
     else:
 

@@ -126,7 +126,7 @@ class Streamed:
         checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
         data = FileEvaluations() if data is None else data
         failed, dictionary = data.failed, data.dictionary
-        numbers = np.zeros(0, np.int32)
+        numbers: Any = np.zeros(0, np.int32)
         for arms in (data.arms, failed, dictionary):
             if arms is not None and not isinstance(arms, str):
                 checks.arm_numbers(domain, arms=arms)  # type: ignore[arg-type]

@@ -254,7 +254,10 @@ SETTINGS = [
     (lambda: GPUCB(kernels.Gaussian(jnp.ones(3))), "one lengthscale (a|for each) feature"),
     (lambda: FourierUCB(KERNEL, features=Taylor(2, 2)), "features must be RandomFourier or"),
     (lambda: CBRAP(width=widths.Bayesian(-1.0)), "deviations must be a finite number, at least 0"),
-    (lambda: BKB(KERNEL, width=lambda evidence, c: 2.0), r"widths.Formula\(function\) with .* <fun"),
+    (
+        lambda: BKB(KERNEL, width=lambda evidence, c: 2.0),
+        r"widths.Formula\(function\) with .* <fun",
+    ),
     (lambda: CBRAP(width="paper"), "width must be a Width, such as .* 'paper' was given"),
     (lambda: SOFUL(width=widths.Bayesian), "width must be a Width"),
     (lambda: SOFUL(width=widths.bkb_code), "reads 'variance_sum', which this algorithm"),
