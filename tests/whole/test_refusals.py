@@ -424,7 +424,7 @@ CALLS = {
         (lambda: warm(dictionary=[0.5]), "a vector of arm numbers"),
         (
             lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY),
-            "limit must be an integer number of evaluations",
+            "whole number of evaluations",
         ),
     ],
     "problems": [
