@@ -552,18 +552,22 @@ def _pytree(name: str, value: Any) -> None:
 
 def state(bandit: Any, domain: Arms, given: Any) -> None:
     """The given state is one of this algorithm on these arms."""
-    expected = jax.eval_shape(bandit.init, domain, jax.random.key(0))
-    if type(given) is not type(expected):
-        raise ValueError(
-            f"state is of another algorithm: it holds a {type(given).__name__}, and a"
-            f" {type(bandit).__name__} has a {type(expected).__name__}."
-        )
+    state_type(bandit, given, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
     if given.domain is None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
     if not _equal(given.domain.features, domain.features):
         raise ValueError(
             f"state is of other arms: it has {given.domain.count} arms, the domain has"
             f" {domain.count}, or their features differ."
+        )
+
+
+def state_type(algorithm: Any, given: Any, expected: Any) -> None:
+    """The given state of an algorithm has the type of the expected one."""
+    if type(given) is not type(expected):
+        raise ValueError(
+            f"state is of another algorithm: it is a {type(given).__name__}, and the states of"
+            f" {type(algorithm).__name__} are {type(expected).__name__}."
         )
 
 
@@ -611,13 +615,13 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
     float32 (THEORY 9.1), and of arms so far apart that rounding changes their kernel values with
     `others` other points by more than LARGEST_ROUNDING k(x,x)."""
     # arms are repeated where there are fewer, so that one shape is compiled
-    some = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
+    sampled = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
     # inside a jit of the user even constants are traced otherwise
     with jax.ensure_compile_time_eval():
         kernel_inputs(kernel, domain.features)
         if is_traced(domain, kernel):
             return
-        sample = domain.features[some]
+        sample = domain.features[sampled]
         # without `others` the shape does not depend on the number of arms
         x = domain.features if others else sample
         try:
@@ -635,8 +639,8 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
     if not np.isfinite(gram).all():
         row, column = np.argwhere(~np.isfinite(gram))[0]
         raise ValueError(
-            f"k(x, y) of arms {some[row]} and {some[column]} is {gram[row, column]}: check the"
-            f" parameters of the kernel {kernel}."
+            f"k(x, y) of arms {sampled[row]} and {sampled[column]} is {gram[row, column]}: check"
+            f" the parameters of the kernel {kernel}."
         )
     eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
     if eigenvalues[0] < -INDEFINITE * max(eigenvalues[-1], 0):

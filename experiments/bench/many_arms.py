@@ -144,7 +144,7 @@ def in_file(path: Path, screen: bool) -> dict[str, Any]:
     batch |= dict(
         inducing_points=int(state.dictionary.size),
         passes=chosen.chunks / domain.chunks,
-        estimate_exceeded=chosen.missed,
+        estimate_exceeded=chosen.incomplete,
         picks=np.asarray(chosen.query.index).tolist(),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )

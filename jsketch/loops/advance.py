@@ -58,12 +58,9 @@ def segment(
     over: Over = "run",
 ) -> Progress:
     """Continues a program to evaluation `until`; the arguments are those of `advance`."""
-
-    def one(bandit: Bandit[Any], key: PRNGKey, progress: Progress) -> Progress:
-        return rollout(bandit, problem, key, horizon, progress, until)
-
-    run = one if over == "run" else jax.vmap(one, in_axes=(_axis(over), 0, 0))
-    return run(bandit, keys, progress)
+    return _vmap(
+        lambda bandit, key, progress: rollout(bandit, problem, key, horizon, progress, until), over
+    )(bandit, keys, progress)
 
 
 @partial(jax.jit, static_argnames=("horizon", "over"))
@@ -71,16 +68,17 @@ def begin(
     bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, over: Over = "run"
 ) -> Progress:
     """The runs of one program before their first evaluation."""
-
-    def one(bandit: Bandit[Any], key: PRNGKey) -> Progress:
-        return start(bandit, problem, key, horizon)
-
-    return (one if over == "run" else jax.vmap(one, in_axes=(_axis(over), 0)))(bandit, keys)
+    return _vmap(lambda bandit, key: start(bandit, problem, key, horizon), over)(bandit, keys)
 
 
-def _axis(over: Over) -> int | None:
-    """The vmapped axis of the bandit's numbers; None for one bandit under all seeds."""
-    return 0 if over == "grid" else None
+def _vmap(function: Callable[..., Any], over: Over) -> Callable[..., Any]:
+    """A function of a bandit and other arguments, vmapped over the runs of a program: in a grid the
+    numbers of the bandit have an axis too."""
+    if over == "run":
+        return function
+    return lambda bandit, *rest: jax.vmap(
+        function, in_axes=(0 if over == "grid" else None, *[0] * len(rest))
+    )(bandit, *rest)
 
 
 def compiled_programs() -> int:
@@ -164,10 +162,7 @@ def advance(
     length = max(1, horizon // max(steps, 1 if file is None else SAVES))
 
     def grow(state: Any, capacity: int) -> Any:
-        def one(bandit: Bandit[Any], state: Any) -> Any:
-            return bandit.grow(state, capacity)
-
-        return (jax.vmap(one, in_axes=(_axis(over), 0)) if vmapped else one)(bandit, state)
+        return _vmap(lambda bandit, state: bandit.grow(state, capacity), over)(bandit, state)
 
     step = partial(segment, horizon=horizon, over=over)
     progress = clock.compile(begin, bandit, problem, keys, horizon, over)

@@ -42,11 +42,11 @@ def describe(value: Any) -> dict[str, Any]:
     return description
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """'kernel.lengthscale was 0.5, is 0.7' for every name whose descriptions differ."""
     changes = []
-    for name in sorted(before.keys() | now.keys()):
-        old, new = before.get(name, "absent"), now.get(name, "absent")
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, "absent"), after.get(name, "absent")
         if old != new and repr(old) != repr(new):  # NaN differs from NaN
             changes.append(f"{name or 'the class'} was {old}, is {new}")
     more = [f"{len(changes) - MAX_DIFFERENCES} more"] * (len(changes) > MAX_DIFFERENCES)
@@ -77,7 +77,7 @@ def _as_json(value: Any) -> Any:
     named = value if hasattr(value, "__qualname__") else type(value)
     if not named.__module__.startswith("jsketch.") or not named.__qualname__.isidentifier():
         raise TypeError(f"{named} is not of jsketch")
-    result = dict(module=named.__module__, name=named.__qualname__)
+    result: dict[str, Any] = dict(module=named.__module__, name=named.__qualname__)
     if named is not value:
         names = [field.name for field in dataclasses.fields(value)]
         result["fields"] = {name: _as_json(getattr(value, name)) for name in names}
@@ -107,18 +107,18 @@ def rebuild(saved: Any) -> Any:
     return named(**fields)  # type: ignore[operator]
 
 
-def _add(value: Any, name: str, found: dict[str, Any], within: tuple[Any, ...]) -> None:
+def _add(value: Any, name: str, description: dict[str, Any], within: tuple[Any, ...]) -> None:
     """Adds the description of a value that is nested in the values `within`."""
     if any(value is outer for outer in within):
-        found[name] = "a reference to an object that contains it"
+        description[name] = "a reference to an object that contains it"
         return
-    description, parts = _parts(value)
+    text, parts = _parts(value)
     if type(value) is not dict:
-        found[name] = description
+        description[name] = text
     elif name and not parts:
-        found[name] = "no entries"
+        description[name] = "no entries"
     for key, part in parts:
-        _add(part, f"{name}.{key}" if name else key, found, (*within, value))
+        _add(part, f"{name}.{key}" if name else key, description, (*within, value))
 
 
 def _parts(value: Any) -> tuple[Any, Parts]:
@@ -143,8 +143,8 @@ def _parts(value: Any) -> tuple[Any, Parts]:
         listed = value.ravel().tolist() if isinstance(value, np.ndarray) else value
         if len(listed) <= MAX_ENTRIES:
             return f"{len(listed)} entries", [(str(i), part) for i, part in enumerate(listed)]
-        whole = "".join(map(_json, listed))
-        return f"{len(listed)} entries {_digest(whole.encode())}", []
+        entries = "".join(map(_json, listed))
+        return f"{len(listed)} entries {_digest(entries.encode())}", []
     return _name(type(value)), _fields(value)
 
 

@@ -151,6 +151,7 @@ def _run_rounds(
     """Continues the run `driven` to the horizon, to an empty query of the algorithm, or until
     should_stop(driven) is true."""
     n_saved = driven.t if file is not None and file.path.exists() else 0
+    over_arms = isinstance(rounds, _ArmRounds)
     warned = False
     try:
         while driven.t < horizon or driven.n_unobserved:
@@ -162,7 +163,7 @@ def _run_rounds(
             limit = max(horizon - observed, driven.n_unobserved)
             query = rounds.ask(driven.state, jax.random.fold_in(roots.ask, observed), limit)
             mask = np.asarray(query.mask)
-            points = np.asarray(rounds.points(query))[mask]
+            points = np.asarray(query.index if over_arms else query.x)[mask]
             if not np.array_equal(points[: driven.n_unobserved], driven.x[observed:]):
                 raise ValueError(
                     f"state is of another run: its last {driven.n_unobserved} evaluations are not"
@@ -171,7 +172,9 @@ def _run_rounds(
             if len(points) == 0:
                 driven = replace(driven, exhausted=True)
                 break
-            for x in rounds.calls(points[driven.n_unobserved :]):
+            new = points[driven.n_unobserved :]
+            # one call of the objective evaluates all arms, or one point of a box
+            for x in [new] if over_arms and len(new) else list(new[:, None]):
                 driven = replace(
                     driven,
                     x=np.concatenate([driven.x, x]),
@@ -229,15 +232,7 @@ class _ArmRounds(NamedTuple):
         return state
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
-        query = _ask(self.algorithm, state, key, limit)
-        return checks.arm_query(state.domain, query)
-
-    def points(self, query: Any) -> Array:
-        return query.index
-
-    def calls(self, arms: np.ndarray) -> list[np.ndarray]:
-        """The arms of each call of the objective, which takes all of them at once."""
-        return [arms] if arms.size else []
+        return checks.arm_query(state.domain, _ask(self.algorithm, state, key, limit))
 
     def evaluate(self, arms: np.ndarray) -> np.ndarray:
         """The rewards [n] of arms [n]. Raises ValueError, whose attribute `returned` is the result
@@ -291,11 +286,7 @@ class _BoxRounds(NamedTuple):
         initial = self.algorithm.init(self.domain, key, horizon=self.horizon)
         if state is None:
             return Driven(initial, np.zeros((0, self.domain.lower.size)), np.zeros(0))
-        if type(state.state) is not type(initial):
-            raise ValueError(
-                f"state is of another algorithm: it holds a {type(state.state).__name__}, and a"
-                f" {type(self.algorithm).__name__} has a {type(initial).__name__}."
-            )
+        checks.state_type(self.algorithm, state.state, initial)
         low, high = np.asarray(self.domain.lower), np.asarray(self.domain.upper)
         if state.x.shape[1:] != low.shape or ((state.x < low) | (state.x > high)).any():
             raise ValueError("state is of another box: some of its points lie outside the domain.")
@@ -303,13 +294,6 @@ class _BoxRounds(NamedTuple):
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:
         return _ask(self.algorithm, state, key, limit)
-
-    def points(self, query: Any) -> Array:
-        return query.x
-
-    def calls(self, points: np.ndarray) -> list[np.ndarray]:
-        """The points of each call of the objective, which takes one point."""
-        return [x[None] for x in points]
 
     def evaluate(self, points: np.ndarray) -> float:
         """The value of one point [1, d]. Raises ValueError unless it is one number, and NaN,

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.random import fold_in
 from jax.typing import DTypeLike
 
 from jsketch import arguments, checks
@@ -30,20 +31,11 @@ Predictions = TypeVar("Predictions", float, np.ndarray)
 MAX_ROWS = 1024  # rows that one program predicts
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-_preview = jax.jit(
-    lambda forecaster, state, x, key, t: preview(forecaster, state, x, jax.random.fold_in(key, t))
-)
-_preview_all = jax.jit(
-    lambda forecaster, state, xs, key, t: preview_all(
-        forecaster, state, xs, jax.random.fold_in(key, t)
-    )
-)
+_preview = jax.jit(lambda f, state, x, key, t: preview(f, state, x, fold_in(key, t)))
+_preview_all = jax.jit(lambda f, state, xs, key, t: preview_all(f, state, xs, fold_in(key, t)))
 # the memory of the state is donated: to copy a large state takes ten times as long as the update
 _step = jax.jit(
-    lambda forecaster, state, x, y, key, t: forecaster.step(
-        state, x, y, jax.random.fold_in(key, t)
-    ),
-    donate_argnums=1,
+    lambda f, state, x, y, key, t: f.step(state, x, y, fold_in(key, t)), donate_argnums=1
 )
 
 

@@ -80,8 +80,7 @@ def plan(
     if memory is not None:
         checks.positive(memory=memory)
     memory = devices.memory() if memory is None else memory
-    on_cpu = jax.default_backend() == "cpu"
-    vmapped = strategy == "vmap" or (strategy is None and not on_cpu)
+    vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
     workers = min(seeds, workers or os.cpu_count() or 1)
     at_a_time = seeds if vmapped else workers
 
@@ -127,7 +126,7 @@ def plan(
     seconds = seeds * (pilot_seconds + rate * (horizon - done))
     if not vmapped:
         seconds /= max(1.0, THREAD_SPEED * workers)
-    elif on_cpu and seeds > 1:
+    elif seeds > 1 and not devices.on_accelerator():
         seconds *= VMAP_SLOWDOWN_ON_CPU
     return Plan(
         algorithm=type(bandit).__name__,

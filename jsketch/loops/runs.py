@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import arguments, checks, struct
+from jsketch import arguments, checks, devices, struct
 from jsketch.bandits.core import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
@@ -104,6 +104,7 @@ def run(
     checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
+    vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
     one_key = getattr(key, "ndim", 0) == (1 if getattr(key, "dtype", None) == jnp.uint32 else 0)
     keys = checks.one_key(key=key)[None] if one_key else checks.keys(key=key)
     if not hasattr(problem, "domain") and not hasattr(problem, "arms") and callable(problem):
@@ -117,27 +118,27 @@ def run(
             names = ", ".join(over_arms)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
         key = keys[0] if one_key else keys
-        return _over_box(algorithm, problem, key, horizon, strategy, workers)
+        return _over_box(algorithm, problem, key, horizon, vmapped, workers)
     seeds = keys.shape[0]
     checks.bandit(algorithm)
     checks.problem(problem)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
         number = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
-        raise ValueError(f"states is a list of {seeds}, one state a key; {number} was given.")
+        raise ValueError(f"states is a list of {seeds}, one for each key; {number} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _check_start(algorithm, problem, horizon, states)
     if states is None:
         algorithm = algorithm.sized(problem.arms, horizon)
     clock = Clock(on_progress)
-    one = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
-    file = partial(_file, checkpoint, algorithm, problem, horizon)
-    if strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
-        progress = _in_one_program(algorithm, one, file, keys, states)
+    run_program = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
+    file_of = partial(_file, checkpoint, algorithm, problem, horizon)
+    if vmapped:
+        progress = _in_one_program(algorithm, run_program, file_of, keys, states)
     else:
         # two programs that wait for each other's devices would never end
         workers = workers if problem.arms.shard is None else 1
-        progress = _on_threads(algorithm, one, file, keys, states, workers)
+        progress = _on_threads(algorithm, run_program, file_of, keys, states, workers)
     seconds = clock.run_seconds
     _raise_flags(progress, horizon)
     capacity = capacity_of(progress.state, True)
@@ -202,43 +203,42 @@ def _file(
 
 def _in_one_program(
     bandit: Any,
-    one: Callable[..., Progress],
-    file: Callable[..., RunFile | None],
+    run_program: Callable[..., Progress],
+    file_of: Callable[..., RunFile | None],
     keys: PRNGKey,
     states: Sequence[Any] | None,
 ) -> Progress:
-    """Runs all seeds under vmap, with one file. `one` is `advance` and `file` is `_file` without
-    the arguments that differ between runs."""
-    begin = None if states is None else _stacked(bandit, states)
-    saved = file(keys, begin)
-    with lock_files([saved]):
-        return one(keys, begin, over="seeds", file=saved)
+    """Runs all seeds under vmap, with one file. `run_program` is `advance` and `file_of` is `_file`
+    without the arguments that differ between runs."""
+    start = None if states is None else _stack_states(bandit, states)
+    file = file_of(keys, start)
+    with lock_files([file]):
+        return run_program(keys, start, over="seeds", file=file)
 
 
 def _on_threads(
     bandit: Any,
-    one: Callable[..., Progress],
-    file: Callable[..., RunFile | None],
+    run_program: Callable[..., Progress],
+    file_of: Callable[..., RunFile | None],
     keys: PRNGKey,
     states: Sequence[Any] | None,
     workers: int | None,
 ) -> Progress:
-    """Runs a program of one seed on each of the workers, with one file for each seed; `one` and
-    `file` are as above."""
-    begins = [None] * len(keys) if states is None else list(states)
+    """Runs a program of one seed on each of the workers, with one file for each seed."""
+    starts = [None] * len(keys) if states is None else list(states)
     numbers = [None] if len(keys) == 1 else range(len(keys))
-    files = list(map(file, keys, begins, numbers))
+    files = list(map(file_of, keys, starts, numbers))
 
-    def of_seed(key: PRNGKey, begin: Any, saved: RunFile | None) -> Progress:
-        return one(key, begin, over="run", file=saved)
+    def run_seed(key: PRNGKey, start: Any, file: RunFile | None) -> Progress:
+        return run_program(key, start, over="run", file=file)
 
     with lock_files(files), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-        runs = list(pool.map(of_seed, keys, begins, files))
-    state = _stacked(bandit, [p.state for p in runs])
+        runs = list(pool.map(run_seed, keys, starts, files))
+    state = _stack_states(bandit, [p.state for p in runs])
     return replace(_stack(*[replace(p, state=None) for p in runs]), state=state)
 
 
-def _stacked(bandit: Any, states: Sequence[Any]) -> Any:
+def _stack_states(bandit: Any, states: Sequence[Any]) -> Any:
     """The states with a leading seed axis and no domain, all at the largest capacity."""
     states = [detach(state) for state in states]
     capacity = max(capacity_of(state, False) for state in states)
@@ -265,7 +265,10 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
             " larger regularization."
         )
     if bool(np.any(progress.truncated)):
-        warn("a batch ended at its capacity `max_batch`; a larger one may need fewer rounds.")
+        warn(
+            "a batch filled its capacity `max_batch` and ended there; a larger one may need fewer"
+            " rounds."
+        )
     if bool(np.any(progress.imprecise)):
         warn_of_imprecision()
 
@@ -288,29 +291,24 @@ def _box_runs(optimizer: BoxOptimizer, problem: Any, keys: PRNGKey, horizon: int
 
 
 def _over_box(
-    optimizer: Any,
-    problem: Any,
-    key: PRNGKey,
-    horizon: int,
-    strategy: str | None,
-    workers: int | None,
+    optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool, workers: int | None
 ) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""
-    # finds static mistakes, outside of jit
+    # raises errors of static mistakes, outside of jit
     optimizer.init(problem.domain, jax.random.key(0), horizon=horizon)
     if key.ndim == 0:
         result = _box_run(optimizer, problem, key, horizon)
-    elif strategy == "vmap" or (strategy is None and jax.default_backend() != "cpu"):
+    elif vmapped:
         result = _box_runs(optimizer, problem, key, horizon)
     else:
 
-        def one(key: PRNGKey) -> BoxRun:
+        def run_key(key: PRNGKey) -> BoxRun:
             return jax.block_until_ready(_box_run(optimizer, problem, key, horizon))
 
         # the first run compiles the program
-        first = one(key[0])
+        first = run_key(key[0])
         with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
-            others = list(pool.map(one, key[1:]))
+            others = list(pool.map(run_key, key[1:]))
         result = jax.tree.map(lambda *leaves: jnp.stack(leaves), first, *others)
     if is_traced(result.t):
         return result

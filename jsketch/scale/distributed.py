@@ -27,8 +27,6 @@ from jsketch.scale.sharded import AXIS, automatic, check_mesh, rows_on_each
 from jsketch.scale.shards import Shard
 from jsketch.types import Arms
 
-TIMEOUT = 300  # seconds to wait for the other processes
-
 
 def start(
     coordinator: str | None = None,
@@ -37,7 +35,7 @@ def start(
     process: int | None = None,
     local_device_ids: list[int] | None = None,
     devices: int | None = None,
-    timeout: int = TIMEOUT,
+    timeout: int = 300,
 ) -> None:
     """Connects to the other processes, before any other use of JAX, and prints the devices.
 

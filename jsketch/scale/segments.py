@@ -105,7 +105,14 @@ def prequential_in_segments(
     xs = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(parts, length, -1)
     ys = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(parts, length)
     if devices.on_accelerator():
-        return _in_one_program(forecaster, state, xs, ys, key, block, count)
+        passes = _vmapped_streams(forecaster, state, xs, ys, jax.random.split(key)[1], block=block)
+        forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], passes.forecasts)
+        if bool(passes.nonfinite.any()) or not bool(jnp.isfinite(forecasts.prediction).all()):
+            raise FloatingPointError(
+                "a label was infinite, or a prediction or the state is not finite: use NaN for a"
+                " missing label; otherwise try float64 or a larger regularization."
+            )
+        return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
     states = [state]
     for x, y in zip(xs[:-1], ys[:-1], strict=True):
         states.append(learn(forecaster, states[-1], x, y))
@@ -117,29 +124,9 @@ def prequential_in_segments(
         )
 
     with ThreadPoolExecutor(parts) as pool:
-        passes = list(pool.map(run, range(parts)))
-    forecasts = jax.tree.map(lambda *a: jnp.concatenate(a)[:count], *(f for f, _ in passes))
-    return forecasts, passes[-1][1]
-
-
-def _in_one_program(
-    forecaster: PKAWV,
-    state: RidgeState,
-    xs: Array,
-    ys: Array,
-    key: PRNGKey,
-    block: int,
-    count: int,
-) -> tuple[Forecasts, RidgeState]:
-    """The segments xs [s,n,d], ys [s,n] in one program; examples from `count` on are padding."""
-    passes = _vmapped_streams(forecaster, state, xs, ys, jax.random.split(key)[1], block=block)
-    forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], passes.forecasts)
-    if bool(passes.nonfinite.any()) or not bool(jnp.isfinite(forecasts.prediction).all()):
-        raise FloatingPointError(
-            "a label was infinite, or a prediction or the state is not finite: use NaN for a"
-            " missing label; otherwise try float64 or a larger regularization."
-        )
-    return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
+        results = list(pool.map(run, range(parts)))
+    forecasts = jax.tree.map(lambda *a: jnp.concatenate(a)[:count], *(f for f, _ in results))
+    return forecasts, results[-1][1]
 
 
 @partial(jax.jit, static_argnames="block")

@@ -124,8 +124,8 @@ class Sharded(Algorithm):
             history = sketched.checked_history(self.bandit, domain, key, data)
         if history is not None:
             history = jax.tree.map(partial(self._place, domain), history._replace(failed=None))
-        whole: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
-        shape = jax.eval_shape(self.bandit.init, Arms(whole), key)
+        features: Any = jax.ShapeDtypeStruct((domain.count, 1), jnp.float32)
+        shape = jax.eval_shape(self.bandit.init, Arms(features), key)
 
         def body(domain: Arms, key: PRNGKey, history: Any) -> Any:
             if history is not None:
@@ -134,7 +134,7 @@ class Sharded(Algorithm):
                 data = None if failed is None else Evaluations(failed=failed)
             return detach(self.bandit.init(domain, key, data=data))
 
-        start = self._map(body, (self._arms(), P(), self._arms()), self._specs(shape))
+        start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shape))
         # op by op the compilation of a refresh would take long
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
@@ -142,49 +142,32 @@ class Sharded(Algorithm):
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        def body(domain: Arms, state: Any, key: PRNGKey, limit: Array) -> Query:
-            return self.bandit.ask(attach(state, domain), key, limit=limit)
-
-        specs = (self._arms(), self._specs(state), P(), P())
-        return self._map(body, specs, P())(
-            state.domain, detach(state), key, checks.evaluation_limit(limit)
-        )
+        return self._apply(self.bandit.ask, P(), state, key, checks.evaluation_limit(limit))
 
     def tell(self, state: Any, query: Query, y: Array, key: PRNGKey) -> tuple[Any, Info]:
-        def body(
-            domain: Arms, state: Any, query: Query, y: Array, key: PRNGKey
-        ) -> tuple[Any, Info]:
-            new, info = self.bandit.tell(attach(state, domain), query, y, key)
+        def tell(*arguments: Any) -> tuple[Any, Info]:
+            new, info = self.bandit.tell(*arguments)
             return detach(new), info
 
-        # raises errors here, because arms and rewards are traced in `body`
+        # raises errors here, because arms and rewards are traced in `tell`
         query, y = checks.feedback(state.domain, query, y)
-        specs = self._specs(state)
-        new, info = self._map(body, (self._arms(), specs, P(), P(), P()), (specs, P()))(
-            state.domain, detach(state), query, y, key
-        )
+        new, info = self._apply(tell, (self._specs(state), P()), state, query, y, key)
         return attach(new, state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
         """As `FixedBKB.pend`, but only `tell` reports too many pending arms, by a flag."""
 
-        def body(domain: Arms, state: Any, query: Query) -> Any:
-            return detach(self.bandit.pend(attach(state, domain), query))
+        def pend(*arguments: Any) -> Any:
+            return detach(self.bandit.pend(*arguments))
 
-        specs, query = self._specs(state), checks.arm_query(state.domain, query)
-        new = self._map(body, (self._arms(), specs, P()), specs)(state.domain, detach(state), query)
-        return attach(new, state.domain)
+        query = checks.arm_query(state.domain, query)
+        return attach(self._apply(pend, self._specs(state), state, query), state.domain)
 
     def remaining(self, state: Any) -> Array | None:
         """As `FixedBKB.remaining`; None for the other algorithms."""
         if not isinstance(self.bandit, FixedBKB) or self.bandit.repeat:
             return None
-
-        def body(domain: Arms, state: Any) -> Array:
-            return self.bandit.remaining(attach(state, domain))
-
-        specs = (self._arms(), self._specs(state))
-        return self._map(body, specs, P())(state.domain, detach(state))
+        return self._apply(self.bandit.remaining, P(), state)
 
     def grow(self, state: Any, capacity: int) -> Any:
         return self.bandit.grow(state, capacity)
@@ -195,21 +178,24 @@ class Sharded(Algorithm):
         if is_traced(values):
             return jnp.pad(values, (0, rows - domain.count))
         padded = np.pad(np.asarray(values), (0, rows - domain.count))
-        sharding = NamedSharding(automatic(self.mesh), self._arms())
+        sharding = NamedSharding(automatic(self.mesh), P(self.axis))
         return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
+
+    def _apply(self, method: Callable[..., Any], outputs: Any, state: Any, *arguments: Any) -> Any:
+        """A method of the algorithm over all devices; `outputs` are the partition specs of its
+        result."""
+
+        def body(domain: Arms, state: Any, *arguments: Any) -> Any:
+            return method(attach(state, domain), *arguments)
+
+        inputs = (P(self.axis), self._specs(state), *[P()] * len(arguments))
+        return self._map(body, inputs, outputs)(state.domain, detach(state), *arguments)
 
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # JAX cannot verify through loops that replicated numbers are equal on all devices
         return jax.shard_map(
-            body,
-            mesh=automatic(self.mesh),
-            in_specs=inputs,
-            out_specs=outputs,
-            check_vma=False,
+            body, mesh=automatic(self.mesh), in_specs=inputs, out_specs=outputs, check_vma=False
         )
-
-    def _arms(self) -> P:
-        return P(self.axis)
 
     def _specs(self, state: Any) -> Any:
         """Partition specs of a state without its arms."""

@@ -143,8 +143,9 @@ class Shard(Rows):
     def _part(self, values: Array, rows: int) -> Array:
         """The rows of this device, of values [..., A] that every device has drawn."""
         missing = lax.psum(1, self.axis) * rows - self.arms
-        whole = jnp.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)], constant_values=1)
-        return lax.dynamic_slice_in_dim(whole, self._first(rows), rows, -1)
+        padding = [(0, 0)] * (values.ndim - 1) + [(0, missing)]
+        padded = jnp.pad(values, padding, constant_values=1)
+        return lax.dynamic_slice_in_dim(padded, self._first(rows), rows, -1)
 
 
 def check_counting(key: PRNGKey, arms: int) -> None:

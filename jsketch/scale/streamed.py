@@ -70,10 +70,6 @@ class StreamedState:
     pending: Array  # [H], number of pending evaluations
     tried: Array  # [H] bool, whether the arm was evaluated, failed evaluations included
 
-    @property
-    def capacity(self) -> int:
-        return self.sketch.capacity
-
 
 class Buffer(NamedTuple):
     """Candidates for a batch, in the order of their numbers."""
@@ -86,14 +82,14 @@ class Buffer(NamedTuple):
     tracked: np.ndarray  # [n] bool; tracked arms are never removed
 
 
-class Chosen(NamedTuple):
+class Choice(NamedTuple):
     """A batch, and how it was found."""
 
     query: Query  # in the numbers of the file
     chunks: int  # number of chunks that were read, those of the sweep included
     # whether the score of some candidate exceeds the bound by which float32 ranked it: then the
     # sweep may have missed arms of the batch
-    missed: bool
+    incomplete: bool
 
 
 @struct.dataclass
@@ -125,12 +121,12 @@ class Streamed:
         shards.check_counting(key, domain.count)
         dtype = jnp.dtype(jnp.float64) if self.screen else domain.dtype
         bandit = in_dtype(self.bandit, dtype)
-        some = np.unique(np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int64))
-        sample = Arms(jnp.asarray(domain.rows(some), dtype))
+        sampled = np.unique(np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int64))
+        sample = Arms(jnp.asarray(domain.rows(sampled), dtype))
         checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
         data = FileEvaluations() if data is None else data
         failed, dictionary = data.failed, data.dictionary
-        numbers = np.zeros(0, np.int32)
+        numbers: Any = np.zeros(0, np.int32)
         for arms in (data.arms, failed, dictionary):
             if arms is not None and not isinstance(arms, str):
                 checks.arm_numbers(domain, arms=arms)  # type: ignore[arg-type]
@@ -164,29 +160,29 @@ class Streamed:
     def ask(self, state: StreamedState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         """The next batch, in the numbers of the file. Warns where the sweep in float32 may have
         missed arms of the batch; raises as `choose`."""
-        chosen = self.choose(state, limit)
-        if chosen.missed:
+        choice = self.choose(state, limit)
+        if choice.incomplete:
             warn(
                 "rounding was larger than estimated: the sweep in float32 may have missed arms of"
                 f" this batch. Use a larger safety (it is {self.safety:g}), or sweep in float64"
                 " (screen=False and a file of float64)."
             )
-        return chosen.query
+        return choice.query
 
-    def choose(self, state: StreamedState, limit: ArrayLike | None = None) -> Chosen:
+    def choose(self, state: StreamedState, limit: ArrayLike | None = None) -> Choice:
         """The next batch, and how it was found. Raises ValueError as `ArmFile.read`, and
         FloatingPointError where the posterior is not finite."""
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
-        most = min(int(checks.evaluation_limit(limit)), bandit.batch)
+        limit = min(int(checks.evaluation_limit(limit)), bandit.batch)
         if not bandit.repeat:
             used = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
-            most = min(most, file.count - int((used | (np.asarray(state.pending) > 0)).sum()))
+            limit = min(limit, file.count - int((used | (np.asarray(state.pending) > 0)).sum()))
         if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
             state = _track(state, bandit, [int(state.first_arm)])
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
-        kept, bounds, missed = self._sweep(bandit, state, width)
+        kept, bounds, incomplete = self._sweep(bandit, state, width)
         slots = state.number.shape[0] + self.keep
         buffer = _pad_buffer(_merge(_tracked(state), kept), slots)
         sketch = _posterior_at(state, buffer)
@@ -195,13 +191,13 @@ class Streamed:
         factors = sweep.factors(state.sketch, kernel, regularization, file.chunk, dtype)
         picks: list[int] = []
         n_read, without_pick = file.chunks, 0
-        while len(picks) < most:
+        while len(picks) < limit:
             bound = bounds.max()
-            limits = jnp.asarray(most, jnp.int32), jnp.asarray(bound, dtype)
+            limits = jnp.asarray(limit, jnp.int32), jnp.asarray(bound, dtype)
             batch = _extend_batch(bandit, sketch, batch, begin, *limits)
             new = np.asarray(batch.arms)[len(picks) : int(batch.size)]
             picks += buffer.number[new].tolist()
-            if len(picks) >= most or np.isneginf(bound):
+            if len(picks) >= limit or np.isneginf(bound):
                 break
             without_pick = 0 if new.size else without_pick + 1
             if without_pick > REREADS * file.chunks:
@@ -231,23 +227,23 @@ class Streamed:
         index = np.zeros(bandit.batch, np.int32)
         index[: len(picks)] = picks
         mask = np.arange(bandit.batch) < len(picks)
-        return Chosen(Query(jnp.asarray(index), jnp.asarray(mask)), n_read, missed)
+        return Choice(Query(jnp.asarray(index), jnp.asarray(mask)), n_read, incomplete)
 
     def _sweep(
         self, bandit: FixedBKB, state: StreamedState, width: Array
     ) -> tuple[Buffer, np.ndarray, bool]:
-        """(candidates, bounds [C] of the other scores of each chunk, `Chosen.missed`) after one
+        """(candidates, bounds [C] of the other scores of each chunk, `Choice.incomplete`) after one
         pass over the file."""
         file, sketch = state.domain, state.sketch
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
         numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
-        bounds, found = np.full(file.chunks, -np.inf), []
+        bounds, candidates = np.full(file.chunks, -np.inf), []
         tops: list[tuple[int, sweep.Top]] = []
 
         def collect() -> None:
             chunk, top = tops.pop(0)
-            found.append(_candidates(top, chunk * file.chunk))
+            candidates.append(_candidates(top, chunk * file.chunk))
             bounds[chunk] = top.outside
 
         for chunk, x in file.in_order():
@@ -260,7 +256,7 @@ class Streamed:
             if len(tops) > 1:
                 collect()
         collect()
-        kept, rest = _split(_merge(*found), self.keep)
+        kept, rest = _split(_merge(*candidates), self.keep)
         _raise_bounds(bounds, rest, file.chunk)
         points = kept.points.astype(sketch.mean.dtype)
         kept = kept._replace(points=points)
@@ -269,8 +265,8 @@ class Streamed:
         # score the candidates in the dtype of the posterior
         mean, variance = _posterior(state, bandit, points)
         score = mean + float(width) * np.sqrt(variance)
-        missed = bool((score > kept.score).any())
-        return kept._replace(mean=mean, variance=variance, score=score), bounds, missed
+        incomplete = bool((score > kept.score).any())
+        return kept._replace(mean=mean, variance=variance, score=score), bounds, incomplete
 
     def pend(self, state: StreamedState, query: Query) -> StreamedState:
         """As `FixedBKB.pend`."""
@@ -444,8 +440,8 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
     def merged(before: Array, added: Any, fill: Any = 0) -> Array:
         old = np.asarray(before)
         added = np.broadcast_to(np.asarray(added, old.dtype), new.shape)
-        whole = np.concatenate([old[:used], added])[order]
-        return jnp.asarray(np.pad(whole, (0, free), constant_values=fill))
+        merged = np.concatenate([old[:used], added])[order]
+        return jnp.asarray(np.pad(merged, (0, free), constant_values=fill))
 
     old, place = state.sketch, np.argsort(order)
     points = np.concatenate([np.asarray(old.domain.features)[:used], rows])[order]
@@ -510,8 +506,8 @@ def _candidates(top: sweep.Top, first: int) -> Buffer:
         np.asarray(column)[at] for column in (top.points, top.mean, top.variance, top.score)
     )
     number = (first + row).astype(np.int32)
-    found = Buffer(number, points, mean, variance, score, np.zeros(len(row), bool))
-    return Buffer(*(column[score > -np.inf] for column in found))
+    buffer = Buffer(number, points, mean, variance, score, np.zeros(len(row), bool))
+    return Buffer(*(column[score > -np.inf] for column in buffer))
 
 
 def _merge(*buffers: Buffer) -> Buffer:

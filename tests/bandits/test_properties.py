@@ -311,5 +311,5 @@ def test_runs_start_from_given_states():
     np.testing.assert_array_equal(runs[0].trace.arm, runs[1].trace.arm)
     np.testing.assert_allclose(runs[0].state.pull_counts.sum(1), counts.sum() + HORIZON)
     assert float(warm[0].pull_counts.sum()) == counts.sum()
-    with pytest.raises(ValueError, match="one state a key"):
+    with pytest.raises(ValueError, match="one for each key"):
         loops.run(bandit, problem(), KEYS, HORIZON, states=warm[:2])

@@ -216,7 +216,7 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
         (uniform | dict(state=box_run, domain=moved_box), "another box"),
         (
             uniform | dict(state=box_run, algorithm=GPBandit()),
-            "and a GPBandit has a GPState",
+            "and the states of GPBandit are GPState",
         ),
         (uniform | dict(state={}), "a dict was given"),
     ):

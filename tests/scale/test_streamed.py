@@ -64,7 +64,7 @@ def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
     for t in range(rounds):
         query, chosen = ASK(bandit, state), over_file.choose(other)
         batches.append((arms_asked(query).tolist(), arms_asked(chosen.query).tolist()))
-        assert not chosen.missed
+        assert not chosen.incomplete
         reads.append(chosen.chunks)
         pending.append((query, chosen.query))
         if pend and t % 2 == 0:
@@ -171,7 +171,7 @@ def test_a_violated_bound_is_flagged(tmp_path):
     x = arms_of("float32")
     over_file = Streamed(CASES["screened"][0], **SMALL, screen=True, safety=0.0)
     state = over_file.init(save_arms(tmp_path, x), KEY, data=FileEvaluations(DONE, Y, KEEP))
-    assert over_file.choose(state).missed
+    assert over_file.choose(state).incomplete
     with pytest.warns(UserWarning, match="may have missed arms"):
         over_file.ask(state, KEY)
 
@@ -194,7 +194,7 @@ def test_empty_histories_and_files_without_new_arms(tmp_path):
         np.asarray(a)[:ARMS] for a in (everything.sketch.mean, everything.sketch.variance)
     )
     assert int(chosen.query.index[0]) == np.argmax(mean + width * np.sqrt(variance))
-    assert not chosen.missed and chosen.query.size == 8
+    assert not chosen.incomplete and chosen.query.size == 8
 
 
 def test_invalid_files_are_refused(tmp_path):
@@ -253,7 +253,10 @@ def test_mistakes_are_refused(tmp_path):
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query names arm 40"),
         (lambda: jax.jit(over_file.ask)(state, KEY), "call ask and tell in a Python loop"),
         (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
-        (lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS), "default kind"),
+        (
+            lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS),
+            "default implementation",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             act()
