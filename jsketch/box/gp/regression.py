@@ -22,7 +22,7 @@ from jsketch.linalg import Factor, aligned, cholesky_inverse, compact, matmul, r
 from jsketch.sketch.fourier import RandomFourier, features
 from jsketch.types import PRNGKey
 
-SMALLEST_CAPACITY = 64  # the least half of a capacity that `at_smallest_capacity` compiles
+SMALLEST_CAPACITY = 64  # the least capacity of `at_smallest_capacity`, unless N is smaller
 
 
 @struct.dataclass
