@@ -233,10 +233,10 @@ def identity_scaling(box: Box) -> Scaling:
     return Scaling(jnp.zeros_like(box.lower), jnp.ones_like(box.lower), 0 * one, one)
 
 
-def standard_scaling(box: Box, past: History) -> Scaling:
+def standard_scaling(box: Box, observed: History) -> Scaling:
     """The map of the box to [-1,1]^d, and of observed values to mean 0 and deviation 1 (equal
     values are only centred)."""
-    unit, mean, deviation = moments(past.y, past.ok)
+    unit, mean, deviation = moments(observed.y, observed.ok)
     deviation = jnp.where(deviation > 0, unit * deviation, 1)
     middle, half = (box.lower + box.upper) / 2, (box.upper - box.lower) / 2
     return Scaling(middle, half, unit * mean, deviation)

@@ -5,14 +5,9 @@ In GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2) each hyperparameter has
 logarithmic scale is an addition. `minimize` and `drive` use a space on the host:
 
     space = Space(learning_rate=(1e-4, 1.0, "log"), depth=(1, 8, int), loss=["a", "b"])
-
-    def validated(h):  # {"learning_rate": 0.01, "depth": 3, "loss": "a"}
-        return ...
-
-    objective = space.objective(validated)
+    objective = space.objective(lambda h: train(h["learning_rate"], h["depth"], h["loss"]))
     run = drive(GPBandit(), objective, space.box, jax.random.key(0), horizon=30)
-    x, value = run.best
-    space.decode(x)
+    space.decode(run.best[0])
 """
 
 from __future__ import annotations

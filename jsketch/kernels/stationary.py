@@ -41,10 +41,9 @@ def _direct_squared_distances(x: Array, y: Array) -> Array:
 def _direct_squared_distances_jvp(
     points: tuple[Array, Array], changes: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """The derivative in products, 20 times as fast at d = 20 as that of the sum, which writes a
-    matrix for each input. It has an error of eps |x|^2 between equal points. No mask can remove it,
-    because a compiled program may compute their distance as zero in one place and as a rounding
-    error in another."""
+    """The derivative in products, 20 times as fast at d = 20 as that of the sum. It has an error of
+    eps |x|^2 between equal points. No mask can remove it, because a compiled program may compute
+    their distance as zero in one place and as a rounding error in another."""
     (x, y), (dx, dy) = points, changes
     squares = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
     return _direct_squared_distances(x, y), 2 * (squares - matmul(x, dy.T) - matmul(dx, y.T))

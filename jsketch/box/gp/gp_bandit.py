@@ -41,9 +41,9 @@ class GPInfo(BoxInfo):
     log_marginal_likelihood: Array  # [], of the standardized values
 
 
-def unit_data(box: Box, past: History) -> Data:
+def unit_data(box: Box, observed: History) -> Data:
     """The standardized observations in the unit cube."""
-    return regression.standardized(history.to_unit(box, past.x), past.y, past.ok)
+    return regression.standardized(history.to_unit(box, observed.x), observed.y, observed.ok)
 
 
 @struct.dataclass
@@ -110,9 +110,9 @@ class GPBandit:
             self.prior.check()
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         # the largest arrays are the covariance, its factor and one product
-        past = history.empty(box, horizon, 3 * horizon**2)
+        observed = history.empty(box, horizon, 3 * horizon**2)
         first = default(self.bounds, box.lower.size, box.lower.dtype)
-        return GPState(box, history.initial_points(box, key, self.initial), past, first)
+        return GPState(box, history.initial_points(box, key, self.initial), observed, first)
 
     def ask(self, state: GPState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
 

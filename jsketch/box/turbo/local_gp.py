@@ -2,8 +2,7 @@
 joint draws of noisy values.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
-optimization. NeurIPS 2019; the constants are those of the authors' code. The fitted mean is low
-after some rounds, so that draws are low far from the good points.
+optimization. NeurIPS 2019; the constants are those of the authors' code.
 """
 
 from __future__ import annotations

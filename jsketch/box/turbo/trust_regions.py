@@ -130,13 +130,12 @@ def candidates(
 
 
 def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array) -> Regions:
-    """Counters and lengths after a round. `evaluated` [R] is the number of evaluations for each
-    region, `new_best` [R] their best value, and `best` [R] the region's best value before the round
-    (-inf without any). Points of a design are neither success nor failure."""
+    """The regions with new counters and lengths after a round. `evaluated` [R] is the number of
+    evaluations for each region, `new_best` [R] their best value, and `best` [R] the best value
+    before the round (-inf without any). Points of a design are neither success nor failure."""
     best_or_zero = jnp.where(jnp.isfinite(best), best, 0)
-    success = new_best > jnp.where(
-        jnp.isfinite(best), best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero), -jnp.inf
-    )
+    threshold = best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero)
+    success = new_best > jnp.where(jnp.isfinite(best), threshold, -jnp.inf)
     counts = (evaluated > 0) & (regions.design == 0)
     count, d = regions.points.shape[0], regions.points.shape[2]
     successes = jnp.where(counts, jnp.where(success, regions.successes + 1, 0), regions.successes)

@@ -103,7 +103,7 @@ class Turbo:
                 f"candidates must be at least the batch, {self.batch}; {self.candidates} was given."
             )
         # the largest arrays are the covariance of a region, its factor and one product
-        past = history.empty(box, horizon, 3 * horizon**2)
+        observed = history.empty(box, horizon, 3 * horizon**2)
         initial = history.initial_points(box, key, self.initial)
         # the first points of the regions are the initial points
         unused = jnp.zeros(
@@ -112,7 +112,7 @@ class Turbo:
         return TurboState(
             box=box,
             initial=initial,
-            history=past,
+            history=observed,
             owner=jnp.zeros(horizon, jnp.int32),
             regions=self._new_regions(jnp.zeros((), jnp.int32), unused),
         )
@@ -201,8 +201,9 @@ class Turbo:
         )
 
     def _data(self, state: TurboState, members: Array) -> Data:
-        past = state.history
-        return local_gp.standardized(history.to_unit(state.box, past.x), past.y, past.ok & members)
+        observed = state.history
+        u = history.to_unit(state.box, observed.x)
+        return local_gp.standardized(u, observed.y, observed.ok & members)
 
     def _propose(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array, Array]:
         """(points [batch,d], their regions [batch], the number of points in use [])."""
