@@ -94,7 +94,8 @@ class Real:
 class Integer:
     """An integer from low to high, both included. Each has an interval of the same length or, with
     log=True, the interval from value - 1/2 to value + 1/2 on a logarithmic scale. Raises ValueError
-    unless low < high are integers, and for log=True with low < 1."""
+    unless low < high are integers, and for log=True with low < 1. In float32 an optimiser proposes
+    about 2^23 different integers."""
 
     name: str
     low: int
@@ -298,14 +299,13 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _check_range(h: Real | Integer, condition: str, has_log: bool) -> None:
-    """Raises ValueError unless low < high, and for log=True if `has_log` is False, whose condition
-    is the text."""
+def _check_range(h: Real | Integer, condition: str, allows_log: bool) -> None:
+    """Raises ValueError unless low < high, and for log=True unless the condition is met."""
     if not h.low < h.high:
         raise ValueError(
             f"{h.name}: low must be below high; low = {h.low}, high = {h.high} was given."
         )
-    if h.log and not has_log:
+    if h.log and not allows_log:
         raise ValueError(f"{h.name}: a logarithmic scale needs {condition}; {h.low} was given.")
 
 

@@ -1,5 +1,5 @@
 """Kernels. A kernel is a frozen pytree whose numbers are leaves, so that `vmap` maps over
-lengthscales, and another value does not compile anything.
+lengthscales, and a new value does not cause a compilation.
 
 A kernel has two methods: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`. Lengthscales
 are one number or one for each input (ARD, [d]), in the units of the inputs. Three methods are
