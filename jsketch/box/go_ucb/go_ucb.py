@@ -196,8 +196,8 @@ class GOUCB:
         new, not_finite = lazy_cond(~first, lambda _: self._add_evaluation(state, after), explored)
         # a query beyond the horizon is empty and changes nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
-        info = vars(history.info(state.history, after)).values()
-        return new, GOInfo(*info, query.proposal, *not_finite)
+        info = history.info(state.history, after)
+        return new, GOInfo(info.observed, info.failed, info.best, query.proposal, *not_finite)
 
     def ball(self, state: GOState) -> Ball:
         """Ball_t around w_t (eqs. 3 and 6)."""

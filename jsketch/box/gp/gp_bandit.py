@@ -155,8 +155,9 @@ class GPBandit:
             )
 
         numbers, likelihood = regression.at_smallest_capacity(unit_data(state.box, after), refit)
-        info = GPInfo(*vars(history.info(state.history, after)).values(), likelihood)
-        return replace(state, history=after, numbers=numbers), info
+        info = vars(history.info(state.history, after))
+        new = replace(state, history=after, numbers=numbers)
+        return new, GPInfo(**info, log_marginal_likelihood=likelihood)
 
     def posterior(self, state: GPState) -> Posterior:
         """The posterior of the standardized values on the unit cube."""

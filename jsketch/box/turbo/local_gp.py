@@ -66,8 +66,11 @@ def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
     covariance of `points` points is positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
     limits = []
-    intervals = (bounds.lengthscale, bounds.outputscale, bounds.noise)
-    for (low, high), least in zip(intervals, (0.0, 0.0, floor), strict=True):
+    for (low, high), least in (
+        (bounds.lengthscale, 0.0),
+        (bounds.outputscale, 0.0),
+        (bounds.noise, floor),
+    ):
         ends = jnp.asarray(low, dtype), jnp.asarray(high, dtype)
         limits.append((jnp.maximum(ends[0], least), jnp.maximum(ends[1], 2 * least)))
     return limits
