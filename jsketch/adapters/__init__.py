@@ -1,5 +1,5 @@
-"""Forecasters with the interfaces of scikit-learn and river. Each package is imported with the
-class that needs it."""
+"""Forecasters with the interfaces of scikit-learn and river, which are imported with the classes
+that need them."""
 
 from __future__ import annotations
 

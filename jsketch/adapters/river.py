@@ -17,22 +17,21 @@ except ImportError as error:
 
 
 class RiverRegressor(base.Regressor):
-    """A stream of dicts of numbers, for pipelines, wrappers and `progressive_val_score`.
+    """A forecaster of dicts of numbers, for pipelines, wrappers and `progressive_val_score`.
 
     forecaster  a forecaster (`jsketch.types.Forecaster`)
     seed        int, the seed of its random numbers
 
-    The first example that is learned determines the names of the features, and all others must have
-    the same names, in any order. The inputs of the forecaster (for the lengthscales of an ARD
-    kernel) are the features in the order of their names. A label NaN or None is missing. Methods
-    raise ValueError, and learn nothing, for other names and for values that are not finite numbers.
+    The first learned example determines the names of the features. All others must have the same
+    names, in any order. The inputs of the forecaster, as for the lengthscales of an ARD kernel, are
+    the features in the order of their names. A label NaN or None is missing. Methods raise
+    ValueError, and learn nothing, for other names and for values that are not finite numbers.
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):
         self.forecaster = forecaster
         self.seed = seed
-        # the names of the features; None before the first example
-        self.names: list[Any] | None = None
+        self.names: list[Any] | None = None  # of the features; None before the first example
         self.live: Live | None = None
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
@@ -47,7 +46,7 @@ class RiverRegressor(base.Regressor):
         return self._live(names).predict([x[name] for name in names])
 
     def _names(self, x: dict[Any, Any]) -> list[Any]:
-        """The names in the order of the stream. Raises ValueError where x has others."""
+        """The names in the order of the inputs. Raises ValueError if x has other names."""
         names = _sorted(x) if self.names is None else self.names
         if len(x) != len(names) or not all(name in x for name in names):
             missing, new = [n for n in names if n not in x], [n for n in x if n not in names]
@@ -58,7 +57,7 @@ class RiverRegressor(base.Regressor):
         return names
 
     def _live(self, names: list[Any]) -> Live:
-        # before the first label, predictions may have other features
+        # before the first label, the features of predictions may change
         if self.live is None or self.live.inputs != len(names):
             self.live = Live(self.forecaster, len(names), jax.random.key(self.seed))
         return self.live
@@ -68,8 +67,8 @@ class RiverRegressor(base.Regressor):
         yield {"forecaster": online.FOGD(kernels.Gaussian(), 0.1, count=20)}
 
     def _unit_test_skips(self) -> set[str]:
-        # A feature that appears or disappears is an error and not a zero: a kernel compares points
-        # with the same inputs. preprocessing.StatImputer fills in missing values.
+        # a missing feature is an error and not a zero, because a kernel compares points with the
+        # same inputs; preprocessing.StatImputer fills in missing values
         return {
             "check_emerging_features",
             "check_disappearing_features",

@@ -28,18 +28,18 @@ except ImportError as error:
 
 
 class SklearnRegressor(RegressorMixin, BaseEstimator):
-    """A stream of rows, for `Pipeline`, `cross_val_score` and `GridSearchCV`.
+    """A forecaster of rows, for `Pipeline`, `cross_val_score` and `GridSearchCV`.
 
     forecaster  a forecaster (`jsketch.types.Forecaster`)
     seed        int, the seed of its random numbers
 
-    The numbers of the forecaster and of its parts are parameters: `forecaster__regularization`,
-    `forecaster__kernel__lengthscale`. NaN labels are predicted and not learned, and do not count in
-    `score`. AWV forecasters shrink predictions at new points, which protects them in a stream: to
-    fit once and then predict many points, use `penalize_current=False` (ridge regression).
+    The fields of the forecaster and of its parts are parameters, such as
+    `forecaster__regularization` and `forecaster__kernel__lengthscale`. NaN labels are not learned
+    and do not count in `score`. AWV forecasters shrink predictions at new points; to fit once and
+    then predict many points, use `penalize_current=False` (ridge regression).
 
     Attributes after learning: `live_`, the stream, and `forecasts_`, the predictions of the last
-    `fit` or `partial_fit`, each made before its label.
+    `fit` or `partial_fit`, each made before its label was learned.
     """
 
     live_: Live
@@ -56,15 +56,16 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> SklearnRegressor:
         """Continues the stream with y [n] at X [n,d].
 
-        Raises ValueError for shapes that do not fit, columns of other names, inputs that are not
-        finite, and parameters that have changed since the stream started.
+        Raises ValueError for other shapes or column names, inputs that are not finite, and
+        parameters that have changed since the start of the stream.
         """
-        started = self.__sklearn_is_fitted__()
-        if started and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
+        fitted = self.__sklearn_is_fitted__()
+        if fitted and (self.live_.forecaster is not self.forecaster or self.seed_ != self.seed):
             raise ValueError(
-                "the parameters were changed after learning started: call fit to start over."
+                "the parameters were changed after learning started: call fit to start a new"
+                " stream."
             )
-        return self._learn(X, y, reset=not started)
+        return self._learn(X, y, reset=not fitted)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions [n] at X [n,d]. Raises NotFittedError, a ValueError, before learning."""
@@ -83,9 +84,9 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
         return params | dict(_fields(self.forecaster, "forecaster")) if deep else params
 
     def set_params(self, **params: Any) -> SklearnRegressor:
-        """Raises ValueError, and sets nothing, for an unknown parameter."""
+        """Sets parameters. Raises ValueError, and sets nothing, for an unknown parameter."""
         new: dict[str, Any] = self.get_params(deep=False)
-        # the whole before its parts
+        # an object is set before its fields
         for name in sorted(params, key=lambda name: name.count("__")):
             names = [*new, *dict(_fields(new["forecaster"], "forecaster"))]
             if name not in names:
@@ -111,7 +112,7 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
 
 
 def _fields(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """(path, value) of the fields of a dataclass and, recursively, of its values."""
+    """Pairs (path, value) of the fields of a dataclass and, recursively, of their fields."""
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         for field in dataclasses.fields(part):
             value = getattr(part, field.name)
@@ -120,7 +121,7 @@ def _fields(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _replaced(part: Any, path: list[str], value: Any) -> Any:
-    """The part with another value at the path of a field."""
+    """The dataclass with another value at the path of a field."""
     if not path:
         return value
     return dataclasses.replace(

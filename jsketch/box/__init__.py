@@ -1,12 +1,12 @@
 """Maximisation over a box.
 
-history       observations, initial points and units, shared by all optimisers
+history       observations, initial points and units, for all optimisers
 space         named hyperparameters (reals, integers, categories) as points of a box
 acquisition   acquisition functions of a Gaussian posterior
 gp/           Gaussian process regression and `GPBandit`
-turbo/        TuRBO: trust regions
-go_ucb/       GO-UCB: optimism over the parameters of a model
-uniform       the baseline
+turbo/        `Turbo`, Bayesian optimisation in trust regions
+go_ucb/       `GOUCB`, optimism over the parameters of a model
+uniform       `UniformBox`, the baseline
 """
 
 from jsketch.box import acquisition, go_ucb, gp, history

@@ -1,9 +1,9 @@
 """Acquisition functions of a Gaussian posterior.
 
-The logarithm of the expected improvement has a gradient far from the data, where the expected
-improvement itself is rounded to zero: Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected
-improvements to expected improvement for Bayesian optimization. NeurIPS 2023. The far tail is
-computed with Laplace's continued fraction of Mills' ratio, which has no cancellation.
+The logarithm of the expected improvement has a gradient also far from the data, where the expected
+improvement is rounded to zero: Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected improvements
+to expected improvement for Bayesian optimization. NeurIPS 2023. In the far tail Laplace's continued
+fraction of Mills' ratio has no cancellation.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
-TAIL = -5.0  # the continued fraction is used below; above, cancellation costs less than two digits
-TERMS = 20  # of the continued fraction: relative error 1e-13 at TAIL, less beyond
+TAIL = -5.0  # below it the continued fraction is used; above, cancellation costs less than 2 digits
+TERMS = 20  # terms of the continued fraction, which give a relative error of at most 1e-13
 
 
 def _tail(z: Array) -> tuple[Array, Array, Array]:
-    """(z below, t, c) with Mills' ratio (1 - Phi(t)) / phi(t) = 1 / (t + c) at t = -z >= -TAIL."""
+    """(whether z is below TAIL, t, c) with Mills' ratio (1 - Phi(t)) / phi(t) = 1 / (t + c) at t =
+    max(-z, -TAIL)."""
     below = z < TAIL
     t = jnp.where(below, -z, -TAIL)
     c = t
@@ -31,7 +32,7 @@ def _tail(z: Array) -> tuple[Array, Array, Array]:
 
 
 def log_normal_cdf(z: Array) -> Array:
-    """log Phi(z); exact to rounding in both tails, with its gradient."""
+    """log Phi(z), [...]; the value and its gradient are exact to rounding in both tails."""
     below, t, c = _tail(z)
     far = -t * t / 2 - LOG_ROOT_2PI - jnp.log(t + c)
     return jnp.where(below, far, jnp.log(ndtr(jnp.where(below, 0, z))))
@@ -48,11 +49,11 @@ def _log_expected_excess(z: Array) -> Array:
 
 
 def log_expected_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-    """log E max(f - threshold, 0) for f ~ N(mean, variance)."""
+    """log E max(f - threshold, 0) for f ~ N(mean, variance), [...]."""
     deviation = jnp.sqrt(variance)
     return jnp.log(deviation) + _log_expected_excess((mean - threshold) / deviation)
 
 
 def log_probability_of_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-    """log P(f > threshold)."""
+    """log P(f > threshold) for f ~ N(mean, variance), [...]."""
     return log_normal_cdf((mean - threshold) / jnp.sqrt(variance))

@@ -1,11 +1,11 @@
 """Observations of a box optimiser at a fixed capacity, its initial points, and units for points and
 values.
 
-An optimiser whose state holds a `History` implements the protocol with
+An optimiser whose state contains a `History` implements the protocol with
 
     init   `checked_box`, `empty`, and `initial_points` with the key of init
-    ask    `query`: the initial points first, then the optimiser's proposals
-    tell   `add`, and `info`
+    ask    `query`: the initial points first, then the proposals of the optimiser
+    tell   `add` and `info`
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from jsketch.types import Arms, Box, BoxInfo, BoxQuery, PRNGKey, is_traced
 
 @struct.dataclass
 class History:
-    """Evaluations in order, in N slots; the first `count` are in use."""
+    """Evaluations in order, in the first `count` of N slots."""
 
     x: Array  # [N, d]
     y: Array  # [N], zero where `ok` is false
-    ok: Array  # [N] bool, a finite value was observed; false for failed evaluations and free slots
+    ok: Array  # [N] bool, a finite value was observed; false in unused slots
     count: Array  # [] int32, number of evaluations, failed ones included
 
     @property
@@ -38,11 +38,11 @@ class History:
 
 
 def checked_box(box: Box) -> Box:
-    """The box as JAX arrays of floating point numbers. Raises ValueError unless it is a Box whose
-    lower and upper are finite vectors [d] with lower < upper."""
+    """The box with floating point JAX arrays. Raises ValueError unless it is a Box whose lower and
+    upper are finite vectors [d] with lower < upper."""
     if isinstance(box, Arms):
         raise ValueError(
-            "this optimiser maximises over a box, and the domain has arms: use an algorithm of"
+            "this optimiser maximises over a box, but the domain has arms: use an algorithm of"
             " jsketch.bandits, such as BBKB, or a problem over a box."
         )
     if isinstance(box, type) or not (hasattr(box, "lower") and hasattr(box, "upper")):
@@ -68,15 +68,14 @@ def to_unit(box: Box, x: Array) -> Array:
 
 
 def from_unit(box: Box, u: Array) -> Array:
-    """Points u [..., d] of the unit cube in the box; never outside by rounding."""
+    """Points u [..., d] of the unit cube in the box, clipped to it."""
     lower, upper = aligned(box.lower, u), aligned(box.upper, u)
     return jnp.clip(lower + u * (upper - lower), lower, upper)
 
 
 def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
-    """n uniform points of the box, [n,d]. They depend on the key of `init` only, so all optimisers
-    evaluate the same points in the same run, and a larger n only adds points. Raises ValueError
-    for n < 1."""
+    """n uniform points of the box, [n,d]. They depend only on the key of `init`, so that they are
+    the same for all optimisers, and a larger n only adds points. Raises ValueError for n < 1."""
     checks.capacity(initial=n)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(n, dtype=jnp.int32))
     unit = jax.vmap(lambda k: jax.random.uniform(k, box.lower.shape, box.lower.dtype))(keys)
@@ -84,8 +83,8 @@ def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
 
 
 def empty(box: Box, capacity: int, numbers: int = 0) -> History:
-    """A history without evaluations. Raises ValueError for a capacity below 1, and where the
-    history and `numbers` further floats, the largest arrays of the optimiser, exceed the memory."""
+    """A history without evaluations. Raises ValueError for a capacity below 1, and if the history
+    and `numbers` further floats of the optimiser exceed the memory."""
     checks.capacity(horizon=capacity)
     numbers += int(capacity) * (box.lower.shape[0] + 2)
     checks.memory(numbers, box.lower.dtype, horizon=capacity)
@@ -97,17 +96,17 @@ def write(old: Array, new: Array, start: Array, size: Array) -> Array:
     """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows beyond N are
     dropped."""
     source = jnp.arange(old.shape[0], dtype=jnp.int32) - start
-    fresh = ((source >= 0) & (source < size)).reshape(-1, *[1] * (old.ndim - 1))
-    return jnp.where(fresh, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
+    written = ((source >= 0) & (source < size)).reshape(-1, *[1] * (old.ndim - 1))
+    return jnp.where(written, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
 
 
 def checked_values(query: BoxQuery, y: Any) -> Array:
-    """The values y of a query as floating point numbers [B]. Raises ValueError unless there is one
-    for each slot."""
+    """The values y of a query in its dtype, [B]. Raises ValueError unless there is one for each
+    slot."""
     y = jnp.asarray(checks.real("y", y))
     if y.shape != query.mask.shape:
         raise ValueError(
-            f"y must hold one value for each slot of the query, shape {query.mask.shape}, NaN for a"
+            f"y must have one value for each slot of the query, shape {query.mask.shape}, NaN for a"
             f" failed evaluation; its shape is {y.shape}."
         )
     return y.astype(query.x.dtype)
@@ -115,17 +114,14 @@ def checked_values(query: BoxQuery, y: Any) -> Array:
 
 def add(history: History, query: BoxQuery, y: Any) -> History:
     """The history with the values y [B] of a query; a value that is not finite is a failed
-    evaluation.
-
-    Raises ValueError for more evaluations than the capacity. Where their number is traced, those
-    beyond the capacity are dropped; `info` counts them as failed.
-    """
+    evaluation. Raises ValueError for more evaluations than the capacity. If their number is traced,
+    those beyond the capacity are dropped, and `info` counts them as failed."""
     y = checked_values(query, y)
     count = history.count + query.size
     if not is_traced(count) and int(count) > history.capacity:
         raise ValueError(
             f"the horizon is {history.capacity} evaluations: {int(history.count)} were observed,"
-            f" and {int(query.size)} more are too many. Give `init` a larger horizon."
+            f" and {int(query.size)} more are too many. Use a larger horizon in `init`."
         )
     ok = jnp.isfinite(y)
     start, size = history.count, query.size
@@ -138,14 +134,14 @@ def add(history: History, query: BoxQuery, y: Any) -> History:
 
 
 def best(history: History) -> tuple[Array, Array]:
-    """(x [d], y []) of the largest value, the first of equal ones; y is -inf before any success."""
+    """(x [d], y []) of the first largest value; y is -inf without a finite value."""
     score = jnp.where(history.ok, history.y, -jnp.inf)
     first = jnp.argmax(score)
     return history.x[first], score[first]
 
 
 def remaining(history: History, limit: ArrayLike | None) -> Array:
-    """Evaluations that can be made now, [] int32: within the capacity and the limit of `ask`."""
+    """The number [] int32 of evaluations within the capacity and the limit of `ask`."""
     return jnp.minimum(history.capacity - history.count, checks.evaluation_limit(limit))
 
 
@@ -155,11 +151,11 @@ def query(
     propose: Callable[[], Array],
     limit: ArrayLike | None = None,
 ) -> BoxQuery:
-    """All initial points [n,d] in the first round, then propose() [B,d]; cut at the capacity and at
-    the limit.
+    """All initial points [n,d] in the first round, then propose() [B,d], up to the capacity and the
+    limit.
 
-    One round for all initial points: under vmap, where a cond evaluates both sides, one proposal is
-    wasted and not n.
+    Because the initial points are one round, only one proposal is wasted under vmap, where a cond
+    evaluates both branches.
     """
     n = initial.shape[0]
     batch = jax.eval_shape(propose).shape[0]
@@ -175,7 +171,7 @@ def query(
 
 
 def info(before: History, after: History) -> BoxInfo:
-    """The log of a round from the histories before and after it."""
+    """The `BoxInfo` of a round from the histories before and after it."""
     observed = after.ok.sum(dtype=jnp.int32) - before.ok.sum(dtype=jnp.int32)
     return BoxInfo(observed, after.count - before.count - observed, best(after)[1])
 
@@ -183,21 +179,18 @@ def info(before: History, after: History) -> BoxInfo:
 class Moments(NamedTuple):
     """Mean and standard deviation of values, both divided by `unit`."""
 
-    unit: Array  # [], a power of two: dividing a value by it is exact
+    unit: Array  # [], a power of two, so that division by it is exact
     mean: Array  # []
     deviation: Array  # []
 
 
 def moments(y: Array, ok: Array) -> Moments:
-    """Moments of the values y [N] with ok [N]; 0 and 0 without any. A deviation of the size of
-    rounding, as equal values have, is 0.
-
-    The unit is within a factor of 8 of the largest |y|, because the squares of values near 1e200 or
-    1e-200 are no floats.
-    """
+    """Moments of the values y [N] where ok [N] is true, 0 without any. A deviation of the size of
+    rounding errors, as for equal values, is 0. The unit is within a factor of 8 of the largest |y|,
+    because the squares of values near 1e200 or 1e-200 overflow or underflow."""
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
-    # not the largest power of two, whose inverse is rounded to zero
+    # the inverse of the largest power of two would be rounded to zero
     unit = largest / (8 * jnp.frexp(largest)[0])
     count = jnp.maximum(ok.sum(), 1).astype(y.dtype)
     scaled = jnp.where(ok, y / unit, 0)
@@ -209,7 +202,7 @@ def moments(y: Array, ok: Array) -> Moments:
 
 @struct.dataclass
 class Scaling:
-    """Units of a parametric model, an invertible affine map of points and values."""
+    """Units of a parametric model: an invertible affine map of points and values."""
 
     middle: Array  # [d]
     half: Array  # [d], half the sides
@@ -226,7 +219,7 @@ class Scaling:
 
     def values(self, y: Array) -> Array:
         """Values of the objective in the model's units."""
-        # eighths, because differences and inverses of the largest floats are no floats
+        # differences and inverses of the largest floats would overflow
         return (y / 8 - self.mean / 8) / (self.deviation / 8)
 
     def rewards(self, v: Array) -> Array:
@@ -240,11 +233,10 @@ def identity_scaling(box: Box) -> Scaling:
     return Scaling(jnp.zeros_like(box.lower), jnp.ones_like(box.lower), 0 * one, one)
 
 
-def standard_scaling(box: Box, past: History) -> Scaling:
-    """Sides of the box to [-1,1], observed values to mean 0 and deviation 1 (only centred while all
-    are equal). The objectives of the GO-UCB paper range from [1, 26] to [-2500, 783]; one step size
-    for all of them needs one scale."""
-    observed = moments(past.y, past.ok)
-    deviation = jnp.where(observed.deviation > 0, observed.unit * observed.deviation, 1)
-    mean = observed.unit * observed.mean
-    return Scaling((box.lower + box.upper) / 2, (box.upper - box.lower) / 2, mean, deviation)
+def standard_scaling(box: Box, observed: History) -> Scaling:
+    """The map of the box to [-1,1]^d, and of observed values to mean 0 and deviation 1 (equal
+    values are only centred)."""
+    unit, mean, deviation = moments(observed.y, observed.ok)
+    deviation = jnp.where(deviation > 0, unit * deviation, 1)
+    middle, half = (box.lower + box.upper) / 2, (box.upper - box.lower) / 2
+    return Scaling(middle, half, unit * mean, deviation)

@@ -1,18 +1,13 @@
 """Named hyperparameters (reals, integers, categories) as points of [0,10]^d.
 
-GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2): each hyperparameter has one input in [0,10];
-reals are mapped linearly, integers and categories have intervals of equal length. The logarithmic
-scale is an addition. Host code, for `minimize` and `drive`:
+In GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2) each hyperparameter has one input in
+[0,10]. Reals are mapped linearly, and integers and categories have intervals of equal length. The
+logarithmic scale is an addition. `minimize` and `drive` use a space on the host:
 
     space = Space(learning_rate=(1e-4, 1.0, "log"), depth=(1, 8, int), loss=["a", "b"])
-
-    def validated(h):  # {"learning_rate": 0.01, "depth": 3, "loss": "a"}
-        return ...
-
-    objective = space.objective(validated)
+    objective = space.objective(lambda h: train(h["learning_rate"], h["depth"], h["loss"]))
     run = drive(GPBandit(), objective, space.box, jax.random.key(0), horizon=30)
-    x, value = run.best
-    space.decode(x)
+    space.decode(run.best[0])
 """
 
 from __future__ import annotations
@@ -31,13 +26,13 @@ from numpy.typing import ArrayLike
 from jsketch import arguments, checks
 from jsketch.types import Box
 
-SIDE = 10.0  # of the box
-MARGIN = 1e-6  # distance of decoded values from open ends, as a share of the range
+SIDE = 10.0  # the length of the box in each input
+MARGIN = 1e-6  # the distance of decoded values from open ends, as a share of the range
 
 
 class Hyperparameter(Protocol):
-    """A named hyperparameter with a map from [0,1] to its values and back. `encode` raises
-    ValueError for a value that the hyperparameter does not have."""
+    """A named hyperparameter with maps from [0,1] to its values and back. `encode` raises
+    ValueError for other values."""
 
     @property
     def name(self) -> str: ...
@@ -50,12 +45,9 @@ class Hyperparameter(Protocol):
 @arguments.checked
 @dataclass(frozen=True)
 class Real:
-    """A number from low to high, linear or, with log=True, with equal ratios on equal lengths. With
-    open=True, the ends are excluded: decoded values stay a millionth of the range (of its
-    logarithm, with log=True) away from them.
-
-    Raises ValueError unless low < high are finite, and for log=True with low <= 0.
-    """
+    """A number from low to high on a linear scale, or on a logarithmic one with log=True. With
+    open=True the ends are excluded: decoded values are at least a millionth of the range away from
+    them. Raises ValueError unless low < high are finite, and for log=True with low <= 0."""
 
     name: str
     low: float
@@ -69,33 +61,30 @@ class Real:
                 raise ValueError(
                     f"{self.name}: low and high must be finite numbers; {end!r} was given."
                 )
-        _check_order(self.name, self.low, self.high)
-        if self.log and self.low <= 0:
-            raise ValueError(
-                f"{self.name}: a logarithmic scale needs low > 0; {self.low} was given."
-            )
+        _check_range(self, "low > 0", self.low > 0)
 
     def decode(self, unit: float) -> float:
         """The value at unit in [0,1]."""
-        share = self._inside(unit)
-        scaled = (1 - share) * self._scaled(self.low) + share * self._scaled(self.high)
+        share = self._clip(unit)
+        scaled = (1 - share) * self._scale(self.low) + share * self._scale(self.high)
         value = math.exp(scaled) if self.log else scaled
         return min(max(value, float(self.low)), float(self.high))
 
     def encode(self, value: Any) -> float:
+        """The point of [0,1] that decodes to a value. Raises ValueError for values outside."""
         inside = _is_number(value) and (
             self.low < value < self.high if self.open else self.low <= value <= self.high
         )
         if not inside:
             ends = f"({self.low}, {self.high})" if self.open else f"[{self.low}, {self.high}]"
             raise ValueError(f"{self.name} must be a number in {ends}; {value!r} was given.")
-        low = self._scaled(self.low)
-        return self._inside((self._scaled(value) - low) / (self._scaled(self.high) - low))
+        low = self._scale(self.low)
+        return self._clip((self._scale(value) - low) / (self._scale(self.high) - low))
 
-    def _scaled(self, value: float) -> float:
+    def _scale(self, value: float) -> float:
         return math.log(value) if self.log else float(value)
 
-    def _inside(self, unit: float) -> float:
+    def _clip(self, unit: float) -> float:
         margin = MARGIN if self.open else 0.0
         return min(max(unit, margin), 1 - margin)
 
@@ -104,11 +93,9 @@ class Real:
 @dataclass(frozen=True)
 class Integer:
     """An integer from low to high, both included. Each has an interval of the same length or, with
-    log=True, the interval from its value - 1/2 to its value + 1/2 on a logarithmic scale.
-
-    Raises ValueError unless low < high are integers, and for log=True with low < 1. In float32, an
-    optimiser proposes about 2^23 different ones.
-    """
+    log=True, the interval from value - 1/2 to value + 1/2 on a logarithmic scale. Raises ValueError
+    unless low < high are integers, and for log=True with low < 1. In float32 an optimiser proposes
+    about 2^23 different integers."""
 
     name: str
     low: int
@@ -119,11 +106,7 @@ class Integer:
         for end in (self.low, self.high):
             if not _is_integer(end):
                 raise ValueError(f"{self.name}: low and high must be integers; {end!r} was given.")
-        _check_order(self.name, self.low, self.high)
-        if self.log and self.low < 1:
-            raise ValueError(
-                f"{self.name}: a logarithmic scale needs low >= 1; {self.low} was given."
-            )
+        _check_range(self, "low >= 1", self.low >= 1)
 
     def decode(self, unit: float) -> int:
         """The value whose interval contains unit; 1 belongs to the last."""
@@ -134,8 +117,8 @@ class Integer:
         return int(self.low) + _interval(unit, self.count)
 
     def encode(self, value: Any) -> float:
-        """A point of the value's interval, its middle without log. Raises ValueError unless it is
-        an integer from low to high."""
+        """A point of the interval of a value, its middle without log. Raises ValueError unless the
+        value is an integer from low to high."""
         if not _is_integer(value) or not self.low <= value <= self.high:
             raise ValueError(
                 f"{self.name} must be an integer in [{self.low}, {self.high}]; {value!r} was given."
@@ -165,11 +148,8 @@ class Integer:
 @arguments.checked
 @dataclass(frozen=True)
 class Category:
-    """One of several choices (strings, numbers, True and False, None); each has an interval of the
-    same length.
-
-    Raises ValueError for no choices and for a choice that is given twice; 1 and True are equal.
-    """
+    """One of several choices (strings, numbers, True, False, None), which have intervals of the
+    same length. Raises ValueError without choices and for a duplicate; 1 and True are equal."""
 
     name: str
     choices: Sequence[Any]
@@ -192,7 +172,7 @@ class Category:
         return self.choices[_interval(unit, self.count)]
 
     def encode(self, value: Any) -> float:
-        """The middle of the choice's interval."""
+        """The middle of the interval of a choice. Raises ValueError for other values."""
         if value not in self.choices:
             raise ValueError(f"{self.name} must be one of {self.choices}; {value!r} was given.")
         return (self.choices.index(value) + 0.5) / self.count
@@ -209,7 +189,7 @@ class Category:
 
 @dataclass(frozen=True, init=False)
 class Space:
-    """Named hyperparameters in the order of the inputs. A range is given by name,
+    """Named hyperparameters in the order of the inputs. They are given by name,
 
         Space(
             momentum=(0.0, 0.99),               # a number
@@ -218,41 +198,39 @@ class Space:
             booster=["gbtree", "dart"],         # one of a list
         )
 
-    or as an object: `Space(Real("momentum", 0.0, 0.99), ...)`.
-
-    Raises ValueError without hyperparameters, for other objects and ranges, and for a name given
-    twice.
+    or as objects, `Space(Real("momentum", 0.0, 0.99), ...)`. Raises ValueError without
+    hyperparameters, for other objects and ranges, and for duplicate names.
     """
 
     hyperparameters: tuple[Hyperparameter, ...]
 
     def __init__(self, *hyperparameters: Hyperparameter, **ranges: Any) -> None:
-        hyperparameters += tuple(_of_range(name, given) for name, given in ranges.items())
+        hyperparameters += tuple(_from_range(name, value) for name, value in ranges.items())
         if not hyperparameters:
             raise ValueError("a space needs at least one hyperparameter; none was given.")
         names: list[str] = []
-        for one in hyperparameters:
-            if isinstance(one, type) or not (hasattr(one, "decode") and hasattr(one, "encode")):
+        for h in hyperparameters:
+            if isinstance(h, type) or not (hasattr(h, "decode") and hasattr(h, "encode")):
                 raise ValueError(
-                    "a space is made of hyperparameters, Space(Real(...), Integer(...), ...);"
-                    f" {one!r} was given."
+                    "a space consists of hyperparameters, Space(Real(...), Integer(...), ...);"
+                    f" {h!r} was given."
                 )
-            if not isinstance(one.name, str) or not one.name:
+            if not isinstance(h.name, str) or not h.name:
                 raise ValueError(
-                    f"the name of a hyperparameter must be a string; {one.name!r} was given."
+                    f"the name of a hyperparameter must be a string; {h.name!r} was given."
                 )
-            if one.name in names:
-                raise ValueError(f"the name {one.name!r} is given to two hyperparameters.")
-            names.append(one.name)
+            if h.name in names:
+                raise ValueError(f"two hyperparameters have the name {h.name!r}.")
+            names.append(h.name)
         object.__setattr__(self, "hyperparameters", hyperparameters)
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.hyperparameters)
+        return tuple(h.name for h in self.hyperparameters)
 
     @property
     def box(self) -> Box:
-        """[0,10]^d, in jax's default floating point type."""
+        """[0,10]^d, in JAX's default floating point dtype."""
         d = len(self.hyperparameters)
         return Box(jnp.zeros(d), jnp.full(d, SIDE))
 
@@ -262,25 +240,24 @@ class Space:
         point = np.asarray(checks.real("x", x), float)
         if point.shape != (len(self.hyperparameters),):
             raise ValueError(
-                f"x must hold one number for each of {', '.join(self.names)}, shape"
+                f"x must have one number for each of {', '.join(self.names)}, shape"
                 f" ({len(self.hyperparameters)},); its shape is {point.shape}."
             )
         for name, value in zip(self.names, point, strict=True):
             if not 0 <= value <= SIDE:
                 raise ValueError(f"x must be in [0, {SIDE:g}]; its value for {name} is {value}.")
         return {
-            one.name: one.decode(float(value) / SIDE)
-            for one, value in zip(self.hyperparameters, point, strict=True)
+            h.name: h.decode(float(value) / SIDE)
+            for h, value in zip(self.hyperparameters, point, strict=True)
         }
 
     def encode(self, values: Mapping[str, Any]) -> np.ndarray:
-        """The point x [d], float64, that decodes to these hyperparameters, given by name in any
-        order. Raises ValueError for missing or unknown names, and for values outside their
-        ranges."""
+        """The point x [d], float64, that decodes to values given by name in any order. Raises
+        ValueError for missing or unknown names, and for values outside their ranges."""
         if not isinstance(values, Mapping):
             raise ValueError(
-                f"hyperparameters are given by name, {{{self.names[0]!r}: ...}}; {values!r} was"
-                " given."
+                f"hyperparameters must be a mapping from names, {{{self.names[0]!r}: ...}};"
+                f" {values!r} was given."
             )
         unknown = [name for name in values if name not in self.names]
         missing = [name for name in self.names if name not in values]
@@ -290,49 +267,53 @@ class Space:
                     f"{what} hyperparameters: {', '.join(map(str, names))}; the space has"
                     f" {', '.join(self.names)}."
                 )
-        return SIDE * np.array([one.encode(values[one.name]) for one in self.hyperparameters])
+        return SIDE * np.array([h.encode(values[h.name]) for h in self.hyperparameters])
 
     def objective(self, function: Callable[[dict[str, Any]], Any]) -> Callable[[ArrayLike], Any]:
         """The objective x [d] -> function(hyperparameters), for `drive`."""
         return lambda x: function(self.decode(x))
 
 
-def _of_range(name: str, given: Any) -> Hyperparameter:
-    """The hyperparameter of a range, such as `Space` takes by name."""
-    if isinstance(given, list):
-        return Category(name, given)
-    if isinstance(given, tuple) and 2 <= len(given) <= 4:
-        low, high, *rest = given
-        kinds = [one for one in rest if one != "log"]
+def _from_range(name: str, value: Any) -> Hyperparameter:
+    """The hyperparameter of an argument `name=value` of `Space`."""
+    if isinstance(value, list):
+        return Category(name, value)
+    if isinstance(value, tuple) and 2 <= len(value) <= 4:
+        low, high, *rest = value
+        kinds = [kind for kind in rest if kind != "log"]
         if kinds in ([], [float], [int]) and len(rest) - len(kinds) <= 1:
             return (Integer if kinds == [int] else Real)(name, low, high, log="log" in rest)
     raise ValueError(
         f'{name}: a range is (low, high), with int for integers and "log" for a logarithmic scale'
-        f' after them, such as (1, 100, int, "log"), or a list of choices; {given!r} was given.'
+        f' after them, such as (1, 100, int, "log"), or a list of choices; {value!r} was given.'
     )
 
 
 def _is_number(value: Any) -> bool:
-    """Whether the value is a real number, Python's or NumPy's, and no bool."""
+    """Whether the value is a real number of Python or NumPy, but no bool."""
     return isinstance(value, RealNumber) and not isinstance(value, bool)
 
 
 def _is_integer(value: Any) -> bool:
-    """Whether the value is an integer, Python's or NumPy's, and no bool."""
+    """Whether the value is an integer of Python or NumPy, but no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def _check_order(name: str, low: float, high: float) -> None:
-    """Raises ValueError unless low < high."""
-    if not low < high:
-        raise ValueError(f"{name}: low must be below high; low = {low}, high = {high} was given.")
+def _check_range(h: Real | Integer, condition: str, allows_log: bool) -> None:
+    """Raises ValueError unless low < high, and for log=True unless the condition is met."""
+    if not h.low < h.high:
+        raise ValueError(
+            f"{h.name}: low must be below high; low = {h.low}, high = {h.high} was given."
+        )
+    if h.log and not allows_log:
+        raise ValueError(f"{h.name}: a logarithmic scale needs {condition}; {h.low} was given.")
 
 
 def _interval(unit: float, count: int) -> int:
-    """The number of the interval that contains unit, of `count` equal ones of [0,1]."""
+    """The number of the interval, among `count` equal ones of [0,1], that contains `unit`."""
     return min(max(math.floor(unit * count), 0), count - 1)
 
 
 def _centred(units: np.ndarray, count: int) -> np.ndarray:
-    """The middles of the intervals that contain points of [0,1], of `count` equal ones."""
+    """The middles of the intervals, among `count` equal ones, that contain points of [0,1]."""
     return (np.clip(np.floor(units * count), 0, count - 1) + 0.5) / count

@@ -1,4 +1,4 @@
-"""Uniform random points of a box, the baseline."""
+"""The baseline of uniform random points of a box."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ class UniformState:
 @struct.dataclass
 @one_dtype
 class UniformBox:
-    """Every point uniform at random."""
+    """A baseline whose points are uniform at random."""
 
-    # uniform random points of the first round
-    initial: int = struct.field(pytree_node=False, default=1)
+    initial: int = struct.field(pytree_node=False, default=1)  # int, points of the first round
 
     def __post_init__(self) -> None:
         checks.constructor_arguments(self)

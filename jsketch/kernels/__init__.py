@@ -1,17 +1,16 @@
-"""Kernels, each a frozen pytree whose numbers are leaves: `vmap` sweeps a lengthscale, and another
-value compiles nothing.
+"""Kernels. A kernel is a frozen pytree whose numbers are leaves, so that `vmap` maps over
+lengthscales, and a new value does not cause a compilation.
 
-A kernel has two methods: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`. `Scaled`,
-`Sum` and `Product` combine kernels. Lengthscales are one number or one for each input (ARD, [d]),
-in the units of the inputs. Three methods are optional. `check(x)` raises ValueError for parameters
-that define no kernel of inputs x [n,d], and `check_inputs(x)` for inputs for which it is not
-defined; both are called on the host. `rounding(points [m,d], n)` is the error, in eps k(x,x), of
-kernel values between n points and these, 1 by default.
+A kernel has two methods: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`. Lengthscales
+are one number or one for each input (ARD, [d]), in the units of the inputs. Three methods are
+optional. On the host, `check(x)` raises ValueError for invalid parameters, and `check_inputs(x)`
+for inputs x [n,d] for which the kernel is not defined. `rounding(points [m,d], n)` is the error, in
+eps k(x,x), of kernel values between n points and these, 1 by default.
 
     stationary   Gaussian, Matern, rational quadratic; distances and lengthscales
-    products     linear and polynomial
-    combined     scaled, sums and products of kernels
-    table        Precomputed: a table of kernel values
+    products     linear and polynomial kernels
+    combined     `Scaled`, `Sum` and `Product` of kernels
+    table        `Precomputed`, a table of kernel values
 """
 
 from jsketch.kernels.combined import Product, Scaled, Sum

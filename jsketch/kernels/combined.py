@@ -1,4 +1,4 @@
-"""Kernels composed of kernels: scaled, sums and products."""
+"""Scaled kernels, and sums and products of kernels."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from jsketch.struct import in_dtype
 class Scaled:
     """variance * kernel."""
 
-    # a kernel of `jsketch.kernels`
-    kernel: Any
-    # the factor
-    variance: ArrayLike = 1.0
+    kernel: Any  # a kernel of `jsketch.kernels`
+    variance: ArrayLike = 1.0  # a number >= 0
 
     def __post_init__(self) -> None:
         checks.constructor_arguments(self)
@@ -42,12 +40,10 @@ class Scaled:
 
 @struct.dataclass
 class Pair:
-    """Two kernels of the same inputs."""
+    """Base of combinations of two kernels of the same inputs."""
 
-    # a kernel of `jsketch.kernels`
-    left: Any
-    # a kernel of `jsketch.kernels`
-    right: Any
+    left: Any  # a kernel of `jsketch.kernels`
+    right: Any  # a kernel of `jsketch.kernels`
 
     def __post_init__(self) -> None:
         checks.constructor_arguments(self)
@@ -68,10 +64,8 @@ class Sum(Pair):
         return self.left.diag(x) + self.right.diag(x)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        return jnp.maximum(
-            checks.kernel_rounding(self.left, points, others),
-            checks.kernel_rounding(self.right, points, others),
-        )
+        left, right = (checks.kernel_rounding(k, points, others) for k in (self.left, self.right))
+        return jnp.maximum(left, right)
 
 
 @struct.dataclass
@@ -85,6 +79,5 @@ class Product(Pair):
         return self.left.diag(x) * self.right.diag(x)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        return checks.kernel_rounding(self.left, points, others) + checks.kernel_rounding(
-            self.right, points, others
-        )
+        left, right = (checks.kernel_rounding(k, points, others) for k in (self.left, self.right))
+        return left + right

@@ -1,4 +1,4 @@
-"""Kernels of the product of two points: linear and polynomial."""
+"""Kernels of the inner product of two points: linear and polynomial."""
 
 from __future__ import annotations
 
@@ -29,12 +29,10 @@ class Linear(WithLengthscale):
 
 @struct.dataclass
 class Polynomial(WithLengthscale):
-    """(x . y / lengthscale^2 + offset)^degree, degree static, offset >= 0."""
+    """(x . y / lengthscale^2 + offset)^degree."""
 
-    # added to the inner product
-    offset: ArrayLike = 1.0
-    # of the polynomial
-    degree: int = struct.field(pytree_node=False, default=2)
+    offset: ArrayLike = 1.0  # a number >= 0
+    degree: int = struct.field(pytree_node=False, default=2)  # int, static
 
     def gram(self, x: Array, y: Array) -> Array:
         offset = in_dtype(self.offset, x.dtype)

@@ -1,5 +1,5 @@
-"""Kernels of the distance between two points: Gaussian, Matern and rational quadratic; and the
-squared distances and lengthscales of all kernels."""
+"""Kernels of the distance between two points (Gaussian, Matern, rational quadratic), and squared
+distances and lengthscales."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from jsketch import checks, struct
 from jsketch.linalg import aligned, matmul
 from jsketch.struct import in_dtype
 
-# small tables sum distances input by input, exactly zero for equal points; large ones expand the
-# square into a product, at an error of eps |x|^2 about the mean of y (`rounding`). A sum would take
-# 2 to 5 times as long, and a sweep of all arms 10% longer at 256 inducing points and 10 inputs, 40%
-# at 64
-DIRECT_ENTRIES = 1 << 16
-DIRECT_DIMENSIONS = 32
-NARROW = 4  # points on one side, for which the sum is faster
+# Small tables of distances are sums over inputs, exactly zero for equal points. Large tables expand
+# the square into a product, which is 2 to 5 times as fast, with an error of eps |x|^2 about the
+# mean of y (`Stationary.rounding`).
+DIRECT_ENTRIES = 1 << 16  # entries from which a table is large
+DIRECT_DIMENSIONS = 32  # with more inputs, all tables but single rows expand the square
+NARROW = 4  # with at most this many points on one side, the sum is faster
 
 
 @jax.custom_jvp
@@ -42,31 +41,25 @@ def _direct_squared_distances(x: Array, y: Array) -> Array:
 def _direct_squared_distances_jvp(
     points: tuple[Array, Array], changes: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """In products: the derivative of the sum input by input writes a matrix for each input (20
-    times as slow at d = 20).
-
-    They have an error of eps |x|^2 between equal points, which no mask removes: in a compiled
-    program the distance of equal points may be zero in one place and a rounding error in another.
-    """
+    """The derivative in products, 20 times as fast at d = 20 as that of the sum. It has an error of
+    eps |x|^2 between equal points. No mask can remove it, because a compiled program may compute
+    their distance as zero in one place and as a rounding error in another."""
     (x, y), (dx, dy) = points, changes
     squares = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
     return _direct_squared_distances(x, y), 2 * (squares - matmul(x, dy.T) - matmul(dx, y.T))
 
 
 def expands_square(n: int, m: int, inputs: int) -> bool:
-    """Whether distances of points [n, inputs] and [m, inputs] are computed by expanding the
-    square."""
+    """Whether distances of points [n, inputs] and [m, inputs] expand the square."""
     if inputs > DIRECT_DIMENSIONS:
         return min(n, m) > 1
     return min(n, m) > NARROW and n * m >= DIRECT_ENTRIES
 
 
 def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
-    """|x_i - y_j|^2, [n,m], of x [n,d] and y [m,d]; never negative.
-
-    direct: sum input by input at any size, for kernels that are not smooth at distance 0.
-    Raises ValueError where x and y differ in their number of inputs.
-    """
+    """|x_i - y_j|^2 >= 0, [n,m], of x [n,d] and y [m,d]. With `direct` they are sums over inputs at
+    any size, for kernels that are not smooth at distance 0. Raises ValueError if x and y differ in
+    their number of inputs."""
     if x.shape[1] != y.shape[1]:
         raise ValueError(f"points of {x.shape[1]} and of {y.shape[1]} inputs have no distance.")
     if min(x.shape[0], y.shape[0]) == 1 and x.shape[1] > DIRECT_DIMENSIONS:
@@ -88,9 +81,8 @@ def scaled_squared_distances(
     if jnp.ndim(lengthscale) == 0:
         scale = (1 / jnp.square(lengthscale)).astype(x.dtype)
         return squared_distances(x, y, direct=direct) * scale
-    # far from zero x / lengthscale has an error of eps |x|, which a compiled program may round
-    # differently for x and for y, as a division or as a product. k(x,y) and k(y,x) would differ,
-    # which small regularizations magnify
+    # Far from zero x / lengthscale has an error of eps |x|, which in a compiled program may differ
+    # for x and y. Without the centre k(x,y) and k(y,x) would differ too.
     centre = lax.stop_gradient(y[:1]) if len(y) else jnp.zeros_like(x[:1])
     x, y = (
         divide_by_lengthscale(x - centre, lengthscale),
@@ -106,8 +98,7 @@ def divide_by_lengthscale(x: Array, lengthscale: ArrayLike) -> Array:
 
 
 def check_shape(lengthscale: ArrayLike, x: Any) -> None:
-    """Raises ValueError unless there is one lengthscale for all inputs of x [n,d], or one for each
-    (other shapes would broadcast)."""
+    """Raises ValueError unless the lengthscale has shape [], [1] or [d] for inputs x [n,d]."""
     shape, inputs = jnp.shape(lengthscale), jnp.shape(x)[1]
     if shape not in ((), (1,), (inputs,)):
         raise ValueError(
@@ -118,14 +109,13 @@ def check_shape(lengthscale: ArrayLike, x: Any) -> None:
 
 @struct.dataclass
 class WithLengthscale:
-    """The field of kernels with a lengthscale, and its check."""
+    """Base of the kernels with a lengthscale."""
 
-    # l, one number, or [d], one for each input
-    lengthscale: ArrayLike = 1.0
+    lengthscale: ArrayLike = 1.0  # one number, or one for each input [d]
 
     def check(self, x: Any) -> None:
-        """Raises ValueError unless the lengthscale is positive, its square is a number in the dtype
-        of x [n,d], and it is one number or one for each input."""
+        """Raises ValueError unless the lengthscale is positive, has shape [], [1] or [d], and its
+        square does not underflow in the dtype of x [n,d]."""
         lengthscale: Any = self.lengthscale
         if isinstance(lengthscale, list | tuple):
             raise ValueError(
@@ -138,28 +128,22 @@ class WithLengthscale:
         least = float(jnp.finfo(dtype).tiny) ** 0.5
         if np.min(np.asarray(lengthscale, float)) < least:
             raise ValueError(
-                f"lengthscale must be at least {least:.2g} in {np.dtype(dtype).name}, whose squares"
-                f" end there; {lengthscale} was given."
+                f"lengthscale must be at least {least:.2g} in {np.dtype(dtype).name}, where squares"
+                f" of smaller numbers underflow; {lengthscale} was given."
             )
 
 
 @struct.dataclass
 class Stationary(WithLengthscale):
-    """The methods that kernels of the distance share, with k(x,x) = 1; a subclass adds `gram`."""
+    """Base of the kernels of the distance, with k(x,x) = 1."""
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        """The error, in eps k(x,x), of kernel values between `others` points and points [m,d], []:
-        1, and where the square is expanded 1 + r / 2, with r the largest square of a point about
-        the mean, in lengthscales.
-
-        Measured in float32, the errors of squared distances were eps r in the root of the mean
-        square, and 2 to 5 times that at most; those of the kernel are half as large. The norms of
-        the other points do not enter: where the kernel is not flat they are as far from the mean.
-        BKB estimates the error of its variances from it: by a factor of 0.4 to 8 for clusters, and
-        far too large for isolated points.
+        """The error [], in eps k(x,x), of kernel values between `others` points and points [m,d].
+        It is 1, or 1 + r / 2 where the square is expanded, where r is the largest squared distance
+        of a point from the mean in lengthscales. For isolated points this estimate is too large.
         """
         if not expands_square(others, *points.shape):
             return 1.0
@@ -177,7 +161,7 @@ class Gaussian(Stationary):
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def matern(squared: Array, nu: float) -> Array:
-    """The Matern kernel of smoothness nu, from 2 nu times squared distances."""
+    """The Matern kernel of smoothness nu at 2 nu times squared distances."""
     scaled = _root(squared)
     polynomials: dict[float, Any] = {0.5: 1.0, 1.5: 1 + scaled, 2.5: 1 + scaled + squared / 3}
     return polynomials[nu] * jnp.exp(-scaled)
@@ -185,11 +169,11 @@ def matern(squared: Array, nu: float) -> Array:
 
 @matern.defjvp
 def _matern_jvp(nu: float, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """In closed form: by the chain rule it is a difference divided by the distance, which between a
-    point and itself may be rounded to 1e-16 in place of 0."""
+    """The derivative in closed form. The chain rule would divide by the distance, which between
+    equal points may be 1e-16 in place of 0."""
     (squared,), (change,) = primals, tangents
     scaled = _root(squared)
-    # closer points may have a distance of rounding errors alone; the error is at most the distance
+    # a smaller distance may consist of rounding errors
     apart = scaled > 4096 * jnp.finfo(scaled.dtype).eps
     inverse = jnp.where(apart, 1 / jnp.where(apart, scaled, 1), 0)
     slopes: dict[float, Any] = {0.5: inverse / 2, 1.5: 0.5, 2.5: (1 + scaled) / 6}
@@ -197,32 +181,25 @@ def _matern_jvp(nu: float, primals: tuple[Array], tangents: tuple[Array]) -> tup
 
 
 def _root(squared: Array) -> Array:
-    """The square root, with derivative 0 at an exact zero.
-
-    No choice by `squared > 0`: a compiled program may compute the square twice, for the choice and
-    for the root, and round it to 0 in one and to 1e-33 in the other.
-    """
+    """The square root, with derivative 0 at zero. A selection by `squared > 0` would be unsafe: a
+    compiled program may compute `squared` twice, and round it to 0 only once."""
     return jnp.sqrt(jnp.maximum(squared, jnp.finfo(squared.dtype).tiny))
 
 
 @struct.dataclass
 class Matern(Stationary):
-    """Matern kernel of smoothness nu = 1/2, 3/2 or 5/2 (static), lengthscale [] or [d]."""
+    """The Matern kernel of smoothness nu."""
 
-    # smoothness
-    nu: float = struct.field(pytree_node=False, default=2.5)
+    nu: float = struct.field(pytree_node=False, default=2.5)  # 0.5, 1.5 or 2.5, static
 
     def gram(self, x: Array, y: Array) -> Array:
         self._check_nu()
-        # exp(-r) has a kink at 0, where the square root turns an error of eps in the square into
-        # an error of 1e-8
-        squared = (
-            2 * self.nu * scaled_squared_distances(x, y, self.lengthscale, direct=self.nu == 0.5)
-        )
+        # exp(-r) has a kink at 0, where an error of eps in the square becomes one of 1e-8 in r
+        direct = self.nu == 0.5
+        squared = 2 * self.nu * scaled_squared_distances(x, y, self.lengthscale, direct)
         return matern(squared, self.nu)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        # exp(-r) takes sums input by input
         return 1.0 if self.nu == 0.5 else super().rounding(points, others)
 
     def check(self, x: Any) -> None:
@@ -240,8 +217,7 @@ class Matern(Stationary):
 class RationalQuadratic(Stationary):
     """(1 + |x-y|^2 / (2 alpha lengthscale^2))^-alpha: a scale mixture of Gaussian kernels."""
 
-    # shape: the smaller, the heavier the tail
-    alpha: ArrayLike = 1.0
+    alpha: ArrayLike = 1.0  # the smaller, the heavier the tail
 
     def gram(self, x: Array, y: Array) -> Array:
         squared = scaled_squared_distances(x, y, self.lengthscale)

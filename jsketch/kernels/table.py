@@ -1,4 +1,4 @@
-"""A kernel that is a table of its values, for arms that are not vectors."""
+"""A kernel given by a table of its values, for arms that are not vectors."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from jsketch import struct
 from jsketch.struct import in_dtype
 
 ROWS = 1024  # rows of a table that are checked at a time
-ASYMMETRY = 1e-4  # relative to the largest k(x,x); more is not a rounding error
+ASYMMETRY = 1e-4  # the largest rounding error, relative to the largest k(x,x)
 
 
 @struct.dataclass
 class Precomputed:
-    """A table of kernel values [A,A] for arms that are not vectors; the arms' features are then
-    `index_features(A)`.
-
-    A feature that is not a row of the table gives NaN; `check_inputs` raises for it on the host.
-    """
+    """A table of kernel values for arms that are not vectors, whose features are then
+    `index_features(table)`. Kernel values of a feature that is not a row number of the table are
+    NaN; `check_inputs` raises ValueError for it on the host."""
 
     table: Array  # [A, A], symmetric positive semi-definite
 
@@ -49,8 +47,8 @@ class Precomputed:
         wrong = np.flatnonzero(~_is_row(np.asarray(x)[:, 0], rows))
         if wrong.size:
             raise ValueError(
-                f"the feature of arm {wrong[0]} is {np.asarray(x)[wrong[0], 0]}, which is no row of"
-                f" the table: they are 0 to {rows - 1}."
+                f"the feature of arm {wrong[0]} is {np.asarray(x)[wrong[0], 0]}, but the rows of"
+                f" the table are 0 to {rows - 1}."
             )
 
 
@@ -59,7 +57,7 @@ def _is_row(x: Any, rows: int) -> Any:
 
 
 def check_table(table: Any) -> None:
-    """Raises ValueError unless the table is square, finite and symmetric to rounding, O(A^2)."""
+    """Raises ValueError unless the table is square, finite and symmetric up to rounding; O(A^2)."""
     values = np.asarray(table)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or values.size == 0:
         raise ValueError(

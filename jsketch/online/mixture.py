@@ -71,9 +71,8 @@ class Mixture(Forecaster):
                    faster if a cache holds only one state
 
     An expert whose state is not finite, or whose prediction is NaN, loses its weight permanently
-    (`state.diverged`, `info.diverged`; `prequential` and `Live` warn). The others continue, and the
-    bound against them still holds. In a block it has no weight from its first NaN on, which may
-    come earlier than in single steps.
+    (`info.diverged`; `prequential` and `Live` warn), in a block from its first NaN on. The bound
+    against the others still holds.
     """
 
     forecaster: Any

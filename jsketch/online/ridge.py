@@ -136,8 +136,8 @@ def learn_block(
 
 
 def eliminate(columns: Array, active: Array) -> Array:
-    """[L; R L^-T] of columns [S; R], where S [B,B] = L L^T is symmetric, and R [C,B]. In columns
-    that are not `active` [B], L has the root of the pivot, and zeros otherwise.
+    """[L; R L^-T] of columns [S; R], where S [B,B] = L L^T is symmetric, and R [C,B]. Columns that
+    are not `active` [B] do not eliminate: L has the root of their pivot, and zeros otherwise.
 
     S may have a condition number of 1 / eps. Therefore multipliers and rows come from the same
     triangle of S, and one step of refinement makes a product with L^-1 as accurate as substitution

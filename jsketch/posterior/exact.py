@@ -44,9 +44,8 @@ def dense(
     """
     root = jnp.sqrt(pull_counts)
     gram = kernel.gram(arms, arms)
-    factor = lax.linalg.cholesky(
-        jnp.eye(gram.shape[0]) + root[:, None] * gram * root[None, :] / regularization
-    )
+    scaled = root[:, None] * gram * root[None, :] / regularization
+    factor = lax.linalg.cholesky(jnp.eye(gram.shape[0]) + scaled)
     half = lax.linalg.triangular_solve(factor, root[:, None] * gram, left_side=True, lower=True)
     averages = reward_sums / jnp.sqrt(jnp.maximum(pull_counts, 1))
     solved = lax.linalg.triangular_solve(factor, averages[:, None], left_side=True, lower=True)

@@ -85,11 +85,8 @@ def leverage_scores(
         return np.clip(diag / regularization, 0, 1)
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
     cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
-    root, resolved = _factored(
-        cross[:, dictionary.rows],
-        regularization * dictionary.probability,
-        len(dictionary.rows) * _eps(kernel, x),
-    )
+    added, rounding = regularization * dictionary.probability, len(chosen) * _eps(kernel, x)
+    root, resolved = _factored(cross[:, dictionary.rows], added, rounding)
     half = linalg.solve_triangular(root, cross, lower=True, overwrite_b=True, check_finite=False)
     rest = diag - np.einsum("ij,ij->j", half, half)
     return np.clip(rest / np.maximum(regularization, resolved * diag), 0, 1)

@@ -25,7 +25,7 @@ class Nystrom:
 
 
 def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
-    """The Nystrom map of points [M,d] whose mask [M] is true; they may be linearly dependent."""
+    """The Nystrom map of the points [M,d] whose mask [M] is true, possibly linearly dependent."""
     return build_with_features(kernel, points, mask)[0]
 
 

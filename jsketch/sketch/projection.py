@@ -62,10 +62,8 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     rest = jnp.where(is_new, rest / jnp.where(is_new, length, 1), 0)
     basis = jnp.concatenate([sketch.directions, rest[None]])
     coordinates = jnp.append(along, jnp.where(is_new, length, 0))
-    core = (
-        jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
-        + coordinates[:, None] * coordinates[None, :]
-    )
+    diagonal = jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
+    core = diagonal + coordinates[:, None] * coordinates[None, :]
     values, vectors = jnp.linalg.eigh(core)
     cut = (size + 1) * eps * values[-1]
     loss = jnp.where(values[0] > cut, values[0], 0)
@@ -85,10 +83,8 @@ def power(
     """(lam I + S^T S)^exponent x, [d], of x [d]; O(m d)."""
     along, rest = _split(sketch, x)
     lam = jnp.asarray(regularization, x.dtype)
-    return (
-        matmul((sketch.energies + lam) ** exponent * along, sketch.directions)
-        + lam**exponent * rest
-    )
+    within = matmul((sketch.energies + lam) ** exponent * along, sketch.directions)
+    return within + lam**exponent * rest
 
 
 def variance(sketch: FrequentDirections, x: Array, regularization: ArrayLike) -> Array:

@@ -65,7 +65,9 @@ def adversarial_streams(mixture, seeds, n=150):
         def step(state, example):
             x, noise = example
             prediction = mixture.predict(state, x)
-            predictions = mixture._each(lambda expert, state: expert.predict(state, x), state)
+            predictions = mixture._map_experts(
+                lambda expert, state: expert.predict(state, x), state
+            )
             against = jnp.where(prediction > 0, -1.0, 1.0)
             favoured = jnp.where(predictions[jnp.argmin(state.log_weights)] > prediction, 1.0, -1.0)
             y = jnp.stack([against, favoured, noise])[kind]

@@ -163,7 +163,7 @@ def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
         assert (len(calls) > 0) == bool(needed.any())
 
 
-def test_runs_in_turn(monkeypatch):
+def test_sequential_vmap_runs_one_after_another(monkeypatch):
     """Under vmap the function is called for one run after the other; Python numbers and other
     static arguments are unchanged."""
     random = np.random.default_rng(0)

@@ -39,15 +39,13 @@ class Ellipsoid:
 
     def image_of_solution(self, v: Array) -> Array:
         """A Sigma^-1 v = (L L^T)^-1 A v / lam, [T]."""
-        return (
-            matmul(self.inverse.T, matmul(self.inverse, matmul(self.rows, v))) / self.regularization
-        )
+        solved = matmul(self.inverse, matmul(self.rows, v))
+        return matmul(self.inverse.T, solved) / self.regularization
 
     def inverse_root(self, u: Array) -> Array:
         """W u, [d_w]: Sigma^-1/2 u up to a rotation, so that |W u|_Sigma = |u|."""
-        return (u - matmul(matmul(self.root, matmul(self.rows, u)), self.rows)) / jnp.sqrt(
-            self.regularization
-        )
+        inner = matmul(self.root, matmul(self.rows, u))
+        return (u - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
 
     def inverse_root_transposed(self, v: Array) -> Array:
         """W^T v, [d_w], so that |W^T v| = |v|_Sigma^-1."""

@@ -116,12 +116,11 @@ class GOUCB:
     acquisition     "ball", the joint maximum over x and w by ascent in whitened coordinates;
                     "first_order", the maximum of the linearization in w; "plain", the paper's
                     gradient steps over x and w
-    refit           after each evaluation w_t is a least-squares fit of all observations, and
-                    gradients and scaling are computed again. Without it w_t is that of eq. 5; if
-                    the network cannot represent the function, this w_t stops moving, and the same
-                    point is evaluated again and again
+    refit           after each evaluation w_t is a least-squares fit of all observations. Without
+                    it w_t is that of eq. 5, which may stop moving and select the same point again
     exploration_rows  eqs. 3 and 5 include the points of phase I; a refit always includes them
-    standardize     inputs are scaled to [-1,1], and values by the mean and deviation of phase I
+    standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1, those of
+                    phase I or, with `refit`, of all observations
     initial         int, uniform points of phase I
     candidates, starts, steps  int, random points, starts of the ascent among them, its steps
     from_best       the best observed point is one of the starts
@@ -160,12 +159,12 @@ class GOUCB:
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         model = flatten(self.model, box.lower)
         self._check()
-        past = history.empty(box, horizon, horizon * model.size)
+        observed = history.empty(box, horizon, horizon * model.size)
         w = jnp.zeros(model.size, box.lower.dtype)
         return GOState(
             box=box,
             initial=history.initial_points(box, key, self.initial),
-            history=past,
+            history=observed,
             scaling=identity_scaling(box),
             w0=w,
             centre=w,
@@ -197,13 +196,8 @@ class GOUCB:
         new, not_finite = lazy_cond(~first, lambda _: self._add_evaluation(state, after), explored)
         # a query beyond the horizon is empty and changes nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
-        info = vars(history.info(state.history, after))
-        return new, GOInfo(
-            **info,
-            proposal=query.proposal,
-            diverged=not_finite.diverged,
-            nonfinite_rows=not_finite.rows,
-        )
+        info = history.info(state.history, after)
+        return new, GOInfo(info.observed, info.failed, info.best, query.proposal, *not_finite)
 
     def ball(self, state: GOState) -> Ball:
         """Ball_t around w_t (eqs. 3 and 6)."""
@@ -325,11 +319,11 @@ class GOUCB:
     def _fit_phase_one(self, state: GOState, key: PRNGKey) -> tuple[GOState, NotFinite]:
         """The state after phase I, with its scaling and w0. If the oracle diverges, w0 is one of
         its random starts."""
-        model, past = flatten(self.model, state.box.lower), state.history
+        model, observed = flatten(self.model, state.box.lower), state.history
         scaling = self._scaling(state)
-        x, y = scaling.inputs(past.x), scaling.values(past.y)
-        n = min(self.initial, past.capacity)
-        fit = models.fit(self.oracle, model, x[:n], y[:n], past.ok[:n], key)
+        x, y = scaling.inputs(observed.x), scaling.values(observed.y)
+        n = min(self.initial, observed.capacity)
+        fit = models.fit(self.oracle, model, x[:n], y[:n], observed.ok[:n], key)
         state = replace(state, scaling=scaling, w0=fit.w, centre=fit.w)
         excluded = jnp.zeros((), jnp.int32)
         if self.exploration_rows:
@@ -363,12 +357,12 @@ class GOUCB:
 
     def _append_row(self, state: GOState) -> tuple[GOState, NotFinite]:
         """The state with the row of the last evaluation at w_t, and with w_{t+1} (eqs. 3 and 5)."""
-        model, past = flatten(self.model, state.box.lower), state.history
-        slot = past.count - 1
-        z = state.scaling.inputs(past.x[slot])
+        model, observed = flatten(self.model, state.box.lower), state.history
+        slot = observed.count - 1
+        z = state.scaling.inputs(observed.x[slot])
         value, gradient = jax.value_and_grad(model.value)(state.centre, z)
-        y = state.scaling.values(past.y[slot])
-        row, target, excluded = compute_rows(state.centre, value, gradient, y, past.ok[slot])
+        y = state.scaling.values(observed.y[slot])
+        row, target, excluded = compute_rows(state.centre, value, gradient, y, observed.ok[slot])
         gradients = put(state.gradients, slot, row)
         targets = put(state.targets, slot, target)
         sigma = ellipsoid(gradients, self._regularization(state))
@@ -380,10 +374,10 @@ class GOUCB:
 
     def _refit(self, state: GOState) -> tuple[GOState, NotFinite]:
         """The state with scaling, centre and rows computed from all observations."""
-        model, past = flatten(self.model, state.box.lower), state.history
+        model, observed = flatten(self.model, state.box.lower), state.history
         scaling = self._scaling(state)
-        x, y = scaling.inputs(past.x), scaling.values(past.y)
-        fit = self.oracle.refine(model, state.centre, x, y, past.ok)
+        x, y = scaling.inputs(observed.x), scaling.values(observed.y)
+        fit = self.oracle.refine(model, state.centre, x, y, observed.ok)
         w, diverged = finite_or_previous(fit.w, state.centre)
         state, excluded = self._recompute_rows(replace(state, scaling=scaling, centre=w))
         # the loss of values that are not standardized may overflow, and then no step reduces it
@@ -392,10 +386,10 @@ class GOUCB:
     def _recompute_rows(self, state: GOState) -> tuple[GOState, Array]:
         """(the state with the rows of all evaluations at the centre, the number of excluded
         rows)."""
-        model, past = flatten(self.model, state.box.lower), state.history
-        values, gradients = model.features(state.centre, state.scaling.inputs(past.x))
-        y = state.scaling.values(past.y)
-        gradients, targets, excluded = compute_rows(state.centre, values, gradients, y, past.ok)
+        model, observed = flatten(self.model, state.box.lower), state.history
+        values, gradients = model.features(state.centre, state.scaling.inputs(observed.x))
+        y = state.scaling.values(observed.y)
+        gradients, targets, excluded = compute_rows(state.centre, values, gradients, y, observed.ok)
         return replace(state, gradients=gradients, targets=targets), excluded.sum(dtype=jnp.int32)
 
     def _regularization(self, state: GOState) -> ArrayLike:

@@ -179,9 +179,8 @@ class LevenbergMarquardt:
             return jnp.where(better, moved, w), jnp.where(better, new, loss), mu
 
         loss = mean_squared_error(model, w, x, y, mask)
-        w, loss, _ = lax.fori_loop(
-            0, self.steps, step, (w, loss, jnp.asarray(self.damping, x.dtype))
-        )
+        start = (w, loss, jnp.asarray(self.damping, x.dtype))
+        w, loss, _ = lax.fori_loop(0, self.steps, step, start)
         return Fit(w, loss)
 
 

@@ -1,8 +1,7 @@
 """Hyperparameters of a GP: their bounds, their priors, and their maximum a posteriori or maximum
 likelihood estimate by L-BFGS in bounded log space, from several starts.
 
-TuRBO has another fit (`jsketch.box.turbo`), Adam from one fixed start as in its authors' code:
-with this one its points would be others.
+The fit of TuRBO (`jsketch.box.turbo`) is Adam from one fixed start, as in its authors' code.
 """
 
 from __future__ import annotations
@@ -23,20 +22,16 @@ from jsketch.types import PRNGKey, is_traced
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 Interval = tuple[ArrayLike, ArrayLike]
-LINE_SEARCH_STEPS = 15  # evaluations that one step may take
-# the search ends where all derivatives of the log likelihood, in free coordinates, are below this
-TOLERANCE = 1e-5
-# Starts lie within this share of the half range, as the transform has no derivative at the bounds.
+LINE_SEARCH_STEPS = 15  # the most evaluations of one step
+TOLERANCE = 1e-5  # the search ends when all derivatives by free coordinates are below it
+# starts lie within this share of the half range, as the transform has no derivative at the bounds
 INSIDE = 0.99
 
 
 @struct.dataclass
 class Bounds:
-    """Intervals of the hyperparameters; lengthscales in sides of the box, variances in units of the
-    variance of y.
-
-    The defaults are TuRBO's (THEORY 8.5), except for less noise, because test functions have none.
-    """
+    """Intervals of the hyperparameters, with lengthscales in sides of the box and variances in
+    units of the variance of y. The defaults are TuRBO's with less noise (THEORY 8.5)."""
 
     lengthscale: Interval = (0.005, 2.0)
     outputscale: Interval = (0.05, 20.0)
@@ -54,44 +49,31 @@ class Bounds:
 
 @struct.dataclass
 class LogNormal:
-    """The distribution of exp(location + scale Z), Z standard normal."""
+    """The distribution of exp(location + scale Z), where Z is standard normal."""
 
     location: ArrayLike
     scale: ArrayLike
 
     def log_density(self, value: Array) -> Array:
         """The log density [...] at value [...] > 0."""
-        location, scale = (
-            jnp.asarray(number, value.dtype) for number in (self.location, self.scale)
-        )
-        logarithm = jnp.log(value)
-        return (
-            -logarithm
-            - jnp.log(scale)
-            - LOG_ROOT_2PI
-            - jnp.square((logarithm - location) / scale) / 2
-        )
+        location, scale = (jnp.asarray(p, value.dtype) for p in (self.location, self.scale))
+        log = jnp.log(value)
+        return -log - jnp.log(scale) - LOG_ROOT_2PI - jnp.square((log - location) / scale) / 2
 
 
 # Hvarfner, Hellsten, Nardi. Vanilla Bayesian optimization performs great in high dimensions. ICML
-# 2024, section 4, for one input. With d inputs, distances and therefore lengthscales are sqrt(d)
-# times as long; the mode is 0.2 sqrt(d) sides of the box.
+# 2024, section 4, for one input. With d inputs, lengthscales are sqrt(d) times as long.
 LENGTHSCALE = LogNormal(math.sqrt(2), math.sqrt(3))
-# The paper's prior of the noise, for noisy values: mode 0.0067, in units of the variance of y.
-NOISE = LogNormal(-4.0, 1.0)
+NOISE = LogNormal(-4.0, 1.0)  # the paper's prior for noisy values, with mode 0.0067
 
 
 @struct.dataclass
 class Prior:
     """Independent prior densities, in the units of `Bounds`; None is a constant density.
 
-    The maximum likelihood lengthscales of ten or twenty points in six dimensions are often too
-    long: the function seems flat except for one hill, and the run ends on it.
-
     `lengthscale` is the density for one input; with d inputs, it is the density of each lengthscale
-    divided by sqrt(d). The noise has no prior by default: of 40 runs of GP-EI on Hartmann's
-    function, which has no noise, 4 end more than 0.5 below the maximum with `NOISE`, 1 without it,
-    and 5 without any prior.
+    divided by sqrt(d). Without it, maximum likelihood lengthscales of few points are often too
+    long, and runs end on the first hill. `NOISE` is a prior of the noise for noisy values.
     """
 
     lengthscale: Any = LENGTHSCALE
@@ -117,8 +99,8 @@ class Prior:
         d = numbers.lengthscale.shape[0]
         total = jnp.zeros((), numbers.noise.dtype)
         if self.lengthscale is not None:
-            one = self.lengthscale.log_density(numbers.lengthscale / math.sqrt(d))
-            total = total + one.sum() - d * math.log(d) / 2
+            densities = self.lengthscale.log_density(numbers.lengthscale / math.sqrt(d))
+            total = total + densities.sum() - d * math.log(d) / 2
         if self.outputscale is not None:
             total = total + self.outputscale.log_density(numbers.outputscale)
         return total if self.noise is None else total + self.noise.log_density(numbers.noise)
@@ -132,8 +114,8 @@ class Limits(NamedTuple):
 
 
 def limits_of(bounds: Bounds, d: int, points: int, dtype: DTypeLike) -> Limits:
-    """The bounds as vectors. The noise keeps a covariance of `points` points positive definite, a
-    limit that is active in float32 only."""
+    """The bounds as vectors. In float32 the lower bound of the noise may be larger, so that a
+    covariance of `points` points is positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
 
     def row(side: int) -> Array:
@@ -150,11 +132,8 @@ def hyperparameters_of(vector: Array) -> Hyperparameters:
 
 
 def _to_free(numbers: Hyperparameters, limits: Limits) -> Array:
-    """The free coordinates z [d+2] of hyperparameters: log = middle + half range * sin z.
-
-    A sine attains its bounds smoothly; with a logistic curve the search would drift towards
-    infinity.
-    """
+    """The free coordinates z [d+2] of hyperparameters, with log = middle + half range * sin z. With
+    a logistic curve, which does not attain its bounds, the search might diverge."""
     low, high = (jnp.log(end) for end in limits)
     ends = jnp.stack([numbers.outputscale, numbers.noise])
     logs = jnp.log(jnp.concatenate([numbers.lengthscale, ends]))
@@ -167,8 +146,8 @@ def _from_free(free: Array, limits: Limits) -> Hyperparameters:
 
 
 def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
-    """The start of a first fit: half a side of the box, the variance of y, 1% noise, clipped to the
-    bounds."""
+    """The start of a first fit: a lengthscale of half a side, the variance of y and 1% noise,
+    clipped to the bounds."""
 
     def near(value: float, bound: Interval) -> Array:
         return jnp.clip(
@@ -191,22 +170,19 @@ def fit(
     steps: int,
     prior: Any = None,
 ) -> tuple[Hyperparameters, Array]:
-    """(hyperparameters, their log marginal likelihood []): the best result of L-BFGS from several
+    """(hyperparameters, their log marginal likelihood []), the best result of L-BFGS from several
     starts, never worse than any of them.
 
     start     hyperparameters of the previous fit, the first start
     restarts  int, further starts: `default`, then random ones
     steps     int, the most steps from each start
-    prior     its log_density(hyperparameters) -> [] is added to the log likelihood; None adds
-              nothing
+    prior     None, or an object whose log_density(hyperparameters) [] is added to the log
+              likelihood
     """
-    limits = limits_of(bounds, data.u.shape[1], data.u.shape[0], data.u.dtype)
-    random = jax.random.uniform(key, (restarts, data.u.shape[1] + 2), data.u.dtype, -1, 1) * (
-        jnp.pi / 2
-    )
-    first = jnp.stack(
-        [_to_free(start, limits), _to_free(default(bounds, data.u.shape[1], data.u.dtype), limits)]
-    )
+    (n, d), dtype = data.u.shape, data.u.dtype
+    limits = limits_of(bounds, d, n, dtype)
+    random = jax.random.uniform(key, (restarts, d + 2), dtype, -1, 1) * (jnp.pi / 2)
+    first = jnp.stack([_to_free(start, limits), _to_free(default(bounds, d, dtype), limits)])
     starts = jnp.concatenate([first, random[1:]])[: restarts + 1]
 
     def loss(free: Array) -> Array:
@@ -222,16 +198,15 @@ def fit(
 
 
 def map_or_vmap(function: Callable[..., Any], *arguments: Any) -> Any:
-    """function over the leading axis of its arguments: vmapped on an accelerator, sequentially on a
-    CPU, where batched products of small matrices are slow (four vmapped fits of 200 points took 60
-    times as long as one)."""
+    """The function mapped over the leading axis of its arguments: by vmap on an accelerator, one
+    after the other on a CPU, where batched products of small matrices are slow."""
     if jax.default_backend() == "cpu":
         return lax.map(lambda row: function(*row), arguments)
     return jax.vmap(function)(*arguments)
 
 
 class _Search(NamedTuple):
-    """An unfinished L-BFGS search."""
+    """The state of an L-BFGS search."""
 
     point: Array  # [p]
     value: Array  # [], at the point
@@ -243,8 +218,8 @@ class _Search(NamedTuple):
 
 
 def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[Array, Array]:
-    """(the best point, its loss) of at most `steps` L-BFGS steps from start [p]; the start where no
-    loss is finite."""
+    """(the best point [p], its loss []) of at most `steps` L-BFGS steps from start [p], which is
+    the best point if no loss is finite."""
     line_search = optax.scale_by_zoom_linesearch(LINE_SEARCH_STEPS, initial_guess_strategy="one")
     solver = optax.lbfgs(linesearch=line_search)
 

@@ -41,36 +41,32 @@ class GPInfo(BoxInfo):
     log_marginal_likelihood: Array  # [], of the standardized values
 
 
-def unit_data(box: Box, past: History) -> Data:
-    """The observations in the unit cube, standardized."""
-    return regression.standardized(history.to_unit(box, past.x), past.y, past.ok)
+def unit_data(box: Box, observed: History) -> Data:
+    """The standardized observations in the unit cube."""
+    return regression.standardized(history.to_unit(box, observed.x), observed.y, observed.ok)
 
 
 @struct.dataclass
 @one_dtype
 class GPBandit:
-    """One evaluation per round, after `initial` uniform ones. `tell` refits the hyperparameters,
-    `ask` maximises the acquisition function.
+    """A GP optimiser: `initial` uniform points in the first round, then one point a round. `tell`
+    refits the hyperparameters, and `ask` maximises the acquisition function.
 
     kernel       a kernel of inputs divided by their fitted lengthscales (Matern 5/2 or Gaussian)
-    bounds       the intervals of the hyperparameters
-    prior        their prior densities; None is maximum likelihood, with which 5 of 40 runs of EI on
-                 Hartmann's function of six inputs end on a lower hill after 60 evaluations, and 1
-                 with the default
-    margin       EI and PI measure the improvement over the best observed value plus `margin`
-                 standard deviations of y. With 0, PI is greedy; with 0.01, the default of
-                 scikit-optimize, EI ends 100 times as far below the maximum of Branin's function
+    bounds       `Bounds`, the intervals of the hyperparameters
+    prior        `Prior`, their prior densities; None is maximum likelihood
+    margin       EI and PI are improvements over the best observed value plus `margin` standard
+                 deviations of y. With 0, PI is greedy; with large margins EI converges slowly
     width        UCB is mean + width * standard deviation (the default is scikit-optimize's)
     acquisition  "log_ei" (the logarithm of EI), "pi" or "ucb"
-    restarts     fits from other starts than the last fit
-    fit_steps    L-BFGS steps from each start
-    candidates   random points from which the ascent starts are chosen
-    sample_around_best  half of the candidates lie near the best observed point, where the
-                 acquisition's maximum is often so narrow that uniform points miss it. With False
-                 all are uniform: PI on Rastrigin's function of 20 inputs then has 0.91 of the
-                 regret of uniform points, and 0.77 with True
-    starts       ascents from each half of the candidates
-    steps        steps of each ascent
+    initial      int, uniform points of the first round
+    restarts     int, fits from other starts than the last fit
+    fit_steps    int, L-BFGS steps from each start
+    candidates   int, random points among which the starts of the ascent are chosen
+    sample_around_best  half of the candidates lie near the best observed point, where the maximum
+                 of the acquisition function is often narrow. False: all are uniform
+    starts       int, ascents from each half of the candidates
+    steps        int, steps of each ascent
     """
 
     kernel: Any = Matern()
@@ -79,7 +75,6 @@ class GPBandit:
     margin: ArrayLike = 0.001
     width: ArrayLike = 1.96
     acquisition: str = struct.field(pytree_node=False, default="log_ei")
-    # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=8)
     restarts: int = struct.field(pytree_node=False, default=1)
     fit_steps: int = struct.field(pytree_node=False, default=25)
@@ -114,10 +109,10 @@ class GPBandit:
         if isinstance(self.prior, Prior):
             self.prior.check()
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
-        # the covariance, its factor and one product
-        past = history.empty(box, horizon, 3 * horizon**2)
+        # the largest arrays are the covariance, its factor and one product
+        observed = history.empty(box, horizon, 3 * horizon**2)
         first = default(self.bounds, box.lower.size, box.lower.dtype)
-        return GPState(box, history.initial_points(box, key, self.initial), past, first)
+        return GPState(box, history.initial_points(box, key, self.initial), observed, first)
 
     def ask(self, state: GPState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
 
@@ -144,10 +139,10 @@ class GPBandit:
     def tell(
         self, state: GPState, query: BoxQuery, y: Array, key: PRNGKey
     ) -> tuple[GPState, GPInfo]:
-        """The state with the values y [B], and the hyperparameters refitted from the last fit."""
+        """The state with the values y [B] and refitted hyperparameters."""
         after = history.add(state.history, query, y)
 
-        def fitted(data: Data) -> tuple[Hyperparameters, Array]:
+        def refit(data: Data) -> tuple[Hyperparameters, Array]:
             return fit(
                 self.kernel,
                 data,
@@ -159,17 +154,17 @@ class GPBandit:
                 self.prior,
             )
 
-        numbers, likelihood = regression.at_smallest_capacity(unit_data(state.box, after), fitted)
-        round_ = history.info(state.history, after)
-        info = GPInfo(round_.observed, round_.failed, round_.best, likelihood)
-        return replace(state, history=after, numbers=numbers), info
+        numbers, likelihood = regression.at_smallest_capacity(unit_data(state.box, after), refit)
+        info = vars(history.info(state.history, after))
+        new = replace(state, history=after, numbers=numbers)
+        return new, GPInfo(**info, log_marginal_likelihood=likelihood)
 
     def posterior(self, state: GPState) -> Posterior:
         """The posterior of the standardized values on the unit cube."""
         return regression.condition(self.kernel, state.numbers, unit_data(state.box, state.history))
 
     def score(self, posterior: Posterior) -> Score:
-        """The acquisition function u [q,d] -> [q] on the unit cube."""
+        """The acquisition function, from points u [q,d] of the unit cube to [q]."""
         data = posterior.data
         best = jnp.max(jnp.where(data.mask, data.y, -jnp.inf))
         threshold = jnp.where(jnp.isfinite(best), best, 0) + self.margin

@@ -2,8 +2,8 @@
 new points.
 
 Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.25, 2.26, 2.30
-and 5.9. Numbers are in the Bayesian convention (variances of the function, not in leverage units).
-Unused slots are exactly neutral: an identity block in the Gram matrix, zero in every product.
+and 5.9. Variances are those of the function, not in leverage units. Unused slots have no effect:
+they are an identity block in the Gram matrix and zero in every product.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from jsketch.linalg import Factor, aligned, cholesky_inverse, compact, matmul, r
 from jsketch.sketch.fourier import RandomFourier, features
 from jsketch.types import PRNGKey
 
-SMALLEST_CAPACITY = 64  # `at_smallest_capacity` compiles no program for fewer slots
+SMALLEST_CAPACITY = 64  # the least capacity of `at_smallest_capacity`, unless N is smaller
 
 
 @struct.dataclass
@@ -35,23 +35,23 @@ class Hyperparameters:
 
 
 class Data(NamedTuple):
-    """Observations in the unit cube, y of mean 0 and standard deviation 1; N slots."""
+    """Observations in the unit cube, in N slots."""
 
     u: Array  # [N, d]
-    y: Array  # [N], zero where the mask is false
+    y: Array  # [N], standardized; zero where the mask is false
     mask: Array  # [N] bool
-    centre: Array  # [], y = centre + spread * standardized y
+    centre: Array  # [], observed value = centre + spread * y
     spread: Array  # []
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """Data of points u [N,d] of the unit cube and values y [N] where the mask [N] is true. Equal
-    values, or a single one, are only centred."""
+    """The data of points u [N,d] of the unit cube and values y [N] where the mask [N] is true,
+    scaled to mean 0 and standard deviation 1. Equal values are only centred."""
     unit, mean, deviation = moments(y, mask)
-    varied = deviation > 0
-    deviation = jnp.where(varied, deviation, 1)
+    varies = deviation > 0
+    deviation = jnp.where(varies, deviation, 1)
     centred = jnp.where(mask, y / unit - mean, 0)
-    spread = jnp.where(varied, unit * deviation, 1)
+    spread = jnp.where(varies, unit * deviation, 1)
     return Data(u, centred / deviation, mask, unit * mean, spread)
 
 
@@ -59,10 +59,8 @@ def covariance_of_values(kernel: Any, numbers: Hyperparameters, data: Data) -> A
     """Cov y, [N,N]; the identity in unused slots."""
     scaled = data.u / aligned(numbers.lengthscale, data.u)
     both = data.mask[:, None] & data.mask[None, :]
-    diagonal = jnp.where(data.mask, numbers.noise, 1)
-    return jnp.where(both, numbers.outputscale * kernel.gram(scaled, scaled), 0) + jnp.diag(
-        diagonal
-    )
+    noise = jnp.diag(jnp.where(data.mask, numbers.noise, 1))
+    return jnp.where(both, numbers.outputscale * kernel.gram(scaled, scaled), 0) + noise
 
 
 def _solve(factor: Factor, data: Data) -> Array:
@@ -71,16 +69,16 @@ def _solve(factor: Factor, data: Data) -> Array:
 
 
 def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
-    """log p(y | u), [], of the standardized y: R&W eq. 2.30. Its gradient is eq. 5.9, computed from
-    matrix products only."""
+    """log p(y | u), [], of the standardized y (R&W eq. 2.30), whose gradient is that of eq. 5.9 and
+    needs only matrix products."""
     covariance = covariance_of_values(kernel, numbers, data)
     factor = cholesky_inverse(lax.stop_gradient(covariance))
     weights = _solve(factor, data)
     count = data.mask.sum(dtype=data.y.dtype)
     value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
-    # d value = tr((w w^T - C^-1) dC) / 2, without a derivative of the factorization
+    # d value = tr((w w^T - C^-1) dC) / 2 needs no derivative of the factorization
     slope = (weights[:, None] * weights[None, :] - matmul(factor.inverse.T, factor.inverse)) / 2
-    # its value is zero, its derivative that of C
+    # the value of `change` is zero, and its derivative is that of the covariance
     change = covariance - lax.stop_gradient(covariance)
     return value + jnp.sum(slope * change)
 
@@ -112,8 +110,8 @@ def _mean_and_half(posterior: Posterior, u: Array) -> tuple[Array, Array]:
 
 
 def predict(posterior: Posterior, u: Array) -> tuple[Array, Array]:
-    """(mean [q], variance [q]) of f at u [q,d]; the variance is at least eps outputscale, so that
-    its root has a derivative."""
+    """(mean [q], variance [q]) of f at u [q,d]. The variance is at least eps outputscale, so that
+    its square root has a derivative."""
     numbers = posterior.numbers
     mean, half = _mean_and_half(posterior, u)
     prior = numbers.outputscale * posterior.kernel.diag(u / aligned(numbers.lengthscale, u))
@@ -130,14 +128,12 @@ def joint(posterior: Posterior, u: Array) -> tuple[Array, Array]:
 
 
 def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: int) -> Array:
-    """Functions drawn from the posterior, at u [q,d], [draws,q], in O(q); a root of the joint
-    covariance would cost O(q^3).
+    """Functions drawn from the posterior, at u [q,d], [draws,q], in O(q).
 
-    Matheron's rule: a draw of the prior, plus the posterior mean of the residuals between the data
-    and a noisy draw at their points. The prior is drawn in random Fourier features (Wilson et al.
-    Efficiently sampling functions from Gaussian process posteriors. ICML 2020): its covariance is
-    exact on average over the frequencies, and the update by the data is exact. Raises ValueError
-    for a kernel without Fourier features.
+    By Matheron's rule a draw is one of the prior plus the posterior mean of the residuals between
+    the data and the noisy draw at their points. Prior draws are in random Fourier features, whose
+    covariance is exact on average (Wilson et al. Efficiently sampling functions from Gaussian
+    process posteriors. ICML 2020). Raises ValueError for a kernel without Fourier features.
     """
     numbers, data = posterior.numbers, posterior.data
     frequency_key, weight_key, noise_key = jax.random.split(key, 3)
@@ -150,15 +146,13 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
     residual = jnp.where(data.mask[:, None], data.y[:, None] - simulated, 0)
     gram = posterior.kernel.gram(points[len(data.y) :], points[: len(data.y)])
     cross = jnp.where(data.mask, numbers.outputscale * gram, 0)
-    return (
-        prior + matmul(cross, matmul(posterior.inverse.T, matmul(posterior.inverse, residual)))
-    ).T
+    weights = matmul(posterior.inverse.T, matmul(posterior.inverse, residual))
+    return (prior + matmul(cross, weights)).T
 
 
 def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
-    """function(data), computed at the smallest of the capacities N, N/2, ... that holds the data,
-    because the cost is cubic in the capacity. The shape of its result must not depend on the
-    capacity."""
+    """function(data) at the smallest of the capacities N, N/2, ... that suffices for the data,
+    because the cost is cubic in the capacity. The shape of the result must not depend on it."""
     sizes = [len(data.y)]
     while sizes[-1] >= 2 * SMALLEST_CAPACITY:
         sizes.append(-(-sizes[-1] // 2))

@@ -2,9 +2,7 @@
 joint draws of noisy values.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
-optimization. NeurIPS 2019; the constants are those of the authors' code. The fitted mean matters:
-after some rounds it lies about three standard deviations below the median (Ackley's function, 60 to
-150 points), so that draws are low away from the good points.
+optimization. NeurIPS 2019; the constants are those of the authors' code.
 """
 
 from __future__ import annotations
@@ -25,11 +23,9 @@ from jsketch.linalg import BLOCK, cholesky_inverse, matmul
 from jsketch.types import PRNGKey
 
 LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, with mean 0
-RATE = 0.1  # of Adam
-# Starts lie inside the bounds by this share of the range, because the derivative vanishes at them.
-EDGE = 0.01
-# most points whose joint covariance is factorized; draws at more use Fourier features
-MOST_JOINT = 2000
+RATE = 0.1  # the step of Adam
+EDGE = 0.01  # distance of starts from the bounds, as a share of the range: derivatives vanish there
+MOST_JOINT = 2000  # the most points of an exact joint draw; others use Fourier features
 
 
 @struct.dataclass
@@ -41,14 +37,13 @@ class Model:
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """As `regression.standardized`, with the median in place of the mean, which a few bad values
-    would move."""
+    """As `regression.standardized`, with the median in place of the mean, which depends less on a
+    few very low values."""
     data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
     ordered = jnp.sort(jnp.where(mask, y, jnp.inf))
-    middle = (
-        ordered[jnp.maximum(count - 1, 0) // 2] + ordered[jnp.minimum(count // 2, len(y) - 1)]
-    ) / 2
+    below = ordered[jnp.maximum(count - 1, 0) // 2]
+    middle = (below + ordered[jnp.minimum(count // 2, len(y) - 1)]) / 2
     median = jnp.where(count > 0, middle, 0)
     return data._replace(y=jnp.where(mask, (y - median) / data.spread, 0), centre=median)
 
@@ -67,8 +62,8 @@ _Limits = list[tuple[Array, Array]]
 
 
 def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
-    """The limits of each number. The lower bound of the noise, active in float32 only, keeps a
-    covariance of `points` points positive definite."""
+    """The limits of each number. In float32 the lower bound of the noise may be larger, so that a
+    covariance of `points` points is positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
     limits = []
     for (low, high), least in (
@@ -108,8 +103,8 @@ def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
     """The model after `steps` of Adam on the mean negative log marginal likelihood, always from the
-    same start; the start, where a step is not finite. `points` is the largest number of points of
-    which a covariance will be factorized."""
+    same start. It is the start if a step is not finite. `points` is the largest number of points
+    whose covariance will be factorized."""
     d, dtype = data.u.shape[1], data.u.dtype
     limits = _limits(bounds, points, dtype)
     start = _start(limits, d, dtype)
@@ -132,9 +127,8 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
 def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
     """The derivative of the log marginal likelihood, R&W eq. 5.9, without its value."""
     model = _model(free, limits)
-    inverse = gram_of_lower(
-        cholesky_inverse(regression.covariance_of_values(kernel, model.numbers, data)).inverse
-    )
+    covariance = regression.covariance_of_values(kernel, model.numbers, data)
+    inverse = gram_of_lower(cholesky_inverse(covariance).inverse)
     weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
@@ -146,7 +140,7 @@ def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
 
 
 def gram_of_lower(lower: Array) -> Array:
-    """L^T L of a lower triangular matrix [n,n], by halves, without products with the zeros."""
+    """L^T L of a lower triangular matrix [n,n], by halves that skip the zeros."""
     half = len(lower) // 2
     if half < BLOCK:
         return matmul(lower.T, lower)
@@ -158,7 +152,7 @@ def gram_of_lower(lower: Array) -> Array:
 
 
 def _subtract_mean(model: Model, data: Data) -> Data:
-    """The data without the mean: values of f and noise."""
+    """The data with the model's mean subtracted."""
     return data._replace(
         y=jnp.where(data.mask, data.y - model.mean, 0),
         centre=data.centre + data.spread * model.mean,
@@ -168,8 +162,8 @@ def _subtract_mean(model: Model, data: Data) -> Data:
 def draw(
     kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, draws: int, frequencies: int
 ) -> Array:
-    """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y; exact
-    up to MOST_JOINT points, from random Fourier features for more (`regression.draw`)."""
+    """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y. They
+    are exact up to MOST_JOINT points, and use random Fourier features for more."""
     data, noise = _subtract_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
     if len(u) > MOST_JOINT:
@@ -187,16 +181,14 @@ def draw(
 
         mean, covariance = regression.at_smallest_capacity(data, moments)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)
-        values = (
-            mean[None, :]
-            + root_times(covariance, jax.random.normal(value_key, (len(u), draws), u.dtype)).T
-        )
+        normal = jax.random.normal(value_key, (len(u), draws), u.dtype)
+        values = mean[None, :] + root_times(covariance, normal).T
     return data.centre + data.spread * values
 
 
 def root_times(matrix: Array, z: Array) -> Array:
-    """L z, for a positive definite matrix [q,q] = L L^T and z [q,k], by halves: matrix products
-    only, as in `cholesky_inverse`."""
+    """L z for a positive definite matrix [q,q] = L L^T and z [q,k], by halves and in matrix
+    products, as `cholesky_inverse`."""
     half = len(matrix) // 2
     if half < BLOCK:
         # L = matrix L^-T

@@ -1,8 +1,8 @@
-"""Trust regions of TuRBO: their candidates (Sobol points of a box around the best observation), and
-when they grow, shrink and restart.
+"""The trust regions of TuRBO: their candidates (Sobol points of a box around the best observation),
+and the rules by which they grow, shrink and restart.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
-optimization. NeurIPS 2019, section 2; the constants are those of THEORY 8.5.
+optimization. NeurIPS 2019, section 2 (THEORY 8.5).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from jsketch.box.turbo.local_gp import Model
 from jsketch.types import PRNGKey
 
 FIRST_LENGTH, MOST_LENGTH = 0.8, 1.6  # base sides, in sides of the box
-GROW_AFTER = 3  # rounds with a success in a row
-IMPROVEMENT = 1e-3  # a success improves on the best value by this share of its size
+GROW_AFTER = 3  # consecutive rounds with a success
+IMPROVEMENT = 1e-3  # the least improvement of a success, as a share of the best value's size
 PERTURBED = 20  # mean number of inputs in which a candidate differs from the best point
 BITS = 30  # binary digits of the Sobol points
 BOUNDS = Bounds(lengthscale=(0.005, 2.0), outputscale=(0.05, 20.0), noise=(5e-4, 0.2))
@@ -33,20 +33,20 @@ BOUNDS = Bounds(lengthscale=(0.005, 2.0), outputscale=(0.05, 20.0), noise=(5e-4,
 
 @struct.dataclass
 class Regions:
-    """R trust regions. The data of each are the evaluations made for it since its last restart."""
+    """R trust regions. The data of a region are its evaluations since its last restart."""
 
     first: Array  # [R] int32, number of the first evaluation after the last restart
     points: Array  # [R, P, d] in the unit cube, the design after a restart, evaluated in reverse
-    design: Array  # [R] int32, points of the design that are not evaluated yet
+    design: Array  # [R] int32, the number of design points that are not evaluated yet
     length: Array  # [R], base side
-    successes: Array  # [R] int32, rounds with a success in a row
-    failures: Array  # [R] int32, evaluations without a success in a row
-    model: Model  # [R, ...], last fits
+    successes: Array  # [R] int32, consecutive rounds with a success
+    failures: Array  # [R] int32, consecutive evaluations without a success
+    model: Model  # [R, ...], the last fits
 
 
 def new_regions(design: Array, first: Array, points: Array, bounds: Bounds) -> Regions:
-    """New regions after `first` [] evaluations, each with a number `design` [R] of the points
-    [R,P,d] to evaluate."""
+    """New regions after `first` [] evaluations, with `design` [R] of the points [R,P,d] to
+    evaluate."""
     zero = jnp.zeros_like(design)
     d, dtype = points.shape[2], points.dtype
     model = local_gp.default(bounds, d, dtype)
@@ -62,41 +62,35 @@ def new_regions(design: Array, first: Array, points: Array, bounds: Bounds) -> R
 
 
 def latin_hypercube(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
-    """Points [count,d] of the unit cube: in every input, one uniform point in each of `count`
-    intervals."""
+    """Points [count,d] of the unit cube, with one uniform point in each of `count` intervals of
+    every input."""
     order_key, place_key = jax.random.split(key)
     intervals = jnp.arange(count, dtype=dtype)
-    order = jax.vmap(jax.random.permutation, (0, None), 1)(
-        jax.random.split(order_key, d), intervals
-    )
+    keys = jax.random.split(order_key, d)
+    order = jax.vmap(jax.random.permutation, (0, None), 1)(keys, intervals)
     return (order + jax.random.uniform(place_key, (count, d), dtype)) / count
 
 
 @lru_cache(maxsize=16)
 def _directions(bits: int, d: int) -> np.ndarray:
-    """Direction numbers [bits,d] of the bits of an index, in units of 2^-BITS; computed on the
-    host."""
-    # imported here because it takes a third of a second
+    """The direction numbers [bits,d] of the bits of an index, in units of 2^-BITS."""
+    # the import takes a third of a second
     from scipy.stats import qmc
 
-    points = (qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits) * 2**BITS).astype(
-        np.uint32
-    )
-    # in the order of the Gray code, point 2^k differs from the one before by the k-th direction
+    points = qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits)
+    points = (points * 2**BITS).astype(np.uint32)
+    # in the order of the Gray code, point 2^k differs from the previous one by the k-th direction
     last = 2 ** np.arange(bits)
     return points[last] ^ points[last - 1]
 
 
 def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
-    """The first `count` scrambled Sobol points [count,d] in [0,1); traceable.
-
-    The digits of each input are multiplied by a random lower triangular matrix and shifted
-    (Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998). A shift alone
-    would keep the differences between points.
-    """
+    """The first `count` scrambled Sobol points [count,d] in [0,1); traceable. The digits of each
+    input are multiplied by a random lower triangular matrix and shifted (Matousek. On the
+    L2-discrepancy for anchored boxes. Journal of Complexity 1998)."""
     bits = max(1, (count - 1).bit_length())
     matrix_key, shift_key = jax.random.split(key)
-    # row j: the digits of which digit j (from the top) is the sum, itself and some above it
+    # row j contains the digits whose sum is digit j (from the top): j and random ones above it
     places = np.uint32(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint32)
     above = ((1 << BITS) - 1) ^ (2 * places - 1)
     rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & above[None, :]) | places[None, :]
@@ -114,18 +108,17 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
 def candidates(
     data: Data, members: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int
 ) -> Array:
-    """Candidates [count,d] of one region. Each has about PERTURBED inputs, at least one, of a Sobol
-    point of the region's box, and the others of the best observation, the box's centre. `members`
-    [N] are the region's slots of the data; while all of its evaluations have failed, the first of
-    them is the centre.
-    """
+    """Candidates [count,d] of one region. A candidate has about PERTURBED inputs, at least one, of
+    a Sobol point of the region's box; the others are those of the best observation, the centre.
+    `members` [N] are the region's slots of the data; if all of its evaluations failed, the first of
+    them is the centre."""
     point_key, which_key, one_key = jax.random.split(key, 3)
     shape, dtype = (count, data.u.shape[1]), data.u.dtype
     # a failure of this region ranks below all observations and above the slots of other regions
     failed = jnp.where(members, jnp.finfo(dtype).min, -jnp.inf)
     best = data.u[jnp.argmax(jnp.where(data.mask, data.y, failed))]
     logs = jnp.log(lengthscale)
-    # sides in proportion to the lengthscales, the volume is length^d
+    # the sides are proportional to the lengthscales, and the volume is length^d
     half = jnp.exp(logs - logs.mean()) * length / 2
     low, high = jnp.clip(best - half, 0, 1)[None, :], jnp.clip(best + half, 0, 1)[None, :]
     points = low + sobol(point_key, *shape, dtype) * (high - low)
@@ -137,21 +130,19 @@ def candidates(
 
 
 def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array) -> Regions:
-    """Counters and lengths after a round. `evaluated` [R] is the number of evaluations for each
-    region, `new_best` [R] their best value, and `best` [R] the region's best value before the round
-    (-inf without any). Points of a design are neither success nor failure."""
+    """The regions with new counters and lengths after a round. `evaluated` [R] is the number of
+    evaluations for each region, `new_best` [R] their best value, and `best` [R] the best value
+    before the round (-inf without any). Points of a design are neither success nor failure."""
     best_or_zero = jnp.where(jnp.isfinite(best), best, 0)
-    success = new_best > jnp.where(
-        jnp.isfinite(best), best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero), -jnp.inf
-    )
+    threshold = best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero)
+    success = new_best > jnp.where(jnp.isfinite(best), threshold, -jnp.inf)
     counts = (evaluated > 0) & (regions.design == 0)
     count, d = regions.points.shape[0], regions.points.shape[2]
     successes = jnp.where(counts, jnp.where(success, regions.successes + 1, 0), regions.successes)
     failures = jnp.where(
         counts, jnp.where(success, 0, regions.failures + evaluated), regions.failures
     )
-    # Failures are counted in evaluations, because regions share batches; ceil(max(4, d) / B) rounds
-    # of B for one region.
+    # failures are counted in evaluations, because regions share batches
     grows, shrinks = successes >= GROW_AFTER, failures >= max(4 if count == 1 else 5, d)
     length = jnp.where(grows, jnp.minimum(2 * regions.length, MOST_LENGTH), regions.length)
     return replace(
@@ -164,8 +155,8 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
 
 
 def restart(regions: Regions, fresh: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
-    """(regions, restarted [R]): regions with a side below `least_length` are replaced by those of
-    `fresh`."""
+    """(regions, whether each is restarted [R]): those of `fresh` replace regions with a side below
+    `least_length`."""
     small = regions.length < least_length
 
     def choose(new: Array, old: Array) -> Array:

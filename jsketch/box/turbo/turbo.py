@@ -1,4 +1,4 @@
-"""TuRBO-1 and TuRBO-m: local GPs in trust regions; Thompson sampling on them picks the points.
+"""TuRBO-1 and TuRBO-m: Thompson sampling on local GPs in trust regions.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
 optimization. NeurIPS 2019.
@@ -26,7 +26,7 @@ from jsketch.kernels import Matern
 from jsketch.precision import one_dtype
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
-MOST_CANDIDATES = 5000  # of the default number
+MOST_CANDIDATES = 5000  # the largest default number of candidates
 
 
 @struct.dataclass
@@ -52,37 +52,32 @@ class TurboInfo(BoxInfo):
 @struct.dataclass
 @one_dtype
 class Turbo:
-    """TuRBO with `regions` trust regions, which share the `initial` points and compete for batches
-    of `batch`. A region that has become too small restarts with a Latin hypercube of as many points
-    as it had at first.
+    """TuRBO, whose trust regions share the initial points and compete for the points of a batch. A
+    region that is too small restarts with a Latin hypercube of as many points as it first had.
 
-    bounds        intervals of the hyperparameters (the published ones). For functions without
-                  noise, Bounds(noise=(1e-6, 1e-5)) and a smaller `least_length` find better points
-    least_length  a region restarts when its base side, in sides of the box, is shorter
-    candidates    points for each region and round at which values are drawn jointly; by default 100
-                  for each input, and at most 5000
-    frequencies   random Fourier features of these draws for more than 2000 candidates
-    fit_steps     steps of Adam of each fit, always from the same start
+    kernel        a kernel of inputs divided by their fitted lengthscales
+    bounds        `Bounds`, by default the published ones. For functions without noise,
+                  Bounds(noise=(1e-6, 1e-5)) and a smaller `least_length` find better points
+    least_length  a region restarts if its base side, in sides of the box, is shorter
+    regions       int, trust regions
+    batch         int, evaluations of a round
+    initial       int, uniform points of the first round
+    candidates    int, points for each region and round at which values are drawn jointly; by
+                  default 100 for each input, and at most 5000
+    frequencies   int, random Fourier features of the draws at more than 2000 candidates
+    fit_steps     int, steps of Adam of each fit
 
-    The default is the published TuRBO-1, with results level with those of the authors' code
-    (results/go_ucb_2023/turbo). Differences from that code (THEORY 8.5), which minimises: The
-    initial points are uniform, not a Latin hypercube, because all optimisers here share them.
-    Several regions share the initial points; in that code each has others. A candidate with no
-    perturbed input gets one at random; in that code never the last. More than 2000 candidates are
-    drawn there with a Lanczos factor of rank 100. Failures are counted in evaluations, because
-    regions share batches: max(4, d) of them, which for one region with batches of b are the
-    published ceil(max(4 / b, d / b)) rounds.
+    The default is the published TuRBO-1. It differs from the authors' code (THEORY 8.5) in that
+    initial points are uniform and shared by all regions, failures are counted in evaluations, the
+    last input may be the only perturbed one, and more than 2000 candidates use Fourier features in
+    place of a Lanczos factor of rank 100.
     """
 
-    # of inputs divided by their fitted lengthscales
     kernel: Any = Matern()
     bounds: Bounds = trust_regions.BOUNDS
     least_length: ArrayLike = 2.0**-7
-    # trust regions
     regions: int = struct.field(pytree_node=False, default=1)
-    # evaluations of a round
     batch: int = struct.field(pytree_node=False, default=1)
-    # uniform random points of the first round
     initial: int = struct.field(pytree_node=False, default=8)
     candidates: int | None = struct.field(pytree_node=False, default=None)
     frequencies: int = struct.field(pytree_node=False, default=512)
@@ -107,8 +102,8 @@ class Turbo:
             raise ValueError(
                 f"candidates must be at least the batch, {self.batch}; {self.candidates} was given."
             )
-        # the covariance of a region, its factor and one product
-        past = history.empty(box, horizon, 3 * horizon**2)
+        # the largest arrays are the covariance of a region, its factor and one product
+        observed = history.empty(box, horizon, 3 * horizon**2)
         initial = history.initial_points(box, key, self.initial)
         # the first points of the regions are the initial points
         unused = jnp.zeros(
@@ -117,7 +112,7 @@ class Turbo:
         return TurboState(
             box=box,
             initial=initial,
-            history=past,
+            history=observed,
             owner=jnp.zeros(horizon, jnp.int32),
             regions=self._new_regions(jnp.zeros((), jnp.int32), unused),
         )
@@ -146,7 +141,7 @@ class Turbo:
     def tell(
         self, state: TurboState, query: TurboQuery, y: Array, key: PRNGKey
     ) -> tuple[TurboState, TurboInfo]:
-        """The state with the values y [B], the updated regions and their refitted models."""
+        """The state with the values y [B], updated regions and refitted models."""
         y = history.checked_values(query, y)
         after = history.add(state.history, query, y)
         owner = history.write(state.owner, query.region, state.history.count, query.size)
@@ -169,10 +164,10 @@ class Turbo:
         )
 
         def refit(members: Array) -> local_gp.Model:
-            def fitted(data: Data) -> local_gp.Model:
+            def fit(data: Data) -> local_gp.Model:
                 return local_gp.fit(self.kernel, data, self.bounds, self.fit_steps, points)
 
-            return regression.at_smallest_capacity(self._data(state, members), fitted)
+            return regression.at_smallest_capacity(self._data(state, members), fit)
 
         model = map_or_vmap(refit, self._members(state))
         observed = jnp.isfinite(y) & query.mask
@@ -190,39 +185,38 @@ class Turbo:
 
     def _new_regions(self, first: Array, points: Array) -> Regions:
         """New regions after `first` [] evaluations, with designs [R,P,d]."""
-        numbered = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
-        design = (numbered[None, :] == jnp.arange(self.regions, dtype=jnp.int32)[:, None]).sum(
-            1, dtype=jnp.int32
-        )
+        owner = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
+        region = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
+        design = (owner[None, :] == region).sum(1, dtype=jnp.int32)
         return trust_regions.new_regions(design, first, points, self.bounds)
 
     def _members(self, state: TurboState) -> Array:
-        """Whether an evaluation was made for a region since its last restart, [R,N]."""
-        numbered = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
+        """[R,N] bool, whether an evaluation was made for a region since its last restart."""
+        region = jnp.arange(self.regions, dtype=jnp.int32)[:, None]
         slots = jnp.arange(state.owner.shape[0], dtype=jnp.int32)[None, :]
         return (
-            (state.owner[None, :] == numbered)
+            (state.owner[None, :] == region)
             & (slots >= state.regions.first[:, None])
             & (slots < state.history.count)
         )
 
     def _data(self, state: TurboState, members: Array) -> Data:
-        past = state.history
-        return local_gp.standardized(history.to_unit(state.box, past.x), past.y, past.ok & members)
+        observed = state.history
+        u = history.to_unit(state.box, observed.x)
+        return local_gp.standardized(u, observed.y, observed.ok & members)
 
     def _propose(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array, Array]:
-        """(points [batch,d], their regions [batch], the number of slots in use [])."""
+        """(points [batch,d], their regions [batch], the number of points in use [])."""
         slots = jnp.arange(self.batch, dtype=jnp.int32)
         # the designs come first, region after region
         ends = jnp.cumsum(state.regions.design, dtype=jnp.int32)
-        of_design = jnp.searchsorted(ends, slots, side="right").astype(jnp.int32)
-        fresh = state.regions.points[of_design, ends[of_design] - slots - 1]
+        owner = jnp.searchsorted(ends, slots, side="right").astype(jnp.int32)
+        design_point = state.regions.points[owner, ends[owner] - slots - 1]
 
         u, values = self._thompson(state, key)
         ready = state.regions.design == 0
         values = jnp.where(ready[:, None, None], values, -jnp.inf)
-        # [batch, R C]
-        values = jnp.moveaxis(values, 1, 0).reshape(self.batch, -1)
+        values = jnp.moveaxis(values, 1, 0).reshape(self.batch, -1)  # [batch, R C]
 
         def pick(picked: Array, row: Array) -> tuple[Array, Array]:
             best = jnp.argmax(jnp.where(picked, -jnp.inf, row)).astype(jnp.int32)
@@ -231,12 +225,12 @@ class Turbo:
         _, picked = lax.scan(pick, jnp.zeros(values.shape[1], bool), values)
         region = picked // u.shape[1]
         design = slots < ends[-1]
-        point = jnp.where(design[:, None], fresh, u[region, picked % u.shape[1]])
+        point = jnp.where(design[:, None], design_point, u[region, picked % u.shape[1]])
         size = jnp.where(ready.any(), self.batch, jnp.minimum(ends[-1], self.batch))
-        return history.from_unit(state.box, point), jnp.where(design, of_design, region), size
+        return history.from_unit(state.box, point), jnp.where(design, owner, region), size
 
     def _thompson(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
-        """Candidates of each region [R,C,d] and draws of the values there [R,batch,C]."""
+        """(candidates of each region [R,C,d], draws of the values there [R,batch,C])."""
 
         def one(members: Array, region: Regions, key: PRNGKey) -> tuple[Array, Array]:
             candidate_key, sample_key = jax.random.split(key)
