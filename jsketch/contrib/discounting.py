@@ -34,7 +34,6 @@ from jax.typing import ArrayLike
 
 from jsketch import checks
 from jsketch.linalg import matmul
-from jsketch.types import is_traced
 
 # The limit of eps |z|^2 |A^-1|. For dependent features and gamma = 0.9 and 0.95 the measured errors
 # of predictions at the limit are at most 5e-3 of the labels in blocks, 8e-3 in single steps and
@@ -47,11 +46,7 @@ LEAST_DISCOUNT = 1e-3
 def check(discount: Any) -> None:
     """Raises ValueError unless the discount is one number above 0 and at most 1."""
     checks.positive(discount=discount)
-    if not is_traced(discount) and float(discount) > 1:
-        raise ValueError(
-            f"discount must be at most 1, which keeps all examples; {discount} was given. A window"
-            " of n examples is 1 - 1 / n."
-        )
+    checks.fraction(discount=discount)
 
 
 def gamma_of(discount: Any, like: Array) -> Array:

@@ -20,6 +20,7 @@ from jsketch import checks, struct
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.core.sketched import SketchState
+from jsketch.contrib import discounting
 from jsketch.types import Arms, Data, Info, PRNGKey, Query
 
 
@@ -46,8 +47,7 @@ class DiscountedBKB(BKB):
     ) -> SketchState:
         """As `BKB.init`. Pull counts and reward sums may have weights such as discount^age, except
         for dictionary="bless"."""
-        checks.positive(discount=self.discount)
-        checks.fraction(discount=self.discount)
+        discounting.check(self.discount)
         return super().init(domain, key, data=data)
 
     def tell(  # type: ignore[override]

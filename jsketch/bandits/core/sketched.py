@@ -395,10 +395,8 @@ def refresh_where_needed(
     batch has at most `most` picks."""
     domain, model = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
-    few = (
-        domain.rows.total(domain.rows.running_count(feedback.pull_counts > state.pull_counts))
-        <= MAX_UPDATED_ARMS
-    )
+    pulled = domain.rows.running_count(feedback.pull_counts > state.pull_counts)
+    few = domain.rows.total(pulled) <= MAX_UPDATED_ARMS
     updates = extends & accurate & few & (state.updates < MAX_UPDATES)
     updates = updates & (state.evidence.count > 0)
 
