@@ -64,9 +64,9 @@ def power(discount: Any, exponents: Array, like: Array) -> Array:
 def block_discounts(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
     """(gamma^(e/2) [B], gamma^n []) of a block with n examples to `learn` [B] bool; e is 1 + the
     number of them before an example."""
-    learned = jnp.cumsum(learn, dtype=jnp.int32)
-    exponents = (learned + (~learn).astype(jnp.int32)).astype(like.dtype)
-    return gamma_of(discount, like) ** (exponents / 2), power(discount, learned[-1], like)
+    cumulative = jnp.cumsum(learn, dtype=jnp.int32)
+    exponents = (cumulative + (~learn).astype(jnp.int32)).astype(like.dtype)
+    return gamma_of(discount, like) ** (exponents / 2), power(discount, cumulative[-1], like)
 
 
 def renewal_rows(
@@ -125,6 +125,6 @@ def winds_up(inverse: Array, z: Array, leverage: Array, learn: Array) -> Array:
     these leverages [B]; `inverse` [r,r] is A^-1 after them."""
     # A^-1 has just lost a term of the size of a leverage, and directions without examples appear on
     # its diagonal
-    left = matmul(jnp.square(z), jnp.diagonal(inverse))
-    largest = jnp.max(jnp.where(learn, jnp.maximum(left, leverage), 0))
+    growth = matmul(jnp.square(z), jnp.diagonal(inverse))
+    largest = jnp.max(jnp.where(learn, jnp.maximum(growth, leverage), 0))
     return jnp.finfo(z.dtype).eps * largest > LARGEST_WINDUP

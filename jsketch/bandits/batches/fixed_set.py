@@ -174,8 +174,8 @@ def extend(
     chosen = ConditionedArms(
         points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at]
     )
-    # with the minimum rounding cannot raise a score, and the loop over sets ends; NaN remains NaN,
-    # except for an excluded arm
+    # a stored score never increases by rounding, which would keep the loop over sets from ending;
+    # NaN remains NaN, except for an excluded arm
     scores = jnp.minimum(stored, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.excluded, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])

@@ -33,7 +33,7 @@ class ExactState:
 
     @property
     def capacity(self) -> int:
-        """N distinct arms."""
+        """N, the largest number of distinct arms."""
         return self.posterior.basis.shape[0]
 
 
@@ -50,7 +50,7 @@ class ExactFields(Protocol):
 
 @struct.dataclass
 class ExactBandit(widths.KernelBandit, Algorithm):
-    """GP-UCB: the base of all algorithms on the exact posterior with a confidence width."""
+    """The fields and methods of all algorithms on the exact posterior; `ask` is that of GP-UCB."""
 
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
