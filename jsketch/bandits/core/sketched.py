@@ -103,6 +103,11 @@ class SketchState:
         """M, the slots of the dictionary."""
         return self.dictionary.index.shape[0]
 
+    @property
+    def imprecise(self) -> Array:
+        """Whether rounding may change variances by more than checks.LARGEST_ROUNDING, [] bool."""
+        return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
+
 
 State = TypeVar("State", bound=SketchState)
 
