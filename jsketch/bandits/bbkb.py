@@ -101,7 +101,6 @@ class BBKB(SketchedBandit):
             # the variances of a design are those of the prior: the sum of log(1 + variance) does
             # not bound its information
             begins = (state.evidence.count == 0) & ~info.overflow
-            new = sketched.select_state(
-                begins, sketched.with_upper_information(new, self.regularization), new
-            )
+            upper = sketched.with_upper_information(new, self.regularization)
+            new = sketched.select_state(begins, upper, new)
         return new, info

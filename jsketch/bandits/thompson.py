@@ -162,9 +162,8 @@ class SketchedTS(SketchedBandit):
     ) -> SketchState:
         checks.no_evaluations(self, data)
         state = super().init(domain, key)
-        count = state.domain.count
-        table = 2 * self.batch * count
-        checks.memory(table, state.mean.dtype, batch=self.batch, arms=count)
+        count, dtype = state.domain.count, state.mean.dtype
+        checks.memory(2 * self.batch * count, dtype, batch=self.batch, arms=count)
         return state
 
     def confidence_width(self, state: SketchState) -> Array:

@@ -1,4 +1,4 @@
-"""Methods after the four papers, built on the core. Their interfaces may change in any release.
+"""Methods that are newer than the four papers. Their interfaces may change in any release.
 
 contextual      the candidates change from round to round
 clients         several clients share a function

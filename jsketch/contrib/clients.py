@@ -1,15 +1,14 @@
-"""Several clients that play the same function on different candidates, simulated in one
-program.
+"""Several clients with the same function and different candidates, simulated in one program.
 
-`SharedEmbedding` exchanges the observations of the clients; `IndependentClients` has no exchange. A
-bandit for N clients has three methods:
+The clients of `SharedEmbedding` exchange their observations, those of `IndependentClients` do not.
+A bandit for N clients has three methods:
 
 init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
 ask(state, candidates [N,C,d], key) -> [N]  the numbers of the candidates to play
-tell(state, x [N,d], y [N], key) -> (state, Info)   the rewards of the points that were played
+tell(state, x [N,d], y [N], key) -> (state, Info)   the rewards of the played points
 
-Its states have `sent` [], the numbers sent so far in both directions, `sent_as_data` [], the
-numbers that the same exchanges take as points and rewards, and `exchanges` [] int32.
+Its states have `sent` [], how many numbers the exchanges have sent in both directions,
+`sent_as_data` [], how many they would send as points and rewards, and `exchanges` [] int32.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 
 
 def points_of_clients(clients: int, x: Any, axes: int, inputs: int | None = None) -> Array:
-    """The candidates [N,C,d] (3 axes) of N clients, or the points [N,d] (2) that they played.
-    Raises ValueError for an empty or non-finite array, another number of clients or of inputs."""
+    """The candidates [N,C,d] of N clients (3 axes), or their played points [N,d] (2 axes). Raises
+    ValueError for an empty or non-finite array, or another number of clients or of inputs."""
     x = checks.real("the points of clients", x)
     d = (x.shape[-1] if x.ndim else 1) if inputs is None else inputs
     if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
@@ -58,7 +57,7 @@ def rewards_of_clients(clients: int, y: Any) -> Array:
 
 @struct.dataclass
 class IndependentState:
-    """The states of N independent bandits, stacked. Nothing is ever sent."""
+    """The stacked states of N independent bandits, which send no numbers."""
 
     states: Any
 
@@ -66,9 +65,7 @@ class IndependentState:
     def sent(self) -> Array:
         return jnp.zeros(())
 
-    @property
-    def sent_as_data(self) -> Array:
-        return jnp.zeros(())
+    sent_as_data = sent
 
     @property
     def exchanges(self) -> Array:
@@ -77,8 +74,7 @@ class IndependentState:
 
 @struct.dataclass
 class IndependentClients:
-    """N clients with one bandit of `contrib.contextual` each and no exchange: the baseline
-    for sharing."""
+    """N clients, each with a bandit of `contrib.contextual` and without exchanges: a baseline."""
 
     bandit: Any  # ContextualUCB
     clients: int = struct.field(pytree_node=False, default=8)  # N
@@ -93,8 +89,8 @@ class IndependentClients:
         return IndependentState(states)
 
     def ask(self, state: IndependentState, candidates: Array, key: PRNGKey) -> Array:
-        """The numbers [N] int32 of the candidates [N,C,d] to play. Raises ValueError for an empty
-        or non-finite array, another number of clients or of inputs."""
+        """The numbers [N] int32 of the candidates [N,C,d] to play. Raises ValueError as
+        `points_of_clients`."""
         x = points_of_clients(self.clients, candidates, 3)
         keys = jax.random.split(key, self.clients)
         return jax.vmap(self.bandit.ask)(state.states, x, keys)
@@ -102,9 +98,9 @@ class IndependentClients:
     def tell(
         self, state: IndependentState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[IndependentState, Info]:
-        """Client i observes the reward y[i] of its point x[i], x [N,d] and y [N]. Where one client
-        overflows the round is applied to none. `dictionary_size` and `width` of the info are the
-        largest of all clients. Raises ValueError as `ask`."""
+        """(state, info) after client i has observed the reward y[i] of its point x[i], x [N,d] and
+        y [N]. If one client overflows, no state changes. `dictionary_size` and `width` of the info
+        are the largest of all clients. Raises ValueError as `ask`."""
         x = points_of_clients(self.clients, x, 2)
         y = rewards_of_clients(self.clients, y)
         keys = jax.random.split(key, self.clients)
@@ -123,28 +119,27 @@ class IndependentClients:
 
 @struct.dataclass
 class ClientEvidence:
-    """The evidence for the width of each client from its observations, all [N]."""
+    """The evidence for the widths of the clients, [N] each."""
 
     count: Array  # observations
-    # sum_s log(1 + variance(x_s)), each with the variance of the last exchange before s
-    information: Array
+    information: Array  # sum_s log(1 + variance(x_s)), with variances of the last exchange before s
     information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
     logdet: Array  # logdet(V_i / lam)
     residual_sum: Array  # sum_s k(x_s,x_s) - |z_s|^2
-    prior_variance: Array  # the largest k(x,x) of the points played by any client
+    prior_variance: Array  # the largest k(x,x) of the points of all clients
 
 
 @struct.dataclass
 class EmbeddingState:
-    """The last exchange, and the observations of each client since."""
+    """The posterior of the last exchange, and the later observations of each client."""
 
     sketch: SketchState  # its domain is the history [N H, d], round after round
     used: Array  # [] int32, slots of the history in use
     last: Array  # [] int32, slots in use at the last exchange
     rewards: Array  # [N B], since the last exchange, NaN in free slots
-    precision: Array  # [N, M, M], of u as in THEORY 9.3
+    precision: Array  # [N, M, M], of the features u of THEORY 9.3
     moment: Array  # [N, M]
-    variance_sum: Array  # [N], of the variances since the last exchange
+    variance_sum: Array  # [N], sum of the variances since the last exchange
     evidence: ClientEvidence
     sent: Array  # []
     sent_as_data: Array  # []
@@ -154,48 +149,48 @@ class EmbeddingState:
 @struct.dataclass
 @one_dtype
 class SharedEmbedding(widths.KernelBandit):
-    """N clients on a common Nystrom embedding, which they renew in exchanges.
+    """N clients on a common Nystrom embedding, which exchanges renew.
 
     Follows ApproxDisKernelUCB of C. Li, H. Wang, M. Wang, H. Wang, Communication efficient
     distributed learning for kernelized contextual bandits, NeurIPS 2022 (THEORY 6.10). The
-    posterior of client i is BKB's, on the embedding of the last exchange, from the rewards of all
-    clients until then and its own rewards since. All clients exchange as soon as the variances of
-    the last exchange at the points that one client has played since add up to more than `threshold`
-    (D; the paper's analysis takes D = 1/N), and after every round while the dictionary is empty:
+    posterior of a client is BKB's on the embedding of the last exchange, from the rewards of all
+    clients before the exchange and the rewards of the client after it. An exchange follows when,
+    for some client, the variances of the last exchange at its later points add up to more than D =
+    `threshold` (1/N in the paper's analysis), and after every round with an empty dictionary:
 
     1. every point of the history joins the dictionary of m points with probability min(1, qbar
-       variance(x)), drawn by the client that played it, which sends its d numbers;
+       variance(x)), and its client sends the d numbers of the point;
     2. every client receives the dictionary, d m numbers, and sends the sums of z z^T and y z over
        all its points, m (m + 1) numbers;
-    3. every client receives their totals, m (m + 1) numbers.
+    3. every client receives the totals of the sums, m (m + 1) numbers.
 
-    An exchange takes d m + N (d m + 2 m (m + 1)) numbers (`sent`). Sending the n new points with
-    their rewards to all takes N (d + 1) n (`sent_as_data`). The authors' published scripts count
-    only the numbers that clients send, and exchange first after ten rounds. The width may be
+    An exchange sends d m + N (d m + 2 m (m + 1)) numbers (`sent`); the n new points with their
+    rewards would be N (d + 1) n numbers (`sent_as_data`). The authors' published scripts count only
+    the numbers that clients send, and their first exchange is after ten rounds. The width may be
     `certified_mixture`, `certified`, `bbkb_code`, `Bayesian`, or a `Formula` of the fields of
-    `ClientEvidence`. O(N C M^2) a round, and O(H m^2 + m^3) an exchange.
+    `ClientEvidence`. A round costs O(N C M^2), and an exchange O(H m^2 + m^3).
     """
 
     qbar: ArrayLike = 2.0  # oversampling
-    threshold: ArrayLike = 0.1  # D >= 0; 0 exchanges in every round
+    threshold: ArrayLike = 0.1  # D >= 0; with 0 every round has an exchange
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bbkb_code
     clients: int = struct.field(pytree_node=False, default=8)  # N
     max_wait: int = struct.field(pytree_node=False, default=64)  # B rounds between exchanges
     max_history: int = struct.field(pytree_node=False, default=256)  # H rounds
     capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
-    # keep the `capacity` likeliest points of a larger draw instead of `info.overflow`
+    # True: a draw beyond the capacity keeps its M likeliest points and does not overflow
     scale_to_capacity: bool = struct.field(pytree_node=False, default=False)
 
     @property
     def resparsify(self) -> None:
-        """Every exchange draws the dictionary."""
+        """None, because every exchange draws a dictionary."""
 
     incremental: ClassVar[bool] = False
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
         """The state before the first round, for points with `dimension` inputs. Raises ValueError
-        on static mistakes."""
+        for invalid arguments."""
         checks.capacity(dimension=dimension)
         sketched.check_bandit(self)
         capacity, slots = self.capacity, self.clients * self.max_history
@@ -223,7 +218,7 @@ class SharedEmbedding(widths.KernelBandit):
         return self._after_exchange(state, sketch)
 
     def _after_exchange(self, state: EmbeddingState, sketch: SketchState) -> EmbeddingState:
-        """Every client has the posterior of the exchange, and no later observations."""
+        """The state with this exchange and without later observations."""
         n, eye = self.clients, jnp.eye(sketch.capacity, dtype=state.variance_sum.dtype)
         evidence = {
             f.name: jnp.broadcast_to(getattr(sketch.evidence, f.name), (n,))
@@ -241,7 +236,7 @@ class SharedEmbedding(widths.KernelBandit):
         )
 
     def confidence_width(self, state: EmbeddingState) -> Array:
-        """Widths of the clients, [N]."""
+        """The widths of the clients, [N]."""
         return jax.vmap(lambda evidence: widths.confidence_width(self, evidence))(state.evidence)
 
     def _checked(self, state: EmbeddingState, x: Any, axes: int) -> Array:
@@ -252,8 +247,7 @@ class SharedEmbedding(widths.KernelBandit):
         return x
 
     def _features(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:
-        """(residual [...], u [...,M]) at points x [...,d], on the embedding of the last
-        exchange."""
+        """(residual [...], u [...,M]) at points x [...,d] on the embedding of the last exchange."""
         flat = x.reshape(-1, x.shape[-1])
         z, u = sketched.embed(state.sketch, self.kernel, flat)
         residual = nystrom.residual(self.kernel.diag(flat), z)
@@ -272,9 +266,8 @@ class SharedEmbedding(widths.KernelBandit):
         return widths.ucb(mean, variance, self.confidence_width(state)[:, None])
 
     def ask(self, state: EmbeddingState, candidates: Array, key: PRNGKey) -> Array:
-        """The numbers [N] int32 of the candidates [N,C,d] to play; uniform ones while the
-        dictionary is empty. Raises ValueError for an empty or non-finite array, another number of
-        clients or of inputs."""
+        """The numbers [N] int32 of the candidates [N,C,d] to play, which are uniform while the
+        dictionary is empty. Raises ValueError as `points_of_clients`."""
         x = self._checked(state, candidates, 3)
         started = state.sketch.dictionary.size > 0
         keys = jax.random.split(key, self.clients)
@@ -283,41 +276,41 @@ class SharedEmbedding(widths.KernelBandit):
     def tell(
         self, state: EmbeddingState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[EmbeddingState, Info]:
-        """Client i observes the reward y[i] of its point x[i], x [N,d] and y [N]; then all exchange
-        if one of them has reached the threshold. A reward that is not finite changes no posterior.
-        Where the history or the dictionary overflows nothing is applied. Raises ValueError as
-        `ask`."""
+        """(state, info) after client i has observed the reward y[i] of its point x[i], x [N,d] and
+        y [N], and after the exchange if one follows. A reward that is not finite changes no
+        posterior. If the history or the dictionary overflows, the state does not change. Raises
+        ValueError as `ask`."""
         n = self.clients
         x = self._checked(state, x, 2)
         y = jnp.asarray(rewards_of_clients(n, y), x.dtype)
         width = self.confidence_width(state).max()
-        finite, no_slot = jnp.isfinite(y), state.used + n > state.sketch.domain.count
-        played = self._observed(state, x, y)
-        waited = played.used - played.last >= n * self.max_wait
-        enough = (played.variance_sum > self.threshold).any()
+        finite, full = jnp.isfinite(y), state.used + n > state.sketch.domain.count
+        observed = self._observe(state, x, y)
+        longest_wait = observed.used - observed.last >= n * self.max_wait
+        above_threshold = (observed.variance_sum > self.threshold).any()
         empty = (state.sketch.dictionary.size == 0) & finite.any()
-        due = (waited | enough | empty) & ~no_slot
-        carry = (played, empty_info(width))
-        new, info = cond_per_run(due, _exchange, carry, (self, key))
-        dropped = no_slot | info.overflow
+        exchanges = (longest_wait | above_threshold | empty) & ~full
+        carry = (observed, empty_info(width))
+        new, info = cond_per_run(exchanges, _exchange, carry, (self, key))
+        dropped = full | info.overflow
         # a sum is finite only if all its terms are
-        sums = jnp.append(played.moment.sum(1) + played.variance_sum, width)
+        sums = jnp.append(observed.moment.sum(1) + observed.variance_sum, width)
         new = jax.tree.map(partial(jnp.where, dropped), state, new)
         return new, replace(
             info,
             batch_size=jnp.full((), n, jnp.int32),
             observed=jnp.where(dropped, 0, finite.sum()).astype(jnp.int32),
             dictionary_size=new.sketch.dictionary.size,
-            overflow=info.overflow | no_slot,
+            overflow=info.overflow | full,
             nonfinite=info.nonfinite | jnp.isinf(y).any() | ~jnp.isfinite(sums).all(),
         )
 
-    def _observed(self, state: EmbeddingState, x: Array, y: Array) -> EmbeddingState:
-        """The state in which each client has observed its reward, before any exchange."""
+    def _observe(self, state: EmbeddingState, x: Array, y: Array) -> EmbeddingState:
+        """The state after each client has observed its reward, before any exchange."""
         slot = jnp.minimum(state.used, state.sketch.domain.count - self.clients)
         since = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
         residual, u = self._features(state, x)
-        # exactly 0: a width multiplies the root of its rounding error by the norm
+        # a residual of exactly 0, because widths multiply the root of its rounding error by a norm
         residual = jnp.where(self._in_dictionary(state, x), 0, residual)
         variance = residual / self.regularization + jnp.square(u).sum(-1)
         finite = jnp.isfinite(y)
@@ -361,10 +354,10 @@ class SharedEmbedding(widths.KernelBandit):
 
 
 def _exchange(
-    played: tuple[EmbeddingState, Info], given: tuple[SharedEmbedding, PRNGKey]
+    observed: tuple[EmbeddingState, Info], given: tuple[SharedEmbedding, PRNGKey]
 ) -> tuple[EmbeddingState, Info]:
-    """Draws the dictionary, projects all observations on it, and counts the numbers sent."""
-    (state, before), (bandit, key) = played, given
+    """(state, info) after an exchange, which draws the dictionary and projects all observations."""
+    (state, before), (bandit, key) = observed, given
     old, slots = state.sketch, jnp.arange(state.rewards.shape[0], dtype=jnp.int32)
     index = jnp.minimum(state.last + slots, old.domain.count - 1)
     query = Query(index=index, mask=slots < state.used - state.last)
@@ -373,12 +366,12 @@ def _exchange(
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
     sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit, uniform)
     m = sketch.dictionary.size.astype(state.sent.dtype)
-    inputs, observed = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
+    inputs, rewards = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
     points, sums = inputs * m, m * (m + 1)
     after = replace(
         bandit._after_exchange(state, sketch),
         sent=state.sent + points + bandit.clients * (points + 2 * sums),
-        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * observed,
+        sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * rewards,
         exchanges=state.exchanges + 1,
     )
     return after, info
@@ -387,14 +380,12 @@ def _exchange(
 def _scaled_draw(
     bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
 ) -> Array:
-    """The uniform numbers of a draw, with 1 in place of those beyond the capacity.
-
-    The points that stay are those of the largest oversampling, at most qbar, at which the draw
-    fits. Points that tie for the last place are left out.
-    """
+    """The uniform numbers of a draw, with 1 for the points beyond the capacity. The other points
+    are those of the largest oversampling, at most qbar, at which the draw fits; points that tie
+    for the last place are dropped."""
     pulls, variance = feedback.pull_counts, sketch.variance
     uniform = jax.random.uniform(key, variance.shape, variance.dtype)
     drawn = uniform < dictionaries.inclusion_probability(pulls, variance, bandit.qbar)
     ratio = jnp.where(drawn, uniform / (bandit.qbar * pulls * variance), jnp.inf)
-    first_left_out = jnp.sort(ratio).at[sketch.capacity].get(mode="fill", fill_value=jnp.inf)
-    return jnp.where(ratio < first_left_out, uniform, 1)
+    first_dropped = jnp.sort(ratio).at[sketch.capacity].get(mode="fill", fill_value=jnp.inf)
+    return jnp.where(ratio < first_dropped, uniform, 1)

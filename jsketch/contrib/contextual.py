@@ -32,19 +32,19 @@ from jsketch.types import ForecastInfo, Info, PRNGKey
 @struct.dataclass
 @one_dtype
 class ContextualUCB(widths.KernelBandit):
-    """Plays the candidate with the largest upper confidence bound.
+    """The base of bandits that play the candidate with the largest upper confidence bound.
 
     A bandit with contexts has four methods:
 
     init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
     ask(state, candidates [C,d], key) -> []     the number of the candidate to play
-    tell(state, x [d], y [], key) -> (state, Info)   the reward y of a point x, which need not be
-        the candidate of `ask`. A reward that is not finite changes nothing; neither does one beyond
-        the capacity (`info.overflow`).
-    grow(state) -> state                        twice the capacity that is exhausted
+    tell(state, x [d], y [], key) -> (state, Info)   the reward y of any point x. A reward that is
+        not finite or exceeds the capacity (`info.overflow`) does not change the state.
+    grow(state) -> state                        with twice the capacity that is exhausted
 
-    A subclass implements all but `ask`, and `posterior` and `confidence_width`; its states have
-    `inputs`, the number d of inputs, and `started` [] bool, whether a reward was observed.
+    A subclass implements `init`, `tell`, `grow` and `posterior`; its states have `evidence` (or it
+    implements `confidence_width`), `inputs`, the number d of inputs, and `started` [] bool, whether
+    a reward was observed.
     """
 
     # the confidence width, one of `bandits.widths`
@@ -52,11 +52,11 @@ class ContextualUCB(widths.KernelBandit):
     max_history: int = struct.field(pytree_node=False, default=1024)  # H rewards
 
     def posterior(self, state: Any, x: Array) -> tuple[Array, Array]:
-        """(mean [n], variance [n] in leverage units) at points x [n,d], after all rewards."""
+        """(mean [n], variance [n] in leverage units) at points x [n,d] given all rewards."""
         raise NotImplementedError
 
     def confidence_width(self, state: Any) -> Array:
-        """Width of the upper confidence bounds, []."""
+        """The width of the upper confidence bounds, []."""
         return widths.confidence_width(self, state.evidence)
 
     def scores(self, state: Any, x: Array) -> Array:
@@ -65,22 +65,21 @@ class ContextualUCB(widths.KernelBandit):
         return widths.ucb(mean, variance, self.confidence_width(state))
 
     def ask(self, state: Any, candidates: Array, key: PRNGKey) -> Array:
-        """The number [] int32 of the best candidate [C,d]; a uniform one before the first reward.
-        Raises ValueError for an empty or non-finite matrix, or another number of inputs."""
+        """The number [] int32 of the best candidate [C,d], which is uniform before the first
+        reward. Raises ValueError as `check_points`."""
         check_points(self.kernel, candidates, state.inputs)
         return argmax_or_uniform(self.scores(state, jnp.asarray(candidates)), state.started, key)
 
     def _zero_point(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
-        """A point [dimension] in the dtype of the state. Raises ValueError on static mistakes."""
+        """A point [dimension] in the dtype of the state. Raises ValueError for invalid settings."""
         checks.settings(self)
         checks.capacity(dimension=dimension)
         checks.one_key(key=key)
         return jnp.zeros(dimension, floating_dtype(dtype))
 
     def _checked(self, state: Any, x: Any, y: Any) -> tuple[Array, Array]:
-        """The point x [d] that was played and its reward y [], in its dtype. Raises ValueError for
-        a point that is not finite or has another number of inputs, and unless y is one real
-        number."""
+        """(x [d], y []) as arrays of the same dtype. Raises ValueError for a point that is not
+        finite or has another number of inputs, and unless y is one real number."""
         x = checks.example(x)
         check_points(self.kernel, x[None], state.inputs)
         checks.one_number(y=y)
@@ -88,14 +87,13 @@ class ContextualUCB(widths.KernelBandit):
 
 
 def check_points(kernel: Any, x: Any, inputs: int) -> None:
-    """Raises ValueError for an empty or non-finite matrix of points, or one with another number of
-    inputs."""
+    """Raises ValueError for an empty or non-finite matrix, or another number of inputs."""
     check_candidates(x, inputs)
     checks.kernel_inputs(kernel, x)
 
 
 def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
-    """The number [] int32 of the largest of the scores [C]; a uniform one unless `started` []."""
+    """The number [] int32 of the largest of the scores [C], or a uniform one unless `started`."""
     uniform = jax.random.randint(key, (), 0, scores.shape[0], jnp.int32)
     return jnp.where(started, jnp.argmax(scores).astype(jnp.int32), uniform)
 
@@ -125,7 +123,7 @@ class KUCBState:
     """The exact posterior of t points, t <= H."""
 
     history: Kors  # of all points, at mu = lam
-    innovations: Array  # [H], L^-1 Y, zero beyond t
+    innovations: Array  # [H], L^-1 Y, then zeros
     evidence: Evidence
 
     @property
@@ -140,17 +138,15 @@ class KUCBState:
 @struct.dataclass
 @one_dtype
 class KUCB(ContextualUCB):
-    """Kernel UCB with the exact posterior, which is EK-UCB if every point joins. O(C H^2) a choice,
-    O(H^2) a reward.
+    """Kernel UCB with the exact posterior, O(C H^2) a choice and O(H^2) a reward.
 
     Valko, Korda, Munos, Flaounas, Cristianini. Finite-time analysis of kernelised contextual
-    bandits. UAI 2013. With K + lam I = L L^T over the points played, l = L^-1 k(x) and v = L^-1 Y,
+    bandits. UAI 2013. With K + lam I = L L^T over the played points, l = L^-1 k(x) and v = L^-1 Y,
 
         mean(x) = l^T v,   variance(x) = (k(x,x) - |l|^2) / lam     (THEORY 2.1),
 
-    and the row of L of the point is (l^T, sqrt(k(x,x) - |l|^2 + lam)). These are the residual and
-    the row of a KORS dictionary at mu = lam that every point joins with probability one
-    (`sketch.kors`), which stores them.
+    and the row of L of the point is (l^T, sqrt(k(x,x) - |l|^2 + lam)). These are the row and the
+    residual of a KORS dictionary at mu = lam (`sketch.kors`) that contains all points.
     """
 
     # the confidence width, one of `bandits.widths`
@@ -189,8 +185,8 @@ class KUCB(ContextualUCB):
         full = finite & (history.used >= history.points.shape[0])
         observed = finite & ~full
         sampling = Sampling(mu=self.regularization)
-        surprise = jnp.where(observed, y, 0) - matmul(row, state.innovations)
-        innovation = surprise / jnp.sqrt(residual + self.regularization)
+        error = jnp.where(observed, y, 0) - matmul(row, state.innovations)
+        innovation = error / jnp.sqrt(residual + self.regularization)
         prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
         evidence = widths.exact_evidence(
             before.count + observed.astype(x.dtype),
@@ -207,7 +203,7 @@ class KUCB(ContextualUCB):
         return after, info_of_reward(y, observed, after.history.used, width, full, bad)
 
     def grow(self, state: KUCBState) -> KUCBState:
-        """The same state for twice as many rewards."""
+        """The same state with capacity for twice as many rewards."""
         size = state.innovations.shape[0]
         return replace(
             state,
@@ -218,12 +214,12 @@ class KUCB(ContextualUCB):
 
 @struct.dataclass
 class GrowingEvidence:
-    """Scalars [] that widths read, summed round by round with the variance of each round."""
+    """The scalars [] that widths read, with the variance sigma~_s^2 of each round s."""
 
-    count: Array  # t, rewards observed
+    count: Array  # t, observed rewards
     information: Array  # sum_s log(1 + sigma~_s^2(x_s))
     information_sketched: Array  # sum_s log(1 + 3 sigma~_s^2(x_s))
-    prior_variance: Array  # kappa^2, the largest k(x,x) of the points played
+    prior_variance: Array  # kappa^2, the largest k(x,x) of the played points
 
 
 @struct.dataclass
@@ -245,23 +241,23 @@ class EKState:
 @struct.dataclass
 @one_dtype
 class EKUCB(ContextualUCB):
-    """Kernel UCB on a dictionary that only grows. O(C M^2) a round for C candidates, and O(t M)
-    where a point joins.
+    """Kernel UCB on a dictionary that only grows, O(C M^2) a round for C candidates and O(t M) for
+    a point that joins the dictionary.
 
     Zenati, Bietti, Diemert, Mairal, Martin, Gaillard. Efficient kernelized UCB for contextual
-    bandits. AISTATS 2022. With Z the dictionary and S the points played so far with rewards Y,
+    bandits. AISTATS 2022. With Z the dictionary and S the played points with rewards Y,
 
         mean(x)     = k_Z(x)^T (K_ZS K_SZ + lam K_ZZ)^-1 K_ZS Y,
         variance(x) = (k(x,x) - k_Z(x)^T K_ZZ^-1 k_Z(x)) / lam
                       + k_Z(x)^T (K_ZS K_SZ + lam K_ZZ)^-1 k_Z(x).
 
-    After its reward the point may join Z by KORS, an online draw by its ridge leverage score at mu
-    (`sketch.kors`, THEORY 7.5); all earlier points are then projected on the larger span. This is
-    `online.NystromAWV` without the penalty of the current example (THEORY 6.6). The authors'
-    published scripts use the explained part of k(x,x) in the draw in place of the residual.
+    After its reward a point joins Z with a probability that KORS computes from its ridge leverage
+    score at mu (`sketch.kors`, THEORY 7.5); all earlier points are then projected on the larger
+    span. This is `online.NystromAWV` without the penalty of the current example (THEORY 6.6). The
+    draw of the authors' published scripts uses the explained part of k(x,x) and not the residual.
 
     The width may be `bbkb_code`, `bbkb_paper` (C = 1), `Bayesian`, or a `Formula` of the fields of
-    `GrowingEvidence`. The authors' experiments take width = 0.1, mu = lam, eps = 1/2 and beta = lam
+    `GrowingEvidence`. The authors' experiments have width = 0.1, mu = lam, eps = 1/2 and beta = lam
     / 1000 to lam / 10.
     """
 
@@ -269,8 +265,8 @@ class EKUCB(ContextualUCB):
     capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EKState:
-        """The state before the first round; `key` is used for all draws of KORS. Raises ValueError
-        on static mistakes."""
+        """The state before the first round; KORS uses `key` for all draws. Raises ValueError for
+        invalid arguments."""
         x = self._zero_point(dimension, key, dtype)
         stream = in_dtype(self._forecaster(), x.dtype).init(x, key)
         zero = jnp.zeros((), x.dtype)
@@ -298,7 +294,7 @@ class EKUCB(ContextualUCB):
     ) -> tuple[EKState, Info]:
         x, y = self._checked(state, x, y)
         variance = self.posterior(state, x[None])[1][0]
-        # a limit of zero examples changes nothing
+        # with a limit of zero examples the state does not change
         limit = jnp.isfinite(y).astype(jnp.int32)
         stream, done, info = _advance(self._forecaster(), state.stream, x, y, limit)
         observed, before = done > 0, state.evidence
@@ -315,24 +311,23 @@ class EKUCB(ContextualUCB):
         return EKState(stream, evidence), info_of_reward(y, observed, size, width, *flags)
 
     def grow(self, state: EKState) -> EKState:
-        """The same state with more capacity where it is exhausted: of the dictionary or of the
-        history."""
+        """The same state with more capacity for the dictionary or the history, if exhausted."""
         return replace(state, stream=self._forecaster().grow(state.stream))
 
 
-# compiled as one program: operation by operation it would compile for seconds
+# one jitted program: its operations would compile for seconds one by one
 @jax.jit
 def _advance(
     forecaster: NystromAWV, stream: NystromState, x: Array, y: Array, limit: Array
 ) -> tuple[NystromState, Array, ForecastInfo]:
-    """(state, examples observed [] int32, info) after one example."""
+    """(state, number [] int32 of observed examples, info) after one example."""
     stream, _, done, info = forecaster.advance(stream, x[None], y[None], limit)
     return stream, done, info
 
 
 @struct.dataclass
 class CBBKBState:
-    """PointBBKB's state, and the rewards of its unfinished batch."""
+    """The state of PointBBKB, and the rewards of its unfinished batch."""
 
     points: PointState
     rewards: Array  # [B], NaN beyond the batch
@@ -350,20 +345,20 @@ class CBBKBState:
 @struct.dataclass
 @one_dtype
 class CBBKB(ContextualUCB):
-    """BBKB for contexts; CBKB with `ratio` 1. O(C M^2) a round, and O(H m^2 + m^3) where a batch
-    ends.
+    """BBKB for contexts, or CBKB with `ratio` 1; O(C M^2) a round, and O(H m^2 + m^3) at the end of
+    a batch.
 
-    Zenati et al. (AISTATS 2022) compare EK-UCB with them. The dictionary is drawn from all points
-    played, with BKB's probabilities, when 1 + the sum of the variances of the points played since
-    the last draw exceeds C (Calandriello et al., ICML 2020, Lemma 1), or after every reward while
-    it is empty. Each reward is observed at once, and only the dictionary waits: with P the
-    precision of the points played since the last draw and b the whitened moments,
+    Zenati et al. (AISTATS 2022) compare EK-UCB with both. BKB's dictionary is drawn from all played
+    points when 1 + the sum of the variances of the points since the last draw exceeds C
+    (Calandriello et al., ICML 2020, Lemma 1), and after every reward while it is empty. The
+    posterior observes every reward at once: with P the precision of the points since the last draw
+    and b the whitened moments,
 
         mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3,
 
-    which is the posterior of all rewards on the dictionary of the last draw (THEORY 6.6). The width
-    is that of the start of the batch; no theorem covers it for C > 1. The variances in the sum are
-    those of the start of the batch, too; in the authors' published scripts they shrink within it.
+    is that of all rewards on the dictionary of the last draw (THEORY 6.6). The width and the
+    variances in the sum are those of the start of the batch; no theorem covers the width for C > 1.
+    In the authors' published scripts the variances shrink within a batch.
     """
 
     # the fields are those of PointBBKB
@@ -394,18 +389,18 @@ class CBBKB(ContextualUCB):
     ) -> tuple[CBBKBState, Info]:
         x, y = self._checked(state, x, y)
         bandit, points = self._over_points(), state.points
-        no_slot = bandit.full(points)
+        full = bandit.full(points)
         u = bandit.predict(points, x[None])[2][0]
-        played = CBBKBState(
+        after = CBBKBState(
             points=bandit.pull_unchecked(points, x),
             rewards=put(state.rewards, jnp.minimum(points.batch_size, self.max_batch - 1), y),
             moment=state.moment + jnp.where(jnp.isfinite(y), y, 0) * u,
         )
         width = self.confidence_width(state)
-        usable = jnp.isfinite(y) & ~no_slot
+        usable = jnp.isfinite(y) & ~full
         empty = points.sketch.dictionary.size == 0
-        ends = usable & (bandit.ends(played.points) | empty)
-        carry = (played, empty_info(width))
+        ends = usable & (bandit.ends(after.points) | empty)
+        carry = (after, empty_info(width))
         new, info = cond_per_run(ends, _end_batch, carry, (bandit, key))
         observed = usable & ~info.overflow
         new = jax.tree.map(partial(jnp.where, observed), new, state)
@@ -414,13 +409,13 @@ class CBBKB(ContextualUCB):
             batch_size=jnp.ones((), jnp.int32),
             observed=observed.astype(jnp.int32),
             dictionary_size=new.points.sketch.dictionary.size,
-            overflow=info.overflow | (jnp.isfinite(y) & no_slot),
+            overflow=info.overflow | (jnp.isfinite(y) & full),
             nonfinite=info.nonfinite | jnp.isinf(y) | ~jnp.isfinite(width),
         )
 
     def grow(self, state: CBBKBState) -> CBBKBState:
-        """The same state with twice the capacity where it is exhausted: of the history, or else of
-        the dictionary."""
+        """The same state with twice the capacity for the history if it is full, else for the
+        dictionary."""
         bandit, points = self._over_points(), state.points
         history = points.sketch.domain.count
         if int(points.used) >= history:
@@ -431,9 +426,9 @@ class CBBKB(ContextualUCB):
 
 
 def _end_batch(
-    played: tuple[CBBKBState, Info], given: tuple[PointBBKB, PRNGKey]
+    before: tuple[CBBKBState, Info], given: tuple[PointBBKB, PRNGKey]
 ) -> tuple[CBBKBState, Info]:
-    """PointBBKB observes the batch; its posterior is then that of all rewards."""
-    (state, _), (bandit, key) = played, given
+    """(state, info) after PointBBKB has observed the batch."""
+    (state, _), (bandit, key) = before, given
     points, info = bandit.tell(state.points, state.rewards, key)
     return CBBKBState(points, jnp.full_like(state.rewards, jnp.nan), points.sketch.weights), info

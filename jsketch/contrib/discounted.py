@@ -1,5 +1,5 @@
-"""PKAWV and Kernel-AWV for targets that drift: older examples count less (`discounting`,
-THEORY 7.12)."""
+"""PKAWV and Kernel-AWV with smaller weights for older examples, for targets that drift
+(`discounting`, THEORY 7.12)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 
 def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
-    """A mixture of `forecaster` at each of the discounts [G], for drift of unknown speed; `bound`
-    and options as in `online.Mixture`.
+    """A mixture of `forecaster` with each of the discounts [G], for drift of unknown speed; `bound`
+    and options are those of `online.Mixture`.
 
         over_discounts(DiscountedPKAWV(features, renew=True), [0.9, 0.99, 0.999, 1], bound=1.0)
     """
@@ -34,7 +34,7 @@ def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options:
 
 @struct.dataclass
 class DiscountedState(RidgeState):
-    """`RidgeState` with the number of examples learned."""
+    """`RidgeState` with the number of labelled examples."""
 
     labelled: Array  # [] int32
 
@@ -42,13 +42,12 @@ class DiscountedState(RidgeState):
 @struct.dataclass
 @one_dtype
 class DiscountedPKAWV(Forecaster):
-    """PKAWV in which an example that is s labelled examples old has the weight discount^s, O(r^2)
+    """PKAWV in which an example that is s labelled examples old has the weight discount^s; O(r^2)
     an example.
 
     features, regularization, penalize_current  as in `online.PKAWV`
-    discount  gamma in (0, 1]: 1 - 1/n remembers about n examples
-    renew     True: keeps the regularization, which a discount forgets, at twice the time
-              (`discounting`)
+    discount  gamma in (0, 1]; with 1 - 1/n about n examples matter
+    renew     True: the regularization does not decay, at twice the time (`discounting`)
     """
 
     features: Any
@@ -110,7 +109,7 @@ class DiscountedPKAWV(Forecaster):
     def _learn_rows(
         self, state: DiscountedState, learn: Array, z: Array, y: Array
     ) -> tuple[DiscountedState, Array, Array]:
-        """`learn_block` with the discount: (state, g [B], h [B])."""
+        """(state, g [B], h [B]) of `learn_block` with the discount."""
         labelled = state.labelled + learn.sum(dtype=jnp.int32)
         roots, discount = discounting.block_discounts(self.discount, learn, z)
         if self.renew:
@@ -123,29 +122,28 @@ class DiscountedPKAWV(Forecaster):
         return new, g[::stride], h[::stride]
 
     def _renewal_rows(self, state: DiscountedState, z: Array, learn: Array) -> Array:
-        return discounting.renewal_rows(
-            self.regularization, self.discount, state.labelled, learn, z
-        )
+        lam, discount = self.regularization, self.discount
+        return discounting.renewal_rows(lam, discount, state.labelled, learn, z)
 
     def _info(self, state: DiscountedState, y: Array, z: Array, leverage: Array) -> ForecastInfo:
-        """The info after examples y [B], z [B,r] with leverages [B]."""
+        """The info after examples with labels y [B], features z [B,r] and leverages [B]."""
         info = info_after(len(state.weights), y, state.weights)
         winds_up = discounting.winds_up(state.inverse, z, leverage, jnp.isfinite(y))
         return replace(info, nonfinite=info.nonfinite | winds_up)
 
 
 def _interleaved(rows: Array, between: Array) -> Array:
-    """[2B, ...], each of `between` [B, ...] after the row of the same number."""
+    """[2B, ...], in which row i of `between` [B, ...] follows row i of `rows` [B, ...]."""
     return jnp.stack([rows, between], axis=1).reshape(-1, *rows.shape[1:])
 
 
 @struct.dataclass
 @one_dtype
 class DiscountedKernelAWV(KernelAWV):
-    """Kernel-AWV on K_tt + lam diag(gamma^s), s the age of an example, O(t d + t^2) for the t-th.
+    """Kernel-AWV on K_tt + lam diag(gamma^s), s the age of an example; O(t d + t^2) for example t.
 
-    A reference only: lam is forgotten, and the stream stops when rounding decides predictions,
-    which are near 0 where most inputs are unlike the last 1/(1 - gamma) ones (`discounting`).
+    It is a reference only, because lam decays: the stream stops when rounding decides predictions,
+    which are near 0 where most inputs differ from the last 1/(1 - gamma) ones (`discounting`).
 
     discount  gamma in (0, 1]
     """

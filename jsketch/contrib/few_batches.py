@@ -1,8 +1,8 @@
-"""Exploration in O(log log T) batches: arms are ruled out between batches, never within one.
+"""Exploration in O(log log T) batches, with elimination of arms between batches.
 
-The posterior is exact, of the last batch alone. Lengths of batches and elimination follow Li and
-Scarlett (Gaussian process bandit optimization with few batches, AISTATS 2022, BPE); the width and
-its proof are our own (THEORY 6.7).
+The posterior is the exact one of the last batch. The lengths of batches and the elimination follow
+Li and Scarlett (Gaussian process bandit optimization with few batches, AISTATS 2022, BPE); THEORY
+6.7 derives the width.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
 def lengths(horizon: int) -> list[int]:
-    """N_i = ceil(sqrt(T N_{i-1})), N_0 = 1, cut so that they add up to T: at most ceil(log2 log2 T)
-    + 1 batches for T >= 3."""
+    """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1, the last of which is
+    cut so that their sum is T: at most ceil(log2 log2 T) + 1 batches for T >= 3."""
     batches: list[int] = []
     previous = 1
     while sum(batches) < horizon:
@@ -38,28 +38,27 @@ def lengths(horizon: int) -> list[int]:
 
 @struct.dataclass
 class ExplorationState(ExactState):
-    """The posterior of the last batch, and the arms that are not ruled out."""
+    """The posterior of the last batch, and the arms that are not eliminated."""
 
     active: Array  # [A] bool, arms that may be the best
-    batches: Array  # [] int32, batches observed so far
+    batches: Array  # [] int32, number of observed batches
 
 
 @struct.dataclass
 @one_dtype
 class BatchedExploration(widths.KernelBandit, Algorithm):
-    """Pure exploration (BPE): every pick has the largest posterior variance among the active arms.
-    O(A u) a pick, for u <= A distinct arms of the longest batch."""
+    """Pure exploration (BPE): every pick has the largest posterior variance of the active arms.
+    A pick costs O(A u) for u <= A distinct arms of the longest batch."""
 
     # T evaluations, which determine the lengths of all batches
     horizon: int = struct.field(pytree_node=False, default=1_000)
-    # N distinct arms of a batch; `run` grows it
-    capacity: int = struct.field(pytree_node=False, default=128)
+    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ExplorationState:
-        """The state before the first batch: all arms are active. Raises ValueError on static
-        mistakes."""
+        """The state before the first batch, in which all arms are active. Raises ValueError for
+        invalid arguments."""
         start = exact_state.start(self, domain, key, data)
         dtype, arms = start.count.dtype, start.domain.count
         checks.memory(4 * self.horizon, dtype, horizon=self.horizon)
@@ -69,14 +68,14 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
         return ExplorationState(**vars(start), active=jnp.ones(arms, bool), batches=zero)
 
     def _longest_batch(self, domain: Arms) -> int:
-        """Distinct arms of the longest batch, at most."""
+        """An upper bound on the distinct arms of the longest batch."""
         return min(max(lengths(self.horizon)), domain.count)
 
     def _prior(self, state: ExplorationState, capacity: int) -> Exact:
         return exact.prior(self.kernel, state.domain.features, self.regularization, capacity)
 
     def confidence_width(self, state: ExplorationState) -> Array:
-        """Width of the next batch i: sqrt(lam F^2 + 2 xi^2 log(2 A i (i+1) / delta)), [] (THEORY
+        """The width [] of the next batch i, sqrt(lam F^2 + 2 xi^2 log(2 A i (i+1) / delta)) (THEORY
         6.7)."""
         i = (state.batches + 1).astype(state.count.dtype)
         log = jnp.log(2 * state.domain.count * i * (i + 1) / self.delta)
@@ -102,7 +101,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
             return posterior, index.at[i].set(arm)
 
         index = jnp.zeros(self.horizon, jnp.int32)
-        # a fixed number of rows: picks must not depend on the capacity of the state
+        # with this number of rows the picks do not depend on the capacity of the state
         prior = self._prior(state, self._longest_batch(state.domain))
         _, index = lax.fori_loop(0, length, pick, (prior, index))
         return Query(index=index, mask=jnp.arange(self.horizon, dtype=jnp.int32) < length)
@@ -110,8 +109,8 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
     def tell(
         self, state: ExplorationState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExplorationState, Info]:
-        """Computes the posterior of this batch, and rules out every arm whose upper bound is below
-        the largest lower bound."""
+        """(state, info) with the posterior of this batch, and without the arms whose upper bound is
+        below the largest lower bound."""
         width = self.confidence_width(state)
         new, info = exact_state.observe(
             self, replace(state, posterior=self._prior(state, state.capacity)), query, y, width, key
@@ -124,18 +123,18 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
         return select_state(info.overflow | (info.observed == 0), state, new), info
 
     def grow(self, state: ExplorationState, capacity: int) -> ExplorationState:
-        """The same state with the capacity for `capacity` distinct arms of a batch."""
+        """The same state with capacity for `capacity` distinct arms of a batch."""
         return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
 @struct.dataclass
 @one_dtype
 class RandomExploration(BatchedExploration):
-    """`BatchedExploration` whose picks are uniform among the active arms; O(A + T) a batch.
+    """`BatchedExploration` with uniform picks among the active arms; O(A + T) a batch.
 
     Follows Salgia, Vakili, Zhao, Random exploration in Bayesian optimization: order-optimal regret
-    and computational efficiency, ICML 2024 (REDS). The paper chooses the length of the first batch;
-    here it is ceil(sqrt(T)). Its posterior is on a uniform subset, here it is exact.
+    and computational efficiency, ICML 2024 (REDS). The first batch has ceil(sqrt(T)) evaluations,
+    which the paper leaves open, and the posterior is exact instead of on a uniform subset.
     """
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -1,9 +1,9 @@
-"""mini-GP-UCB and mini-GP-EI: exact GPs that evaluate few unique arms many times each.
+"""mini-GP-UCB and mini-GP-EI: exact GPs that evaluate few unique arms many times.
 
 Calandriello, Carratino, Lazaric, Valko, Rosasco. Scaling Gaussian process optimization by
-evaluating a few unique candidates multiple times. ICML 2022, Algorithm 1. A candidate is evaluated
-until its standard deviation has shrunk by the factor C, all at once: (C^2 - 1)/sigma^2(x) times.
-Switches, and with them the distinct arms of the posterior, are few.
+evaluating a few unique candidates multiple times. ICML 2022, Algorithm 1. A batch evaluates one
+candidate (C^2 - 1)/sigma^2(x) times, after which its standard deviation is divided by C. Few
+switches leave few distinct arms in the posterior.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 @struct.dataclass
 class MiniGP(ExactBandit):
-    """mini-GP-UCB, or mini-GP-EI, over finite arms: a batch is one arm, repeated; O(A N) a
-    batch."""
+    """mini-GP-UCB or mini-GP-EI over finite arms. A batch repeats one arm; O(A N) a batch."""
 
-    # C >= 1, by which the candidate's standard deviation shrinks; 1 is one evaluation a batch
+    # C >= 1, which divides the standard deviation of the candidate; with 1 a batch is one pull
     ratio: ArrayLike = 2.0
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     # B; a full batch is flagged `truncated`
@@ -46,14 +45,13 @@ class MiniGP(ExactBandit):
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
-        """C beta_t, []: within a batch the standard deviation shrinks by C (Lemma 3.2 of the
-        paper)."""
+        """C beta_t, []; a batch divides the standard deviation by C (Lemma 3.2 of the paper)."""
         beta = super().confidence_width(state)
         return jnp.asarray(in_dtype(self.ratio, beta.dtype) * beta)
 
     def scores(self, state: ExactState) -> Array:
-        """The acquisition at all arms, [A]: upper confidence bounds, or expected improvement over
-        the best posterior mean of a pulled arm under the standard deviation times the width."""
+        """The acquisition [A] of all arms: upper confidence bounds, or expected improvements over
+        the best posterior mean of a pulled arm, with the width times the standard deviation."""
         posterior, width = state.posterior, self.confidence_width(state)
         if self.acquisition == "ucb":
             return ucb(posterior.mean, posterior.variance, width)
@@ -83,9 +81,9 @@ class MiniGP(ExactBandit):
         )
 
     def _resolved_variance(self, state: ExactState, arm: Array) -> Array:
-        """The variance [] of an arm, at least s / (1 + t S) / 2, with s its prior variance and S
-        the largest one: t observations leave at least twice as much. Rounding may leave 0 or 1e-17
-        near a pulled arm, for which the batch would be 1 or `max_batch` evaluations."""
+        """The variance [] of an arm, but at least s / (1 + t S) / 2 with s its prior variance and S
+        the largest one, half of the least variance after t observations. With the 0 or 1e-17 that
+        rounding leaves near a pulled arm the batch would have 1 or `max_batch` evaluations."""
         arms = state.domain.features
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         prior = kernel.diag(arms) / jnp.asarray(lam, arms.dtype)
@@ -95,7 +93,8 @@ class MiniGP(ExactBandit):
     def tell(  # type: ignore[override]
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
-        """The batch is one arm, so its rewards enter as one observation of their mean."""
+        """(state, info) after one observation of the mean of the rewards, which belong to one arm.
+        Raises ValueError for a second arm."""
         query, y = checks.feedback(state.domain, query, y)
         arm, y = _one_arm(query, y)
         observed = counts.usable(query, y)
@@ -107,18 +106,16 @@ class MiniGP(ExactBandit):
         posterior, overflow = exact.observe(
             state.posterior, kernel, arms, arm, average, count > 0, lam, repeats
         )
-        count = jnp.where(overflow, 0, count)
-        info = exact_state.info_of_round(
-            query, y, posterior, count, overflow, self.confidence_width(state)
-        )
+        count, width = jnp.where(overflow, 0, count), self.confidence_width(state)
+        info = exact_state.info_of_round(query, y, posterior, count, overflow, width)
         new = counts.count_observations(state, count, query.mask.any() & ~overflow, key)
         return replace(new, posterior=posterior), info
 
 
 def _one_arm(query: Query, y: Array) -> tuple[Array, Array]:
     """(arm [], rewards [B]) of a query for one arm, that of its first slot in use. Raises
-    ValueError for a second arm; where it is traced, its reward becomes infinite, which is flagged
-    and not used."""
+    ValueError for a second arm; if it is traced, its reward becomes infinite, which sets
+    `info.nonfinite` and is ignored."""
     arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]
     other = query.mask & (query.index != arm)
     if not is_traced(other) and bool(other.any()):

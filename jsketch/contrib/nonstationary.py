@@ -1,8 +1,8 @@
-"""BKB for mean rewards that change: old observations are discounted, or dropped.
+"""BKB for mean rewards that change: old observations are discounted or dropped.
 
-Both rules are defined for exact Gaussian processes elsewhere. Here BKB's sketch takes the place of
-the exact posterior, and its dictionary and width are kept: no theorem covers them for a mean that
-changes (THEORY 6.5).
+The literature defines both rules for exact Gaussian processes. Here they apply to BKB's sketch,
+with the dictionary and the width of BKB, which no theorem covers for a mean that changes (THEORY
+6.5).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from jsketch import checks, struct
 from jsketch.bandits.bkb import BKB
 from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.core.sketched import SketchState
+from jsketch.contrib import discounting
 from jsketch.types import Arms, Data, Info, PRNGKey, Query
 
 
@@ -27,17 +28,16 @@ from jsketch.types import Arms, Data, Info, PRNGKey, Query
 class DiscountedBKB(BKB):
     """BKB in which an observation that is s rounds old has the weight discount^s.
 
-    The mean minimises sum_s discount^(t-s) (y_s - f(x_s))^2 + lam |f|^2 over the rounds s with an
-    observation, which t counts. It is BKB's at discounted pull counts and reward sums, so that no
-    state grows with the rounds; about 1 / (1 - discount) observations matter. Widths read the
-    discounted counts, except `bbkb_*`, whose information is that of all rounds.
+    The mean minimises sum_s discount^(t-s) (y_s - f(x_s))^2 + lam |f|^2 over the t rounds with an
+    observation. It is BKB's mean with discounted pull counts and reward sums, so that the state
+    does not grow; about 1 / (1 - discount) observations matter. Widths read the discounted counts,
+    except `bbkb_*`, whose information is that of all rounds.
 
-    The weighted mean is that of WGP-UCB (Deng, Zhou, Kim, Tewari, Gupta, Shroff, AISTATS 2022),
-    which shrinks the variance further by squared weights. The variance here is that of the weighted
-    posterior and never smaller (THEORY 6.5).
+    WGP-UCB (Deng, Zhou, Kim, Tewari, Gupta, Shroff, AISTATS 2022) has the same mean, and a smaller
+    variance with squared weights. Here the variance is that of the weighted posterior (THEORY 6.5).
     """
 
-    # in (0, 1]: each `tell` with an observation multiplies all earlier ones by it; 1 is BKB
+    # in (0, 1], the factor of all earlier observations in each `tell` with one; 1 is BKB
     discount: ArrayLike = 0.99
     whole_counts: ClassVar[bool] = False
     incremental: ClassVar[bool] = False  # each round changes the weight of every observation
@@ -45,17 +45,16 @@ class DiscountedBKB(BKB):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
-        """As `BKB.init`. Pull counts may be sums of weights, such as discount^age, with rewards
-        weighted in the same way; dictionary="bless" requires whole counts."""
-        checks.positive(discount=self.discount)
-        checks.fraction(discount=self.discount)
+        """As `BKB.init`. Pull counts and reward sums may have weights such as discount^age, except
+        for dictionary="bless"."""
+        discounting.check(self.discount)
         return super().init(domain, key, data=data)
 
     def tell(  # type: ignore[override]
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SketchState, Info]:
-        """BKB's update after discounting. A round without an observation discounts nothing. A
-        traced discount outside (0, 1] counts as 1 and sets `info.nonfinite`."""
+        """(state, info) after BKB's update of the discounted state. A round without an observation
+        has no discount. A traced discount outside (0, 1] sets `info.nonfinite` and is ignored."""
         query, y = checks.feedback(state.domain, query, y)
         observed = counts.usable(query, y).any()
         discount = jnp.asarray(self.discount, y.dtype)
@@ -72,7 +71,7 @@ class DiscountedBKB(BKB):
 
 @struct.dataclass
 class Window:
-    """Ring buffer of the last W observations."""
+    """A ring buffer of the last W observations."""
 
     arms: Array  # [W] int32, A in free slots
     rewards: Array  # [W]
@@ -81,7 +80,7 @@ class Window:
 
 @struct.dataclass
 class WindowState(SketchState):
-    """BKB's state at the pull counts and reward sums of a window."""
+    """BKB's state given the observations of a window."""
 
     window: Window
 
@@ -91,11 +90,11 @@ class WindowBKB(BKB):
     """BKB on the last `window` observations: SW-GP-UCB (Zhou, Shroff, No-regret algorithms for
     time-varying Bayesian optimization, 2021) on BKB's sketch.
 
-    Widths read the window, except `bbkb_*`, whose information is that of all rounds. The paper's
-    R-GP-UCB, which starts again every W rounds, is `restart=W` of `contrib.problems.play`.
+    Widths read the window, except `bbkb_*`, whose information is that of all rounds. R-GP-UCB of
+    the same paper, which restarts every W rounds, is `restart=W` of `contrib.problems.play`.
     """
 
-    # the accuracy of a dictionary lasts while observations are added, and not when they are removed
+    # a dictionary is drawn after every batch, because it is inaccurate after observations leave
     resparsify: ArrayLike | None = sketched.EVERY_BATCH
     window: int = struct.field(pytree_node=False, default=100)  # W observations
 
@@ -122,13 +121,13 @@ class WindowBKB(BKB):
     def tell(  # type: ignore[override]
         self, state: WindowState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[WindowState, Info]:
-        """BKB's update at the counts of the window. Raises ValueError for a state of another
-        window length."""
+        """(state, info) after BKB's update given the new window. Raises ValueError for a state of
+        another window length."""
         length = state.window.arms.shape[0]
         if length != self.window:
             raise ValueError(
                 f"the state holds the last {length} observations, and window is {self.window}:"
-                " it is chosen at `init`."
+                " call `init` with this window."
             )
         query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums
@@ -144,8 +143,8 @@ class WindowBKB(BKB):
 def slide(
     window: Window, pull_counts: Array, reward_sums: Array, query: Query, y: Array
 ) -> tuple[Window, Array, Array]:
-    """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query; slots without
-    an observation replace nothing. O(W) an observation."""
+    """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query, O(W) for each
+    observation; slots without an observation are ignored."""
     observed = counts.usable(query, y)
 
     def one(i: Array, carry: tuple[Window, Array, Array]) -> tuple[Window, Array, Array]:
@@ -154,7 +153,7 @@ def slide(
         arms = window.arms.at[slot].set(jnp.where(observed[i], query.index[i], leaving))
         reward = jnp.where(observed[i], y[i], window.rewards[slot])
         rewards = window.rewards.at[slot].set(reward)
-        # both sums are recomputed: subtracting a reward would leave its rounding behind
+        # the sums are recomputed, because the subtraction of a reward leaves a rounding error
         for arm in (leaving, query.index[i]):
             same = arms == arm
             pulls = pulls.at[arm].set(same.sum(dtype=pulls.dtype), mode="drop")

@@ -69,13 +69,6 @@ class Game:
     nonfinite: Array  # [n] bool
 
 
-def empty(adversary: Adversary, rounds: int) -> GameState:
-    """The state without examples, with a capacity of N = `rounds`."""
-    lower = adversary.box.lower
-    ridge = _regression(adversary, rounds).init(lower, jax.random.key(0))
-    return GameState(ridge, jnp.zeros((), lower.dtype))
-
-
 def regret(adversary: Adversary, before: GameState, x: Array, y: Array, prediction: Array) -> Array:
     """The regret [] after one more example x [d], y [] with its `prediction` []."""
     return before.loss + jnp.square(y - prediction) - _best_loss(adversary, before.ridge, x, y)
@@ -116,7 +109,10 @@ def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Ga
     """One game of `play`, for use under jit and vmap; the caller checks `overflow` and
     `nonfinite`."""
     init_key, step_key = jax.random.split(key)
-    regression = _regression(adversary, rounds)
+    lower = adversary.box.lower
+    regression = KernelAWV(
+        adversary.kernel, adversary.regularization, penalize_current=False, capacity=rounds
+    )
 
     def step(carry: tuple[Any, GameState], t: Array) -> tuple[tuple[Any, GameState], Game]:
         state, before = carry
@@ -130,8 +126,9 @@ def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Ga
         row = Game(x, y, prediction, total, info.dictionary_size, info.overflow, info.nonfinite)
         return (state, after), row
 
-    state = forecaster.init(adversary.box.lower, init_key)
-    return lax.scan(step, (state, empty(adversary, rounds)), jnp.arange(rounds, dtype=jnp.int32))[1]
+    empty = GameState(regression.init(lower, jax.random.key(0)), jnp.zeros((), lower.dtype))
+    start = forecaster.init(lower, init_key), empty
+    return lax.scan(step, start, jnp.arange(rounds, dtype=jnp.int32))[1]
 
 
 def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> Game:
@@ -173,12 +170,6 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
 @partial(jax.jit, static_argnames="rounds")
 def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> Game:
     return jax.vmap(lambda key: game(adversary, forecaster, rounds, key))(keys)
-
-
-def _regression(adversary: Adversary, rounds: int) -> KernelAWV:
-    return KernelAWV(
-        adversary.kernel, adversary.regularization, penalize_current=False, capacity=rounds
-    )
 
 
 def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> Array:

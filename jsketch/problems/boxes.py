@@ -2,7 +2,7 @@
 
 A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, and `problem.value(x)`
 the value without noise. `on_box` makes a problem of another function. The first three functions are
-those of GO-UCB's Figure 2 (THEORY 8.4); the others are known from the literature on optimisation,
+those of GO-UCB's Figure 2 (THEORY 8.4); the others are from the literature on optimisation,
 with the opposite sign.
 """
 

@@ -214,7 +214,7 @@ FORECASTERS = [
     (lambda: KONS.replace(minimum_probability=1.5), "minimum_probability must lie between 0 and 1"),
     # discounts
     (lambda: PLAIN.replace(discount=0.0), "discount must be a finite number above 0; 0.0"),
-    (lambda: PLAIN.replace(discount=1.01), "discount must be at most 1, .*; 1.01 was given"),
+    (lambda: PLAIN.replace(discount=1.01), "discount must lie between 0 and 1; 1.01"),
     (lambda: PLAIN.replace(discount=np.ones(2)), "discount must be one number"),
     (lambda: PLAIN.replace(renew="no"), "renew must be True or False"),
     (lambda: discounts(PLAIN, 0.9, 1.0), "leading axis"),

@@ -129,7 +129,7 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
         extend, batch = extend_by_sweep, batch._replace(e=jnp.square(u).sum(1))
 
     def picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
-        """The batch with picks until the global bound exceeds the ratio or the batch is full."""
+        """The batch after picks until the global bound exceeds the ratio or the batch is full."""
         return lax.while_loop(
             lambda b: (b.size < limit) & ~stop_global(b.bound, ratio),
             partial(extend, state, given, width, ratio=ratio, limit=limit),
@@ -140,7 +140,7 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
         return picks(batch, bandit.ratio, limit)
 
     def until_local_check(batch: Batch) -> Batch:
-        """The batch with picks until some local bound may exceed C, and with its local bounds."""
+        """The batch after picks until some local bound may exceed C, with its local bounds."""
         batch = picks(batch, bandit.ratio, limit)
         local = local_bounds(state, bandit, batch)
         stop, bound = stop_local(local, bandit.ratio, rows)
@@ -190,7 +190,7 @@ def extend_by_set(
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     chosen = jnp.where(slots < picks.size, index[picks.position], 0)
-    # with the minimum rounding cannot raise a score, and the loop over sets ends
+    # a stored score never increases by rounding, which would keep the loop over sets from ending
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
@@ -256,7 +256,7 @@ def pick_from_set(
             best = jnp.argmax(scores).astype(jnp.int32)
             # ~(<) and not >=, so that a posterior that is NaN ends its batch
             active = picks.active & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
-            # where all members are excluded, the next set has the arm of an outside score of NaN
+            # where all members are excluded, the next set contains the arm whose score is NaN
             active = active & (~picks.excluded[best] | jnp.isneginf(outside)) & (picks.size < limit)
             row = picks.covariance[best]
             gain = jnp.where(active, 1 / (1 + jnp.maximum(row[best], 0)), 0)

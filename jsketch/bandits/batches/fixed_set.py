@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -66,15 +67,15 @@ def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
 Embedded = tuple[Array, ...]  # (points [k,d], z [k,M], u [k,M])
 
 
-def _half(bandit: Any, pulls: Pulls, some: Embedded) -> Array:
-    """L^-1 c of k points, [k,R]."""
-    return matmul(_covariance(bandit, some, pulls[:3]), pulls.inverse.T)
+def _half(bandit: Any, pulls: Pulls, arms: Embedded) -> Array:
+    """L^-1 c of k arms, [k,R]."""
+    return matmul(_covariance(bandit, arms, pulls[:3]), pulls.inverse.T)
 
 
-def _covariance(bandit: Any, some: Embedded, others: Embedded) -> Array:
-    """k~ of k points and n other points, [k,n]."""
-    residual = bandit.kernel.gram(some[0], others[0]) - matmul(some[1], others[1].T)
-    return residual / bandit.regularization + matmul(some[2], others[2].T)
+def _covariance(bandit: Any, rows: Embedded, columns: Embedded) -> Array:
+    """k~ of k points (rows) and n points (columns), [k,n]."""
+    residual = bandit.kernel.gram(rows[0], columns[0]) - matmul(rows[1], columns[1].T)
+    return residual / bandit.regularization + matmul(rows[2], columns[2].T)
 
 
 def _remaining(variance: Array, half: Array) -> Array:
@@ -86,42 +87,39 @@ def condition_on(
     bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
 ) -> ConditionedArms:
     """k arms with features [k,d] given the pulls, from their variances [k] before the pulls."""
-    some = points, *embed(state, bandit.kernel, points)
-    half = _half(bandit, pulls, some)
-    covariance = _covariance(bandit, some, some) - matmul(half, half.T)
+    embedded = points, *embed(state, bandit.kernel, points)
+    half = _half(bandit, pulls, embedded)
+    covariance = _covariance(bandit, embedded, embedded) - matmul(half, half.T)
     # the variances of a refresh are exact for arms of the dictionary (THEORY 9.1)
     diagonal = _remaining(variance, half)
     same = jnp.eye(len(points), dtype=bool)
-    return ConditionedArms(*some, half, jnp.where(same, diagonal[:, None], covariance))
+    return ConditionedArms(*embedded, half, jnp.where(same, diagonal[:, None], covariance))
 
 
 def variances(
     bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
 ) -> Array:
     """The variances [n] of points [n,d] after the pulls, from the variances [n] before them."""
-    some = points, *embed(state, bandit.kernel, points)
-    return _remaining(variance, _half(bandit, pulls, some))
+    embedded = points, *embed(state, bandit.kernel, points)
+    return _remaining(variance, _half(bandit, pulls, embedded))
 
 
-def _append(pulls: Pulls, slot: Array, some: ConditionedArms, noise: Array, valid: Array) -> Pulls:
+def _append(pulls: Pulls, slot: Array, arms: ConditionedArms, noise: Array, valid: Array) -> Pulls:
     """The pulls, with pulls of p arms with these noise variances [p] from `slot` on. The slots of
     arms that are not `valid` [p], which come last, stay free.
 
     L^-1 of the larger matrix has the rows [-D^-1 H L^-1, D^-1], with H = `half` and D D^T the
     covariance of the arms given the pulls, plus noise.
     """
-    both = valid[:, None] & valid[None, :]
-    noisy = jnp.where(both, some.covariance, 0) + jnp.diag(jnp.where(valid, noise, 1))
-    inverse = jnp.where(both, cholesky_inverse(noisy).inverse, 0)
-    rows = -matmul(matmul(inverse, some.half), pulls.inverse)
+    pairs = valid[:, None] & valid[None, :]
+    noisy = jnp.where(pairs, arms.covariance, 0) + jnp.diag(jnp.where(valid, noise, 1))
+    inverse = jnp.where(pairs, cholesky_inverse(noisy).inverse, 0)
+    rows = -matmul(matmul(inverse, arms.half), pulls.inverse)
     zero = jnp.zeros((), jnp.int32)
     rows = lax.dynamic_update_slice(rows, inverse, (zero, slot))
-    written = Pulls(some.points, some.z, some.u, rows)
-    return Pulls(
-        *(
-            lax.dynamic_update_slice(before, block, (slot, zero))
-            for before, block in zip(pulls, written, strict=True)
-        )
+    block = Pulls(arms.points, arms.z, arms.u, rows)
+    return jax.tree.map(
+        lambda before, new: lax.dynamic_update_slice(before, new, (slot, zero)), pulls, block
     )
 
 
@@ -130,9 +128,9 @@ def fill_pulls(bandit: Any, state: SketchState, pulls: Pulls, arms: Array, count
     last, and their slots stay free."""
     rows = state.domain.rows
     points, variance = rows.take(state.domain.features, arms), rows.take(state.variance, arms)
-    some = condition_on(bandit, state, pulls, points, variance)
+    conditioned = condition_on(bandit, state, pulls, points, variance)
     noise = 1 / jnp.maximum(counts, 1)
-    return _append(pulls, jnp.zeros((), jnp.int32), some, noise, counts > 0)
+    return _append(pulls, jnp.zeros((), jnp.int32), conditioned, noise, counts > 0)
 
 
 def extend(
@@ -155,13 +153,13 @@ def extend(
         outside = jnp.maximum(outside, beyond)
     points, mean = rows.take(state.domain.features, index), rows.take(state.mean, index)
     variance, stored = rows.take(state.variance, index), rows.take(batch.scores, index)
-    some = condition_on(bandit, state, batch.pulls, points, variance)
+    arms = condition_on(bandit, state, batch.pulls, points, variance)
     zeros = jnp.zeros_like(variance)
     members = Members(index, mean, variance=zeros, residual=zeros, stored=stored)
     picks = adaptive_batch.pick_from_set(
         members,
         width,
-        some.covariance,
+        arms.covariance,
         outside,
         bound=jnp.zeros((), variance.dtype),
         ratio=jnp.inf,
@@ -171,11 +169,10 @@ def extend(
     )
     valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.size
     at = picks.position
-    chosen = ConditionedArms(
-        points[at], some.z[at], some.u[at], some.half[at], some.covariance[at][:, at]
-    )
-    # with the minimum rounding cannot raise a score, and the loop over sets ends; NaN remains NaN,
-    # except for an excluded arm
+    covariance = arms.covariance[at][:, at]
+    picked = ConditionedArms(points[at], arms.z[at], arms.u[at], arms.half[at], covariance)
+    # a stored score never increases by rounding, which would keep the loop over sets from ending;
+    # NaN remains NaN, except for an excluded arm
     scores = jnp.minimum(stored, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.excluded, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])
@@ -184,5 +181,5 @@ def extend(
         arms=lax.dynamic_update_slice(batch.arms, jnp.where(valid, index[at], 0), (batch.size,)),
         size=batch.size + picks.size,
         scores=batch.scores.at[place].set(scores, mode="drop"),
-        pulls=_append(batch.pulls, begin + batch.size, chosen, noise, valid),
+        pulls=_append(batch.pulls, begin + batch.size, picked, noise, valid),
     )

@@ -1,11 +1,12 @@
 """The exact posterior over the arms, for GP-UCB and the algorithms built on it: O(A u) an
-observation for u distinct pulled arms."""
+observation for u distinct pulled arms. The argument `bandit` of all functions is an algorithm with
+a kernel, a regularization and a capacity."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ from jsketch.bandits.core.widths import ucb
 from jsketch.posterior import exact
 from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
-from jsketch.types import Algorithm, Arms, Evaluations, Info, Kernel, PRNGKey, Query
+from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 
 @struct.dataclass
@@ -33,24 +34,16 @@ class ExactState:
 
     @property
     def capacity(self) -> int:
-        """N distinct arms."""
+        """N, the largest number of distinct arms."""
         return self.posterior.basis.shape[0]
 
 
 State = TypeVar("State", bound=ExactState)
 
 
-class ExactFields(Protocol):
-    """The fields of an algorithm that these functions read."""
-
-    kernel: Kernel
-    regularization: ArrayLike
-    capacity: int
-
-
 @struct.dataclass
 class ExactBandit(widths.KernelBandit, Algorithm):
-    """GP-UCB: the base of all algorithms on the exact posterior with a confidence width."""
+    """The fields and methods of all algorithms on the exact posterior; `ask` is that of GP-UCB."""
 
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.gp_ucb_code
@@ -85,9 +78,7 @@ class ExactBandit(widths.KernelBandit, Algorithm):
         return replace(state, posterior=exact.grow(state.posterior, capacity))
 
 
-def start(
-    bandit: ExactFields, domain: Arms, key: PRNGKey, data: Evaluations | None = None
-) -> ExactState:
+def start(bandit: Any, domain: Arms, key: PRNGKey, data: Evaluations | None = None) -> ExactState:
     """The state of any algorithm on the exact posterior before the first round. Raises ValueError
     for invalid arguments."""
     checks.no_evaluations(bandit, data)
@@ -108,7 +99,7 @@ def start(
 
 
 def observe(
-    bandit: ExactFields, state: State, query: Query, y: Array, width: Array, key: PRNGKey
+    bandit: Any, state: State, query: Query, y: Array, width: Array, key: PRNGKey
 ) -> tuple[State, Info]:
     """(state, info) after the rewards y [B] of a query. On overflow the state does not change."""
     query, y = checks.feedback(state.domain, query, y)

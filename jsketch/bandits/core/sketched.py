@@ -57,9 +57,9 @@ from jsketch.types import (
 from jsketch.warn import warn
 
 EVERY_BATCH = None  # the value of `resparsify` in the papers
-MAX_UPDATES = 50  # low-rank updates between two refreshes from scratch
-MAX_UPDATED_ARMS = 64  # pulled arms of a batch that is observed by low-rank updates
-MAX_UPDATE_ROUNDING = 1e-11  # rounding error of a variance, relative to the prior, before an update
+MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
+MAX_UPDATED_ARMS = 64  # most pulled arms of a batch that low-rank updates observe
+MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance, relative to the prior, for them
 ESTIMATE_ARMS = 768  # arms of `expected_size`
 # The initial capacity over the size that `expected_size` estimates. The ratio of the final size is
 # 0.3 to 0.6 on the problems of `experiments.bbkb_2020.resparsification`, and 1.1 to 1.4 on its hard
@@ -100,8 +100,13 @@ class SketchState:
 
     @property
     def capacity(self) -> int:
-        """M."""
+        """M, the slots of the dictionary."""
         return self.dictionary.index.shape[0]
+
+    @property
+    def imprecise(self) -> Array:
+        """Whether rounding may change variances by more than checks.LARGEST_ROUNDING, [] bool."""
+        return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
 
 
 State = TypeVar("State", bound=SketchState)
@@ -159,7 +164,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         return replace(state, chosen_by_user=has_chosen_dictionary(data))
 
     def confidence_width(self, state: SketchState) -> Array:
-        """Number of posterior standard deviations in a confidence bound, []."""
+        """The number [] of posterior standard deviations in a confidence bound."""
         return widths.confidence_width(self, state.evidence)
 
     def confidence_bounds(self, state: SketchState) -> tuple[Array, Array, Array]:
@@ -397,10 +402,8 @@ def refresh_where_needed(
     batch has at most `most` picks."""
     domain, model = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
-    few = (
-        domain.rows.total(domain.rows.running_count(feedback.pull_counts > state.pull_counts))
-        <= MAX_UPDATED_ARMS
-    )
+    pulled = domain.rows.running_count(feedback.pull_counts > state.pull_counts)
+    few = domain.rows.total(pulled) <= MAX_UPDATED_ARMS
     updates = extends & accurate & few & (state.updates < MAX_UPDATES)
     updates = updates & (state.evidence.count > 0)
 

@@ -187,7 +187,7 @@ def _root(x: Array) -> Array:
 
 def _code(information: Array, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(information + log 1/delta), as in the authors' code."""
-    return _bias(c) + c.noise_std * _root(information + _log_inverse_delta(c))
+    return _bias(c) + c.noise_std * _root(information - jnp.log(c.delta))
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:

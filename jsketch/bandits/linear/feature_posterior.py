@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,17 +31,11 @@ class FeatureState:
     prior_variance: Array  # [], max_x |z(x)|^2
 
 
-class ScaleFields(widths.WidthFields, Protocol):
-    """The fields that these functions read."""
-
-    scale: ArrayLike
-
-
-def start(bandit: ScaleFields, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
+def start(regularization: ArrayLike, domain: Arms, key: PRNGKey, z: Array) -> FeatureState:
     """The state before the first round, for arms with features z [A,M]."""
     checks.one_key(key=key)
     dtype = domain.features.dtype
-    whitened = z / jnp.sqrt(jnp.asarray(bandit.regularization, dtype))
+    whitened = z / jnp.sqrt(jnp.asarray(regularization, dtype))
     return FeatureState(
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
@@ -55,14 +49,14 @@ def start(bandit: ScaleFields, domain: Arms, key: PRNGKey, z: Array) -> FeatureS
 class FeatureBandit(Algorithm):
     """The methods of all algorithms on fixed features. Subclasses add the fields and `init`."""
 
-    def confidence_width(self: ScaleFields, state: FeatureState) -> Array:
+    def confidence_width(self: Any, state: FeatureState) -> Array:
         """The factor [] on the standard deviation of the posterior, which has no residual."""
         evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
         width = widths.confidence_width(self, evidence)
         return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.count.dtype)
 
     def confidence_bounds(self, state: FeatureState) -> tuple[Array, Array, Array]:
-        width = self.confidence_width(state)  # type: ignore[misc]
+        width = self.confidence_width(state)
         return state.posterior.mean, state.posterior.variance, width
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -70,7 +64,7 @@ class FeatureBandit(Algorithm):
 
     def scores(self, state: FeatureState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
-        width = self.confidence_width(state)  # type: ignore[misc]
+        width = self.confidence_width(state)
         return ucb(state.posterior.mean, state.posterior.variance, width)
 
     def tell(
@@ -83,7 +77,7 @@ class FeatureBandit(Algorithm):
             return posteriors.observe(posterior, state.whitened, query.index[i], y[i], observed[i])
 
         posterior = counts.over_slots(one, state.posterior, query)
-        width = self.confidence_width(state)  # type: ignore[misc]
+        width = self.confidence_width(state)
         size, finite = state.whitened.shape[1], jnp.isfinite(posterior.mean).all()
         info = counts.round_info(query, y, size=size, width=width, finite=finite)
         new = counts.count_observations(state, info.observed, query.mask.any(), key)

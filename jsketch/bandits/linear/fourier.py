@@ -53,7 +53,7 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
         maps, kernel = in_dtype((self.features, self.kernel), arms.dtype)
         drawn = maps.draw(kernel, arms.shape[1], feature_key, arms.dtype)
         z = fourier.features(drawn, fourier.near_zero(arms))
-        return feature_posterior.start(self, domain, arm_key, z)
+        return feature_posterior.start(self.regularization, domain, arm_key, z)
 
 
 @struct.dataclass

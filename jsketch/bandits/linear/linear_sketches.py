@@ -172,4 +172,4 @@ class CBRAP(FeatureBandit, LinearBandit):
         floats = self.size * (domain.count + arms.shape[1] + self.size)
         checks.memory(floats, arms.dtype, size=self.size)
         drawn = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)
-        return feature_posterior.start(self, domain, arm_key, matmul(arms, drawn))
+        return feature_posterior.start(self.regularization, domain, arm_key, matmul(arms, drawn))

@@ -37,9 +37,7 @@ def single_cell(box: Box, cells: int) -> Partition:
     checks.box(box, jnp.size(box.lower))
     checks.capacity(cells=cells)
     if cells < 3:
-        raise ValueError(
-            f"cells must be at least 3: a split makes three of one; {cells} was given."
-        )
+        raise ValueError(f"cells must be at least 3: a split makes three; {cells} was given.")
     checks.memory(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)
     rows = jnp.ones((cells, 1), box.lower.dtype)
     return Partition(

@@ -42,7 +42,7 @@ class PointState:
 
     @property
     def capacity(self) -> int:
-        """M."""
+        """M, the slots of the dictionary."""
         return self.sketch.capacity
 
     @property

@@ -1,18 +1,18 @@
-"""Length scale Balancing: one learner for each of G lengthscales, all on the same data, and regret
-balancing between them.
+"""Lengthscale balancing: one learner for each of G lengthscales, all with the same observations,
+and regret balancing between them.
 
 Ziomek, Adachi, Osborne. Bayesian optimisation with unknown hyperparameters: regret bounds
 logarithmically closer to optimal. NeurIPS 2024 (arXiv 2410.10384), Algorithm 1 (LB-GP-UCB), and
 Algorithm 3 (LNB-GP-UCB) where candidates are pairs (lengthscale, norm bound). With S_g the
 observations of the arms that candidate g chose and n_g = |S_g|, each round
 
-    g_t = argmin_g R_g(n_g + 1)       takes the active candidate of least suspected regret (line 3)
-    x_t = argmax_x mu_g + w_g sigma_g takes its UCB arm, or BBKB's batch                   (line 4)
+    takes the active candidate of least suspected regret, g = argmin_g R_g(n_g + 1)        (line 3)
+    takes its UCB arm, argmax_x mu_g + w_g sigma_g, or BBKB's batch                        (line 4)
     updates every learner with y_t                                                         (line 6)
     rules out g if  mean_g + miss_g + sum_{S_g} 2 w sigma / n_g < max_h (mean_h - miss_h)  (line 12)
 
-The paper's theorem is for base=GPUCB. A well-specified candidate is never ruled out, for any base,
-with probability 1 - base.delta - delta if its width covers at all times: `mixture` for GPUCB,
+The theorem of the paper is for base=GPUCB. With any base a well-specified candidate is never ruled
+out with probability 1 - base.delta - delta, if its width holds at all times: `mixture` for GPUCB,
 `certified` and `certified_mixture` for BKB and BBKB (THEORY 6.8). `certified` with `norm_test`
 loses base.delta once more. BBKB's local rule needs `strict=True` and
 `local_statistic="guaranteed"`.
@@ -39,33 +39,24 @@ from jsketch.bandits.gp_ucb import GPUCB
 from jsketch.contrib.unknown.norm import log_likelihood_bound, norm_lower_bound
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
 from jsketch.precision import one_dtype
-from jsketch.types import (
-    Algorithm,
-    Arms,
-    Info,
-    PRNGKey,
-    Query,
-    attach,
-    detach,
-    is_traced,
-)
+from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query, attach, detach, is_traced
 
 BASES = (GPUCB, BKB, BBKB)
 KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthscale
 
 
 def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, inputs: int) -> Array:
-    """N (theta_0 / theta_g)^(d/2), [G]: a function with |f| below one of them at its lengthscale is
-    below the others at shorter ones (Lemma 2.1; proof in THEORY 6.8)."""
+    """N (theta_0 / theta_g)^(d/2), [G]: a function whose norm is below the bound at one lengthscale
+    is below the bounds at all shorter ones (Lemma 2.1; proof in THEORY 6.8)."""
     return jnp.asarray(norm_bound * (lengthscales[0] / lengthscales) ** (inputs / 2))
 
 
 @struct.dataclass
 class BalancingState:
-    """G learners, and the observations of the arms that each chose."""
+    """The states of G learners, and sums over the observations of the arms that each chose."""
 
     domain: Arms
-    learners: Any  # the base's states, [G] each, without their domain
+    learners: Any  # states of the base with leaves [G, ...], without their domain
     pulls: Array  # [G], n_g
     reward_sums_chosen: Array  # [G]
     suspected: Array  # [G], sum of 2 w sigma over S_g, with the variances that chose them
@@ -80,24 +71,24 @@ class BalancingState:
 @struct.dataclass
 @one_dtype
 class LengthscaleBalancing(Algorithm):
-    """GPUCB, BKB or BBKB over G lengthscales in one program; a `tell` costs G times that of the
-    base at the largest dictionary.
+    """GPUCB, BKB or BBKB over G lengthscales in one program. A `tell` costs G times that of the
+    base with the largest dictionary.
 
-    `tell` credits a round to the candidate whose arms `ask` would give: rewards of other arms keep
-    the posteriors right, but make the test between candidates wrong.
+    `tell` assigns a round to the candidate whose arms `ask` returns. Rewards of other arms do not
+    harm the posteriors, but invalidate the test between candidates.
     """
 
-    # parameters of all learners; the lengthscale of its kernel is not used, and its `norm_bound`
+    # the parameters of all learners; the lengthscale of its kernel is ignored, and its `norm_bound`
     # belongs to the longest lengthscale
     base: Any
-    lengthscales: Any  # [G], the longest first, the paper's are theta_0 exp(-i/d)
+    lengthscales: Any  # [G], the longest first; the paper has theta_0 exp(-i/d)
     norm_bounds: Any = None  # [G]; None takes `scaled_norm_bounds`
-    delta: ArrayLike = 0.1  # failure probability of the test, besides the base's
+    delta: ArrayLike = 0.1  # failure probability of the test, in addition to that of the base
     # suspected regret R_g of line 3: "order" is Theorem 2.3 up to a constant, "realised" the sum of
     # 2 w sigma so far; "evidence" takes the candidate of the largest marginal likelihood, without a
     # regret bound (THEORY 6.8)
     rule: str = struct.field(pytree_node=False, default="order")
-    # also rules out candidates whose norm bound the data contradict (THEORY 6.9)
+    # True: candidates whose norm bound the data contradict are also ruled out (THEORY 6.9)
     norm_test: bool = struct.field(pytree_node=False, default=False)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("order", "realised", "evidence")}
 
@@ -126,7 +117,7 @@ class LengthscaleBalancing(Algorithm):
             )
         if isinstance(self.base, BBKB) and self.base.initial is not None:
             raise ValueError(
-                "base has an initial design, which no candidate chose. Leave `initial` out."
+                "base has an initial design, which no candidate chose. Remove `initial`."
             )
         if not isinstance(self.base.kernel, KERNELS):
             raise ValueError(
@@ -153,7 +144,7 @@ class LengthscaleBalancing(Algorithm):
         return self.base.replace(kernel=kernel, norm_bound=norm_bound)
 
     def _map(self, state: BalancingState, function: Callable[[Any, Any], Any]) -> Any:
-        """function(learner, its state) for all candidates, vmapped."""
+        """function(learner, state) for all candidates, [G, ...]."""
 
         def one(lengthscale: Array, norm_bound: Array, learner: Any) -> Any:
             return function(self._at(lengthscale, norm_bound), attach(learner, state.domain))
@@ -161,12 +152,11 @@ class LengthscaleBalancing(Algorithm):
         return jax.vmap(one)(*self._candidates(state.domain), state.learners)
 
     def choose_candidate(self, state: BalancingState) -> Array:
-        """The number [] int32 of the candidate that chooses the next round (line 3)."""
+        """The number [] int32 of the candidate that chooses the arms of the next round (line 3)."""
         regret = state.suspected
         if self.rule == "evidence":
-            regret = -self._map(
-                state, lambda learner, s: log_likelihood_bound(s, learner.regularization)
-            )
+            lam = self.base.regularization
+            regret = -self._map(state, lambda learner, s: log_likelihood_bound(s, lam))
         if self.rule == "order":
             lengthscales, norm_bounds = self._candidates(state.domain)
             n, inputs = state.pulls + 1, state.domain.features.shape[1]
@@ -184,9 +174,9 @@ class LengthscaleBalancing(Algorithm):
     def tell(
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
-        """Updates every learner, then runs the test. Width and size in the info belong to the
-        candidate that chose, flags to all that are not ruled out; if one of them overflows, the
-        round is not applied."""
+        """(state, info) after the update of every learner and the test. Width and size in the info
+        are those of the candidate that chose the arms, flags those of all active candidates. If one
+        of these overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
         chosen, active = self.choose_candidate(state), ~state.ruled_out
 
@@ -210,7 +200,7 @@ class LengthscaleBalancing(Algorithm):
     def _add_observations(
         self, state: BalancingState, chosen: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
-        """The state with the rewards added to the sums of the candidate that chose them."""
+        """The state with the rewards added to the sums of the candidate that chose the arms."""
         observed = counts.usable(query, y)
         exact = isinstance(self.base, GPUCB)
         posterior = state.learners.posterior if exact else state.learners
@@ -228,39 +218,28 @@ class LengthscaleBalancing(Algorithm):
         )
 
     def _ruled_out(self, state: BalancingState, observed: Array) -> Array:
-        """Candidates that the round rules out, [G] bool; none without an observation."""
+        """The candidates [G] bool that the round rules out; none without an observation."""
         base = self.base
-        out = ruled_out_by_rewards(
-            ~state.ruled_out,
-            state.pulls,
-            state.reward_sums_chosen,
-            state.suspected,
-            base.noise_std,
-            self.delta,
-        )
+        sums = state.pulls, state.reward_sums_chosen, state.suspected
+        out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
         if self.norm_test:
-            norm = self._map(
-                state,
-                lambda learner, s: norm_lower_bound(
-                    s, base.regularization, base.noise_std, base.delta
-                ),
-            )
+            settings = base.regularization, base.noise_std, base.delta
+            norm = self._map(state, lambda learner, s: norm_lower_bound(s, *settings))
             out = out | (norm > self._candidates(state.domain)[1])
         # one candidate must remain
         return out & observed & (~state.ruled_out & ~out).any()
 
     def grow(self, state: BalancingState, capacity: int) -> BalancingState:
-        """The same state with the capacity for `capacity` inducing points, or distinct arms, of
-        each learner."""
+        """The same state with capacity for `capacity` inducing points (distinct arms of GPUCB)."""
         grown = jax.vmap(lambda learner: self.base.grow(learner, capacity))(state.learners)
         return replace(state, learners=grown)
 
 
 def log_information_order(kernel: Any, lengthscales: Array, n: Array, inputs: int) -> Array:
-    """log gamma_n of each candidate up to a constant, [G], -inf at n = 1 (Proposition 2.2): gamma_n
-    is theta^-d log(n)^(d+1) for the Gaussian kernel, theta^-d n^(1-p) log(n)^p, p = 2 nu / (2 nu +
-    d), for Matern (as in the proof; the statement prints another power of n). In logarithms,
-    because powers of hundreds of inputs d overflow. Raises ValueError for other kernels."""
+    """log gamma_n [G] of each candidate up to a constant, -inf at n = 1 (Proposition 2.2). gamma_n
+    is theta^-d log(n)^(d+1) for the Gaussian kernel, and theta^-d n^(1-p) log(n)^p with p = 2 nu /
+    (2 nu + d) for Matern (as in the proof; the statement has another power of n). With hundreds of
+    inputs d the powers themselves would overflow. Raises ValueError for other kernels."""
     scale, log = -inputs * jnp.log(lengthscales), jnp.log(n)
     if isinstance(kernel, Gaussian):
         return scale + (inputs + 1) * jnp.log(log)
@@ -274,23 +253,22 @@ def log_information_order(kernel: Any, lengthscales: Array, n: Array, inputs: in
 
 
 def log_regret_order(log_information: Array, log_norm_bounds: Array, n: Array) -> Array:
-    """log R(n), R(n) = sqrt(n) (B sqrt(gamma_n) + gamma_n), of each candidate, [G] (Theorem
-    2.3)."""
+    """log R(n) [G] of each candidate, R(n) = sqrt(n) (B sqrt(gamma_n) + gamma_n) (Theorem 2.3)."""
     norm_term = log_norm_bounds + log_information / 2
     return jnp.log(n) / 2 + jnp.logaddexp(norm_term, log_information)
 
 
 def argmin_active(active: Array, regret: Array) -> Array:
-    """The number [] int32 of the active candidate [G] bool with the least regret [G], the first of
-    those that tie; an active one even where all regrets are infinite or NaN."""
+    """The number [] int32 of the first `active` [G] bool candidate with the least regret [G], also
+    where all regrets are infinite or NaN."""
     largest = jnp.finfo(regret.dtype).max
     finite = jnp.clip(jnp.where(jnp.isnan(regret), largest, regret), -largest, largest)
     return jnp.argmin(jnp.where(active, finite, jnp.inf)).astype(jnp.int32)
 
 
 def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
-    """Bound on the error of the mean of n_g rewards, for all candidates and all times at once with
-    probability 1 - delta, [G]: xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n) (THEORY 6.8)."""
+    """A bound [G] on the errors of the means of n [G] rewards, which holds for all candidates and
+    times with probability 1 - delta: xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n) (THEORY 6.8)."""
     logs = jnp.log(n.shape[0] * (math.pi * n) ** 2 / (3 * jnp.asarray(delta, n.dtype)))
     return jnp.asarray(noise_std * jnp.sqrt(2 * logs / n))
 
@@ -303,8 +281,8 @@ def ruled_out_by_rewards(
     noise_std: ArrayLike,
     delta: ArrayLike,
 ) -> Array:
-    """Candidates whose suspected regret the rewards of the others contradict, [G] bool (line 12,
-    THEORY 6.8); none while an active one has no observation (line 9).
+    """The candidates [G] bool whose suspected regret is less than the rewards of the others imply
+    (line 12, THEORY 6.8); none while an active one has no observation (line 9).
 
     active [G] bool; pulls, reward_sums and suspected [G] are sums over S_g of 1, y and 2 w sigma.
     """
@@ -317,8 +295,8 @@ def ruled_out_by_rewards(
 
 
 def _check_candidates(lengthscales: Any, norm_bounds: Any) -> None:
-    """Raises ValueError unless the lengthscales are positive, the longest first, with as many norm
-    bounds."""
+    """Raises ValueError unless the lengthscales are positive with the longest first, and there is
+    one norm bound for each."""
     if is_traced(lengthscales, norm_bounds):
         return
     scales = checks.real("lengthscales", lengthscales)
@@ -335,8 +313,7 @@ def _check_candidates(lengthscales: Any, norm_bounds: Any) -> None:
 
 
 def _check_representable(lengthscales: Array, norm_bounds: Array) -> None:
-    """Raises ValueError for candidates [G] that are not positive and finite in the dtype of the
-    arms."""
+    """Raises ValueError unless the candidates [G] are positive and finite in their dtype."""
     if is_traced(lengthscales, norm_bounds):
         return
     for scale, bound in zip(lengthscales.tolist(), norm_bounds.tolist(), strict=True):

@@ -1,12 +1,11 @@
 """A lower bound on the RKHS norm of f from data, and BKB and BBKB that double their norm bound.
 
-BKB (Calandriello et al., COLT 2019, Section 4) recommends to guess and double an unknown norm
-bound F, and does not define how. Here F is doubled, at `init` with earlier evaluations and after
-every round, until it is not below `norm_lower_bound`, which never exceeds |f| with probability 1 -
-delta. A valid bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9).
-The event is that of the width `certified_mixture` at the same delta; with `certified` the failure
-probabilities add up. No regret bound follows: data may agree with a small norm for ever, because
-the arms where f is large were never pulled.
+BKB (Calandriello et al., COLT 2019, Section 4) recommends to guess and double an unknown norm bound
+F without a definition. Here F is doubled, at `init` with earlier evaluations and after every round,
+until it is at least `norm_lower_bound`, which never exceeds |f| with probability 1 - delta. A valid
+bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9). The event is
+that of the width `certified_mixture` at the same delta; with `certified` the failure probabilities
+add up. No regret bound follows, because a run may never pull the arms where f is large.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from jsketch.precision import one_dtype
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
-# rho / lam at which the lower bound is computed: each is valid, and the largest value is taken
+# ratios rho / lam at which the lower bound is computed; the largest value is valid, as all are
 MULTIPLES = tuple(8.0**j for j in range(1, 8))
 
 
 def norm_lower_bound(
     state: SketchState, regularization: ArrayLike, noise_std: ArrayLike, delta: ArrayLike
 ) -> Array:
-    """A number [] that |f| is not below, with probability 1 - delta at all times at once, for any
-    dictionary (THEORY 6.9); 0 if the data give no bound. O(M^3) for each of MULTIPLES.
+    """A lower bound [] on |f| that holds at all times and for any dictionary with probability 1 -
+    delta (THEORY 6.9); 0 if the data give no bound. O(M^3) for each of MULTIPLES.
 
-    f is the mean reward as a function in the RKHS, and the noise is noise_std-subgaussian. With
-    m(rho) = y^T (I + K/rho)^-1 y, rho |f|^2 >= m(rho) - m(lam) - xi^2 (L + 2 log 1/delta). Only the
-    part of m between arms is needed, and the sketch bounds it from both sides.
+    f is the mean reward, a function in the RKHS, and the noise is noise_std-subgaussian. With
+    m(rho) = y^T (I + K/rho)^-1 y, rho |f|^2 >= m(rho) - m(lam) - xi^2 (L + 2 log 1/delta). The part
+    of m within arms cancels, and the sketch bounds the rest from both sides.
     """
     dtype = state.weights.dtype
     lam, residual_sum = jnp.asarray(regularization, dtype), state.evidence.residual_sum
@@ -63,32 +62,28 @@ def norm_lower_bound(
 
 
 def log_likelihood_bound(state: SketchState, regularization: ArrayLike) -> Array:
-    """A lower bound on log p(y) of a GP with this kernel and noise of variance lam, [], up to a
+    """A lower bound [] on log p(y) of a GP with this kernel and noise of variance lam, up to a
     constant that all kernels share: -(y^T (ZZ^T + lam I)^-1 y + logdet(V/lam) + rho/lam) / 2
-    (Titsias, AISTATS 2009); exact where all pulled arms are in the dictionary.
-
-    It needs only the state. `suggest.evidence` has the same bound at the best scale of y.
+    (Titsias, AISTATS 2009). It is exact where the dictionary contains all pulled arms.
     """
     misfit = _between_arms(state) - matmul(state.weights, state.weights)
     return -((misfit + state.evidence.residual_sum) / regularization + state.evidence.logdet) / 2
 
 
 def _between_arms(state: SketchState) -> Array:
-    """sum_i s_i^2 / n_i, []: the part of |y|^2 between arms."""
+    """sum_i s_i^2 / n_i, [], the part of |y|^2 between arms."""
     return (jnp.square(state.reward_sums) / jnp.maximum(state.pull_counts, 1)).sum()
 
 
 def double_until(norm_bound: Array, lower_bound: Array) -> Array:
-    """The first of F, 2 F, 4 F ... that is not below `lower_bound` [], []; F itself unless F > 0.
-
-    A loop, because doubling is exact and a power computed by logarithms is not.
-    """
+    """The first [] of F, 2 F, 4 F ... that is at least `lower_bound` []; F itself unless F > 0.
+    Doubling in a loop is exact, and a power by logarithms is not."""
     return lax.while_loop(lambda f: (f < lower_bound) & (f > 0), lambda f: 2 * f, norm_bound)
 
 
 @struct.dataclass
 class NormDoublingState(SketchState):
-    """The state of the base algorithm, and the norm bound of its widths."""
+    """The state of the base algorithm, and its norm bound."""
 
     norm_bound: Array  # [], F_t
 
@@ -96,9 +91,9 @@ class NormDoublingState(SketchState):
 @struct.dataclass
 @one_dtype
 class NormDoubling(Algorithm):
-    """BKB or BBKB, whose `norm_bound` is the first guess F_0 > 0."""
+    """BKB or BBKB with a norm bound that is doubled when the data contradict it."""
 
-    base: Any  # BKB or BBKB
+    base: Any  # a BKB or a BBKB, whose `norm_bound` is the first guess F_0 > 0
 
     def _at(self, norm_bound: Array) -> Any:
         return self.base.replace(norm_bound=norm_bound)
@@ -110,22 +105,22 @@ class NormDoubling(Algorithm):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> NormDoublingState:
-        """As `init` of the base with the earlier evaluations; the bound is doubled where they
-        contradict it. Raises ValueError on static mistakes."""
+        """The state before the first round, with a bound that agrees with the earlier evaluations.
+        Raises ValueError for invalid arguments."""
         if type(self.base) not in ALGORITHMS:
             raise ValueError(f"base must be a BKB or a BBKB; {type(self.base).__name__} was given.")
         checks.positive(norm_bound=self.base.norm_bound)
         start = self.base.init(domain, key, data=data)
         norm_bound = jnp.asarray(self.base.norm_bound, start.mean.dtype)
         if data is not None:
-            # `tell` flags a warm start that exceeds the capacity
+            # of a warm start that exceeds the capacity, which `tell` flags, the bound is invalid
             fits = start.n_truncated == 0
             doubled = double_until(norm_bound, self._lower_bound(start))
             norm_bound = jnp.where(fits, doubled, norm_bound)
         return NormDoublingState(**vars(start), norm_bound=norm_bound)
 
     def confidence_width(self, state: NormDoublingState) -> Array:
-        """The width of the base at F_t, []."""
+        """The width [] of the base with the norm bound F_t."""
         return self._at(state.norm_bound).confidence_width(state)
 
     def confidence_bounds(self, state: NormDoublingState) -> tuple[Array, Array, Array]:
@@ -137,12 +132,13 @@ class NormDoubling(Algorithm):
     def tell(
         self, state: NormDoublingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[NormDoublingState, Info]:
-        """Updates the base, then the bound; `info.width` is the width that chose the round."""
+        """(state, info) after the update of the base and then of the bound; `info.width` is the
+        width before it."""
         new, info = self._at(state.norm_bound).tell(state, query, y, key)
         norm_bound = double_until(state.norm_bound, self._lower_bound(new))
         norm_bound = jnp.where(info.overflow, state.norm_bound, norm_bound)
         return replace(new, norm_bound=norm_bound), info
 
     def grow(self, state: NormDoublingState, capacity: int) -> NormDoublingState:
-        """As `grow` of the base."""
+        """The same state with this capacity."""
         return self.base.grow(state, capacity)
