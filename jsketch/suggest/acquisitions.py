@@ -47,7 +47,7 @@ class Price(NamedTuple):
 
     cost: Array  # [K], above 0
     exponent: Array  # [], of the cost in a score
-    left: Array  # [], of the budget, for the whole batch
+    budget: Array  # [], the rest of it, for the whole batch
 
 
 class Terms(NamedTuple):
@@ -74,10 +74,10 @@ class JointPosterior(NamedTuple):
     ratio: Array  # [], noise variance
     threshold: Array  # [], the largest posterior mean of evaluated candidates
     terms: Terms = Terms()
-    found: Any = ()  # [k], the largest posterior means of evaluated candidates
+    evaluated_means: Any = ()  # [k], the largest posterior means of evaluated candidates
 
 
-def rated(
+def scores_of(
     acquisition: Any, mean: Array, variance: Array, threshold: ArrayLike, terms: Terms
 ) -> Array:
     """[K], the scores of an acquisition with these terms."""
@@ -99,18 +99,18 @@ def _choose_greedily(acquisition: Any, posterior: JointPosterior, size: int) -> 
     def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         picks, left, variance, rows, best, spent = carry
         if terms.price is not None:
-            left = left & (spent + terms.price.cost <= terms.price.left)
-        value = jnp.where(left, rated(acquisition, mean, variance, best, terms), -jnp.inf)
+            left = left & (spent + terms.price.cost <= terms.price.budget)
+        value = jnp.where(left, scores_of(acquisition, mean, variance, best, terms), -jnp.inf)
         # scores of -inf are raised, so that argmax still returns a candidate that is left
         arm = jnp.argmax(jnp.where(left, jnp.maximum(value, -1e30), -jnp.inf)).astype(jnp.int32)
         # the posterior covariance with the pick, as a row of a Cholesky factor
         row = covariance[arm] - matmul(rows[:, arm], rows)
         row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
-        taken = arm
+        picked = arm
         if terms.price is not None:
-            taken, spent = jnp.where(left.any(), arm, -1), spent + terms.price.cost[arm]
+            picked, spent = jnp.where(left.any(), arm, -1), spent + terms.price.cost[arm]
         return (
-            put(picks, i, taken),
+            put(picks, i, picked),
             left & (every != arm),
             jnp.maximum(variance - jnp.square(row), 0),
             put(rows, i, row),
@@ -285,7 +285,9 @@ class ProbabilityOfBest(_OfDraws):
         draws = _draws(posterior, self.draws, key)
         least = jnp.max(draws, 1)
         if self.top > 1:
-            found = jnp.broadcast_to(posterior.found, (self.draws, len(posterior.found)))
+            found = jnp.broadcast_to(
+                posterior.evaluated_means, (self.draws, len(posterior.evaluated_means))
+            )
             least = lax.top_k(jnp.concatenate([draws, found], 1), self.top)[0][:, -1]
         # -inf are candidates that may not be picked
         wins = ((draws >= least[:, None]) & jnp.isfinite(draws)).sum(0).astype(draws.dtype)

@@ -188,28 +188,28 @@ def suggest(
         acquisition = UCB() if limits.costs is None else ExpectedImprovement()
     _check_acquisition(limits, acquisition)
     _check_model(data, lengthscale, model)
-    taken = np.zeros(len(data.library.features), bool)
+    unavailable = np.zeros(len(data.library.features), bool)
     evaluated = data.arms[~data.observed] if replicates else data.arms
     for rows in (evaluated, data.pending, limits.excluded):
-        taken[rows] = True
-    _check_batch(data, limits, taken, batch)
+        unavailable[rows] = True
+    _check_batch(data, limits, unavailable, batch)
     model = fit_data(data, lengthscale, key) if model is None else model
-    found = _choose(data, limits, taken, model, batch, acquisition, key)
+    found = _choose(data, limits, unavailable, model, batch, acquisition, key)
     return found if scores else found._replace(scores=None)
 
 
 def _choose(
     data: Data,
     constraints: Constraints,
-    taken: np.ndarray,
+    unavailable: np.ndarray,
     model: Model,
     batch: int,
     acquisition: Any,
     key: PRNGKey,
 ) -> Suggestion:
     kernel = kernel_of(data.library, model.lengthscale)
-    limits, members = _compiled_limits(kernel, data, constraints, ~taken, batch, key)
-    arrays = arrays_of(kernel, data, model, taken, key)
+    limits, members = _compiled_limits(kernel, data, constraints, ~unavailable, batch, key)
+    arrays = arrays_of(kernel, data, model, unavailable, key)
     if not data.observed.any() and len(data.pending) == 0:
         acquisition = LargestVariance()
     chosen = choice.choose_batch(
@@ -237,18 +237,18 @@ def _choose(
 
 
 def arrays_of(
-    kernel: Any, data: Data, model: Model, taken: np.ndarray, key: PRNGKey
+    kernel: Any, data: Data, model: Model, unavailable: np.ndarray, key: PRNGKey
 ) -> choice.Arrays:
-    """The evaluations in padded slots, and the candidates that may not be picked, `taken` [A]
+    """The evaluations in padded slots, and the candidates that may not be picked, `unavailable` [A]
     bool."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
-    data = data.within(model.limits)
+    data = data.clipped(model.limits)
     standardized = data.standardized(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
-    arrays = (*observed, *numbers, *pending, *inducing, taken)
+    arrays = (*observed, *numbers, *pending, *inducing, unavailable)
     return choice.Arrays(data.library.features, *map(jnp.asarray, arrays))
 
 
@@ -323,19 +323,19 @@ def _check_model(data: Data, lengthscale: Any, model: Any) -> None:
         raise ValueError(f"centre and scale of a model are at most {LARGEST_VALUE:g}: {model}.")
 
 
-def _check_batch(data: Data, constraints: Constraints, taken: np.ndarray, batch: int) -> None:
+def _check_batch(data: Data, constraints: Constraints, unavailable: np.ndarray, batch: int) -> None:
     checks.capacity(batch=batch)
     if batch > choice.LARGEST_BATCH:
         raise ValueError(
             f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest one: evaluate a"
             " smaller one first, and choose the others with its values."
         )
-    left, evaluated = int((~taken).sum()), len(np.unique(data.arms))
+    left, evaluated = int((~unavailable).sum()), len(np.unique(data.arms))
     if batch > left:
         out = constraints.excluded
         excluded = f", {len(out)} are excluded" if len(out) else ""
         raise ValueError(
-            f"batch = {batch} is more than what is left: of {len(taken)} candidates"
+            f"batch = {batch} is more than what is left: of {len(unavailable)} candidates"
             f" {evaluated} were evaluated and {len(data.pending)} are pending{excluded},"
             f" {left} are left."
         )

@@ -17,7 +17,7 @@ from jsketch.suggest.acquisitions import (
     Price,
     Terms,
     expected_best,
-    rated,
+    scores_of,
 )
 from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
@@ -69,7 +69,7 @@ class Arrays(NamedTuple):
     is_pending: Array  # [P] bool
     inducing: Array  # [M] int; empty where the posterior is exact
     included: Array  # [M] bool
-    taken: Array  # [A] bool, candidates that may not be picked
+    unavailable: Array  # [A] bool, candidates that may not be picked
 
 
 def condition(
@@ -115,7 +115,7 @@ def choose_batch(
 ) -> Batch:
     """The batch. Calls with the same padded sizes share one compiled program; `members` is the size
     of the largest group."""
-    features, taken = arrays.features, arrays.taken
+    features, unavailable = arrays.features, arrays.unavailable
     ratio = jnp.asarray(ratio, features.dtype)
     fitted, evaluations = condition(kernel, arrays, ratio, True)
     mean, variance = posterior.predict(fitted, features)
@@ -130,8 +130,12 @@ def choose_batch(
     shuffle_key, choose_key, rate_key = jax.random.split(key, 3)
     # candidates with equal scores are picked in random order: tables are often sorted
     shuffled = jax.random.permutation(shuffle_key, features.shape[0])
-    out = taken if limits.price is None else taken | (limits.price.cost > limits.price.left)
-    every_score = rated(acquisition, mean, variance, threshold, terms)
+    out = (
+        unavailable
+        if limits.price is None
+        else unavailable | (limits.price.cost > limits.price.budget)
+    )
+    every_score = scores_of(acquisition, mean, variance, threshold, terms)
     score = jnp.where(out, -jnp.inf, every_score)[shuffled]
     top = getattr(acquisition, "top", 1)
     evaluated = jnp.zeros(len(mean), bool).at[index].max(used)
@@ -165,14 +169,14 @@ def choose_batch(
 
     size = shortlist_size(batch, features.shape[0], limits.price is not None, top)
     if limits.groups is None:
-        rows = choose(score, ~taken, size)[0]
+        rows = choose(score, ~unavailable, size)[0]
     else:
         (label, large), size = limits.groups, min(size, members)
         groups = _best_groups(score, label[shuffled], large, batch)
 
         def choose_in(group: Array) -> tuple[Array, Array]:
             inside = jnp.where(label[shuffled] == group, score, -jnp.inf)
-            return choose(inside, ~taken & (label == group), size)
+            return choose(inside, ~unavailable & (label == group), size)
 
         batches, gain = lax.map(choose_in, groups)
         rows = batches[

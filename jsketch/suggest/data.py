@@ -57,7 +57,7 @@ class Data(NamedTuple):
         """[n] bool, evaluations with a value."""
         return ~np.isnan(self.values)
 
-    def within(self, limits: tuple[float, float]) -> Data:
+    def clipped(self, limits: tuple[float, float]) -> Data:
         """The data with values outside the limits moved to the nearer one."""
         return self._replace(values=np.clip(self.values, *limits))
 

@@ -65,19 +65,19 @@ class Mixed:
     columns: tuple[Columns, ...] = struct.field(pytree_node=False)
 
     def gram(self, x: Array, y: Array) -> Array:
-        return self.of_bits(x, y, self.bits(x, y))
+        return self.gram_of(x, y, self.fingerprint_distances(x, y))
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
-    def bits(self, x: Array, y: Array) -> list[Array]:
+    def fingerprint_distances(self, x: Array, y: Array) -> list[Array]:
         """1 - Tanimoto [n,m] of every fingerprint, which does not depend on the lengthscales."""
         return [
             1 - Tanimoto().gram(x[:, start:stop], y[:, start:stop])
             for start, stop, _ in self._slices("bits")
         ]
 
-    def of_bits(self, x: Array, y: Array, bits: list[Array]) -> Array:
+    def gram_of(self, x: Array, y: Array, distances: list[Array]) -> Array:
         """The kernel's values from the distances of the fingerprints."""
         length = jnp.asarray(self.lengthscale, x.dtype)
         squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
@@ -85,7 +85,7 @@ class Mixed:
         if len(index):
             plain = length[owner] * aligned(unit.astype(x.dtype), length)
             squared = scaled_squared_distances(x[:, index], y[:, index], plain)
-        for distance, (_, _, at) in zip(bits, self._slices("bits"), strict=True):
+        for distance, (_, _, at) in zip(distances, self._slices("bits"), strict=True):
             squared = squared + distance / jnp.square(length[at])
         return matern(5 * squared, 2.5)
 

@@ -107,7 +107,7 @@ class _WithFingerprints(NamedTuple):
     distances: list[Array]
 
     def gram(self, x: Array, y: Array) -> Array:
-        return self.kernel.of_bits(x, y, self.distances)
+        return self.kernel.gram_of(x, y, self.distances)
 
 
 def log_prior(numbers: Hyperparameters) -> Array:
@@ -124,8 +124,8 @@ def log_posterior(
     numbers: Hyperparameters,
     errors: ArrayLike = 0.0,
 ) -> Array:
-    """Log of likelihood times prior, []. `distances` are those of the fingerprints (`Mixed.bits`),
-    `errors` [N] variances in addition to the noise."""
+    """Log of likelihood times prior, []. `distances` are `Mixed.fingerprint_distances`, `errors`
+    [N] variances in addition to the noise."""
     whole: Any = kernel
     if isinstance(kernel, Mixed):
         whole = _WithFingerprints(replace(kernel, lengthscale=numbers.lengthscale), distances)
@@ -185,7 +185,7 @@ def _from_free(array: Any, free: Any, fixed: Any) -> Hyperparameters:
 
 @jax.jit
 def _fingerprint_distances(kernel: Any, u: Array) -> list[Array]:
-    return kernel.bits(u, u) if isinstance(kernel, Mixed) else []
+    return kernel.fingerprint_distances(u, u) if isinstance(kernel, Mixed) else []
 
 
 @jax.jit
@@ -378,7 +378,7 @@ def leave_one_out(
 
 def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     """`leave_one_out` of checked arrays."""
-    data, at = data.within(model.limits), np.flatnonzero(data.observed)
+    data, at = data.clipped(model.limits), np.flatnonzero(data.observed)
     observed = random_rows(len(at), EXACT, key)
     at = at[observed]
     index, mask = padded_rows(data.arms[at], 1)

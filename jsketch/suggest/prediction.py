@@ -86,8 +86,8 @@ def _problem(
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
     kernel = kernel_of(data.library, model.lengthscale)
-    taken = np.zeros(len(data.library.features), bool)
-    arrays = arrays_of(kernel, data, model, taken, key)
+    unavailable = np.zeros(len(data.library.features), bool)
+    arrays = arrays_of(kernel, data, model, unavailable, key)
     return kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype)
 
 

@@ -47,7 +47,7 @@ class Drawn(NamedTuple):
 class Domain(Protocol):
     """A set of points to search."""
 
-    whole: Any  # the space, or the list of candidates
+    space: Any  # the space, or the list of candidates
     columns: tuple[Columns, ...]  # one for each hyperparameter, or part of a candidate
 
     def design(self, count: int, random: np.random.Generator) -> np.ndarray:
@@ -65,7 +65,7 @@ class OverSpace:
     middle of their intervals, so that equal candidates are equal points."""
 
     def __init__(self, space: Space):
-        self.whole = space
+        self.space = space
         self.columns = tuple(
             Columns("category", one.count) if isinstance(one, Category) else Columns("numbers", 1)
             for one in space.hyperparameters
@@ -98,22 +98,22 @@ class OverSpace:
         return Drawn(self._library(every), every, repeated)
 
     def candidate(self, point: np.ndarray) -> dict[str, Any]:
-        return self.whole.decode(SIDE * point)
+        return self.space.decode(SIDE * point)
 
     def point(self, values: dict[str, Any]) -> np.ndarray:
         """The point of hyperparameters."""
-        return self._centred(self.whole.encode(values)[None] / SIDE)[0]
+        return self._centred(self.space.encode(values)[None] / SIDE)[0]
 
     def _centred(self, points: np.ndarray) -> np.ndarray:
         points = points.copy()
-        for column, one in zip(points.T, self.whole.hyperparameters, strict=True):
+        for column, one in zip(points.T, self.space.hyperparameters, strict=True):
             if hasattr(one, "centred"):
                 column[:] = one.centred(column)
         return points
 
     def _library(self, points: np.ndarray) -> Library:
         parts = []
-        for column, one in zip(points.T, self.whole.hyperparameters, strict=True):
+        for column, one in zip(points.T, self.space.hyperparameters, strict=True):
             if isinstance(one, Category):
                 parts.append(np.eye(one.count)[(column * one.count).astype(int)])
             else:
@@ -129,23 +129,23 @@ class OverList:
     def __init__(self, candidates: Any):
         if hasattr(candidates, "to_dict"):
             candidates = candidates.to_dict("records")
-        self.whole = list(candidates)
-        if not self.whole:
+        self.space = list(candidates)
+        if not self.space:
             raise ValueError("the list of candidates is empty.")
-        self.library = _library_of([_cells(one) for one in self.whole])
+        self.library = _library_of([_cells(one) for one in self.space])
         self.columns = self.library.columns
 
     def design(self, count: int, random: np.random.Generator) -> np.ndarray:
-        return random.permutation(len(self.whole))[:count]
+        return random.permutation(len(self.space))[:count]
 
     def draw(self, points: np.ndarray, best: np.ndarray, random: np.random.Generator) -> Drawn:
-        every = np.arange(len(self.whole))
+        every = np.arange(len(self.space))
         rows = np.concatenate([points, np.setdiff1d(every, points)]).astype(int)
         library = self.library._replace(features=self.library.features[rows])
         return Drawn(library, rows, every[:0])
 
     def candidate(self, point: Any) -> Any:
-        return self.whole[int(point)]
+        return self.space[int(point)]
 
 
 def _cells(candidate: Any) -> dict[Any, Any]:

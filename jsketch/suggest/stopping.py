@@ -25,9 +25,13 @@ from jsketch.types import PRNGKey
 
 SHORTLIST = 511  # unevaluated candidates of the largest upper bounds, whose values are drawn
 OPTIMISM = 3.0  # standard deviations in those bounds
-ROUGHER = (1.4, 2.0, 2.8)  # lengthscales of the fitted model over those of rougher ones
+LENGTHSCALE_DIVISORS = (
+    1.4,
+    2.0,
+    2.8,
+)  # lengthscales of the fitted model over those of rougher ones
 LEAST_INFLATION = 0.5  # of the standard deviations of a rougher model
-LESS_LIKELY = 3.0  # in log likelihood, by which a rougher model is ruled out
+LIKELIHOOD_MARGIN = 3.0  # in log likelihood, by which a rougher model is ruled out
 DRAWS = 1024
 PROBABILITY = 0.95
 TOLERANCE = 0.01  # of the range of the values
@@ -63,13 +67,12 @@ def possible_gain(
     smallest and the largest value that is possible: nothing is gained beyond the largest, from the
     value of the best measured candidate, whatever its noise.
 
-    The gain of the batch is drawn from the model. Lengthscales that are fitted to few values are
-    often too long, and the gain of any candidate is drawn from one of several models: the one with
-    the largest quantile of PROBABILITY among the fitted one and those with lengthscales divided by
-    a number of ROUGHER, unless the log likelihood of the values is lower by more than LESS_LIKELY.
-    The standard deviations of each are multiplied by the root mean square of the errors of
-    `leave_one_out` over those that the model states, which is at least 1 for the fitted one and
-    LEAST_INFLATION for the others.
+    The gain of the batch is drawn from the model. The fitted lengthscales are often too long when
+    values are few. The gain of any candidate is therefore drawn from several models, the fitted one
+    and those with its lengthscales divided by LENGTHSCALE_DIVISORS, and the largest gain at the
+    quantile PROBABILITY counts. A model whose log likelihood is lower by more than
+    LIKELIHOOD_MARGIN is left out. The standard deviations of a model are multiplied by its
+    `LeftOut.error_ratio`, at least 1 for the fitted one and LEAST_INFLATION for the others.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
@@ -82,24 +85,24 @@ def possible_gain(
             return None
         return Gain(row, np.full(1, most), np.full(min(len(rows), 1), most), count, most)
     features = data.library.features
-    taken = np.zeros(len(features), bool)
-    taken[data.arms], taken[np.asarray(exclude, int)] = True, True
+    unavailable = np.zeros(len(features), bool)
+    unavailable[data.arms], unavailable[np.asarray(exclude, int)] = True, True
     slots = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
     size = min(SHORTLIST, len(features) - 1)
     best, likelihood = -1, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
-    for factor in (1.0, *ROUGHER):
+    for factor in (1.0, *LENGTHSCALE_DIVISORS):
         each = model._replace(lengthscale=model.lengthscale / factor)
         left_out = leave_one_out_data(data, each, key)
         likelihood = left_out.log_likelihood if factor == 1 else likelihood
-        if left_out.log_likelihood < likelihood - LESS_LIKELY:
+        if left_out.log_likelihood < likelihood - LIKELIHOOD_MARGIN:
             continue
         least = 1.0 if factor == 1 else LEAST_INFLATION
         inflation = max(left_out.error_ratio, least)
         kernel = kernel_of(data.library, each.lengthscale)
         best_row, draws = _draws(
             kernel,
-            arrays_of(kernel, data, each, taken, key),
+            arrays_of(kernel, data, each, unavailable, key),
             jnp.asarray(each.ratio, features.dtype),
             jnp.asarray(slots),
             inflation,
@@ -112,7 +115,7 @@ def possible_gain(
         if bounds is not None:
             f = np.clip(f, *bounds)
         # slots of the shortlist beyond the unevaluated candidates hold -inf
-        any_other = f[:, 0] if taken.all() else f[:, 1 : 1 + size].max(1)
+        any_other = f[:, 0] if unavailable.all() else f[:, 1 : 1 + size].max(1)
         chosen = f[:, 1 + size : 1 + size + len(rows)]
         if len(rows):  # the jitter of the draws is independent for rows that are drawn twice
             any_other = np.maximum(any_other, chosen.max(1))
@@ -168,7 +171,9 @@ def _draws(
     mean, variance = posterior.predict(fitted, features)
     place = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
     best = jnp.where(best < 0, arrays.arms[place], best)
-    score = jnp.where(~arrays.taken, mean + OPTIMISM * inflation * jnp.sqrt(variance), -jnp.inf)
+    score = jnp.where(
+        ~arrays.unavailable, mean + OPTIMISM * inflation * jnp.sqrt(variance), -jnp.inf
+    )
     top, short = lax.top_k(score, size)
     rows = jnp.concatenate([best[None], short, batch], dtype=jnp.int32)
     centre, covariance = posterior.joint(fitted, features[rows])

@@ -221,7 +221,7 @@ def _search(
     initial = -(-initial_points(domain) // batch) * batch  # whole batches
     file = None
     if checkpoint is not None:
-        parts = dict(space=domain.whole, seed=seed, maximized=maximized, initial=initial)
+        parts = dict(space=domain.space, seed=seed, maximized=maximized, initial=initial)
         file = run_file(checkpoint, TUNING, **parts)
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
     run = _Run(evaluate, domain, maximized, evaluations, file, progress)
@@ -230,14 +230,14 @@ def _search(
         run.load()
         try:
             run.finish(executor)  # the rest of an interrupted batch
-            while len(run.past) < evaluations:
-                points = [one.point for one in run.past]
-                values = [one.value if maximized else -one.value for one in run.past]
+            while len(run.evaluations) < evaluations:
+                points = [one.point for one in run.evaluations]
+                values = [one.value if maximized else -one.value for one in run.evaluations]
                 chosen = proposer.propose(points, values, (), batch, len(points))
                 if not chosen:
                     warn(f"the run ends after {len(points)} evaluations: no other point is left.")
                     break
-                run.past += [Evaluation(point, domain.candidate(point)) for point in chosen]
+                run.evaluations += [Evaluation(point, domain.candidate(point)) for point in chosen]
                 run.finish(executor)
         except BaseException as error:
             error.result = run.result()  # type: ignore[attr-defined]
@@ -256,19 +256,21 @@ class _Run:
     horizon: int
     file: RunFile | None
     progress: bool
-    past: list[Evaluation] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
 
     def result(self) -> Result:
-        return Result(tuple(one for one in self.past if one.finished), self.maximized)
+        return Result(tuple(one for one in self.evaluations if one.finished), self.maximized)
 
     def finish(self, executor: Executor | None) -> None:
         """Makes the pending evaluations within the horizon, and saves each."""
-        pending = [i for i, one in enumerate(self.past[: self.horizon]) if not one.finished]
+        pending = [i for i, one in enumerate(self.evaluations[: self.horizon]) if not one.finished]
         if executor is None:
             for i in pending:
-                self._record(i, *self.evaluate(self.past[i].candidate))
+                self._record(i, *self.evaluate(self.evaluations[i].candidate))
             return
-        futures = {executor.submit(self.evaluate, self.past[i].candidate): i for i in pending}
+        futures = {
+            executor.submit(self.evaluate, self.evaluations[i].candidate): i for i in pending
+        }
         try:
             for future in as_completed(futures):
                 self._record(futures[future], *future.result())
@@ -278,7 +280,9 @@ class _Run:
 
     def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
         before = self.result()._best_row()
-        self.past[i] = replace(self.past[i], value=value, error=error, seconds=seconds)
+        self.evaluations[i] = replace(
+            self.evaluations[i], value=value, error=error, seconds=seconds
+        )
         self.save()
         after = self.result()
         count = len(after.evaluations)
@@ -292,7 +296,7 @@ class _Run:
         if self.file is not None:
             rows = [
                 [np.asarray(one.point).tolist(), one.value, one.error, one.seconds]
-                for one in self.past
+                for one in self.evaluations
             ]
             self.file.save({}, evaluations=rows)
 
@@ -302,7 +306,7 @@ class _Run:
             for point, value, error, seconds in found[0]["evaluations"]:
                 point = np.asarray(point)
                 candidate = self.domain.candidate(point)
-                self.past.append(Evaluation(point, candidate, value, error, seconds))
+                self.evaluations.append(Evaluation(point, candidate, value, error, seconds))
 
 
 def _evaluate(

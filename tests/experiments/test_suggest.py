@@ -314,7 +314,9 @@ def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
     batch.to_csv(tmp_path / "next.csv", index=False, sep=";")
     suggest_in(tmp_path, monkeypatch, "sheet-batch1.csv", "--observations", "next.csv")
     sheet = tables.read_sheet(tmp_path / "sheet-batch2.csv", tables.Roles(results=VALUE[1:]))
-    done = dict(zip(sheet.candidates.ids[sheet.done.arms], sheet.done.values, strict=True))
+    done = dict(
+        zip(sheet.candidates.ids[sheet.evaluations.arms], sheet.evaluations.values, strict=True)
+    )
     assert len(done) == 16
     np.testing.assert_array_equal([done[i] for i in batch["id"]], [2.125, 31.5, 60, np.nan])
 
@@ -335,7 +337,7 @@ def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
     more = ("--observations", f"next{ending}", "--replicates")
     suggest_in(tmp_path, monkeypatch, f"sheet-batch1{ending}", *more)
     sheet = tables.read_sheet(tmp_path / f"sheet-batch2{ending}", tables.Roles(results=VALUE[1:]))
-    done = sheet.done
+    done = sheet.evaluations
     assert len(sheet.candidates.ids) == 12 and len(done.arms) == 15
     names = sheet.candidates.ids[done.arms[12:]].tolist()
     assert names == batch["id"].tolist()[:3]
@@ -395,7 +397,7 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     done = tables.read_sheet(
         tmp_path / "other.csv",
         tables.Roles(results=("Yield (%)",), readings=parse(["s.csv", *cure]).read),
-    ).done
+    ).evaluations
     np.testing.assert_array_equal(done.arms, [0, 1, 2, 4, 6, 7, 8, 10])
     np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
 

@@ -84,7 +84,7 @@ class Evaluations(NamedTuple):
     values: np.ndarray  # [n], NaN for a failed evaluation
     errors: np.ndarray | None = None  # [n], standard errors of the values
     pending: np.ndarray = np.zeros(0, int)  # [p], rows of suggested candidates without a value
-    number: int = 0  # of the last suggested batch
+    last_batch: int = 0  # the number of the last suggested batch
     notes: Sequence[str] = ()  # sentences on how the values were read
     batch: np.ndarray = np.zeros(0, int)  # [n], the number of the batch; 0 without one
 
@@ -96,7 +96,7 @@ class Sheet(NamedTuple):
     table: Table  # as it was read
     candidate_of: np.ndarray  # [rows], the candidate of each row: rows may repeat one
     id_name: str  # the column of ids; ROW where ids are numbers of rows
-    done: Evaluations
+    evaluations: Evaluations
 
 
 class Feature(NamedTuple):
@@ -220,7 +220,7 @@ def _distinct_candidates(
         one, other = table.frame.iloc[start[at]], table.frame.iloc[at]
         if conditions is None or any(one[name] != other[name] for name in conditions):
             raise ValueError(
-                f"{table.place(int(at), id_name)}: the id '{ids.iloc[at]}' is that of row"
+                f"{table.location(int(at), id_name)}: the id '{ids.iloc[at]}' is that of row"
                 f" {table.frame.index[start[at]]} already."
             )
     return codes, first
@@ -498,8 +498,8 @@ def _words_of_one_length(table: Table, name: str) -> list[str]:
     wrong = np.flatnonzero(words.str.len() != len(words.iloc[0]))
     if wrong.size:
         raise ValueError(
-            f"{table.place(wrong[0], name)}: the word has {len(words.iloc[wrong[0]])} letters, the"
-            f" first one has {len(words.iloc[0])}. Align the words to one length."
+            f"{table.location(wrong[0], name)}: the word has {len(words.iloc[wrong[0]])} letters,"
+            f" the first one has {len(words.iloc[0])}. Align the words to one length."
         )
     return words.tolist()
 
@@ -511,7 +511,7 @@ def _refuse_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault:
         word = table.text(name).iloc[rows[0]]
         quoted = f"; it is '{word}'" if word else ""
         count = f" ({rows.size} such cells in all)" if rows.size > 1 else ""
-        raise ValueError(f"{table.place(rows[0], name)}: {fault}{quoted}{count}.")
+        raise ValueError(f"{table.location(rows[0], name)}: {fault}{quoted}{count}.")
 
 
 def _refuse_constant(table: Table, name: str, value: str) -> None:

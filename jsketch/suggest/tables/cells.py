@@ -65,7 +65,7 @@ class Table:
     def names(self) -> list[str]:
         return list(self.frame.columns)
 
-    def place(self, at: int, column: str) -> str:
+    def location(self, at: int, column: str) -> str:
         """The position of a cell, for an error message."""
         return f"{self.path}, row {self.frame.index[at]}, column '{column}'"
 
@@ -104,7 +104,7 @@ class Table:
 
     def _refuse(self, column: str, read: Reading, bad: np.ndarray, missing: str) -> None:
         words = self.text(column).iloc[bad]
-        first, where = words.iloc[0], self.place(int(bad[0]), column)
+        first, where = words.iloc[0], self.location(int(bad[0]), column)
         others = words[words != first].unique()[: EXAMPLES - 1]
         quoted = ", ".join(f"'{word}'" if word else "an empty one" for word in others)
         also = f", also {quoted}" if quoted else ""

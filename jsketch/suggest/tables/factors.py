@@ -17,7 +17,7 @@ import pandas as pd
 
 from jsketch.suggest.prediction import average_predictions
 from jsketch.suggest.tables.inputs import Inputs
-from jsketch.suggest.tables.messages import short
+from jsketch.suggest.tables.messages import short_number
 from jsketch.suggest.tables.results import Results
 
 MOST_LEVELS = 24  # of a factor
@@ -100,7 +100,7 @@ def _factor(
         values = block[examples, 0]
         labels = [f"{ends[i]:.3g} to {ends[i + 1]:.3g}" for i in occupied]
     else:
-        labels = [short(word) for word in words.iloc[examples]]
+        labels = [short_number(word) for word in words.iloc[examples]]
     return Factor(name, list(labels), level.ravel(), columns, examples, values, at)
 
 

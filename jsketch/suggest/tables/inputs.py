@@ -31,12 +31,12 @@ class Inputs(NamedTuple):
     excluded: np.ndarray  # [e], distinct rows of the candidates
     errors: np.ndarray | None = None  # [n], standard errors of the values
     sheet: tables.Sheet | None = None
-    number: int = 1  # of the batch
+    batch_number: int = 1
     # (candidates, values) of --observations, and the column of values
-    added: tuple[np.ndarray, np.ndarray] = (np.zeros(0, int), np.zeros(0))
+    from_observations: tuple[np.ndarray, np.ndarray] = (np.zeros(0, int), np.zeros(0))
     value_column: str = "value"
     batch: np.ndarray | None = None  # [n], the number of the batch of each evaluation, 0 without
-    keeps_values: bool = True  # whether the sheet holds the values that are used
+    sheet_has_values: bool = True  # whether the sheet holds the values that are used
 
     @property
     def failures(self) -> bool:
@@ -69,12 +69,14 @@ def read(options: argparse.Namespace) -> Inputs:
         )
         for path in options.observations
     ]
-    count, keeps_values = len(candidates.ids), True
-    if options.replicates or len(np.unique(sheet.done.arms)) < count:
-        others = done if options.replicates else [_without(sheet.done, each) for each in done]
-        done = [sheet.done, *others]
+    count, sheet_has_values = len(candidates.ids), True
+    if options.replicates or len(np.unique(sheet.evaluations.arms)) < count:
+        others = (
+            done if options.replicates else [_without(sheet.evaluations, each) for each in done]
+        )
+        done = [sheet.evaluations, *others]
     elif done:
-        keeps_values = False
+        sheet_has_values = False
         notes.append(
             f"{options.candidates}: every candidate has a value there, so that nothing would be"
             " left to suggest: only the values of --observations are used"
@@ -117,11 +119,11 @@ def read(options: argparse.Namespace) -> Inputs:
         rows(options.exclude),
         errors,
         sheet,
-        1 + max(each.number for each in done),
+        1 + max(each.last_batch for each in done),
         (arms[len(done[0].arms) :], values[len(done[0].arms) :]),
         options.value_column,
         np.concatenate([each.batch for each in done]),
-        keeps_values and options.value_column in sheet.table.names,
+        sheet_has_values and options.value_column in sheet.table.names,
     )
 
 
@@ -216,14 +218,14 @@ def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
     `check_outputs` does."""
     suffix = options.candidates.suffix.lower().replace(".xlsm", ".xlsx") or ".csv"
     if options.out is None:
-        number = "" if inputs.number == 1 else inputs.number
+        number = "" if inputs.batch_number == 1 else inputs.batch_number
         options.out = Path(f"next{number}{suffix}")
         check_outputs(options)
     cells.check_ids(options.out, inputs.candidates.ids)
-    if not inputs.keeps_values:
+    if not inputs.sheet_has_values:
         return None
     stem = re.sub(r"-batch\d+$", "", options.candidates.stem)
-    copy = options.out.parent / f"{stem}-batch{inputs.number}{suffix}"
+    copy = options.out.parent / f"{stem}-batch{inputs.batch_number}{suffix}"
     if copy.resolve() == options.candidates.resolve():
         raise ValueError(f"{copy} is the sheet, and would be replaced by its copy: rename it.")
     command_line.check_new(copy, options.overwrite)

@@ -57,7 +57,7 @@ def explanations(results: Results) -> list[str]:
     """With --explain a line for each candidate."""
     if not results.options.explain:
         return []
-    names = [messages.named(results.inputs, row) for row in results.batch.rows]
+    names = [messages.candidate_name(results.inputs, row) for row in results.batch.rows]
     predictions = [f"the prediction is {words}. " for words in messages.predictions(results)]
     predictions = predictions or [""] * len(names)
     reasons = messages.reasons(results)
@@ -81,10 +81,10 @@ def _changes(
     sheet = inputs.sheet
     assert sheet is not None
     at = np.unique(sheet.candidate_of, return_index=True)[1]
-    first, known = sheet.table.frame.index[at], set(sheet.done.arms.tolist())
+    first, known = sheet.table.frame.index[at], set(sheet.evaluations.arms.tolist())
     new: dict[int, Any] = {}
     rows: list[dict[str, Any]] = []
-    for arm, value in zip(*inputs.added, strict=True):
+    for arm, value in zip(*inputs.from_observations, strict=True):
         cell = "failed" if np.isnan(value) else float(value)
         if arm in known:
             row = sheet.table.frame.iloc[at[arm]].to_dict()
@@ -92,7 +92,7 @@ def _changes(
         else:
             new[int(first[arm])] = cell
             known.add(arm)
-    marks = {int(first[row]): inputs.number for row in batch.rows}
+    marks = {int(first[row]): inputs.batch_number for row in batch.rows}
     return {SUGGESTED: marks, inputs.value_column: new}, rows
 
 
@@ -100,7 +100,7 @@ def table(results: Results) -> pd.DataFrame:
     """The batch in the order of its choice: ids, conditions as in the sheet, predictions with their
     intervals, and an empty column of values."""
     options, inputs, batch = results.options, results.inputs, results.batch
-    columns: dict[str, Any] = {SUGGESTED: np.full(len(batch.rows), inputs.number)}
+    columns: dict[str, Any] = {SUGGESTED: np.full(len(batch.rows), inputs.batch_number)}
     sheet = inputs.sheet
     assert sheet is not None
     columns[sheet.id_name] = inputs.candidates.ids[batch.rows]

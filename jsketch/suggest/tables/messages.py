@@ -118,7 +118,10 @@ def _stop(results: Results, gain: stopping.Gain, at_most: float) -> str:
         value = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
         lucky = ""
         if row != gain.best:
-            lucky = f" The better value of {named(inputs, row)}, {best:.4g}, seems to be chance."
+            lucky = (
+                f" The better value of {candidate_name(inputs, row)}, {best:.4g}, seems to be"
+                " chance."
+            )
         return (
             f"Stop: the best is {_described(inputs, gain.best)} with {value:.4g}; no candidate that"
             f" was not measured is more than {top:.2g} {closer}, with 95% probability by the"
@@ -142,7 +145,7 @@ def _best_measured(inputs: Inputs) -> tuple[int, float]:
 
 def _described(inputs: Inputs, row: int) -> str:
     """The id of a candidate, with its conditions as in the sheet."""
-    name = named(inputs, row)
+    name = candidate_name(inputs, row)
     if inputs.sheet is None:
         return name
     names, (cells,) = conditions(inputs, np.array([row]))
@@ -158,7 +161,7 @@ def _numeric_columns(inputs: Inputs) -> set[str]:
     return {name for name, group in features if group.kind == "numbers"}
 
 
-def named(inputs: Inputs, row: int) -> str:
+def candidate_name(inputs: Inputs, row: int) -> str:
     """The id of a candidate; where ids are numbers of rows, that word too."""
     by_row = inputs.sheet is not None and inputs.sheet.id_name == "row"
     return f"row {inputs.candidates.ids[row]}" if by_row else str(inputs.candidates.ids[row])
@@ -173,13 +176,13 @@ def conditions(inputs: Inputs, rows: np.ndarray) -> tuple[list[str], list[list[s
     names = [n for n in table.names if n in features or n in inputs.candidates.names]
     numbers = _numeric_columns(inputs)
     cells = [
-        [short(word) if name in numbers else word for word in table.text(name).iloc[first]]
+        [short_number(word) if name in numbers else word for word in table.text(name).iloc[first]]
         for name in names
     ]
     return names, [list(row) for row in zip(*cells, strict=True)]
 
 
-def short(word: str) -> str:
+def short_number(word: str) -> str:
     """Four digits of a number; other words as they are."""
     try:
         number = float(word)
@@ -226,7 +229,7 @@ def reasons(results: Results) -> list[str]:
         top = correlation[i].max()
         near = int(np.where(correlation[i] >= top - close, goals, -np.inf).argmax())
         value = inputs.measured[measured][near]
-        neighbour = f"{named(inputs, arms[near])} ({value:.3g})"
+        neighbour = f"{candidate_name(inputs, arms[near])} ({value:.3g})"
         if top < SIMILAR:
             line += " Nothing similar was measured."
         else:

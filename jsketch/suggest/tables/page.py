@@ -39,7 +39,7 @@ def write(results: Results) -> None:
     verdict = messages.verdict(results)
     first, *remarks = messages.describe_inputs(options, inputs)
     html = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        title=f"Batch {inputs.number} of {options.candidates.name}",
+        title=f"Batch {inputs.batch_number} of {options.candidates.name}",
         verdict=verdict,
         heading="The batch, if you go on" if verdict.startswith("Stop") else "The batch",
         notes=[f"{first}.", *notes],
