@@ -1,4 +1,4 @@
-"""`suggest`: the constraints of a batch are checked, a model is fitted, and a batch is chosen."""
+"""`suggest` checks the constraints of a batch, fits a model, and chooses the batch."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import EXACT, Model, check_finite, fit_data
 from jsketch.types import Arms, PRNGKey
 
-# folded into the key of a suggestion, as `model.SUBSAMPLE_KEY` is
+# these and `model.SUBSAMPLE_KEY` are folded into the key of a suggestion
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them improve little
-ROUNDING = 1e-6  # of a budget, by which it may be exceeded
+ROUNDING = 1e-6  # a batch may exceed the budget by this share
 
 
 class Scores(NamedTuple):
-    """Of all A candidates, evaluated ones included."""
+    """Predictions and scores of all A candidates, evaluated ones included."""
 
-    mean: np.ndarray  # [A], of the posterior, in units of the values
-    std: np.ndarray  # [A], without the noise of a value; pending evaluations lower it
-    # [A], of the acquisition at values less `Model.centre`, divided by `Model.scale`: the batch
-    # begins with the largest one that may be picked, unless the acquisition draws
+    mean: np.ndarray  # [A], posterior mean, in units of the values
+    std: np.ndarray  # [A], posterior standard deviation of the function, given pending evaluations
+    # [A], the acquisition, in units of `Model.scale` from `Model.centre`. A batch begins with the
+    # largest score that may be picked, unless the acquisition draws.
     score: np.ndarray
 
 
 class Suggestion(NamedTuple):
     """A batch of B candidates in the order of their choice, best first; in units of the values."""
 
-    rows: np.ndarray  # [B] int, of the candidates
-    mean: np.ndarray  # [B], of the posterior
-    std: np.ndarray  # [B], standard deviation of the posterior, without the noise of a value
+    rows: np.ndarray  # [B] int, the rows of the candidates
+    mean: np.ndarray  # [B], posterior mean
+    std: np.ndarray  # [B], posterior standard deviation, without the noise of a value
     model: Model
     dictionary_size: int  # evaluations, or inducing points, of the posterior
-    chance: np.ndarray | None = None  # [B], that an evaluation succeeds, with `failures`
+    chance: np.ndarray | None = None  # [B], the probability of success, with `failures`
     scores: Scores | None = None  # of all candidates, with `scores`
 
     def to_frame(self, ids: Any = None) -> Any:
-        """The batch as a pandas DataFrame, a candidate a row: its row, its id (of `ids` [A]), mean,
-        standard deviation, chance of success and score, as far as they were computed."""
+        """The batch as a pandas DataFrame with a candidate in each row: its row, its id (of `ids`
+        [A]), mean, standard deviation, chance of success and score, where they are available."""
         import pandas as pd
 
-        columns: dict[str, Any] = dict(row=self.rows)
-        if ids is not None:
-            columns["id"] = np.asarray(ids)[self.rows]
-        columns |= dict(mean=self.mean, std=self.std)
-        if self.chance is not None:
-            columns["chance"] = self.chance
-        if self.scores is not None:
-            columns["score"] = self.scores.score[self.rows]
-        return pd.DataFrame(columns)
+        columns = dict(
+            row=self.rows,
+            id=None if ids is None else np.asarray(ids)[self.rows],
+            mean=self.mean,
+            std=self.std,
+            chance=self.chance,
+            score=None if self.scores is None else self.scores.score[self.rows],
+        )
+        return pd.DataFrame({name: x for name, x in columns.items() if x is not None})
 
     def summary(self) -> dict[str, Any]:
-        """The values of its repr."""
+        """{name: value} of the repr."""
         values: dict[str, Any] = dict(batch=len(self.rows))
         values |= dict(rows=self.rows, mean=self.mean, std=self.std, chance=self.chance)
         values |= dict(noise_std=self.model.noise_std, dictionary_size=self.dictionary_size)
@@ -85,13 +85,13 @@ class Suggestion(NamedTuple):
 
 
 class Constraints(NamedTuple):
-    """Checked constraints on a batch from A candidates; None where one does not apply."""
+    """Checked constraints on a batch from A candidates. Those that do not apply are None."""
 
     excluded: np.ndarray  # [e] int, candidates
     label: np.ndarray | None  # [A] int from 0 on, the group of each candidate
     costs: np.ndarray | None  # [A], above 0
     exponent: float  # of the costs in a score
-    left: float  # of the budget; inf without one
+    budget: float  # the rest of it; inf without one
     failures: bool  # whether failed evaluations lower the chance of similar candidates
 
 
@@ -122,26 +122,25 @@ def suggest(
 ) -> Suggestion:
     """The candidates to evaluate next.
 
-    The values are modelled by a Gaussian process with a `suggest.Mixed`, exact for up to EXACT
-    evaluations and sketched beyond. An acquisition picks the batch; every pick, and every pending
+    A Gaussian process with the kernel `suggest.Mixed` models the values. It is exact for up to EXACT
+    evaluations and sketched beyond. An acquisition picks the batch. Every pick, and every pending
     evaluation, lowers the standard deviations of similar candidates before the next pick
-    (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation the batch
-    is spread over the library: each pick is the candidate of the largest variance.
+    (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
+    is the candidate of the largest variance, which spreads the batch over the library.
 
     candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
-    values       [n] numbers, larger is better (negate what is to be minimised), in any unit; NaN
-                 where the evaluation failed: it is ignored, and not suggested again. Values further
-                 below the median than twice the distance of the best one from it count as the value
-                 at that distance
+    values       [n] numbers in any unit, larger ones are better; NaN where the evaluation failed:
+                 it is ignored, and not suggested again. Poor outliers are moved to twice as far
+                 below the median as the best value is above it
     columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
     gram         [A, A], the values of a positive semi-definite kernel between candidates that have
                  no features, such as graphs, in place of candidates and columns; it is divided by
                  the mean of its diagonal
-    errors       [n] numbers of at least 0, standard errors of the values where they are known, such
-                 as those of means of repeats; they add to the fitted noise, which all values have.
-                 Ignored where the values are too few, or equal
+    errors       [n] numbers of at least 0, standard errors of the values, such as those of means of
+                 repeats, in addition to the fitted noise. They are ignored where the values are too
+                 few, or equal
     pending      [p] int, rows whose evaluation is pending: they are not suggested. A row that is
                  also among the arms counts as evaluated
     exclude      [e] int, rows that are never suggested
@@ -150,14 +149,13 @@ def suggest(
                  joint expected improvement
     costs        [A] numbers above 0, of an evaluation: expected improvement is divided by
                  cost^exponent
-    budget       the cost of all evaluations at most, those made and pending included. The batch
+    budget       the largest cost of all evaluations, finished and pending ones included. The batch
                  ends early where the budget is spent
     cost_exponent  None: 1, or with a budget the share of it that is left (Lee et al., 2020: cheap
                  candidates first, good ones at the end)
     failures     True: failed evaluations lower the chance of similar candidates (`feasibility`),
                  and a failure is worth the worst value so far
-    replicates   True: evaluated candidates may be picked again, which noise makes worthwhile; not
-                 those that failed or are pending
+    replicates   True: evaluated candidates may be picked again, except failed and pending ones
     batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
                  with the cube of B: 2,048 take a minute on two cores
     acquisition  of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
@@ -169,9 +167,9 @@ def suggest(
     key          of the random choices; None: jax.random.key(0). The same arrays and key give the
                  same batch
 
-    Computes in JAX's floating dtype: with jax_enable_x64 in float64, which small noise needs. Cost
-    O(A n^2) for n evaluations up to EXACT, and O(A d) memory; sizes are padded, so that most calls
-    of a loop compile nothing.
+    The computation is in JAX's floating dtype; small noise needs float64 (jax_enable_x64). It takes
+    O(A n^2) operations for n evaluations up to EXACT, and O(A d) memory. Sizes are padded, so that
+    most calls of a loop compile nothing.
 
     Raises ValueError for arguments of a wrong shape or type, candidates that are not finite, a
     constant column (with scaling), rows outside the library, values or errors that are infinite or
@@ -187,7 +185,8 @@ def suggest(
     if acquisition is None:
         acquisition = UCB() if limits.costs is None else ExpectedImprovement()
     _check_acquisition(limits, acquisition)
-    _check_model(data, lengthscale, model)
+    if model is not None:
+        _check_model(data, lengthscale, model)
     unavailable = np.zeros(len(data.library.features), bool)
     evaluated = data.arms[~data.observed] if replicates else data.arms
     for rows in (evaluated, data.pending, limits.excluded):
@@ -210,17 +209,11 @@ def _choose(
     kernel = kernel_of(data.library, model.lengthscale)
     limits, members = _compiled_limits(kernel, data, constraints, ~unavailable, batch, key)
     arrays = arrays_of(kernel, data, model, unavailable, key)
+    batch_key = jax.random.fold_in(key, BATCH_KEY)
     if not data.observed.any() and len(data.pending) == 0:
         acquisition = LargestVariance()
     chosen = choice.choose_batch(
-        kernel,
-        arrays,
-        limits,
-        model.ratio,
-        acquisition,
-        jax.random.fold_in(key, BATCH_KEY),
-        batch,
-        members,
+        kernel, arrays, limits, model.ratio, acquisition, batch_key, batch, members
     )
     rows = np.asarray(chosen.rows)
     rows = rows[rows >= 0]
@@ -229,9 +222,7 @@ def _choose(
         std = model.scale * np.sqrt(np.asarray(chosen.variance, float))
     check_finite(model, means=mean[rows], standard_deviations=std[rows])
     size = int(arrays.included.sum()) or int(data.observed.sum())
-    chance = None
-    if limits.success is not None:
-        chance = np.asarray(limits.success, float)[rows]
+    chance = None if limits.success is None else np.asarray(limits.success, float)[rows]
     scores = Scores(mean, std, np.asarray(chosen.score, float))
     return Suggestion(rows, mean[rows], std[rows], model, size, chance, scores)
 
@@ -239,8 +230,7 @@ def _choose(
 def arrays_of(
     kernel: Any, data: Data, model: Model, unavailable: np.ndarray, key: PRNGKey
 ) -> choice.Arrays:
-    """The evaluations in padded slots, and the candidates that may not be picked, `unavailable` [A]
-    bool."""
+    """The evaluations in padded slots. Candidates with `unavailable` [A] bool may not be picked."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
@@ -260,14 +250,14 @@ def _compiled_limits(
     batch: int,
     key: PRNGKey,
 ) -> tuple[choice.Limits, int]:
-    """(the constraints as `choice` takes them, the size of the largest group)."""
+    """(the constraints as arrays of JAX, the size of the largest group)."""
     success, price, groups, members = None, None, None, 0
     dtype = data.library.features.dtype
     if constraints.failures:
         failure_key = jax.random.fold_in(key, FAILURE_KEY)
         success = feasibility.success_probability(kernel, data, failure_key)
     if constraints.costs is not None:
-        numbers = (constraints.costs, constraints.exponent, constraints.left)
+        numbers = (constraints.costs, constraints.exponent, constraints.budget)
         price = Price(*(jnp.asarray(number, dtype) for number in numbers))
     if constraints.label is not None:
         large = _large_groups(constraints, constraints.label, free, batch)
@@ -277,8 +267,8 @@ def _compiled_limits(
 
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
-    """Evaluated candidates [m] by approximate leverage scores, at most LARGEST_DICTIONARY, and the
-    pending ones; none where the posterior is exact. Errors of values are ignored: without them all
+    """At most LARGEST_DICTIONARY evaluated candidates by approximate leverage scores, and the pending
+    ones, [m]; none where the posterior is exact. Errors of values are ignored: without them all
     leverage scores are at least as large."""
     arms = data.arms[data.observed]
     if len(arms) <= EXACT:
@@ -302,7 +292,7 @@ def _check_acquisition(constraints: Constraints, acquisition: Any) -> None:
         checks.nonnegative(width=acquisition.width)
     if constraints.costs is not None and not hasattr(acquisition, "per_cost"):
         raise ValueError(
-            "costs divide an expected improvement: leave the acquisition out, or take"
+            "costs divide an expected improvement: leave the acquisition out, or use"
             f" ExpectedImprovement(); {acquisition!r} was given."
         )
     if constraints.failures and not hasattr(acquisition, "with_failures"):
@@ -310,34 +300,30 @@ def _check_acquisition(constraints: Constraints, acquisition: Any) -> None:
 
 
 def _check_model(data: Data, lengthscale: Any, model: Any) -> None:
-    if model is None:
-        return
     if lengthscale is not None:
-        raise ValueError("give a lengthscale or a model, which has one, and not both.")
+        raise ValueError("give either a lengthscale or a model, which has one.")
     if not isinstance(model, Model):
         raise ValueError(f"model must be a Model, such as `fit` returns; {model!r} was given.")
     kernel_of(data.library, model.lengthscale)
     checks.positive(ratio=model.ratio, scale=model.scale)
     checks.finite(centre=model.centre)
     if max(abs(model.centre), model.scale) > LARGEST_VALUE:
-        raise ValueError(f"centre and scale of a model are at most {LARGEST_VALUE:g}: {model}.")
+        raise ValueError(f"centre and scale of a model must be at most {LARGEST_VALUE:g}: {model}.")
 
 
 def _check_batch(data: Data, constraints: Constraints, unavailable: np.ndarray, batch: int) -> None:
     checks.capacity(batch=batch)
     if batch > choice.LARGEST_BATCH:
         raise ValueError(
-            f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest one: evaluate a"
+            f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest batch: evaluate a"
             " smaller one first, and choose the others with its values."
         )
-    left, evaluated = int((~unavailable).sum()), len(np.unique(data.arms))
+    left = int((~unavailable).sum())
     if batch > left:
-        out = constraints.excluded
-        excluded = f", {len(out)} are excluded" if len(out) else ""
         raise ValueError(
-            f"batch = {batch} is more than what is left: of {len(unavailable)} candidates"
-            f" {evaluated} were evaluated and {len(data.pending)} are pending{excluded},"
-            f" {left} are left."
+            f"batch = {batch} is more than the {left} candidates that are left: of"
+            f" {len(unavailable)} candidates {len(np.unique(data.arms))} were evaluated,"
+            f" {len(data.pending)} are pending and {len(constraints.excluded)} are excluded."
         )
 
 
@@ -350,7 +336,7 @@ def _check_constraints(
     cost_exponent: float | None,
     failures: bool,
 ) -> Constraints:
-    count = len(data.library.features)
+    count, exponent, left = len(data.library.features), 1.0, np.inf
     checks.arm_numbers(Arms(data.library.features), exclude=exclude)
     checks.truth(failures=failures)
     excluded = np.unique(np.asarray(exclude)).astype(int)
@@ -364,7 +350,6 @@ def _check_constraints(
         lambda numbers: (numbers > 0) & np.isfinite(numbers),
         "finite and above 0",
     )
-    exponent, left = 1.0, np.inf
     if budget is not None:
         checks.positive(budget=budget)
         spent = float(numbers[data.arms].sum() + numbers[data.pending].sum())
@@ -387,22 +372,23 @@ def _check_constraints(
 def _large_groups(
     constraints: Constraints, label: np.ndarray, free: np.ndarray, batch: int
 ) -> np.ndarray:
-    """[G] bool, groups with at least `batch` free candidates, one of them within the budget.
-    Raises ValueError where there are none."""
+    """[G] bool, whether a group has `batch` free candidates, one of them within the budget. Raises
+    ValueError where no group has."""
     groups = int(label.max()) + 1
     sizes = np.bincount(label[free], minlength=groups)
     if sizes.max() < batch:
         raise ValueError(
-            f"batch = {batch} is more than any value of `same` has left: {sizes.max()} at most."
+            f"batch = {batch} is too large: of the candidates that are left, at most"
+            f" {sizes.max()} have the same value of `same`."
         )
     large = sizes >= batch
     if constraints.costs is not None:
-        affordable = free & (constraints.costs <= constraints.left)
+        affordable = free & (constraints.costs <= constraints.budget)
         large = large & (np.bincount(label[affordable], minlength=groups) > 0)
         if not large.any():
             raise ValueError(
-                "the rest of the budget pays for no candidate of a value of `same` that has"
-                f" batch = {batch} candidates left: take a smaller batch."
+                "the rest of the budget pays for no candidate of those values of `same` that have"
+                f" batch = {batch} candidates left: use a smaller batch."
             )
     return large
 
@@ -423,5 +409,5 @@ def _check_labels(same: Any, count: int) -> np.ndarray:
     except TypeError as error:
         kinds = ", ".join(sorted({type(value).__name__ for value in labels}))
         raise ValueError(
-            f"the values of same are of types that have no order, {kinds}: give numbers, or text."
+            f"the values of same have types without an order, {kinds}: use numbers, or text."
         ) from error

@@ -191,7 +191,7 @@ def test_distances_are_those_of_the_kernel():
         (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
         (("--cost", "size"), "column 'size': a cost must be above 0; it is '-"),
         (("--cost", "price", "--budget", "3"), "of the budget of 3 the evaluations made"),
-        (("--batch", "59"), "batch = 59 is more than what is left: of 60 .* 9 were evaluated"),
+        (("--batch", "59"), "batch = 59 is more than the 51 candidates that are left: of 60 .* 9 were"),
         (("--report", "OUT/next.csv"), "are both"),
         (("--all-scores", "OUT/next.csv"), "--out and --all-scores are both"),
         (("--all-scores", "OUT/library.csv"), "--all-scores .* is the table of the sheet"),
@@ -357,7 +357,7 @@ def test_scores_of_all_candidates_are_written(tmp_path):
     for name in ("predicted", "low_90", "high_90"):
         np.testing.assert_allclose(whole[name][batch.index], batch[name], atol=0.01)
     assert whole["score"][whole["state"] == ""].max() <= whole["score"][batch.index[0]]
-    with pytest.raises(ValueError, match=r"all.parquet is there already"):
+    with pytest.raises(ValueError, match=r"all.parquet exists"):
         run(tmp_path, frame, done, *more)
 
 

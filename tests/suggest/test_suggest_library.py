@@ -483,7 +483,7 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
         (dict(values=[1.0, "x"]), "values must be real numbers"),
         (dict(errors=[1.0]), "errors must hold one number for each of the 2 values"),
         (dict(errors=[0.0, -1.0]), r"standard errors from 0 to 1e\+300; number 1 is -1.0"),
-        (dict(batch=8193), "batch = 8193 is more than 8192, the largest one"),
+        (dict(batch=8193), "batch = 8193 is more than 8192, the largest batch"),
         (dict(batch=58), "of 60 candidates 2 were evaluated and 1 are pending, 57 are left"),
         (dict(pending=range(A), batch=1), "2 were evaluated and 58 are pending, 0 are left"),
         (dict(exclude=np.arange(A)), "1 are pending, 60 are excluded, 0 are left"),
@@ -515,8 +515,8 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
         (dict(same=LABEL[:9]), "same must hold one value for each of the 60 candidates"),
         (dict(same=np.full(A, np.nan)), "same has no value for candidate 0"),
         (dict(same=np.array(["a", None] * 30)), "same has no value for candidate 1: it is None"),
-        (dict(same=np.array(["a", 1] * 30, object)), "no order, int, str: give numbers, or text"),
-        (dict(same=np.arange(A)), "batch = 3 is more than any value of `same` has left: 1"),
+        (dict(same=np.array(["a", 1] * 30, object)), "without an order, int, str: use numbers, or text"),
+        (dict(same=np.arange(A)), "batch = 3 is too large: .* at most 1 have the same value of `same`"),
         (
             dict(
                 same=np.arange(A) < 2,
@@ -526,7 +526,7 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
                 values=TRUTH[ARMS],
                 pending=[],
             ),
-            "the rest of the budget pays for no candidate of a value of `same`",
+            "the rest of the budget pays for no candidate of those values of `same`",
         ),
         (dict(costs=COST[1:]), "costs must hold one number for each of the 60"),
         (dict(costs=COST - 1), "costs must be finite and above 0; number 0 is 0"),

@@ -1,5 +1,5 @@
-"""What one call of `jsketch-suggest` computes: the batch, what it may gain, and the predictions of
-all candidates."""
+"""The results of `jsketch-suggest`: the batch, its possible gain, and the predictions of all
+candidates."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from jsketch.types import PRNGKey
 
 
 class Results(NamedTuple):
-    """The results of one call. `batch` and `gain` are in units of the goal, which is maximised;
-    `model` and `predicted` are in those of the measured values."""
+    """The results of one call. `batch` and `gain` are in units of the goal, which is maximised. The
+    others are in units of the measured values."""
 
     options: argparse.Namespace
     inputs: Inputs
     batch: Suggestion
     gain: stopping.Gain | None  # None before a model is fitted
-    model: Model  # of the measured values
+    model: Model
     predicted: Prediction | None  # of all candidates [A]; None before a model is fitted
     key: PRNGKey
     left_out: LeftOut | None = None  # each measured value, predicted from the others
@@ -46,19 +46,16 @@ class Results(NamedTuple):
         return interval_reach(self.left_out)
 
     def intervals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(means, lower ends, upper ends) of 90% intervals of measured values, noise included, at
+        """(means, lower ends, upper ends) of the 90% intervals of values that would be measured at
         some candidates, within --bounds."""
         assert self.predicted is not None
         mean = self.predicted.mean[rows]
         reach = self.reach * self.predicted.value_std[rows]
-        return (
-            self.within_bounds(mean),
-            self.within_bounds(mean - reach),
-            self.within_bounds(mean + reach),
-        )
+        low, high = self.within_bounds(mean - reach), self.within_bounds(mean + reach)
+        return self.within_bounds(mean), low, high
 
     def within_bounds(self, values: np.ndarray) -> np.ndarray:
-        """The values, moved to the nearer one of --bounds where they are outside."""
+        """The values, of which those outside --bounds are moved to the nearer end."""
         return np.clip(values, *(self.options.bounds or (-np.inf, np.inf)))
 
     @property
@@ -68,7 +65,7 @@ class Results(NamedTuple):
 
 
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
-    """The batch of `jsketch.suggest` with these options, and its predictions."""
+    """All results with these options."""
     batch = choose(options, inputs, key)
     gain = stopping.possible_gain(
         inputs.library,
@@ -97,16 +94,13 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     return Results(options, inputs, batch, gain, model, predicted, key, left_out)
 
 
-def _acquisition(options: argparse.Namespace) -> Any:
-    if options.top > 1:
-        return acquisitions.ProbabilityOfBest(top=options.top)
-    return None if options.acquisition is None else ACQUISITIONS[options.acquisition]
-
-
 def choose(
     options: argparse.Namespace, inputs: Inputs, key: Any, model: Model | None = None
 ) -> Suggestion:
-    """The batch of `jsketch.suggest` with these options; without a `model` it is fitted."""
+    """The batch of `jsketch.suggest` with these options. Without a `model` it is fitted."""
+    acquisition = ACQUISITIONS.get(options.acquisition)
+    if options.top > 1:
+        acquisition = acquisitions.ProbabilityOfBest(top=options.top)
     return suggest(
         inputs.library,
         inputs.arms,
@@ -120,7 +114,7 @@ def choose(
         failures=inputs.failures,
         batch=options.batch,
         replicates=options.replicates,
-        acquisition=_acquisition(options),
+        acquisition=acquisition,
         model=model,
         scores=options.all_scores is not None,
         key=key,
