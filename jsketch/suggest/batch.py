@@ -122,8 +122,8 @@ def suggest(
 ) -> Suggestion:
     """The candidates to evaluate next.
 
-    A Gaussian process with the kernel `suggest.Mixed` models the values. It is exact for up to EXACT
-    evaluations and sketched beyond. An acquisition picks the batch. Every pick, and every pending
+    A Gaussian process with the kernel `suggest.Mixed` models the values, exactly for up to EXACT
+    evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every pending
     evaluation, lowers the standard deviations of similar candidates before the next pick
     (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
     is the candidate of the largest variance, which spreads the batch over the library.
@@ -243,12 +243,7 @@ def arrays_of(
 
 
 def _compiled_limits(
-    kernel: Any,
-    data: Data,
-    constraints: Constraints,
-    free: np.ndarray,
-    batch: int,
-    key: PRNGKey,
+    kernel: Any, data: Data, constraints: Constraints, free: np.ndarray, batch: int, key: PRNGKey
 ) -> tuple[choice.Limits, int]:
     """(the constraints as arrays of JAX, the size of the largest group)."""
     success, price, groups, members = None, None, None, 0
@@ -267,8 +262,8 @@ def _compiled_limits(
 
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
-    """At most LARGEST_DICTIONARY evaluated candidates by approximate leverage scores, and the pending
-    ones, [m]; none where the posterior is exact. Errors of values are ignored: without them all
+    """At most LARGEST_DICTIONARY evaluated candidates by approximate leverage scores, and the
+    pending ones, [m]; none where the posterior is exact. Errors of values are ignored: without them all
     leverage scores are at least as large."""
     arms = data.arms[data.observed]
     if len(arms) <= EXACT:

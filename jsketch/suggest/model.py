@@ -1,4 +1,4 @@
-"""The Gaussian process of a suggestion: its hyperparameters at the posterior mode, and its errors in
+"""The Gaussian process of a suggestion: its hyperparameters at the posterior mode, and its
 leave-one-out predictions.
 
 The number of slots grows from call to call, and a search that is compiled as in `box.gp.fit` takes
@@ -55,8 +55,8 @@ SUBSAMPLE_KEY = 0  # folded into the key of a suggestion
 STEPS = 30  # L-BFGS steps from each start
 FURTHER_STEPS = 10  # L-BFGS steps from the model of fewer values
 STARTS = (0.5, 2.0)  # lengthscales over sqrt(L)
-# The prior of lengthscales grows with the root of their number, as distances do (Hvarfner, Hellsten,
-# Nardi. ICML 2024), to a median of 1.6 sqrt(L) sides of the unit cube. The priors were chosen on
+# The prior of lengthscales grows with the root of their number, as distances do (Hvarfner,
+# Hellsten, Nardi. ICML 2024), to a median of 1.6 sqrt(L) sides of the unit cube. The priors were chosen on
 # other seeds than the reported ones (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
@@ -327,8 +327,8 @@ class LeftOut(NamedTuple):
 
     @property
     def explained(self) -> float:
-        """The share of the variance of the values that is predicted: at most 1, and 0 for predicting
-        their mean; NaN where all values are equal. Values with errors have smaller weights
+        """The share of the variance of the values that is predicted: at most 1, 0 for predicting
+        their mean, and NaN where all values are equal. Values with errors have smaller weights
         (`data.weighted_moments`)."""
         if len(self.observed) == 0 or np.ptp(self.observed) == 0:
             return np.nan

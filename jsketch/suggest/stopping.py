@@ -1,8 +1,8 @@
-"""Whether further evaluations are worth it: joint draws of the posterior show how much better than
-the best evaluated candidate an unevaluated one may be.
+"""A rule that ends a campaign: joint draws of the posterior show how much better than the best
+evaluated candidate an unevaluated one may be.
 
-`should_stop` is true where the 95% quantile of that gain is at most a tolerance. Its calibration is
-measured by simulation: `python -m experiments.suggest.calibration`.
+`should_stop` is true where the 95% quantile of that gain is at most a tolerance. A simulation
+measures its calibration: `python -m experiments.suggest.calibration`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ GAIN_KEY = 4  # folded into the key of a suggestion
 
 
 class Gain(NamedTuple):
-    """Draws of what an evaluation without noise may gain, in units of the values."""
+    """Draws of the gain of an evaluation without noise, in units of the values."""
 
     best: int  # row of the evaluated candidate of the largest posterior mean
     of_any: np.ndarray  # [D], the best unevaluated candidate less `best`, at least 0
     of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without one
-    observed: int  # evaluations with a value
+    observed: int  # the number of evaluations with a value
     most: float = np.inf  # the largest possible value less that of the best measured candidate
 
 
@@ -61,11 +61,11 @@ def possible_gain(
     bounds: tuple[float, float] | None = None,
     key: PRNGKey | None = None,
 ) -> Gain | None:
-    """Draws of the gain; None where the model is not fitted, unless there are bounds and a value.
+    """Draws of the gain. Without a fitted model it is None, unless there are bounds and a value.
 
-    Arguments are those of `suggest`; `batch` [B] are rows of suggested candidates and `bounds` the
-    smallest and the largest value that is possible: nothing is gained beyond the largest, from the
-    value of the best measured candidate, whatever its noise.
+    Arguments are those of `suggest`. `batch` [B] are the rows of suggested candidates. `bounds` are
+    the smallest and the largest value that is possible; the gain is at most the largest one less
+    the value of the best measured candidate, whatever its noise.
 
     The gain of the batch is drawn from the model. The fitted lengthscales are often too long when
     values are few. The gain of any candidate is therefore drawn from several models, the fitted one
@@ -114,7 +114,7 @@ def possible_gain(
         f = model.centre + model.scale * np.asarray(draws, float)
         if bounds is not None:
             f = np.clip(f, *bounds)
-        # slots of the shortlist beyond the unevaluated candidates hold -inf
+        # the other slots of the shortlist hold -inf
         any_other = f[:, 0] if unavailable.all() else f[:, 1 : 1 + size].max(1)
         chosen = f[:, 1 + size : 1 + size + len(rows)]
         if len(rows):  # the jitter of the draws is independent for rows that are drawn twice
@@ -127,8 +127,8 @@ def possible_gain(
 
 
 def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
-    """(row, value) of the candidate of the largest value, as a mean of its repeats; `values` [n]
-    of evaluations `arms` [n] are NaN where an evaluation failed."""
+    """(row, value) of the candidate of the largest mean value, from evaluations of `arms` [n] with
+    `values` [n], NaN where an evaluation failed."""
     observed = ~np.isnan(values)
     rows, at = np.unique(arms[observed], return_inverse=True)
     mean = np.bincount(at, values[observed]) / np.bincount(at)
@@ -136,8 +136,8 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
-    """TOLERANCE of the range of the values without poor outliers (`data.lowest_value`), or of what
-    is possible where that is bounded."""
+    """TOLERANCE times the range of the bounds if they are finite, or else that of the values
+    without poor outliers (`data.lowest_value`)."""
     if bounds is not None and np.isfinite(bounds).all():
         return TOLERANCE * (bounds[1] - bounds[0])
     observed = values[~np.isnan(values)]
@@ -145,8 +145,8 @@ def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> 
 
 
 def should_stop(gain: Gain | None, at_most: float) -> bool:
-    """Whether no unevaluated candidate is better by more than `at_most`, with PROBABILITY; of fewer
-    than MIN_VALUES values, whether one reaches its upper bound up to `at_most`."""
+    """Whether no unevaluated candidate is better by more than `at_most`, with PROBABILITY. With
+    fewer than MIN_VALUES values the best one must also be within `at_most` of the upper bound."""
     if gain is None or (gain.observed < MIN_VALUES and gain.most > at_most):
         return False
     return float(np.quantile(gain.of_any, PROBABILITY)) <= at_most
@@ -163,9 +163,9 @@ def _draws(
     key: PRNGKey,
     size: int,
 ) -> tuple[Array, Array]:
-    """(row `best`, draws [DRAWS, 1 + size + B] of it, of a shortlist of unevaluated candidates, and
-    of the batch, in units of the signal). With best = -1 it is the evaluated candidate of the
-    largest mean."""
+    """(row `best`; draws [DRAWS, 1 + size + B] of that candidate, of a shortlist of unevaluated
+    candidates, and of the batch, in units of the signal). With best = -1 it is the evaluated
+    candidate of the largest mean."""
     features = arrays.features
     fitted, _ = choice.condition(kernel, arrays, ratio, False)
     mean, variance = posterior.predict(fitted, features)

@@ -69,8 +69,8 @@ class Result:
 
     @property
     def best(self) -> Any:
-        """{name: value} of a space, or an element of the list. Raises ValueError where no evaluation
-        has succeeded."""
+        """{name: value} of a space, or an element of the list. Raises ValueError where all
+        evaluations have failed."""
         return self._best().candidate
 
     @property

@@ -19,11 +19,7 @@ from jsketch.suggest.mixed import Columns
 from jsketch.suggest.proposals import OverSpace, Proposer, initial_points
 
 try:
-    from optuna.distributions import (
-        BaseDistribution,
-        CategoricalDistribution,
-        IntDistribution,
-    )
+    from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
     from optuna.samplers import BaseSampler, RandomSampler
     from optuna.search_space import intersection_search_space
     from optuna.study import Study, StudyDirection

@@ -113,10 +113,7 @@ class Feature(NamedTuple):
 
 
 def read_sheet(
-    path: Path,
-    roles: Roles | None = None,
-    kinds: Kinds | None = None,
-    same: str | None = None,
+    path: Path, roles: Roles | None = None, kinds: Kinds | None = None, same: str | None = None
 ) -> Sheet:
     """Reads the table of candidates. All columns are features except those of `roles` and
     EVALUATION_COLUMNS. The columns of `kinds` and `same` are always features. Where the table has
