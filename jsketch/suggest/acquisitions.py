@@ -45,9 +45,9 @@ class Chance(NamedTuple):
 class Price(NamedTuple):
     """The costs of evaluations of K candidates."""
 
-    cost: Array  # [K], above 0
-    exponent: Array  # [], of the cost in a score
-    budget: Array  # [], the rest of it, for the whole batch
+    cost: Any  # [K], above 0
+    exponent: Any  # [], of the cost in a score
+    budget: Any  # [], the rest of it, for the whole batch
 
 
 class Terms(NamedTuple):
@@ -85,35 +85,6 @@ def scores_of(
     if terms.price is not None:
         score = acquisition.per_cost(score, terms.price.exponent * jnp.log(terms.price.cost))
     return score
-
-
-def _choose_greedily(acquisition: Any, posterior: JointPosterior, size: int) -> Array:
-    """[size] int32, picks of the largest score, each conditioned on the earlier picks; -1 where the
-    rest of the budget pays for no free candidate."""
-    mean, covariance, free, ratio, threshold, terms, _ = posterior
-    diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
-    every = jnp.arange(len(mean), dtype=jnp.int32)
-
-    def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        picks, left, variance, rows, best, total = carry
-        if terms.price is not None:
-            left = left & (total + terms.price.cost <= terms.price.budget)
-        value = jnp.where(left, scores_of(acquisition, mean, variance, best, terms), -jnp.inf)
-        # scores of -inf are raised, so that argmax still returns a candidate that is left
-        arm = jnp.argmax(jnp.where(left, jnp.maximum(value, -1e30), -jnp.inf)).astype(jnp.int32)
-        # the posterior covariance with the pick, as a row of a Cholesky factor
-        row = covariance[arm] - matmul(rows[:, arm], rows)
-        row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
-        picked = arm
-        if terms.price is not None:
-            picked, total = jnp.where(left.any(), arm, -1), total + terms.price.cost[arm]
-        picks, left = put(picks, i, picked), left & (every != arm)
-        variance = jnp.maximum(variance - jnp.square(row), 0)
-        return picks, left, variance, put(rows, i, row), jnp.maximum(best, mean[arm]), total
-
-    picks, rows = jnp.zeros(size, jnp.int32), jnp.zeros((size, len(mean)), mean.dtype)
-    start = picks, free, diagonal, rows, threshold, jnp.zeros((), mean.dtype)
-    return lax.fori_loop(0, size, pick, start)[0]
 
 
 def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
@@ -179,7 +150,32 @@ class _Greedy:
     """Acquisitions that pick the candidate of the largest score, one after the other."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        return _choose_greedily(self, posterior, size)
+        """[size] int32, picks of the largest score, each conditioned on the earlier picks; -1 where the
+        rest of the budget pays for no free candidate."""
+        mean, covariance, free, ratio, threshold, terms, _ = posterior
+        diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
+        every = jnp.arange(len(mean), dtype=jnp.int32)
+
+        def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            picks, left, variance, rows, best, total = carry
+            if terms.price is not None:
+                left = left & (total + terms.price.cost <= terms.price.budget)
+            value = jnp.where(left, scores_of(self, mean, variance, best, terms), -jnp.inf)
+            # scores of -inf are raised, so that argmax still returns a candidate that is left
+            arm = jnp.argmax(jnp.where(left, jnp.maximum(value, -1e30), -jnp.inf)).astype(jnp.int32)
+            # the posterior covariance with the pick, as a row of a Cholesky factor
+            row = covariance[arm] - matmul(rows[:, arm], rows)
+            row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
+            picked = arm
+            if terms.price is not None:
+                picked, total = jnp.where(left.any(), arm, -1), total + terms.price.cost[arm]
+            picks, left = put(picks, i, picked), left & (every != arm)
+            variance = jnp.maximum(variance - jnp.square(row), 0)
+            return picks, left, variance, put(rows, i, row), jnp.maximum(best, mean[arm]), total
+
+        picks, rows = jnp.zeros(size, jnp.int32), jnp.zeros((size, len(mean)), mean.dtype)
+        start = picks, free, diagonal, rows, threshold, jnp.zeros((), mean.dtype)
+        return lax.fori_loop(0, size, pick, start)[0]
 
 
 @struct.dataclass

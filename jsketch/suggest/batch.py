@@ -89,9 +89,7 @@ class Constraints(NamedTuple):
 
     excluded: np.ndarray  # [e] int, candidates
     label: np.ndarray | None  # [A] int from 0 on, the group of each candidate
-    costs: np.ndarray | None  # [A], above 0
-    exponent: float  # of the costs in a score
-    budget: float  # the rest of it; inf without one
+    price: Price | None  # of NumPy's numbers; its budget is inf without one
     failures: bool  # whether failed evaluations lower the chance of similar candidates
 
 
@@ -123,8 +121,8 @@ def suggest(
     """The candidates to evaluate next.
 
     A Gaussian process with the kernel `suggest.Mixed` models the values, exactly for up to EXACT
-    evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every pending
-    evaluation, lowers the standard deviations of similar candidates before the next pick
+    evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every
+    pending evaluation, lowers the standard deviations of similar candidates before the next pick
     (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
     is the candidate of the largest variance, which spreads the batch over the library.
 
@@ -180,32 +178,22 @@ def suggest(
     if gram is not None:
         candidates, columns = library(candidates, columns, gram=gram), None
     data = check_data(candidates, columns, arms, values, pending, scaling, errors)
-    checks.truth(replicates=replicates, scores=scores)
-    limits = _check_constraints(data, exclude, same, costs, budget, cost_exponent, failures)
+    checks.truth(replicates=replicates, scores=scores, failures=failures)
+    checks.arm_numbers(Arms(data.library.features), exclude=exclude)
+    price = _check_price(data, exclude, costs, budget, cost_exponent)
+    excluded, label = np.unique(np.asarray(exclude)).astype(int), _check_labels(data, same)
+    constraints = Constraints(excluded, label, price, failures)
     if acquisition is None:
-        acquisition = UCB() if limits.costs is None else ExpectedImprovement()
-    _check_acquisition(limits, acquisition)
+        acquisition = UCB() if constraints.price is None else ExpectedImprovement()
+    _check_acquisition(constraints, acquisition)
     if model is not None:
         _check_model(data, lengthscale, model)
     unavailable = np.zeros(len(data.library.features), bool)
     evaluated = data.arms[~data.observed] if replicates else data.arms
-    for rows in (evaluated, data.pending, limits.excluded):
+    for rows in (evaluated, data.pending, constraints.excluded):
         unavailable[rows] = True
-    _check_batch(data, limits, unavailable, batch)
+    _check_batch(data, constraints, unavailable, batch)
     model = fit_data(data, lengthscale, key) if model is None else model
-    found = _choose(data, limits, unavailable, model, batch, acquisition, key)
-    return found if scores else found._replace(scores=None)
-
-
-def _choose(
-    data: Data,
-    constraints: Constraints,
-    unavailable: np.ndarray,
-    model: Model,
-    batch: int,
-    acquisition: Any,
-    key: PRNGKey,
-) -> Suggestion:
     kernel = kernel_of(data.library, model.lengthscale)
     limits, members = _compiled_limits(kernel, data, constraints, ~unavailable, batch, key)
     arrays = arrays_of(kernel, data, model, unavailable, key)
@@ -223,8 +211,8 @@ def _choose(
     check_finite(model, means=mean[rows], standard_deviations=std[rows])
     size = int(arrays.included.sum()) or int(data.observed.sum())
     chance = None if limits.success is None else np.asarray(limits.success, float)[rows]
-    scores = Scores(mean, std, np.asarray(chosen.score, float))
-    return Suggestion(rows, mean[rows], std[rows], model, size, chance, scores)
+    rated = Scores(mean, std, np.asarray(chosen.score, float)) if scores else None
+    return Suggestion(rows, mean[rows], std[rows], model, size, chance, rated)
 
 
 def arrays_of(
@@ -251,9 +239,8 @@ def _compiled_limits(
     if constraints.failures:
         failure_key = jax.random.fold_in(key, FAILURE_KEY)
         success = feasibility.success_probability(kernel, data, failure_key)
-    if constraints.costs is not None:
-        numbers = (constraints.costs, constraints.exponent, constraints.budget)
-        price = Price(*(jnp.asarray(number, dtype) for number in numbers))
+    if constraints.price is not None:
+        price = Price(*(jnp.asarray(number, dtype) for number in constraints.price))
     if constraints.label is not None:
         large = _large_groups(constraints, constraints.label, free, batch)
         groups = choice.Groups(jnp.asarray(constraints.label), jnp.asarray(large))
@@ -263,8 +250,8 @@ def _compiled_limits(
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
     """At most LARGEST_DICTIONARY evaluated candidates by approximate leverage scores, and the
-    pending ones, [m]; none where the posterior is exact. Errors of values are ignored: without them all
-    leverage scores are at least as large."""
+    pending ones, [m]; none where the posterior is exact. Errors of values are ignored: without them
+    all leverage scores are at least as large."""
     arms = data.arms[data.observed]
     if len(arms) <= EXACT:
         return arms[:0]
@@ -285,7 +272,7 @@ def _check_acquisition(constraints: Constraints, acquisition: Any) -> None:
         )
     if isinstance(acquisition, UCB):
         checks.nonnegative(width=acquisition.width)
-    if constraints.costs is not None and not hasattr(acquisition, "per_cost"):
+    if constraints.price is not None and not hasattr(acquisition, "per_cost"):
         raise ValueError(
             "costs divide an expected improvement: leave the acquisition out, or use"
             f" ExpectedImprovement(); {acquisition!r} was given."
@@ -322,37 +309,27 @@ def _check_batch(data: Data, constraints: Constraints, unavailable: np.ndarray, 
         )
 
 
-def _check_constraints(
-    data: Data,
-    exclude: Any,
-    same: Any,
-    costs: Any,
-    budget: float | None,
-    cost_exponent: float | None,
-    failures: bool,
-) -> Constraints:
-    count, exponent, left = len(data.library.features), 1.0, np.inf
-    checks.arm_numbers(Arms(data.library.features), exclude=exclude)
-    checks.truth(failures=failures)
-    excluded = np.unique(np.asarray(exclude)).astype(int)
-    label = None if same is None else _check_labels(same, count)
-    if costs is None and (budget is not None or cost_exponent is not None):
-        raise ValueError("a budget and a cost_exponent need costs, and none were given.")
+def _check_price(
+    data: Data, exclude: Any, costs: Any, budget: float | None, cost_exponent: float | None
+) -> Price | None:
     if costs is None:
-        return Constraints(excluded, label, None, 0.0, np.inf, failures)
+        if budget is not None or cost_exponent is not None:
+            raise ValueError("a budget and a cost_exponent need costs, and none were given.")
+        return None
     numbers = check_vector(
-        *("costs", costs, count, "candidates"),
+        *("costs", costs, len(data.library.features), "candidates"),
         lambda numbers: (numbers > 0) & np.isfinite(numbers),
         "finite and above 0",
     )
+    exponent, left = 1.0, np.inf
     if budget is not None:
         checks.positive(budget=budget)
-        spent = float(numbers[data.arms].sum() + numbers[data.pending].sum())
-        left = float(budget) - spent
-        rest = np.delete(numbers, np.concatenate([data.arms, data.pending, excluded]))
+        total = float(numbers[data.arms].sum() + numbers[data.pending].sum())
+        left = float(budget) - total
+        rest = np.delete(numbers, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
         if rest.size and rest.min() > left + ROUNDING * float(budget):
             raise ValueError(
-                f"of the budget of {budget:g} the evaluations made and pending cost {spent:g}:"
+                f"of the budget of {budget:g} the finished and pending evaluations cost {total:g}:"
                 f" {max(left, 0):g} is left, and the cheapest candidate costs {rest.min():g}."
             )
         exponent = max(left, 0.0) / float(budget)
@@ -361,7 +338,7 @@ def _check_constraints(
     if cost_exponent is not None:
         checks.nonnegative(cost_exponent=cost_exponent)
         exponent = float(cost_exponent)
-    return Constraints(excluded, label, numbers, exponent, left, failures)
+    return Price(numbers, exponent, left)
 
 
 def _large_groups(
@@ -377,8 +354,8 @@ def _large_groups(
             f" {sizes.max()} have the same value of `same`."
         )
     large = sizes >= batch
-    if constraints.costs is not None:
-        affordable = free & (constraints.costs <= constraints.budget)
+    if constraints.price is not None:
+        affordable = free & (constraints.price.cost <= constraints.price.budget)
         large = large & (np.bincount(label[affordable], minlength=groups) > 0)
         if not large.any():
             raise ValueError(
@@ -388,8 +365,11 @@ def _large_groups(
     return large
 
 
-def _check_labels(same: Any, count: int) -> np.ndarray:
-    values = np.asarray(same)
+def _check_labels(data: Data, same: Any) -> np.ndarray | None:
+    """[A] int32, the groups of the candidates by their labels; None without labels."""
+    if same is None:
+        return None
+    values, count = np.asarray(same), len(data.library.features)
     if values.shape != (count,):
         raise ValueError(
             f"same must hold one value for each of the {count} candidates; its shape is"

@@ -145,12 +145,7 @@ def kernel_of(library: Library, lengthscale: Any) -> Any:
     ValueError for a wrong number of lengthscales, and where squared distances are not finite."""
     features, columns, gram = library
     dtype, length = features.dtype, np.asarray(lengthscale, float)
-    checks.all_positive(lengthscale=length)
-    if length.shape != (library.n_lengthscales,):
-        raise ValueError(
-            f"a model of these columns has {library.n_lengthscales} lengthscales; an array of shape"
-            f" {length.shape} was given."
-        )
+    Mixed(length, columns).check(features)
     if gram is not None:
         return Precomputed(gram)
     lowest, highest = (np.asarray(end, float) for end in _column_ranges(features))

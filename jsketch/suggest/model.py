@@ -56,8 +56,8 @@ STEPS = 30  # L-BFGS steps from each start
 FURTHER_STEPS = 10  # L-BFGS steps from the model of fewer values
 STARTS = (0.5, 2.0)  # lengthscales over sqrt(L)
 # The prior of lengthscales grows with the root of their number, as distances do (Hvarfner,
-# Hellsten, Nardi. ICML 2024), to a median of 1.6 sqrt(L) sides of the unit cube. The priors were chosen on
-# other seeds than the reported ones (experiments/pools/README.md).
+# Hellsten, Nardi. ICML 2024), to a median of 1.6 sqrt(L) sides of the unit cube. The priors were
+# chosen on other seeds than the reported ones (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
@@ -261,13 +261,9 @@ def fit_data(
     index, mask = padded_rows(arms[rows])
     y, variances = zero_padded(y, len(mask)), zero_padded(variances, len(mask))
     dtype = library.features.dtype
-    standard = regression.Data(
-        library.features[jnp.asarray(index)],
-        jnp.asarray(y, dtype),
-        jnp.asarray(mask),
-        jnp.zeros((), dtype),
-        jnp.ones((), dtype),
-    )
+    zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
+    points = library.features[jnp.asarray(index)]
+    standard = regression.Data(points, jnp.asarray(y, dtype), jnp.asarray(mask), zero, one)
     first = None
     if start is not None and start.fitted:
         amplitude = (start.scale / deviation) ** 2
@@ -290,17 +286,13 @@ def _fit_scale_to_all(
     points, included = padded_rows(distinct[random_rows(len(distinct), INDUCING, key)])
     index, observed = padded_rows(arms)
     y = zero_padded(values / unit - centre, len(index))
-    kernel = kernel_of(library, model.lengthscale)
-    features = library.features
-    likelihood = _evidence(
-        kernel,
-        features[jnp.asarray(index)],
-        jnp.asarray(y),
-        features[jnp.asarray(points)],
-        jnp.asarray(RATIOS, features.dtype),
-        observed=jnp.asarray(observed),
-        included=jnp.asarray(included),
+    kernel, ratios = (
+        kernel_of(library, model.lengthscale),
+        jnp.asarray(RATIOS, library.features.dtype),
     )
+    x, inducing = (library.features[jnp.asarray(rows)] for rows in (index, points))
+    masks = dict(observed=jnp.asarray(observed), included=jnp.asarray(included))
+    likelihood = _evidence(kernel, x, jnp.asarray(y), inducing, ratios, **masks)
     best = int(np.nanargmax(np.asarray(likelihood.log_likelihood)))
     scale = unit * float(likelihood.scale[best])
     return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)

@@ -88,7 +88,7 @@ def possible_gain(
     unavailable = np.zeros(len(features), bool)
     unavailable[data.arms], unavailable[np.asarray(exclude, int)] = True, True
     slots = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
-    size = min(SHORTLIST, len(features) - 1)
+    size, gain_key = min(SHORTLIST, len(features) - 1), jax.random.fold_in(key, GAIN_KEY)
     best, likelihood = -1, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
     for factor in (1.0, *LENGTHSCALE_DIVISORS):
@@ -100,15 +100,10 @@ def possible_gain(
         least = 1.0 if factor == 1 else LEAST_INFLATION
         inflation = max(left_out.error_ratio, least)
         kernel = kernel_of(data.library, each.lengthscale)
+        arrays = arrays_of(kernel, data, each, unavailable, key)
+        ratio = jnp.asarray(each.ratio, features.dtype)
         best_row, draws = _draws(
-            kernel,
-            arrays_of(kernel, data, each, unavailable, key),
-            jnp.asarray(each.ratio, features.dtype),
-            jnp.asarray(slots),
-            inflation,
-            best,
-            jax.random.fold_in(key, GAIN_KEY),
-            size,
+            kernel, arrays, ratio, jnp.asarray(slots), inflation, best, gain_key, size
         )
         best = int(best_row)
         f = model.centre + model.scale * np.asarray(draws, float)

@@ -8,18 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jsketch.suggest import (
-    LeftOut,
-    Model,
-    Prediction,
-    Suggestion,
-    acquisitions,
-    fit,
-    leave_one_out,
-    predict,
-    stopping,
-    suggest,
-)
+from jsketch import suggest
+from jsketch.suggest import stopping
 from jsketch.suggest.prediction import interval_reach
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
@@ -32,12 +22,12 @@ class Results(NamedTuple):
 
     options: argparse.Namespace
     inputs: Inputs
-    batch: Suggestion
+    batch: suggest.Suggestion
     gain: stopping.Gain | None  # None before a model is fitted
-    model: Model
-    predicted: Prediction | None  # of all candidates [A]; None before a model is fitted
+    model: suggest.Model
+    predicted: suggest.Prediction | None  # of all candidates [A]; None before a model is fitted
     key: PRNGKey
-    left_out: LeftOut | None = None  # each measured value, predicted from the others
+    left_out: suggest.LeftOut | None = None  # each measured value, predicted from the others
 
     @property
     def reach(self) -> float:
@@ -67,17 +57,10 @@ class Results(NamedTuple):
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
     """All results with these options."""
     batch = choose(options, inputs, key)
-    gain = stopping.possible_gain(
-        inputs.library,
-        inputs.arms,
-        inputs.values,
-        batch.model,
-        errors=inputs.errors,
-        exclude=inputs.excluded,
-        batch=batch.rows,
-        bounds=goal_bounds(options),
-        key=key,
-    )
+    shared: dict[str, Any] = dict(errors=inputs.errors, key=key)
+    limits: dict[str, Any] = dict(exclude=inputs.excluded, bounds=goal_bounds(options))
+    goals = inputs.library, inputs.arms, inputs.values
+    gain = stopping.possible_gain(*goals, batch.model, batch=batch.rows, **limits, **shared)
     data = inputs.library, inputs.arms, inputs.measured
     model = batch.model
     if options.minimize:
@@ -86,22 +69,22 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     elif options.target is not None:
         # the goal is a distance; its prediction in the unit of the values needs a second model, in
         # which neither small nor large values are poor
-        model = fit(*data, errors=inputs.errors, limits=(-np.inf, np.inf), key=key)
+        model = suggest.fit(*data, limits=(-np.inf, np.inf), **shared)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
-    predicted = predict(*data, model, errors=inputs.errors, key=key)
-    left_out = leave_one_out(*data, model, errors=inputs.errors, key=key)
+    predicted = suggest.predict(*data, model, **shared)
+    left_out = suggest.leave_one_out(*data, model, **shared)
     return Results(options, inputs, batch, gain, model, predicted, key, left_out)
 
 
 def choose(
-    options: argparse.Namespace, inputs: Inputs, key: Any, model: Model | None = None
-) -> Suggestion:
+    options: argparse.Namespace, inputs: Inputs, key: Any, model: suggest.Model | None = None
+) -> suggest.Suggestion:
     """The batch of `jsketch.suggest` with these options. Without a `model` it is fitted."""
     acquisition = ACQUISITIONS.get(options.acquisition)
     if options.top > 1:
-        acquisition = acquisitions.ProbabilityOfBest(top=options.top)
-    return suggest(
+        acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
+    return suggest.suggest(
         inputs.library,
         inputs.arms,
         inputs.values,
