@@ -150,8 +150,8 @@ class _Greedy:
     """Acquisitions that pick the candidate of the largest score, one after the other."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        """[size] int32, picks of the largest score, each conditioned on the earlier picks; -1 where the
-        rest of the budget pays for no free candidate."""
+        """[size] int32, picks of the largest score, each conditioned on the earlier picks; -1 where
+        the rest of the budget pays for no free candidate."""
         mean, covariance, free, ratio, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
         every = jnp.arange(len(mean), dtype=jnp.int32)

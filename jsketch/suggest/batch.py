@@ -25,7 +25,7 @@ from jsketch.suggest.data import (
     zero_padded,
 )
 from jsketch.suggest.mixed import Columns
-from jsketch.suggest.model import EXACT, Model, check_finite, fit_data
+from jsketch.suggest.model import EXACT, Model, fit_data, in_units
 from jsketch.types import Arms, PRNGKey
 
 # these and `model.SUBSAMPLE_KEY` are folded into the key of a suggestion
@@ -205,10 +205,7 @@ def suggest(
     )
     rows = np.asarray(chosen.rows)
     rows = rows[rows >= 0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = model.centre + model.scale * np.asarray(chosen.mean, float)
-        std = model.scale * np.sqrt(np.asarray(chosen.variance, float))
-    check_finite(model, means=mean[rows], standard_deviations=std[rows])
+    mean, std = in_units(model, chosen.mean, chosen.variance, rows)
     size = int(arrays.included.sum()) or int(data.observed.sum())
     chance = None if limits.success is None else np.asarray(limits.success, float)[rows]
     rated = Scores(mean, std, np.asarray(chosen.score, float)) if scores else None

@@ -135,11 +135,6 @@ def _library_of_gram(gram: Any) -> Library:
     return Library(index_features(scaled), (), scaled)
 
 
-@jax.jit
-def _column_ranges(features: Array) -> tuple[Array, Array]:
-    return features.min(0), features.max(0)
-
-
 def kernel_of(library: Library, lengthscale: Any) -> Any:
     """The kernel of a library: that of its columns with lengthscales [L], or its matrix. Raises
     ValueError for a wrong number of lengthscales, and where squared distances are not finite."""
@@ -148,7 +143,7 @@ def kernel_of(library: Library, lengthscale: Any) -> Any:
     Mixed(length, columns).check(features)
     if gram is not None:
         return Precomputed(gram)
-    lowest, highest = (np.asarray(end, float) for end in _column_ranges(features))
+    lowest, highest = (np.asarray(end, float) for end in (features.min(0), features.max(0)))
     kinds, owner = column_kinds(columns)
     first = np.unique(owner, return_index=True)[1]  # the first column of each lengthscale
     with np.errstate(over="ignore"):

@@ -367,10 +367,8 @@ def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     kernel = kernel_of(data.library, model.lengthscale)
     arrays = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
     mean, variance, likelihood = _leave_one_out(kernel, data.library.features, *arrays)
-    mean, variance = np.asarray(mean, float)[: len(at)], np.asarray(variance, float)[: len(at)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, std = model.centre + model.scale * mean, model.scale * np.sqrt(variance)
-    check_finite(model, means=mean, standard_deviations=std)
+    used = slice(len(at))
+    mean, std = (x[used] for x in in_units(model, mean, variance, used))
     weight = weighted_moments(data.values[at], data.errors[at], data.arms[at]).weight
     return LeftOut(at, data.values[at], mean, std, weight, float(likelihood))
 
@@ -389,9 +387,16 @@ def _leave_one_out(
     return y - matmul(half.T, whitened) / diagonal, 1 / diagonal, likelihood
 
 
-def check_finite(model: Model, **numbers: np.ndarray) -> None:
-    """Raises ValueError for numbers of a posterior that are not finite."""
-    wrong = [name.replace("_", " ") for name, x in numbers.items() if not np.isfinite(x).all()]
+def in_units(
+    model: Model, mean: Any, variance: Any, rows: Any = slice(None)
+) -> tuple[np.ndarray, np.ndarray]:
+    """(means, standard deviations) in units of the values, of a posterior in units of the signal.
+    Raises ValueError where those of the `rows` are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = model.centre + model.scale * np.asarray(mean, float)
+        std = model.scale * np.sqrt(np.asarray(variance, float))
+    numbers = {"means": mean, "standard deviations": std}
+    wrong = [name for name, x in numbers.items() if not np.isfinite(x[rows]).all()]
     if wrong:
         raise ValueError(
             f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The model has a"
@@ -399,6 +404,7 @@ def check_finite(model: Model, **numbers: np.ndarray) -> None:
             f" {model.centre:g}: repeated evaluations need a larger ratio, and the values must not"
             " be far from the centre in units of the scale."
         )
+    return mean, std
 
 
 def _check_lengthscales(count: int, lengthscale: Any) -> np.ndarray:

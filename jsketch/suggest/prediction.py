@@ -15,7 +15,7 @@ from jsketch.show import shown
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
 from jsketch.suggest.data import check_data, kernel_of
-from jsketch.suggest.model import LeftOut, Model, check_finite
+from jsketch.suggest.model import LeftOut, Model, in_units
 from jsketch.types import PRNGKey
 
 MIN_DEGREES = 2  # of freedom of an interval
@@ -45,7 +45,7 @@ def predict(
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. Arguments and
     errors are those of `suggest`."""
     kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
-    mean, std = _in_units(model, *_predict(kernel, arrays, ratio))
+    mean, std = in_units(model, *_predict(kernel, arrays, ratio))
     return Prediction(mean, std, np.hypot(std, model.noise_std))
 
 
@@ -64,7 +64,7 @@ def average_predictions(
     errors are those of `suggest`."""
     kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
-    return _in_units(model, *_average(kernel, arrays, ratio, points))
+    return in_units(model, *_average(kernel, arrays, ratio, points))
 
 
 def interval_reach(left_out: LeftOut, probability: float = 0.9) -> float:
@@ -89,14 +89,6 @@ def _problem(
     unavailable = np.zeros(len(data.library.features), bool)
     arrays = arrays_of(kernel, data, model, unavailable, key)
     return kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype)
-
-
-def _in_units(model: Model, mean: Array, variance: Array) -> tuple[np.ndarray, np.ndarray]:
-    """(means, standard deviations) in units of the values."""
-    centre = model.centre + model.scale * np.asarray(mean, float)
-    std = model.scale * np.sqrt(np.asarray(variance, float))
-    check_finite(model, means=centre, standard_deviations=std)
-    return centre, std
 
 
 @jax.jit

@@ -1,13 +1,4 @@
-"""`minimize` and `maximize` find the best hyperparameters of a function, or the best of a list.
-
-space = Space(learning_rate=(1e-4, 1e-1, "log"), depth=(1, 12, int))
-
-def loss(learning_rate, depth):
-    return ...
-
-found = minimize(loss, space, evaluations=50)
-found.best  # {"learning_rate": 0.01, "depth": 3}
-"""
+"""`minimize` and `maximize` find the best hyperparameters of a function, or the best of a list."""
 
 from __future__ import annotations
 
@@ -349,10 +340,7 @@ def _executor(workers: str, batch: int) -> AbstractContextManager[Executor | Non
 
 def _text(candidate: Any) -> str:
     """A candidate on one line of at most 80 characters."""
-    if isinstance(candidate, dict):
-        numbers = {
-            name: f"{one:.4g}" if isinstance(one, float) else repr(one)
-            for name, one in candidate.items()
-        }
-        return shorten(", ".join(f"{name}={one}" for name, one in numbers.items()), 80)
-    return shorten(repr(candidate), 80)
+    if not isinstance(candidate, dict):
+        return shorten(repr(candidate), 80)
+    words = (f"{one:.4g}" if isinstance(one, float) else repr(one) for one in candidate.values())
+    return shorten(", ".join(map("=".join, zip(candidate, words, strict=True))), 80)

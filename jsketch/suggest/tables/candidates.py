@@ -82,7 +82,7 @@ class Evaluations(NamedTuple):
 
     arms: np.ndarray  # [n], rows of the candidates
     values: np.ndarray  # [n], NaN for a failed evaluation
-    errors: np.ndarray | None = None  # [n], standard errors of the values
+    errors: np.ndarray  # [n], standard errors of the values, 0 without a column
     pending: np.ndarray = np.zeros(0, int)  # [p], suggested candidates without a value
     last_batch: int = 0  # the number of the last suggested batch
     notes: Sequence[str] = ()  # sentences on how the values were read
@@ -177,7 +177,7 @@ def read_sheet(
         cost,
         notes,
     )
-    done = Evaluations(np.zeros(0, int), np.zeros(0))
+    done = Evaluations(np.zeros(0, int), np.zeros(0), np.zeros(0))
     if with_values:
         done = _evaluations(whole, candidate_of, roles)
     return Sheet(candidates, whole, candidate_of, id_name, done)
@@ -252,18 +252,15 @@ def _evaluations(table: Table, arms: np.ndarray, roles: Roles) -> Evaluations:
         read = table.reading(SUGGESTED).values
         numbers = np.nan_to_num(read).astype(int)
         pending = np.setdiff1d(arms[~np.isnan(read) & ~measured], arms[measured])
-    errors = None
+    errors = np.zeros(len(table))
     for error_column in error_columns:
-        errors = np.zeros(len(table))
         observed = measured & ~np.isnan(values)
         if observed.any():
             errors[observed] = table.select(observed).numbers(error_column)
         _refuse_cells(table, error_column, errors < 0, "a standard error must be at least 0")
-        errors = errors[measured]
-    number = int(numbers.max(initial=0))
-    return Evaluations(
-        *(arms[measured], values[measured], errors, pending, number, notes, numbers[measured])
-    )
+    arrays = arms[measured], values[measured], errors[measured]
+    last_batch = int(numbers.max(initial=0))
+    return Evaluations(*arrays, pending, last_batch, notes, numbers[measured])
 
 
 def _values(

@@ -39,11 +39,6 @@ class Inputs(NamedTuple):
     batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
     sheet_has_values: bool  # whether the sheet holds the values that are used
 
-    @property
-    def failures(self) -> bool:
-        """Whether some evaluation failed."""
-        return bool(np.isnan(self.values).any())
-
 
 def read(options: argparse.Namespace) -> Inputs:
     """Reads and checks the tables. Raises ValueError for a mistake in a table."""
@@ -61,10 +56,9 @@ def read(options: argparse.Namespace) -> Inputs:
     ]
     sheet_has_values = True
     if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
-        others = (
-            done if options.replicates else [_without(sheet.evaluations, each) for each in done]
-        )
-        done = [sheet.evaluations, *others]
+        if not options.replicates:
+            done = [_without(sheet.evaluations, each) for each in done]
+        done = [sheet.evaluations, *done]
     elif done:
         sheet_has_values = False
         notes.append(
@@ -85,10 +79,7 @@ def read(options: argparse.Namespace) -> Inputs:
     _check_bounds(options, values)
     notes += _suspicious_columns(candidates, arms, values)
     notes += _outliers("the values", values[~np.isnan(values)])
-    errors = None
-    if error is not None:
-        each_errors = (np.zeros(len(e.arms)) if e.errors is None else e.errors for e in done)
-        errors = np.concatenate([*each_errors])
+    errors = None if error is None else np.concatenate([each.errors for each in done])
 
     def rows(path: Path | None) -> np.ndarray:
         if path is None:
@@ -184,10 +175,8 @@ def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
 def _without(sheet: tables.Evaluations, done: tables.Evaluations) -> tables.Evaluations:
     """The evaluations that are not in the sheet. Results that stand in both count once."""
     pairs, known = (pd.MultiIndex.from_arrays([e.arms, e.values]) for e in (done, sheet))
-    fields = ("arms", "values", "errors", "batch")
-    arrays = {name: getattr(done, name) for name in fields if getattr(done, name) is not None}
-    new = ~pairs.isin(known)
-    return done._replace(**{name: array[new] for name, array in arrays.items()})
+    fields, new = ("arms", "values", "errors", "batch"), ~pairs.isin(known)
+    return done._replace(**{name: getattr(done, name)[new] for name in fields})
 
 
 def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:

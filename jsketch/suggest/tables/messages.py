@@ -29,13 +29,10 @@ CHANGES = 2  # so many differences between a candidate and its neighbour are nam
 def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     """Lines on the tables that were read."""
     kinds = [group.kind for group in inputs.candidates.columns]
-    words = dict(
-        numbers=("number", "numbers"),
-        category=("category", "categories"),
-        bits=("fingerprint", "fingerprints"),
-    )
-    found = {kind: kinds.count(kind) for kind in words if kind in kinds}
-    counts = [f"{count} {words[kind][count > 1]}" for kind, count in found.items()]
+    singular = dict(numbers="number", category="category", bits="fingerprint")
+    plural = dict(numbers="numbers", category="categories", bits="fingerprints")
+    found = {kind: kinds.count(kind) for kind in plural if kind in kinds}
+    counts = [f"{n} {(singular if n == 1 else plural)[kind]}" for kind, n in found.items()]
     failed = int(np.isnan(inputs.values).sum())
     line = (
         f"{options.candidates}: {len(inputs.candidates.ids)} candidates, each with"

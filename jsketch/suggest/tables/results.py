@@ -94,7 +94,7 @@ def choose(
         same=inputs.candidates.same,
         costs=inputs.candidates.cost,
         budget=options.budget,
-        failures=inputs.failures,
+        failures=bool(np.isnan(inputs.values).any()),
         batch=options.batch,
         replicates=options.replicates,
         acquisition=acquisition,
