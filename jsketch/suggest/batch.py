@@ -148,7 +148,7 @@ def suggest(
     costs        [A] numbers above 0, of an evaluation: expected improvement is divided by
                  cost^exponent
     budget       the largest cost of all evaluations, finished and pending ones included. The batch
-                 ends early where the budget is spent
+                 ends early where the budget is used up
     cost_exponent  None: 1, or with a budget the share of it that is left (Lee et al., 2020: cheap
                  candidates first, good ones at the end)
     failures     True: failed evaluations lower the chance of similar candidates (`feasibility`),
@@ -171,7 +171,7 @@ def suggest(
 
     Raises ValueError for arguments of a wrong shape or type, candidates that are not finite, a
     constant column (with scaling), rows outside the library, values or errors that are infinite or
-    too large, a batch larger than the number of candidates left, a budget that is spent, and
+    too large, a batch larger than the number of candidates left, a budget that is used up, and
     distances or predictions that are not finite.
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)

@@ -92,16 +92,16 @@ def possible_gain(
     best, likelihood = -1, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
     for factor in (1.0, *LENGTHSCALE_DIVISORS):
-        each = model._replace(lengthscale=model.lengthscale / factor)
-        left_out = leave_one_out_data(data, each, key)
+        alternative = model._replace(lengthscale=model.lengthscale / factor)
+        left_out = leave_one_out_data(data, alternative, key)
         likelihood = left_out.log_likelihood if factor == 1 else likelihood
         if left_out.log_likelihood < likelihood - LIKELIHOOD_MARGIN:
             continue
         least = 1.0 if factor == 1 else LEAST_INFLATION
         inflation = max(left_out.error_ratio, least)
-        kernel = kernel_of(data.library, each.lengthscale)
-        arrays = arrays_of(kernel, data, each, unavailable, key)
-        ratio = jnp.asarray(each.ratio, features.dtype)
+        kernel = kernel_of(data.library, alternative.lengthscale)
+        arrays = arrays_of(kernel, data, alternative, unavailable, key)
+        ratio = jnp.asarray(alternative.ratio, features.dtype)
         best_row, draws = _draws(
             kernel, arrays, ratio, jnp.asarray(slots), inflation, best, gain_key, size
         )

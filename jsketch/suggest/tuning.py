@@ -289,10 +289,9 @@ class _Run:
     def load(self) -> None:
         found = None if self.file is None else self.file.load()
         if found is not None:
-            for point, value, error, seconds in found[0]["evaluations"]:
-                point = np.asarray(point)
-                candidate = self.domain.candidate(point)
-                self.evaluations.append(Evaluation(point, candidate, value, error, seconds))
+            for saved, *rest in found[0]["evaluations"]:
+                point = np.asarray(saved)
+                self.evaluations.append(Evaluation(point, self.domain.candidate(point), *rest))
 
 
 def _evaluate(

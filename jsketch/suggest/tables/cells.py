@@ -176,20 +176,17 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
     comma = np.array([_with_comma(word) for word in words])
     commas = any("," in word for word in words)
     values, why = point, ""
-    if not np.isnan(point).any() and not np.isnan(comma).any():
-        # commas are decimal where semicolons separate the columns, and points elsewhere
-        if not np.array_equal(point, comma) and semicolons != commas:
-            why = _AMBIGUOUS
-            values = np.full(len(words), np.nan)
-        elif commas:
-            values = comma
-            notes.append("numbers with decimal commas")
-    elif not np.isnan(comma).any():
+    point_fits, comma_fits = not np.isnan(point).any(), not np.isnan(comma).any()
+    differ = point_fits and comma_fits and not np.array_equal(point, comma)
+    # commas are decimal where semicolons separate the columns, and points elsewhere
+    if differ and semicolons != commas:
+        values, why = np.full(len(words), np.nan), _AMBIGUOUS
+    elif comma_fits and (commas or not point_fits):
         values = comma
         notes.append("numbers with decimal commas")
-    elif np.isnan(point).any():
-        why = _AMBIGUOUS
+    elif not point_fits:
         values = comma if np.isnan(point).sum() > np.isnan(comma).sum() else point
+        why = _AMBIGUOUS
     elif commas:
         notes.append("numbers with commas between thousands")
     if len(units) > 1:

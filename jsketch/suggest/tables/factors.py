@@ -78,8 +78,9 @@ def _factor(
         level, labels = pd.factorize(words, sort=True)
         if len(labels) > MOST_LEVELS:
             return None
-        examples = np.unique(level, return_index=True)[1]
-        return Factor(name, [_cut(word) for word in labels], level, columns, examples, None, at)
+        examples, most = np.unique(level, return_index=True)[1], LONGEST_LABEL
+        names = [x if len(x) <= most else x[: most - 1] + "\u2026" for x in labels]
+        return Factor(name, names, level, columns, examples, None, at)
     values, examples, level = np.unique(block[:, 0], return_index=True, return_inverse=True)
     if len(values) > MOST_LEVELS:
         ends = np.linspace(values[0], values[-1], RANGES + 1)
@@ -92,10 +93,6 @@ def _factor(
     else:
         labels = [short_number(word) for word in words.iloc[examples]]
     return Factor(name, list(labels), level.ravel(), columns, examples, values, at)
-
-
-def _cut(word: str) -> str:
-    return word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "\u2026"
 
 
 def effects(results: Results) -> list[Effect]:

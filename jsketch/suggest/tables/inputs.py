@@ -57,7 +57,7 @@ def read(options: argparse.Namespace) -> Inputs:
     sheet_has_values = True
     if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
         if not options.replicates:
-            done = [_without(sheet.evaluations, each) for each in done]
+            done = [_without(sheet.evaluations, part) for part in done]
         done = [sheet.evaluations, *done]
     elif done:
         sheet_has_values = False
@@ -73,20 +73,20 @@ def read(options: argparse.Namespace) -> Inputs:
         )
     if not done[1:] and options.value_given:
         sheet.table.check_columns([value])
-    for each in done:
-        notes += each.notes
-    arms, values = (np.concatenate([each[i] for each in done]) for i in (0, 1))
+    for part in done:
+        notes += part.notes
+    arms, values = (np.concatenate([part[i] for part in done]) for i in (0, 1))
     _check_bounds(options, values)
     notes += _suspicious_columns(candidates, arms, values)
     notes += _outliers("the values", values[~np.isnan(values)])
-    errors = None if error is None else np.concatenate([each.errors for each in done])
+    errors = None if error is None else np.concatenate([part.errors for part in done])
 
     def rows(path: Path | None) -> np.ndarray:
         if path is None:
             return np.zeros(0, int)
         return np.unique(tables.read_ids(path, candidates, sheet.id_name))
 
-    pending = np.concatenate([rows(options.pending), *(each.pending for each in done)])
+    pending = np.concatenate([rows(options.pending), *(part.pending for part in done)])
     return Inputs(
         candidates._replace(notes=notes),
         library(candidates.features, candidates.columns),
@@ -97,9 +97,9 @@ def read(options: argparse.Namespace) -> Inputs:
         rows(options.exclude),
         errors,
         sheet,
-        1 + max(each.last_batch for each in done),
+        1 + max(part.last_batch for part in done),
         (arms[len(done[0].arms) :], values[len(done[0].arms) :]),
-        np.concatenate([each.batch for each in done]),
+        np.concatenate([part.batch for part in done]),
         sheet_has_values and value in sheet.table.names,
     )
 
@@ -174,8 +174,8 @@ def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
 
 def _without(sheet: tables.Evaluations, done: tables.Evaluations) -> tables.Evaluations:
     """The evaluations that are not in the sheet. Results that stand in both count once."""
-    pairs, known = (pd.MultiIndex.from_arrays([e.arms, e.values]) for e in (done, sheet))
-    fields, new = ("arms", "values", "errors", "batch"), ~pairs.isin(known)
+    pairs, in_sheet = (pd.MultiIndex.from_arrays([x.arms, x.values]) for x in (done, sheet))
+    fields, new = ("arms", "values", "errors", "batch"), ~pairs.isin(in_sheet)
     return done._replace(**{name: getattr(done, name)[new] for name in fields})
 
 

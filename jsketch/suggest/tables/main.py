@@ -77,18 +77,18 @@ def _changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[dict[str
     rows of their candidates, or in further rows where those have values."""
     inputs, value = results.inputs, results.options.value_column
     sheet = inputs.sheet
-    at, known = sheet.first_row, set(sheet.evaluations.arms.tolist())
+    at, arms_with_values = sheet.first_row, set(sheet.evaluations.arms.tolist())
     first = sheet.table.frame.index[at]
     new: dict[int, Any] = {}
     rows: list[dict[str, Any]] = []
     for arm, value in zip(*inputs.from_observations, strict=True):
         cell = "failed" if np.isnan(value) else float(value)
-        if arm in known:
+        if arm in arms_with_values:
             row = sheet.table.frame.iloc[at[arm]].to_dict()
             rows.append({**row, SUGGESTED: "", value: cell})
         else:
             new[int(first[arm])] = cell
-            known.add(arm)
+            arms_with_values.add(arm)
     marks = {int(first[row]): inputs.batch_number for row in results.batch.rows}
     return {SUGGESTED: marks, value: new}, rows
 

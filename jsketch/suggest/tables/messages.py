@@ -58,8 +58,8 @@ def describe_batch(results: Results) -> list[str]:
     if candidates.cost is not None:
         line = f"the batch costs {candidates.cost[batch.rows].sum():g}"
         if options.budget is not None:
-            spent = candidates.cost[inputs.arms].sum() + candidates.cost[inputs.pending].sum()
-            line += f"; {options.budget - spent:g} of the budget of {options.budget:g} was left"
+            total = candidates.cost[inputs.arms].sum() + candidates.cost[inputs.pending].sum()
+            line += f"; {options.budget - total:g} of the budget of {options.budget:g} was left"
         if len(batch.rows) < options.batch:
             line += f", which ends the batch after {len(batch.rows)} of {options.batch} candidates"
         lines.append(line)
@@ -116,16 +116,12 @@ def _stop(results: Results, gain: stopping.Gain, at_most: float) -> str:
         top = float(np.quantile(gain.of_any, stopping.PROBABILITY))
         closer = "better" if options.target is None else "closer to the target"
         value = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
-        lucky = ""
-        if row != gain.best:
-            lucky = (
-                f" The better value of {candidate_name(inputs, row)}, {best:.4g}, seems to be"
-                " chance."
-            )
+        remark = f"{candidate_name(inputs, row)}, {best:.4g}, seems to be chance."
+        remark = "" if row == gain.best else f" The better value of {remark}"
         return (
             f"Stop: the best is {_described(inputs, gain.best)} with {value:.4g}; no candidate that"
             f" was not measured is more than {top:.2g} {closer}, with 95% probability by the"
-            f" model.{lucky}"
+            f" model.{remark}"
         )
     name = f"Stop: {_described(inputs, row)} with {best:.4g}"
     if options.target is not None:
@@ -191,7 +187,7 @@ def short_number(word: str) -> str:
 def explained_sentence(explained: float) -> str:
     """A sentence on the share of the variance that the model predicts."""
     if not explained >= MIN_EXPLAINED:
-        return "The model knows nothing yet, and the batch is chosen to learn."
+        return "The model explains almost nothing yet, and the batch is chosen to learn."
     return (
         f"The model explains {100 * explained:.0f}% of the variance of the values, each predicted"
         " from the others."

@@ -104,7 +104,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--same", metavar="COLUMN", help="the batch has one value of it, such as a temperature")
     text = "the cost of a measurement: the expected improvement is divided by it; not a condition"
     add("--cost", metavar="COLUMN", help=text)
-    text = "of all measurements, past and pending ones too; costs matter less as it is spent"
+    text = "of all measurements, finished and pending ones; costs matter less as it is used up"
     add("--budget", type=_at_least_0, metavar="COST", help=text)
 
     add = parser.add_argument_group("details").add_argument

@@ -159,9 +159,9 @@ def grid(results: Results, one: Factor, other: Factor) -> Figure:
             axes.text(j + 0.43, i - 0.4, f"{counts[i, j]}", ha="right", va="top", color=ORANGE,
                 fontsize=8, fontweight="bold",
                 path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
-    turned = sum(map(len, columns.labels)) > (90 if wide else 40)
-    axes.set_xticks(range(shape[1]), columns.labels, rotation=35 if turned else 0,
-        ha="right" if turned else "center")  # fmt: skip
+    rotated = sum(map(len, columns.labels)) > (90 if wide else 40)
+    axes.set_xticks(range(shape[1]), columns.labels, rotation=35 if rotated else 0,
+        ha="right" if rotated else "center")  # fmt: skip
     axes.set_yticks(range(shape[0]), rows.labels)
     axes.set_xlim(-0.5, shape[1] - 0.5)
     axes.set_ylim(shape[0] - 0.5, -0.5)
