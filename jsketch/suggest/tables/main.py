@@ -98,11 +98,12 @@ def table(results: Results) -> pd.DataFrame:
     intervals, and empty columns of values and errors."""
     options, inputs, batch = results.options, results.inputs, results.batch
     sheet, empty = inputs.sheet, np.full(len(batch.rows), "", object)
+    first = sheet.first_row[batch.rows]
     columns: dict[str, Any] = {SUGGESTED: np.full(len(batch.rows), inputs.batch_number)}
     columns[sheet.id_name] = inputs.candidates.ids[batch.rows]
     for name in sheet.table.names:
         if name not in (*columns, *PREDICTED, options.value_column, options.error_column):
-            columns[name] = sheet.table.frame[name].to_numpy()[sheet.first_row[batch.rows]]
+            columns[name] = sheet.table.frame[name].to_numpy()[first]
     if results.predicted is not None:
         numbers = (*_rounded(*results.intervals(batch.rows)), batch.chance)
         for name, column in zip(PREDICTED, numbers, strict=True):

@@ -161,18 +161,14 @@ def candidate_name(inputs: Inputs, row: int) -> str:
 
 
 def conditions(inputs: Inputs, rows: np.ndarray) -> pd.DataFrame:
-    """The conditions of some candidates as text, as in the sheet, with `short_number`s."""
+    """The conditions of the candidates in some rows as text; numbers are `short_number`s."""
     table, numbers = inputs.sheet.table, _numeric_columns(inputs)
     names = {*inputs.candidates.names, *(n.partition("[")[0] for n in inputs.candidates.names)}
-    cells = {
-        name: table.text(name).iloc[inputs.sheet.first_row[rows]]
-        for name in table.names
-        if name in names
-    }
-    shown = {n: c.map(short_number) if n in numbers else c for n, c in cells.items()}
-    return pd.DataFrame(
-        {name: column.to_numpy(object) for name, column in shown.items()}, dtype=object
-    )
+    first, cells = inputs.sheet.first_row[rows], {}
+    for name in (name for name in table.names if name in names):
+        column = table.text(name).iloc[first]
+        cells[name] = (column.map(short_number) if name in numbers else column).to_numpy(object)
+    return pd.DataFrame(cells, dtype=object)
 
 
 def short_number(word: str) -> str:
