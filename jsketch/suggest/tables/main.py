@@ -75,7 +75,7 @@ def _changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[dict[str
     """(new cells by column and row, further rows) of the copy of the sheet. The number of the batch
     stands in the first row of each candidate in it. The values of other tables stand in the first
     rows of their candidates, or in further rows where those have values."""
-    inputs, value = results.inputs, results.options.value_column
+    inputs, value_column = results.inputs, results.options.value_column
     sheet = inputs.sheet
     at, arms_with_values = sheet.first_row, set(sheet.evaluations.arms.tolist())
     first = sheet.table.frame.index[at]
@@ -85,12 +85,12 @@ def _changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[dict[str
         cell = "failed" if np.isnan(value) else float(value)
         if arm in arms_with_values:
             row = sheet.table.frame.iloc[at[arm]].to_dict()
-            rows.append({**row, SUGGESTED: "", value: cell})
+            rows.append({**row, SUGGESTED: "", value_column: cell})
         else:
             new[int(first[arm])] = cell
             arms_with_values.add(arm)
     marks = {int(first[row]): inputs.batch_number for row in results.batch.rows}
-    return {SUGGESTED: marks, value: new}, rows
+    return {SUGGESTED: marks, value_column: new}, rows
 
 
 def table(results: Results) -> pd.DataFrame:
