@@ -502,7 +502,7 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
         (dict(model=MODEL._replace(ratio=0.0)), "ratio must be a finite number above 0"),
         (dict(model=MODEL._replace(lengthscale=LENGTHS[:2])), "has 3 lengthscales"),
         (dict(model=MODEL._replace(centre=np.nan)), "centre must be a finite number; nan"),
-        (dict(model=MODEL._replace(scale=1e301)), "centre and scale of a model are at most"),
+        (dict(model=MODEL._replace(scale=1e301)), "centre and scale of a model must be at most"),
         (dict(key=0), "key must be one key"),
         (dict(scaling="no"), "scaling must be True or False"),
         (dict(candidates=library(LIBRARY), scaling=False), "already has columns and scaling"),
