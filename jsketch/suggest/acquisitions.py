@@ -1,17 +1,17 @@
-"""Acquisitions: which candidates to evaluate together, from the joint posterior of a shortlist.
+"""Acquisitions choose candidates to evaluate together from the joint posterior of a shortlist.
 
-An acquisition has two methods. `score(mean, variance, threshold)` rates single candidates, and the
-shortlist holds those with the largest scores; `choose(posterior, size, key)` picks a batch from it.
-Scores never rise as variances fall, so a batch whose scores exceed those of all candidates outside
-the shortlist is the batch of the whole library.
+An acquisition has two methods. `score(mean, variance, threshold)` rates single candidates, and
+those with the largest scores are the shortlist. `choose(posterior, size, key)` picks a batch from
+it. Scores never rise as variances fall, so a batch whose scores exceed those of all candidates
+outside the shortlist is the batch of the whole library.
 
 UCB, greedy (UCB of width 0), ExpectedImprovement and LargestVariance pick one candidate after the
-other: each pick returns its own mean (hallucination: Desautels, Krause, Burdick, JMLR 2014; the
-kriging believer: Ginsbourger, Le Riche, Carraro, 2010), which lowers the variances around it.
-Thompson, TopTwo and ProbabilityOfBest use draws of the whole function.
+other. Each pick is assumed to return its posterior mean, which lowers the variances around it
+(hallucination: Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le Riche,
+Carraro, 2010). Thompson, TopTwo and ProbabilityOfBest use draws of the whole function.
 
-Where evaluations may fail (`Chance`) a failure is worth the worst value so far: scores are combined
-by `with_failures`, and draws contain failures. Where evaluations cost (`Price`), expected
+Where evaluations may fail (`Chance`) a failure is worth the worst value so far: `with_failures`
+adjusts the scores, and draws contain failures. Where evaluations have costs (`Price`), expected
 improvement and `LargestVariance` are divided by cost^exponent (`per_cost`; EI-cool: Lee, Perrone,
 Archambeau, Seeger. Cost-aware Bayesian optimization. 2020), and a batch costs at most the rest of
 the budget.
@@ -32,37 +32,35 @@ from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
 FAILURES_KEY = 1  # folded into the key of draws
-OPTIMISM = 3.0  # standard deviations above the mean by which draws are shortlisted
+OPTIMISM = 3.0  # the shortlist of draws is by so many standard deviations above the mean
 
 
 class Chance(NamedTuple):
-    """Of K candidates whose evaluations may fail."""
+    """The success of evaluations of K candidates."""
 
     success: Array  # [K], probability of success
     worst: Array  # [], the value of a failure
 
 
 class Price(NamedTuple):
-    """Of K candidates whose evaluations cost something."""
+    """The costs of evaluations of K candidates."""
 
-    cost: Array  # [K], above 0
-    exponent: Array  # [], of the cost in a score
-    left: Array  # [], of the budget, for the whole batch
+    cost: Any  # [K], above 0
+    exponent: Any  # [], of the cost in a score
+    budget: Any  # [], the rest of it, for the whole batch
 
 
 class Terms(NamedTuple):
-    """Optional terms of a score in addition to the values."""
+    """Optional terms of a score."""
 
     chance: Chance | None = None
     price: Price | None = None
 
     def of(self, rows: Array) -> Terms:
-        """The terms of some candidates."""
+        """The terms of the candidates in some rows."""
         chance, price = self
-        return Terms(
-            None if chance is None else chance._replace(success=chance.success[rows]),
-            None if price is None else price._replace(cost=price.cost[rows]),
-        )
+        chance = chance and chance._replace(success=chance.success[rows])
+        return Terms(chance, price and price._replace(cost=price.cost[rows]))
 
 
 class JointPosterior(NamedTuple):
@@ -74,13 +72,13 @@ class JointPosterior(NamedTuple):
     ratio: Array  # [], noise variance
     threshold: Array  # [], the largest posterior mean of evaluated candidates
     terms: Terms = Terms()
-    found: Any = ()  # [k], the largest posterior means of evaluated candidates
+    evaluated_means: Any = ()  # [k], the largest posterior means of evaluated candidates
 
 
-def rated(
+def scores_of(
     acquisition: Any, mean: Array, variance: Array, threshold: ArrayLike, terms: Terms
 ) -> Array:
-    """[K], the scores of an acquisition with these terms."""
+    """[K], the scores of an acquisition with optional terms."""
     score = acquisition.score(mean, variance, threshold)
     if terms.chance is not None:
         score = acquisition.with_failures(score, *terms.chance)
@@ -89,49 +87,9 @@ def rated(
     return score
 
 
-def _choose_greedily(acquisition: Any, posterior: JointPosterior, size: int) -> Array:
-    """[size] int32 picks of the largest score, each conditioned on the picks before; -1 where no
-    free candidate costs at most the rest of the budget."""
-    mean, covariance, free, ratio, threshold, terms, _ = posterior
-    diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
-    every = jnp.arange(len(mean), dtype=jnp.int32)
-
-    def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-        picks, left, variance, rows, best, spent = carry
-        if terms.price is not None:
-            left = left & (spent + terms.price.cost <= terms.price.left)
-        value = jnp.where(left, rated(acquisition, mean, variance, best, terms), -jnp.inf)
-        # scores of -inf are raised, so that argmax still returns a candidate that is left
-        arm = jnp.argmax(jnp.where(left, jnp.maximum(value, -1e30), -jnp.inf)).astype(jnp.int32)
-        # the posterior covariance with the pick, as a row of a Cholesky factor
-        row = covariance[arm] - matmul(rows[:, arm], rows)
-        row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
-        taken = arm
-        if terms.price is not None:
-            taken, spent = jnp.where(left.any(), arm, -1), spent + terms.price.cost[arm]
-        return (
-            put(picks, i, taken),
-            left & (every != arm),
-            jnp.maximum(variance - jnp.square(row), 0),
-            put(rows, i, row),
-            jnp.maximum(best, mean[arm]),
-            spent,
-        )
-
-    start = (
-        jnp.zeros(size, jnp.int32),
-        free,
-        diagonal,
-        jnp.zeros((size, len(mean)), mean.dtype),
-        threshold,
-        jnp.zeros((), mean.dtype),
-    )
-    return lax.fori_loop(0, size, pick, start)[0]
-
-
 def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
-    """[count, K] draws of f at the shortlist: the worst value where the evaluation fails in the
-    draw, and -inf for candidates that may not be picked."""
+    """[count, K] draws of f at the shortlist. They are the worst value where the evaluation fails
+    in the draw, and -inf for candidates that may not be picked."""
     mean, covariance, free, ratio, _, terms, _ = posterior
     jitter = (1e-3 * ratio + 100 * jnp.finfo(mean.dtype).eps) * jnp.eye(len(mean), dtype=mean.dtype)
     root = jnp.linalg.cholesky(covariance + jitter)
@@ -145,8 +103,8 @@ def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
 
 
 def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
-    """E max(max f(picks) - threshold, 0), [], by draws: the q-EI of a batch (Ginsbourger, Le Riche,
-    Carraro, 2010), divided by its cost^exponent. Picks of -1 are ignored."""
+    """E max(max f(picks) - threshold, 0), [], from draws: the q-EI of a batch (Ginsbourger, Le
+    Riche, Carraro, 2010), divided by its cost^exponent. Picks of -1 are ignored."""
     used, picks = picks >= 0, jnp.maximum(picks, 0)
     mean, covariance, _, ratio, threshold, terms, _ = posterior
     terms = terms.of(picks)
@@ -173,7 +131,7 @@ def _distinct_maxima(draws: Array, size: int) -> Array:
     return lax.fori_loop(0, size, pick, start)[0]
 
 
-class _Valued:
+class _InUnitsOfValues:
     """Acquisitions whose score is in units of the values."""
 
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
@@ -181,7 +139,7 @@ class _Valued:
         return chance * score + (1 - chance) * worst
 
 
-class _OfDraws(_Valued):
+class _FromDraws(_InUnitsOfValues):
     """Acquisitions that choose from draws of the posterior."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
@@ -192,11 +150,36 @@ class _Greedy:
     """Acquisitions that pick the candidate of the largest score, one after the other."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        return _choose_greedily(self, posterior, size)
+        """[size] int32, picks of the largest score, each conditioned on the earlier picks; -1 where
+        the rest of the budget pays for no free candidate."""
+        mean, covariance, free, ratio, threshold, terms, _ = posterior
+        diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
+        every = jnp.arange(len(mean), dtype=jnp.int32)
+
+        def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            picks, left, variance, rows, best, total = carry
+            if terms.price is not None:
+                left = left & (total + terms.price.cost <= terms.price.budget)
+            value = jnp.where(left, scores_of(self, mean, variance, best, terms), -jnp.inf)
+            # scores of -inf are raised, so that argmax still returns a candidate that is left
+            arm = jnp.argmax(jnp.where(left, jnp.maximum(value, -1e30), -jnp.inf)).astype(jnp.int32)
+            # the posterior covariance with the pick, as a row of a Cholesky factor
+            row = covariance[arm] - matmul(rows[:, arm], rows)
+            row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
+            picked = arm
+            if terms.price is not None:
+                picked, total = jnp.where(left.any(), arm, -1), total + terms.price.cost[arm]
+            picks, left = put(picks, i, picked), left & (every != arm)
+            variance = jnp.maximum(variance - jnp.square(row), 0)
+            return picks, left, variance, put(rows, i, row), jnp.maximum(best, mean[arm]), total
+
+        picks, rows = jnp.zeros(size, jnp.int32), jnp.zeros((size, len(mean)), mean.dtype)
+        start = picks, free, diagonal, rows, threshold, jnp.zeros((), mean.dtype)
+        return lax.fori_loop(0, size, pick, start)[0]
 
 
 @struct.dataclass
-class UCB(_Greedy, _Valued):
+class UCB(_Greedy, _InUnitsOfValues):
     """mean + width standard deviations; width 0 is greedy."""
 
     # standard deviations
@@ -240,7 +223,7 @@ class LargestVariance(_Greedy):
 
 
 @struct.dataclass
-class Thompson(_OfDraws):
+class Thompson(_FromDraws):
     """Thompson sampling: for each pick the best candidate of a draw of the posterior (Kandasamy et
     al., AISTATS 2018)."""
 
@@ -249,7 +232,7 @@ class Thompson(_OfDraws):
 
 
 @struct.dataclass
-class TopTwo(_OfDraws):
+class TopTwo(_FromDraws):
     """Thompson sampling that takes the second best candidate of its draw with probability 1 -
     `leader` (Russo. Simple Bayesian algorithms for best-arm identification. Operations Research
     2020)."""
@@ -269,23 +252,24 @@ class TopTwo(_OfDraws):
 
 
 @struct.dataclass
-class ProbabilityOfBest(_OfDraws):
+class ProbabilityOfBest(_FromDraws):
     """The candidates that are most often the best of the library in `draws` draws: the batch that
-    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1 those
-    that are most often among the k best, to which evaluated candidates with their posterior means
-    count: the batch with the largest expected number of them. Ties are broken by mean + standard
-    deviation."""
+    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1 they
+    are most often among the k best, which include evaluated candidates with their posterior means.
+    Ties are broken by mean + standard deviation."""
 
     # draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)
-    # k, the best ones that count
+    # k, the number of the best candidates
     top: int = struct.field(pytree_node=False, default=1)
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
         draws = _draws(posterior, self.draws, key)
         least = jnp.max(draws, 1)
         if self.top > 1:
-            found = jnp.broadcast_to(posterior.found, (self.draws, len(posterior.found)))
+            found = jnp.broadcast_to(
+                posterior.evaluated_means, (self.draws, len(posterior.evaluated_means))
+            )
             least = lax.top_k(jnp.concatenate([draws, found], 1), self.top)[0][:, -1]
         # -inf are candidates that may not be picked
         wins = ((draws >= least[:, None]) & jnp.isfinite(draws)).sum(0).astype(draws.dtype)

@@ -1,4 +1,4 @@
-"""`suggest`: the constraints of a batch are checked, a model is fitted, and a batch is chosen."""
+"""`suggest` checks the constraints of a batch, fits a model, and chooses the batch."""
 
 from __future__ import annotations
 
@@ -25,53 +25,53 @@ from jsketch.suggest.data import (
     zero_padded,
 )
 from jsketch.suggest.mixed import Columns
-from jsketch.suggest.model import EXACT, Model, check_finite, fit_data
+from jsketch.suggest.model import EXACT, Model, fit_data, in_units
 from jsketch.types import Arms, PRNGKey
 
-# folded into the key of a suggestion, as `model.SUBSAMPLE_KEY` is
+# these and `model.SUBSAMPLE_KEY` are folded into the key of a suggestion
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them improve little
-ROUNDING = 1e-6  # of a budget, by which it may be exceeded
+ROUNDING = 1e-6  # a batch may exceed the budget by this share
 
 
 class Scores(NamedTuple):
-    """Of all A candidates, evaluated ones included."""
+    """Predictions and scores of all A candidates, evaluated ones included."""
 
-    mean: np.ndarray  # [A], of the posterior, in units of the values
-    std: np.ndarray  # [A], without the noise of a value; pending evaluations lower it
-    # [A], of the acquisition at values less `Model.centre`, divided by `Model.scale`: the batch
-    # begins with the largest one that may be picked, unless the acquisition draws
+    mean: np.ndarray  # [A], posterior mean, in units of the values
+    std: np.ndarray  # [A], posterior standard deviation of the function, given pending evaluations
+    # [A], the acquisition, in units of `Model.scale` from `Model.centre`. A batch begins with the
+    # largest score that may be picked, unless the acquisition draws.
     score: np.ndarray
 
 
 class Suggestion(NamedTuple):
     """A batch of B candidates in the order of their choice, best first; in units of the values."""
 
-    rows: np.ndarray  # [B] int, of the candidates
-    mean: np.ndarray  # [B], of the posterior
-    std: np.ndarray  # [B], standard deviation of the posterior, without the noise of a value
+    rows: np.ndarray  # [B] int, the rows of the candidates
+    mean: np.ndarray  # [B], posterior mean
+    std: np.ndarray  # [B], posterior standard deviation, without the noise of a value
     model: Model
     dictionary_size: int  # evaluations, or inducing points, of the posterior
-    chance: np.ndarray | None = None  # [B], that an evaluation succeeds, with `failures`
+    chance: np.ndarray | None = None  # [B], the probability of success, with `failures`
     scores: Scores | None = None  # of all candidates, with `scores`
 
     def to_frame(self, ids: Any = None) -> Any:
-        """The batch as a pandas DataFrame, a candidate a row: its row, its id (of `ids` [A]), mean,
-        standard deviation, chance of success and score, as far as they were computed."""
+        """The batch as a pandas DataFrame with a candidate in each row: its row, its id (of `ids`
+        [A]), mean, standard deviation, chance of success and score, where they are available."""
         import pandas as pd
 
-        columns: dict[str, Any] = dict(row=self.rows)
-        if ids is not None:
-            columns["id"] = np.asarray(ids)[self.rows]
-        columns |= dict(mean=self.mean, std=self.std)
-        if self.chance is not None:
-            columns["chance"] = self.chance
-        if self.scores is not None:
-            columns["score"] = self.scores.score[self.rows]
-        return pd.DataFrame(columns)
+        columns = dict(
+            row=self.rows,
+            id=None if ids is None else np.asarray(ids)[self.rows],
+            mean=self.mean,
+            std=self.std,
+            chance=self.chance,
+            score=None if self.scores is None else self.scores.score[self.rows],
+        )
+        return pd.DataFrame({name: x for name, x in columns.items() if x is not None})
 
     def summary(self) -> dict[str, Any]:
-        """The values of its repr."""
+        """{name: value} of the repr."""
         values: dict[str, Any] = dict(batch=len(self.rows))
         values |= dict(rows=self.rows, mean=self.mean, std=self.std, chance=self.chance)
         values |= dict(noise_std=self.model.noise_std, dictionary_size=self.dictionary_size)
@@ -85,13 +85,11 @@ class Suggestion(NamedTuple):
 
 
 class Constraints(NamedTuple):
-    """Checked constraints on a batch from A candidates; None where one does not apply."""
+    """Checked constraints on a batch from A candidates. Those that do not apply are None."""
 
     excluded: np.ndarray  # [e] int, candidates
     label: np.ndarray | None  # [A] int from 0 on, the group of each candidate
-    costs: np.ndarray | None  # [A], above 0
-    exponent: float  # of the costs in a score
-    left: float  # of the budget; inf without one
+    price: Price | None  # of NumPy's numbers; its budget is inf without one
     failures: bool  # whether failed evaluations lower the chance of similar candidates
 
 
@@ -122,26 +120,25 @@ def suggest(
 ) -> Suggestion:
     """The candidates to evaluate next.
 
-    The values are modelled by a Gaussian process with a `suggest.Mixed`, exact for up to EXACT
-    evaluations and sketched beyond. An acquisition picks the batch; every pick, and every pending
-    evaluation, lowers the standard deviations of similar candidates before the next pick
-    (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation the batch
-    is spread over the library: each pick is the candidate of the largest variance.
+    A Gaussian process with the kernel `suggest.Mixed` models the values, exactly for up to EXACT
+    evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every
+    pending evaluation, lowers the standard deviations of similar candidates before the next pick
+    (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
+    is the candidate of the largest variance, which spreads the batch over the library.
 
     candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
-    values       [n] numbers, larger is better (negate what is to be minimised), in any unit; NaN
-                 where the evaluation failed: it is ignored, and not suggested again. Values further
-                 below the median than twice the distance of the best one from it count as the value
-                 at that distance
+    values       [n] numbers in any unit, larger ones are better; NaN where the evaluation failed:
+                 it is ignored, and not suggested again. Poor outliers are moved to twice as far
+                 below the median as the best value is above it
     columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
     gram         [A, A], the values of a positive semi-definite kernel between candidates that have
                  no features, such as graphs, in place of candidates and columns; it is divided by
                  the mean of its diagonal
-    errors       [n] numbers of at least 0, standard errors of the values where they are known, such
-                 as those of means of repeats; they add to the fitted noise, which all values have.
-                 Ignored where the values are too few, or equal
+    errors       [n] numbers of at least 0, standard errors of the values, such as those of means of
+                 repeats, in addition to the fitted noise. They are ignored where the values are too
+                 few, or equal
     pending      [p] int, rows whose evaluation is pending: they are not suggested. A row that is
                  also among the arms counts as evaluated
     exclude      [e] int, rows that are never suggested
@@ -150,14 +147,13 @@ def suggest(
                  joint expected improvement
     costs        [A] numbers above 0, of an evaluation: expected improvement is divided by
                  cost^exponent
-    budget       the cost of all evaluations at most, those made and pending included. The batch
-                 ends early where the budget is spent
+    budget       the largest cost of all evaluations, finished and pending ones included. The batch
+                 ends early where the budget is used up
     cost_exponent  None: 1, or with a budget the share of it that is left (Lee et al., 2020: cheap
                  candidates first, good ones at the end)
     failures     True: failed evaluations lower the chance of similar candidates (`feasibility`),
                  and a failure is worth the worst value so far
-    replicates   True: evaluated candidates may be picked again, which noise makes worthwhile; not
-                 those that failed or are pending
+    replicates   True: evaluated candidates may be picked again, except failed and pending ones
     batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
                  with the cube of B: 2,048 take a minute on two cores
     acquisition  of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
@@ -169,106 +165,79 @@ def suggest(
     key          of the random choices; None: jax.random.key(0). The same arrays and key give the
                  same batch
 
-    Computes in JAX's floating dtype: with jax_enable_x64 in float64, which small noise needs. Cost
-    O(A n^2) for n evaluations up to EXACT, and O(A d) memory; sizes are padded, so that most calls
-    of a loop compile nothing.
+    The computation is in JAX's floating dtype; small noise needs float64 (jax_enable_x64). It takes
+    O(A n^2) operations for n evaluations up to EXACT, and O(A d) memory. Sizes are padded, so that
+    most calls of a loop compile nothing.
 
     Raises ValueError for arguments of a wrong shape or type, candidates that are not finite, a
     constant column (with scaling), rows outside the library, values or errors that are infinite or
-    too large, a batch larger than the number of candidates left, a budget that is spent, and
+    too large, a batch larger than the number of candidates left, a budget that is used up, and
     distances or predictions that are not finite.
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
     if gram is not None:
         candidates, columns = library(candidates, columns, gram=gram), None
     data = check_data(candidates, columns, arms, values, pending, scaling, errors)
-    checks.boolean(replicates=replicates, scores=scores)
-    limits = _check_constraints(data, exclude, same, costs, budget, cost_exponent, failures)
+    checks.boolean(replicates=replicates, scores=scores, failures=failures)
+    checks.arm_numbers(Arms(data.library.features), exclude=exclude)
+    price = _check_price(data, exclude, costs, budget, cost_exponent)
+    excluded, label = np.unique(np.asarray(exclude)).astype(int), _check_labels(data, same)
+    constraints = Constraints(excluded, label, price, failures)
     if acquisition is None:
-        acquisition = UCB() if limits.costs is None else ExpectedImprovement()
-    _check_acquisition(limits, acquisition)
-    _check_model(data, lengthscale, model)
-    taken = np.zeros(len(data.library.features), bool)
+        acquisition = UCB() if constraints.price is None else ExpectedImprovement()
+    _check_acquisition(constraints, acquisition)
+    if model is not None:
+        _check_model(data, lengthscale, model)
+    unavailable = np.zeros(len(data.library.features), bool)
     evaluated = data.arms[~data.observed] if replicates else data.arms
-    for rows in (evaluated, data.pending, limits.excluded):
-        taken[rows] = True
-    _check_batch(data, limits, taken, batch)
+    for rows in (evaluated, data.pending, constraints.excluded):
+        unavailable[rows] = True
+    _check_batch(data, constraints, unavailable, batch)
     model = fit_data(data, lengthscale, key) if model is None else model
-    found = _choose(data, limits, taken, model, batch, acquisition, key)
-    return found if scores else found._replace(scores=None)
-
-
-def _choose(
-    data: Data,
-    constraints: Constraints,
-    taken: np.ndarray,
-    model: Model,
-    batch: int,
-    acquisition: Any,
-    key: PRNGKey,
-) -> Suggestion:
     kernel = kernel_of(data.library, model.lengthscale)
-    limits, members = _compiled_limits(kernel, data, constraints, ~taken, batch, key)
-    arrays = arrays_of(kernel, data, model, taken, key)
+    limits, members = _compiled_limits(kernel, data, constraints, ~unavailable, batch, key)
+    arrays = arrays_of(kernel, data, model, unavailable, key)
+    batch_key = jax.random.fold_in(key, BATCH_KEY)
     if not data.observed.any() and len(data.pending) == 0:
         acquisition = LargestVariance()
     chosen = choice.choose_batch(
-        kernel,
-        arrays,
-        limits,
-        model.ratio,
-        acquisition,
-        jax.random.fold_in(key, BATCH_KEY),
-        batch,
-        members,
+        kernel, arrays, limits, model.ratio, acquisition, batch_key, batch, members
     )
     rows = np.asarray(chosen.rows)
     rows = rows[rows >= 0]
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = model.centre + model.scale * np.asarray(chosen.mean, float)
-        std = model.scale * np.sqrt(np.asarray(chosen.variance, float))
-    check_finite(model, means=mean[rows], standard_deviations=std[rows])
+    mean, std = in_units(model, chosen.mean, chosen.variance, rows)
     size = int(arrays.included.sum()) or int(data.observed.sum())
-    chance = None
-    if limits.success is not None:
-        chance = np.asarray(limits.success, float)[rows]
-    scores = Scores(mean, std, np.asarray(chosen.score, float))
-    return Suggestion(rows, mean[rows], std[rows], model, size, chance, scores)
+    chance = None if limits.success is None else np.asarray(limits.success, float)[rows]
+    rated = Scores(mean, std, np.asarray(chosen.score, float)) if scores else None
+    return Suggestion(rows, mean[rows], std[rows], model, size, chance, rated)
 
 
 def arrays_of(
-    kernel: Any, data: Data, model: Model, taken: np.ndarray, key: PRNGKey
+    kernel: Any, data: Data, model: Model, unavailable: np.ndarray, key: PRNGKey
 ) -> choice.Arrays:
-    """The evaluations in padded slots, and the candidates that may not be picked, `taken` [A]
-    bool."""
+    """The evaluations in padded slots. Candidates with `unavailable` [A] bool may not be picked."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
-    data = data.within(model.limits)
+    data = data.clipped(model.limits)
     standardized = data.standardized(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
-    arrays = (*observed, *numbers, *pending, *inducing, taken)
+    arrays = (*observed, *numbers, *pending, *inducing, unavailable)
     return choice.Arrays(data.library.features, *map(jnp.asarray, arrays))
 
 
 def _compiled_limits(
-    kernel: Any,
-    data: Data,
-    constraints: Constraints,
-    free: np.ndarray,
-    batch: int,
-    key: PRNGKey,
+    kernel: Any, data: Data, constraints: Constraints, free: np.ndarray, batch: int, key: PRNGKey
 ) -> tuple[choice.Limits, int]:
-    """(the constraints as `choice` takes them, the size of the largest group)."""
+    """(the constraints as arrays of JAX, the size of the largest group)."""
     success, price, groups, members = None, None, None, 0
     dtype = data.library.features.dtype
     if constraints.failures:
         failure_key = jax.random.fold_in(key, FAILURE_KEY)
         success = feasibility.success_probability(kernel, data, failure_key)
-    if constraints.costs is not None:
-        numbers = (constraints.costs, constraints.exponent, constraints.left)
-        price = Price(*(jnp.asarray(number, dtype) for number in numbers))
+    if constraints.price is not None:
+        price = Price(*(jnp.asarray(number, dtype) for number in constraints.price))
     if constraints.label is not None:
         large = _large_groups(constraints, constraints.label, free, batch)
         groups = choice.Groups(jnp.asarray(constraints.label), jnp.asarray(large))
@@ -277,9 +246,9 @@ def _compiled_limits(
 
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
-    """Evaluated candidates [m] by approximate leverage scores, at most LARGEST_DICTIONARY, and the
-    pending ones; none where the posterior is exact. Errors of values are ignored: without them all
-    leverage scores are at least as large."""
+    """At most LARGEST_DICTIONARY evaluated candidates by approximate leverage scores, and the
+    pending ones, [m]; none where the posterior is exact. Errors of values are ignored: without them
+    all leverage scores are at least as large."""
     arms = data.arms[data.observed]
     if len(arms) <= EXACT:
         return arms[:0]
@@ -300,9 +269,9 @@ def _check_acquisition(constraints: Constraints, acquisition: Any) -> None:
         )
     if isinstance(acquisition, UCB):
         checks.nonnegative(width=acquisition.width)
-    if constraints.costs is not None and not hasattr(acquisition, "per_cost"):
+    if constraints.price is not None and not hasattr(acquisition, "per_cost"):
         raise ValueError(
-            "costs divide an expected improvement: leave the acquisition out, or take"
+            "costs divide an expected improvement: leave the acquisition out, or use"
             f" ExpectedImprovement(); {acquisition!r} was given."
         )
     if constraints.failures and not hasattr(acquisition, "with_failures"):
@@ -310,69 +279,54 @@ def _check_acquisition(constraints: Constraints, acquisition: Any) -> None:
 
 
 def _check_model(data: Data, lengthscale: Any, model: Any) -> None:
-    if model is None:
-        return
     if lengthscale is not None:
-        raise ValueError("give a lengthscale or a model, which has one, and not both.")
+        raise ValueError("give either a lengthscale or a model, which has one.")
     if not isinstance(model, Model):
         raise ValueError(f"model must be a Model, such as `fit` returns; {model!r} was given.")
     kernel_of(data.library, model.lengthscale)
     checks.positive(ratio=model.ratio, scale=model.scale)
     checks.finite(centre=model.centre)
     if max(abs(model.centre), model.scale) > LARGEST_VALUE:
-        raise ValueError(f"centre and scale of a model are at most {LARGEST_VALUE:g}: {model}.")
+        raise ValueError(f"centre and scale of a model must be at most {LARGEST_VALUE:g}: {model}.")
 
 
-def _check_batch(data: Data, constraints: Constraints, taken: np.ndarray, batch: int) -> None:
+def _check_batch(data: Data, constraints: Constraints, unavailable: np.ndarray, batch: int) -> None:
     checks.capacity(batch=batch)
     if batch > choice.LARGEST_BATCH:
         raise ValueError(
-            f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest one: evaluate a"
+            f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest batch: evaluate a"
             " smaller one first, and choose the others with its values."
         )
-    left, evaluated = int((~taken).sum()), len(np.unique(data.arms))
+    left = int((~unavailable).sum())
     if batch > left:
-        out = constraints.excluded
-        excluded = f", {len(out)} are excluded" if len(out) else ""
         raise ValueError(
-            f"batch = {batch} is more than what is left: of {len(taken)} candidates"
-            f" {evaluated} were evaluated and {len(data.pending)} are pending{excluded},"
-            f" {left} are left."
+            f"batch = {batch} is more than the {left} candidates that are left: of"
+            f" {len(unavailable)} candidates {len(np.unique(data.arms))} were evaluated,"
+            f" {len(data.pending)} are pending and {len(constraints.excluded)} are excluded."
         )
 
 
-def _check_constraints(
-    data: Data,
-    exclude: Any,
-    same: Any,
-    costs: Any,
-    budget: float | None,
-    cost_exponent: float | None,
-    failures: bool,
-) -> Constraints:
-    count = len(data.library.features)
-    checks.arm_numbers(Arms(data.library.features), exclude=exclude)
-    checks.boolean(failures=failures)
-    excluded = np.unique(np.asarray(exclude)).astype(int)
-    label = None if same is None else _check_labels(same, count)
-    if costs is None and (budget is not None or cost_exponent is not None):
-        raise ValueError("a budget and a cost_exponent need costs, and none were given.")
+def _check_price(
+    data: Data, exclude: Any, costs: Any, budget: float | None, cost_exponent: float | None
+) -> Price | None:
     if costs is None:
-        return Constraints(excluded, label, None, 0.0, np.inf, failures)
+        if budget is not None or cost_exponent is not None:
+            raise ValueError("a budget and a cost_exponent need costs, and none were given.")
+        return None
     numbers = check_vector(
-        *("costs", costs, count, "candidates"),
+        *("costs", costs, len(data.library.features), "candidates"),
         lambda numbers: (numbers > 0) & np.isfinite(numbers),
         "finite and above 0",
     )
     exponent, left = 1.0, np.inf
     if budget is not None:
         checks.positive(budget=budget)
-        spent = float(numbers[data.arms].sum() + numbers[data.pending].sum())
-        left = float(budget) - spent
-        rest = np.delete(numbers, np.concatenate([data.arms, data.pending, excluded]))
+        total = float(numbers[data.arms].sum() + numbers[data.pending].sum())
+        left = float(budget) - total
+        rest = np.delete(numbers, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
         if rest.size and rest.min() > left + ROUNDING * float(budget):
             raise ValueError(
-                f"of the budget of {budget:g} the evaluations made and pending cost {spent:g}:"
+                f"of the budget of {budget:g} the finished and pending evaluations cost {total:g}:"
                 f" {max(left, 0):g} is left, and the cheapest candidate costs {rest.min():g}."
             )
         exponent = max(left, 0.0) / float(budget)
@@ -381,34 +335,38 @@ def _check_constraints(
     if cost_exponent is not None:
         checks.nonnegative(cost_exponent=cost_exponent)
         exponent = float(cost_exponent)
-    return Constraints(excluded, label, numbers, exponent, left, failures)
+    return Price(numbers, exponent, left)
 
 
 def _large_groups(
     constraints: Constraints, label: np.ndarray, free: np.ndarray, batch: int
 ) -> np.ndarray:
-    """[G] bool, groups with at least `batch` free candidates, one of them within the budget.
-    Raises ValueError where there are none."""
+    """[G] bool, whether a group has `batch` free candidates, one of them within the budget. Raises
+    ValueError where no group has."""
     groups = int(label.max()) + 1
     sizes = np.bincount(label[free], minlength=groups)
     if sizes.max() < batch:
         raise ValueError(
-            f"batch = {batch} is more than any value of `same` has left: {sizes.max()} at most."
+            f"batch = {batch} is too large: of the candidates that are left, at most"
+            f" {sizes.max()} have the same value of `same`."
         )
     large = sizes >= batch
-    if constraints.costs is not None:
-        affordable = free & (constraints.costs <= constraints.left)
+    if constraints.price is not None:
+        affordable = free & (constraints.price.cost <= constraints.price.budget)
         large = large & (np.bincount(label[affordable], minlength=groups) > 0)
         if not large.any():
             raise ValueError(
-                "the rest of the budget pays for no candidate of a value of `same` that has"
-                f" batch = {batch} candidates left: take a smaller batch."
+                "the rest of the budget pays for no candidate of those values of `same` that have"
+                f" batch = {batch} candidates left: use a smaller batch."
             )
     return large
 
 
-def _check_labels(same: Any, count: int) -> np.ndarray:
-    values = np.asarray(same)
+def _check_labels(data: Data, same: Any) -> np.ndarray | None:
+    """[A] int32, the groups of the candidates by their labels; None without labels."""
+    if same is None:
+        return None
+    values, count = np.asarray(same), len(data.library.features)
     if values.shape != (count,):
         raise ValueError(
             f"same must hold one value for each of the {count} candidates; its shape is"
@@ -423,5 +381,5 @@ def _check_labels(same: Any, count: int) -> np.ndarray:
     except TypeError as error:
         kinds = ", ".join(sorted({type(value).__name__ for value in labels}))
         raise ValueError(
-            f"the values of same are of types that have no order, {kinds}: give numbers, or text."
+            f"the values of same have types without an order, {kinds}: use numbers, or text."
         ) from error

@@ -17,31 +17,31 @@ from jsketch.suggest.acquisitions import (
     Price,
     Terms,
     expected_best,
-    rated,
+    scores_of,
 )
 from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
 
-# The shortlist has max(SHORTLIST, 4 * batch) candidates, at most LARGEST_SHORTLIST: a covariance of
-# that size takes 2 GB. With costs the limit includes the cheapest candidates, which are added.
+# The shortlist has max(SHORTLIST, 4 * batch) candidates, at most LARGEST_SHORTLIST, whose
+# covariance takes 2 GB. With costs the limit includes the cheapest candidates, which are added.
 SHORTLIST = 1024
 LARGEST_SHORTLIST = 16384
 LARGEST_BATCH = LARGEST_SHORTLIST // 2
 GROUPS = 8  # groups whose batches are compared
-# the value of a failure before there is any value: one standard deviation below the mean
+# the value of a failure before any value is observed: one standard deviation below the mean
 PRIOR_WORST = -1.0
 
 
 class Groups(NamedTuple):
-    """The groups of the candidates. All candidates of a batch are of one group."""
+    """The groups of the candidates. A batch is from one group."""
 
     label: Array  # [A] int, the group of each candidate
     large: Array  # [G] bool, groups with enough candidates that may be picked
 
 
 class Limits(NamedTuple):
-    """Constraints on a batch. A constraint that is None does not apply and adds no code to the
-    compiled program."""
+    """Constraints on a batch. Those that are None do not apply and add no code to the compiled
+    program."""
 
     success: Array | None = None  # [A], the probability that an evaluation succeeds
     price: Price | None = None  # of all candidates
@@ -49,12 +49,12 @@ class Limits(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch of B, in units of the signal."""
+    """A batch of B candidates, and the posterior, in units of the signal."""
 
     rows: Array  # [B] int32, -1 where the budget ended the batch
     mean: Array  # [A], of all candidates
     variance: Array  # [A]
-    score: Array  # [A], of the acquisition
+    score: Array  # [A], the acquisition
 
 
 class Arrays(NamedTuple):
@@ -69,13 +69,13 @@ class Arrays(NamedTuple):
     is_pending: Array  # [P] bool
     inducing: Array  # [M] int; empty where the posterior is exact
     included: Array  # [M] bool
-    taken: Array  # [A] bool, candidates that may not be picked
+    unavailable: Array  # [A] bool, candidates that may not be picked
 
 
 def condition(
     kernel: Any, arrays: Arrays, ratio: Array, with_pending: bool
 ) -> tuple[Posterior, Evaluations]:
-    """The posterior with or without the pending evaluations, and the slots of both."""
+    """(the posterior with or without the pending evaluations, those evaluations)."""
     pending, is_pending = arrays.pending, arrays.is_pending
     if not with_pending:
         pending, is_pending = pending[:0], is_pending[:0]
@@ -89,14 +89,13 @@ def condition(
     )
     if arrays.inducing.size:
         inducing = arrays.features[arrays.inducing]
-        return posterior.condition_sketched(
-            kernel, evaluations, inducing, arrays.included, ratio
-        ), evaluations
+        sketch = inducing, arrays.included
+        return posterior.condition_sketched(kernel, evaluations, *sketch, ratio), evaluations
     return posterior.condition(kernel, evaluations, ratio), evaluations
 
 
 def shortlist_size(batch: int, count: int, with_costs: bool = False, top: int = 1) -> int:
-    """The number of candidates on the shortlist, of `count`. With costs, the `batch` cheapest
+    """The length of the shortlist from `count` candidates. With costs, the `batch` cheapest
     candidates are added to it. `top` is that of the acquisition."""
     largest = LARGEST_SHORTLIST - batch if with_costs else LARGEST_SHORTLIST
     return min(max(SHORTLIST, 4 * batch, 4 * top), largest, count)
@@ -113,9 +112,9 @@ def choose_batch(
     batch: int,
     members: int = 0,
 ) -> Batch:
-    """The batch. Calls with the same padded sizes share one compiled program; `members` is the size
+    """The batch. Calls with the same padded sizes share one compiled program. `members` is the size
     of the largest group."""
-    features, taken = arrays.features, arrays.taken
+    features, unavailable = arrays.features, arrays.unavailable
     ratio = jnp.asarray(ratio, features.dtype)
     fitted, evaluations = condition(kernel, arrays, ratio, True)
     mean, variance = posterior.predict(fitted, features)
@@ -130,19 +129,24 @@ def choose_batch(
     shuffle_key, choose_key, rate_key = jax.random.split(key, 3)
     # candidates with equal scores are picked in random order: tables are often sorted
     shuffled = jax.random.permutation(shuffle_key, features.shape[0])
-    out = taken if limits.price is None else taken | (limits.price.cost > limits.price.left)
-    every_score = rated(acquisition, mean, variance, threshold, terms)
+    out = (
+        unavailable
+        if limits.price is None
+        else unavailable | (limits.price.cost > limits.price.budget)
+    )
+    every_score = scores_of(acquisition, mean, variance, threshold, terms)
     score = jnp.where(out, -jnp.inf, every_score)[shuffled]
     top = getattr(acquisition, "top", 1)
     evaluated = jnp.zeros(len(mean), bool).at[index].max(used)
     found = lax.top_k(jnp.where(evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
 
     def choose(score: Array, free: Array, size: int) -> tuple[Array, Array]:
-        """(rows [batch], their joint expected improvement []) from the `size` largest scores."""
+        """(rows [batch], their joint expected improvement [], 0 without groups), chosen from the
+        candidates of the `size` largest scores."""
         short = shuffled[lax.top_k(score, size)[1]]
         allowed = free[short]
         if limits.price is not None:
-            # the cheapest candidates too: the batch ends only where the budget pays for none
+            # with the cheapest candidates the batch ends only where the budget pays for none
             price = jnp.where(jnp.isneginf(score), jnp.inf, limits.price.cost[shuffled])
             cheap = shuffled[lax.top_k(-price, min(batch, features.shape[0]))[1]]
             allowed = jnp.concatenate([allowed, free[cheap] & ~jnp.isin(cheap, short)])
@@ -165,19 +169,18 @@ def choose_batch(
 
     size = shortlist_size(batch, features.shape[0], limits.price is not None, top)
     if limits.groups is None:
-        rows = choose(score, ~taken, size)[0]
+        rows = choose(score, ~unavailable, size)[0]
     else:
         (label, large), size = limits.groups, min(size, members)
         groups = _best_groups(score, label[shuffled], large, batch)
 
         def choose_in(group: Array) -> tuple[Array, Array]:
             inside = jnp.where(label[shuffled] == group, score, -jnp.inf)
-            return choose(inside, ~taken & (label == group), size)
+            return choose(inside, ~unavailable & (label == group), size)
 
         batches, gain = lax.map(choose_in, groups)
-        rows = batches[
-            jnp.argmax(jnp.where(large[groups], jnp.nan_to_num(gain, nan=-1.0), -jnp.inf))
-        ]
+        gain = jnp.where(large[groups], jnp.nan_to_num(gain, nan=-1.0), -jnp.inf)
+        rows = batches[jnp.argmax(gain)]
     return Batch(rows, mean, variance, every_score)
 
 

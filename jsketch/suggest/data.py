@@ -13,7 +13,7 @@ from jax import Array
 from jsketch import arguments, checks
 from jsketch.kernels.table import Precomputed, check_table, index_features
 from jsketch.show import short_repr
-from jsketch.suggest.mixed import Columns, Mixed, check_columns
+from jsketch.suggest.mixed import Columns, Mixed, check_columns, column_kinds, groups_of
 from jsketch.types import Arms
 
 LARGEST_VALUE = 1e300  # predictions from larger values could overflow
@@ -21,8 +21,8 @@ LARGEST_VALUE = 1e300  # predictions from larger values could overflow
 # expansion of a square into a sum by 4.
 DISTANCE_FACTOR = 64.0
 LARGEST_ERROR = 1e6  # in scales; a value with a larger error carries no more information
-MIN_VALUES = 2  # values from which a model is fitted
-MIN_CANDIDATES = 8  # candidates, or half of them, that the weights of values must rest on
+MIN_VALUES = 2  # a model is fitted to at least so many values
+MIN_CANDIDATES = 8  # the weights of values rest on so many candidates, or on half of them
 MAX_ITERATIONS = 1000  # of weights and deviation
 SMALLEST_SIZE = 64
 
@@ -32,7 +32,7 @@ class Library(NamedTuple):
 
     features: Array  # [A, d]
     columns: tuple[Columns, ...]  # the kinds of the features
-    gram: Array | None = None  # [A, A], the kernel of candidates without features
+    gram: Array | None = None  # [A, A], kernel values where the candidates have no features
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -57,7 +57,7 @@ class Data(NamedTuple):
         """[n] bool, evaluations with a value."""
         return ~np.isnan(self.values)
 
-    def within(self, limits: tuple[float, float]) -> Data:
+    def clipped(self, limits: tuple[float, float]) -> Data:
         """The data with values outside the limits moved to the nearer one."""
         return self._replace(values=np.clip(self.values, *limits))
 
@@ -70,7 +70,7 @@ class Data(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Weighted moments of m values, in their units."""
+    """Weighted mean and standard deviation of m values, in their units."""
 
     centre: float
     deviation: float  # 0 where the values are equal up to rounding
@@ -85,10 +85,8 @@ def library(
     gram: Any = None,
     scaling: bool = True,
 ) -> Library:
-    """Checks and scales a library once, for many calls of `suggest`.
-
-    Arguments and errors are those of `suggest`.
-    """
+    """Checks and scales a library once, for many calls of `suggest`, which has the same arguments
+    and errors."""
     checks.boolean(scaling=scaling)
     if gram is not None:
         if candidates is not None or columns is not None:
@@ -109,12 +107,10 @@ def library(
     # numbers may overflow JAX's floating dtype until they are scaled
     with np.errstate(over="ignore"):
         Mixed(np.ones(1), groups).check_inputs(features)
-    start = 0
-    for group in groups:
-        stop = start + group.width
+    for group in groups_of(groups):
         if group.kind == "numbers" and scaling:
-            features[:, start:stop] = scaled_to_unit(features[:, start:stop], start)
-        start = stop
+            numbers = features[:, group.columns]
+            features[:, group.columns] = scaled_to_unit(numbers, group.columns.start)
     dtype = jax.dtypes.canonicalize_dtype(float)
     bad = np.argwhere(np.abs(features) > jnp.finfo(dtype).max)
     if len(bad):
@@ -127,7 +123,7 @@ def library(
 
 
 def _library_of_gram(gram: Any) -> Library:
-    """The library of a kernel matrix, which is divided by the mean of its diagonal."""
+    """The library of a kernel matrix [A, A], which is divided by the mean of its diagonal."""
     table = np.asarray(checks.real("gram", gram), float)
     check_table(table)
     diagonal = np.diagonal(table)
@@ -139,43 +135,28 @@ def _library_of_gram(gram: Any) -> Library:
     return Library(index_features(scaled), (), scaled)
 
 
-@jax.jit
-def _column_ranges(features: Array) -> tuple[Array, Array]:
-    return features.min(0), features.max(0)
-
-
 def kernel_of(library: Library, lengthscale: Any) -> Any:
-    """The kernel of a library: of its columns with lengthscales [L], or its matrix. Raises
+    """The kernel of a library: that of its columns with lengthscales [L], or its matrix. Raises
     ValueError for a wrong number of lengthscales, and where squared distances are not finite."""
     features, columns, gram = library
     dtype, length = features.dtype, np.asarray(lengthscale, float)
-    checks.all_positive(lengthscale=length)
-    if length.shape != (library.n_lengthscales,):
-        raise ValueError(
-            f"a model of these columns has {library.n_lengthscales} lengthscales; an array of shape"
-            f" {length.shape} was given."
-        )
+    Mixed(length, columns).check(features)
     if gram is not None:
         return Precomputed(gram)
-    lowest, highest = (np.asarray(end, float) for end in _column_ranges(features))
-    # by lengthscale: its first column, and whether that is a number
-    first: list[int] = []
-    is_number: list[bool] = []
-    start = 0
-    for group in columns:
-        first += range(start, start + group.lengthscales)
-        is_number += [group.kind == "numbers"] * group.lengthscales
-        start += group.width
+    lowest, highest = (np.asarray(end, float) for end in (features.min(0), features.max(0)))
+    kinds, owner = column_kinds(columns)
+    first = np.unique(owner, return_index=True)[1]  # the first column of each lengthscale
     with np.errstate(over="ignore"):
         # the distance between two categories or two fingerprints is at most 1
-        squared = np.square(np.where(is_number, (highest - lowest)[first], 1) / length)
+        widths = np.where(kinds[first] == "numbers", (highest - lowest)[first], 1)
+        squared = np.square(widths / length)
         total = squared.sum()
     if not total <= float(jnp.finfo(dtype).max) / DISTANCE_FACTOR:
         at = int(np.argmax(squared))
         raise ValueError(
             f"squared distances of the candidates are not finite in {dtype.name}: the largest is"
             f" that of column {first[at]}, from {lowest[first[at]]:g} to {highest[first[at]]:g},"
-            f" whose lengthscale is {length[at]:g}. Scale the candidates, or take a larger"
+            f" whose lengthscale is {length[at]:g}. Scale the candidates, or use a larger"
             " lengthscale."
         )
     return Mixed(jnp.asarray(length, dtype), columns)
@@ -190,7 +171,7 @@ def check_data(
     scaling: bool,
     errors: Any = None,
 ) -> Data:
-    """The arguments of `suggest` as `Data`. Raises ValueError as `suggest` does."""
+    """Checks the arguments of `suggest`, and raises the same errors."""
     checked = library(candidates, columns, scaling=scaling)
     checks.arm_numbers(Arms(checked.features), arms=arms, pending=pending)
     # an empty list becomes an array of floats
@@ -204,7 +185,7 @@ def check_data(
     errors = np.zeros(arms.size) if errors is None else errors
     errors = check_vector(
         *("errors", errors, arms.size, "values"),
-        lambda numbers: failed | ((numbers >= 0) & (numbers <= LARGEST_VALUE)),
+        lambda numbers: failed | (numbers >= 0) & (numbers <= LARGEST_VALUE),
         f"standard errors from 0 to {LARGEST_VALUE:g}",
     )
     # a candidate is no longer pending once its evaluation was made or failed
@@ -239,8 +220,8 @@ def _check_features(candidates: Any) -> np.ndarray:
 def check_vector(
     name: str, value: Any, count: int, of: str, is_valid: Callable[[np.ndarray], Any], valid: str
 ) -> np.ndarray:
-    """The named value as one number for each of `count` things called `of`. Raises ValueError for
-    another shape, and for numbers that are not valid; `valid` describes those that are."""
+    """The value as an array [count], one number for each of the things called `of`. Raises
+    ValueError for another shape, and where `is_valid` is false; `valid` describes valid numbers."""
     numbers = np.asarray(checks.real(name, value), float)
     if numbers.shape != (count,):
         raise ValueError(
@@ -254,8 +235,8 @@ def check_vector(
 
 
 def lowest_value(values: np.ndarray) -> float:
-    """The value that poorer ones are raised to: twice as far below the median of the values [m] as
-    the best one is above it; -inf where no value is above the median.
+    """The value to which poorer ones are raised. It is twice as far below the median of the values
+    [m] as the best one is above it, and -inf where no value is above the median.
 
     Poor outliers, such as spikes of an energy, would make the fitted signal so large that all good
     candidates seem alike.
@@ -267,10 +248,11 @@ def lowest_value(values: np.ndarray) -> float:
 def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -> Moments:
     """Weighted mean and standard deviation of values [m] with standard errors [m], of arms [m].
 
-    A value weighs 1 / (deviation^2 + error^2). Weights and deviation are iterated until they agree,
-    or until the weights would rest on fewer than MIN_CANDIDATES candidates, or half of them: (sum
-    w)^2 / sum w^2 of the largest weight of each candidate (Kish, 1965). A few exact values among
-    many with errors, or repeats of one candidate, do not measure the deviation of all values.
+    The weight of a value is 1 / (deviation^2 + error^2). Weights and deviation are iterated until
+    they agree, or until the weights would rest on fewer than MIN_CANDIDATES candidates, or half of
+    them. The number of candidates is (sum w)^2 / sum w^2 of the largest weight w of each (Kish,
+    1965). A few exact values among many with errors, or repeats of one candidate, do not measure
+    the deviation of all values.
     """
     moments = _moments(values, np.ones(len(values)))
     candidate = np.unique(arms, return_inverse=True)[1]
@@ -307,9 +289,9 @@ def _moments(values: np.ndarray, weight: np.ndarray) -> Moments:
 def standardized(
     values: np.ndarray, errors: np.ndarray, centre: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """((values - centre) / scale [m], variances of their errors [m] in that unit). A value whose
-    error exceeds LARGEST_ERROR scales is moved towards the centre as its error grows: it could
-    overflow the dtype of the features."""
+    """(values [m] less the centre, divided by the scale; variances [m] of their errors in that
+    unit). A value whose error exceeds LARGEST_ERROR scales could overflow the dtype of the
+    features. It moves towards the centre as its error grows."""
     with np.errstate(over="ignore"):
         relative = np.minimum(errors / scale, LARGEST_ERROR)
         unit = np.maximum(scale, errors / LARGEST_ERROR)
@@ -324,8 +306,8 @@ def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
 
 
 def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
-    """Numbers [A,d] scaled to [0, 1] in every column. Raises ValueError for a constant column;
-    `first` is the number of the first column in the message."""
+    """Numbers [A,d] scaled to [0, 1] in every column. Raises ValueError for a constant column. The
+    message counts columns from `first`."""
     features = features / power_of_two(features, axis=0)
     lowest, width = features.min(0), np.ptp(features, axis=0)
     constant = np.flatnonzero(width == 0)
@@ -339,7 +321,7 @@ def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
 
 
 def padded_size(size: int) -> int:
-    """The next of 64, 256, 512, 1024, ...: each size is compiled once, which takes seconds."""
+    """The next of 64, 256, 512, 1024, .... Each size is compiled once, which takes seconds."""
     power = max(SMALLEST_SIZE, 1 << max(size - 1, 0).bit_length())
     return power if power != 2 * SMALLEST_SIZE else 4 * SMALLEST_SIZE
 
@@ -347,8 +329,8 @@ def padded_size(size: int) -> int:
 def padded_rows(
     rows: np.ndarray, at_least: int = 0, at_most: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, mask), both padded to `padded_size` slots: to none where there are neither rows nor
-    `at_least` 1 slot, and to no more than `at_most` where the rows fit."""
+    """(rows, mask), both padded to `padded_size` slots. Without rows and with `at_least` = 0 there
+    is no slot. Where the rows fit, there are at most `at_most` slots."""
     size = padded_size(len(rows)) if max(len(rows), at_least) else 0
     size = size if at_most is None or len(rows) > at_most else min(size, at_most)
     return zero_padded(rows, size), np.arange(size) < len(rows)

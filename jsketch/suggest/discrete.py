@@ -1,8 +1,7 @@
-"""Kernels for molecules, strings and graphs: similarities of sets (fingerprints of bits) and of
-counts.
+"""Kernels for molecules, strings and graphs: similarities of sets (fingerprints) and of counts.
 
-Nothing of size n x m x d is stored. Arms have floating point features; `pack_bits` stores 16 bits
-in each, which float32 and float64 hold exactly (half precision does not).
+No array of size n x m x d is stored. Arms have floating point features. `pack_bits` stores 16 bits
+in each, which float32 and float64 represent exactly.
 """
 
 from __future__ import annotations
@@ -54,26 +53,22 @@ def _ratio(common: Array, total: Array) -> Array:
     return jnp.where(total > 0, common / jnp.where(total > 0, total, 1), 1)
 
 
-def _check_entries(x: Any, wrong: Callable[[np.ndarray], np.ndarray], wanted: str) -> None:
+def _check_entries(x: Any, wrong: Callable[[np.ndarray], np.ndarray], valid: str) -> None:
     numbers = np.asarray(x)
     positions = np.argwhere(wrong(numbers))
     if len(positions):
         row, column = positions[0]
         raise ValueError(
-            f"this kernel compares {wanted}; input [{row}, {column}] is {numbers[row, column]}."
+            f"this kernel compares {valid}; input [{row}, {column}] is {numbers[row, column]}."
         )
 
 
 @struct.dataclass
 class Tanimoto:
-    """|a and b| / |a or b| of sets given as bits: zeros and ones [n,L], or words of `pack_bits`
-    (static `packed`).
+    """|a and b| / |a or b| of sets of bits, which is positive semi-definite (Jaccard index; Gower
+    1971; Ralaivola et al. 2005). Two empty sets have similarity 1."""
 
-    Positive semi-definite (Jaccard index; Gower 1971; Ralaivola et al. 2005). Two empty sets have
-    similarity 1.
-    """
-
-    # True: inputs are words of `pack_bits`. False: zeros and ones
+    # True: inputs are words of `pack_bits`. False: zeros and ones [n,L]
     packed: bool = struct.field(pytree_node=False, default=True)
 
     def gram(self, x: Array, y: Array) -> Array:
@@ -91,24 +86,17 @@ class Tanimoto:
     def check_inputs(self, x: Any) -> None:
         """Raises ValueError for anything but bits: the ratio of counts is not a kernel."""
         if self.packed:
-            _check_entries(
-                x,
-                lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0),
-                f"words of {WORD} bits, from pack_bits",
-            )
+            words = f"words of {WORD} bits, from pack_bits"
+            _check_entries(x, lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0), words)
         else:
-            _check_entries(
-                x, lambda t: (t != 0) & (t != 1), "zeros and ones (MinMax compares counts)"
-            )
+            words = "zeros and ones (MinMax compares counts)"
+            _check_entries(x, lambda t: ~np.isin(t, (0, 1)), words)
 
 
 @struct.dataclass
 class MinMax:
-    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) of counts >= 0, [n,L]: Tanimoto of multisets,
-    positive semi-definite.
-
-    Two empty multisets have similarity 1.
-    """
+    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) of counts >= 0, [n,L]: the Tanimoto similarity of
+    multisets, which is positive semi-definite. Two empty multisets have similarity 1."""
 
     def gram(self, x: Array, y: Array) -> Array:
         x, y = jnp.asarray(x), jnp.asarray(y)

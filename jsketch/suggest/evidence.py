@@ -1,10 +1,9 @@
-"""The evidence of a kernel on a sketch: a lower bound on the log marginal likelihood in O(n m^2 +
-m^3).
+"""A lower bound on the log marginal likelihood of a kernel, on a sketch, in O(n m^2 + m^3).
 
 Titsias. Variational learning of inducing variables in sparse Gaussian processes. AISTATS 2009. The
-bound holds for any inducing points and is an equality when they are all points. Its trace term
-lowers the bound of a sketch that represents little of the kernel. The scale of the function is
-maximised in closed form.
+bound holds for any inducing points, and with equality if they are all points. Its trace term lowers
+the bound of a sketch that represents little of the kernel. The scale of the function is maximised
+in closed form.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def log_evidence(
     [R] times s^2.
 
     Labels whose `observed` [n] bool is false, and points whose `included` [m] bool is false, are
-    padding: they change the last bits of sums at most.
+    padding, which changes at most the last bits of sums.
     """
     observed = jnp.ones(len(y), bool) if observed is None else observed
     included = jnp.ones(len(points), bool) if included is None else included

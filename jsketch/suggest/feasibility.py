@@ -1,9 +1,9 @@
 """The probability that an evaluation succeeds, from those that succeeded and those that failed.
 
-A Gaussian process classifier with the probit likelihood, by Laplace's approximation (Rasmussen and
-Williams, Gaussian Processes for Machine Learning, 2006, section 3.4 and algorithms 3.1, 3.2). It
-weighs an acquisition as in Gelbart, Snoek, Adams. Bayesian optimization with unknown constraints.
-UAI 2014. The kernel is that of the values: failures are usually too few to fit another one.
+The model is a Gaussian process classifier with the probit likelihood, by Laplace's approximation
+(Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 3.4 and algorithms
+3.1, 3.2). Acquisitions use it as in Gelbart, Snoek, Adams. Bayesian optimization with unknown
+constraints. UAI 2014. The kernel is that of the values: failures are usually too few to fit one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
 
     g ~ GP(m, k), P(success) = Phi(g): with an amplitude of 1 and m = 0 the prior of a probability
     is uniform on [0, 1]. m corresponds to the share of successes (s + 1) / (n + 2) (Laplace's
-    rule). Of more than EXACT evaluations a random EXACT are used.
+    rule). A random sample of EXACT is used where there are more evaluations.
     """
     succeeded = data.observed
     if succeeded.all():

@@ -1,15 +1,15 @@
 """One kernel of a table whose columns are of several kinds: numbers, categories and fingerprints.
 
 Every kind has a squared distance that embeds into a Hilbert space (Schoenberg, 1938): the squared
-difference of numbers, 0 or 1 for categories, and 1 - T for fingerprints, where T, their Tanimoto
-similarity, is positive semi-definite with T(x,x) = 1. The sum over the columns, each divided by the
-square of its lengthscale, embeds as well, and a Matern kernel of that distance is positive
-semi-definite, as a mixture of Gaussians of the distance.
+difference of numbers, 0 or 1 for categories, and 1 - T for fingerprints, where the Tanimoto
+similarity T is positive semi-definite with T(x,x) = 1. A sum of such distances, each divided by the
+square of its lengthscale, embeds as well. A Matern kernel of it is a mixture of Gaussians of the
+distance and thus positive semi-definite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -26,9 +26,9 @@ KINDS = ("numbers", "category", "bits")
 
 
 class Columns(NamedTuple):
-    """Adjacent columns of one kind: `width` numbers, each with a lengthscale; one
-    category as `width` zeros and ones (one-hot; a site of a sequence is one); or one fingerprint as
-    `width` words of `pack_bits`."""
+    """Adjacent columns of one kind. `width` columns hold as many numbers, each of which has a
+    lengthscale; one category as zeros and ones (one-hot; a site of a sequence is a category); or
+    one fingerprint as words of `pack_bits`."""
 
     kind: str
     width: int
@@ -38,9 +38,34 @@ class Columns(NamedTuple):
         return self.width if self.kind == "numbers" else 1
 
 
+class Group(NamedTuple):
+    """The places of `Columns` among the features and among the lengthscales."""
+
+    kind: str
+    columns: slice
+    lengthscales: slice
+
+
+def groups_of(columns: Sequence[Columns]) -> Iterator[Group]:
+    """The groups from left to right."""
+    start = at = 0
+    for group in columns:
+        stop, end = start + group.width, at + group.lengthscales
+        yield Group(group.kind, slice(start, stop), slice(at, end))
+        start, at = stop, end
+
+
+def column_kinds(columns: Sequence[Columns]) -> tuple[np.ndarray, np.ndarray]:
+    """(the kind [d] of every column, the number [d] of its lengthscale)."""
+    widths = [group.width for group in columns]
+    kinds = np.repeat([group.kind for group in columns], widths)
+    first = np.isin(np.arange(len(kinds)), np.cumsum([0, *widths]))
+    return kinds, np.cumsum((kinds == "numbers") | first) - 1
+
+
 def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]:
-    """The columns as a tuple. Raises ValueError unless their kinds are valid and `width` in
-    all."""
+    """The columns as a tuple. Raises ValueError unless their kinds are valid and their widths add
+    up to `width`."""
     columns = tuple(Columns(*group) for group in columns)
     for group in columns:
         checks.choice(KINDS, kind=group.kind)
@@ -53,40 +78,44 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
 
 @struct.dataclass
 class Mixed:
-    """Matern 5/2 of sqrt(sum of squared distances / lengthscale^2), lengthscale [L]: one for each
-    number, category and fingerprint, in the order of the columns.
+    """Matern 5/2 of sqrt(sum of squared distances / lengthscale^2).
 
-    Distances are in the units of a number, and 1 between different categories and between
+    Distances are in the units of a number. They are 1 between different categories, and between
     fingerprints without common bits.
     """
 
-    lengthscale: ArrayLike  # [L]
+    # [L], one for each number, category and fingerprint, in the order of the columns
+    lengthscale: ArrayLike
     # the kinds of the inputs, from left to right
     columns: tuple[Columns, ...] = struct.field(pytree_node=False)
 
     def gram(self, x: Array, y: Array) -> Array:
-        return self.of_bits(x, y, self.bits(x, y))
+        return self.gram_of(x, y, self.fingerprint_distances(x, y))
 
     def diag(self, x: Array) -> Array:
         return jnp.ones(x.shape[0], x.dtype)
 
-    def bits(self, x: Array, y: Array) -> list[Array]:
+    def fingerprint_distances(self, x: Array, y: Array) -> list[Array]:
         """1 - Tanimoto [n,m] of every fingerprint, which does not depend on the lengthscales."""
         return [
-            1 - Tanimoto().gram(x[:, start:stop], y[:, start:stop])
-            for start, stop, _ in self._slices("bits")
+            1 - Tanimoto().gram(x[:, group.columns], y[:, group.columns])
+            for group in self._groups("bits")
         ]
 
-    def of_bits(self, x: Array, y: Array, bits: list[Array]) -> Array:
-        """The kernel's values from the distances of the fingerprints."""
+    def gram_of(self, x: Array, y: Array, distances: list[Array]) -> Array:
+        """The kernel's values [n,m] from its `fingerprint_distances`."""
         length = jnp.asarray(self.lengthscale, x.dtype)
         squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
-        index, owner, unit = self._plain()
+        kinds, owner = column_kinds(self.columns)
+        index = np.flatnonzero(kinds != "bits").astype(np.int32)
         if len(index):
+            owner = owner[index].astype(np.int32)
+            # ones in different places of a category are sqrt(2) apart
+            unit = np.where(kinds[index] == "category", 2**0.5, 1.0)
             plain = length[owner] * aligned(unit.astype(x.dtype), length)
             squared = scaled_squared_distances(x[:, index], y[:, index], plain)
-        for distance, (_, _, at) in zip(bits, self._slices("bits"), strict=True):
-            squared = squared + distance / jnp.square(length[at])
+        for distance, group in zip(distances, self._groups("bits"), strict=True):
+            squared = squared + distance / jnp.square(length[group.lengthscales.start])
         return matern(5 * squared, 2.5)
 
     def check(self, x: Any) -> None:
@@ -103,40 +132,16 @@ class Mixed:
         and words that are not bits."""
         table = np.asarray(x)
         check_columns(self.columns, table.shape[1])
-        for start, stop, _ in self._slices("category"):
-            part = table[:, start:stop]
+        for group in self._groups("category"):
+            part = table[:, group.columns]
             wrong = np.flatnonzero(~np.isin(part, (0, 1)).all(1) | (part.sum(1) != 1))
             if wrong.size:
                 raise ValueError(
-                    f"columns {start} to {stop - 1} are a category: one 1 and zeros in every row;"
-                    f" row {wrong[0]} is {part[wrong[0]]}."
+                    f"columns {group.columns.start} to {group.columns.stop - 1} are a category: one"
+                    f" 1 and zeros in every row; row {wrong[0]} is {part[wrong[0]]}."
                 )
-        for start, stop, _ in self._slices("bits"):
-            Tanimoto().check_inputs(table[:, start:stop])
+        for group in self._groups("bits"):
+            Tanimoto().check_inputs(table[:, group.columns])
 
-    def _slices(self, kind: str) -> list[tuple[int, int, int]]:
-        """(first column, end, its first lengthscale) of every group of a kind."""
-        groups, start, at = [], 0, 0
-        for group in self.columns:
-            if group.kind == kind:
-                groups.append((start, start + group.width, at))
-            start, at = start + group.width, at + group.lengthscales
-        return groups
-
-    def _plain(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(columns, the lengthscale of each, its unit) of numbers and categories; two ones in
-        different places are sqrt(2) apart."""
-        index: list[int] = []
-        owner: list[int] = []
-        unit: list[float] = []
-        for start, stop, at in self._slices("numbers"):
-            index += range(start, stop)
-            owner += range(at, at + stop - start)
-            unit += [1.0] * (stop - start)
-        for start, stop, at in self._slices("category"):
-            index += range(start, stop)
-            owner += [at] * (stop - start)
-            unit += [2**0.5] * (stop - start)
-        order = np.argsort(index)
-        columns, owners = np.array(index, np.int32)[order], np.array(owner, np.int32)[order]
-        return columns, owners, np.array(unit)[order]
+    def _groups(self, kind: str) -> list[Group]:
+        return [group for group in groups_of(self.columns) if group.kind == kind]

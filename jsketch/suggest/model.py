@@ -1,13 +1,12 @@
-"""The Gaussian process of a suggestion: its hyperparameters at the posterior mode, and how well it
-predicts values that it has not seen.
+"""The Gaussian process of a suggestion: its hyperparameters at the posterior mode, and its
+leave-one-out predictions.
 
-`box.gp.fit` compiles a search for a fixed number of slots. Here that number grows from call to
-call, and L-BFGS runs on the host instead (SciPy), where only one evaluation of the loss is
-compiled: a compiled search took three seconds for every new number of slots.
+The number of slots grows from call to call, and a search that is compiled as in `box.gp.fit` takes
+three seconds for each new number. SciPy's L-BFGS runs on the host instead, and only one evaluation
+of the loss is compiled.
 
-Values are standardized, and the mean of the process is their mean. A fitted mean, or a small
-amplitude, makes candidates unlike all evaluated ones seem as poor as the first values were, and
-batches stay close to the first one.
+The mean of the process is that of the values. With a fitted mean, or a small amplitude, candidates
+unlike all evaluated ones seem as poor as the first values, and batches stay close to the first one.
 """
 
 from __future__ import annotations
@@ -47,19 +46,18 @@ from jsketch.suggest.mixed import Columns, Mixed
 from jsketch.suggest.posterior import inverse_root
 from jsketch.types import PRNGKey
 
-EXACT = 1024  # evaluations up to which the posterior is exact; beyond, it is sketched
-FITTED = 512  # evaluations that lengthscales are fitted to where there are more than EXACT
-INDUCING = 512  # inducing points for the noise of more than EXACT evaluations
-RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance, candidates for those
+EXACT = 1024  # with more evaluations the posterior is sketched, and
+FITTED = 512  # lengthscales are fitted to a sample of so many evaluations, and
+INDUCING = 512  # noise and scale to all with so many inducing points and the best of these ratios
+RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance
 SUBSAMPLE_KEY = 0  # folded into the key of a suggestion
 
 STEPS = 30  # L-BFGS steps from each start
-FURTHER_STEPS = 10  # from the model of fewer values
+FURTHER_STEPS = 10  # L-BFGS steps from the model of fewer values
 STARTS = (0.5, 2.0)  # lengthscales over sqrt(L)
-# Lengthscales grow with the root of their number, as distances do (Hvarfner, Hellsten, Nardi. ICML
-# 2024): log-normal with a median of 1.6 sqrt(L) sides of the unit cube. Amplitude and noise are
-# variances. The priors were chosen on other seeds than the reported ones
-# (experiments/pools/README.md).
+# The prior of lengthscales grows with the root of their number, as distances do (Hvarfner,
+# Hellsten, Nardi. ICML 2024), to a median of 1.6 sqrt(L) sides of the unit cube. The priors were
+# chosen on other seeds than the reported ones (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
@@ -77,11 +75,10 @@ class Model(NamedTuple):
     ratio: float  # noise variance over signal variance, the regularization
     scale: float  # standard deviation of the signal, in units of the values
     centre: float  # mean of the signal
-    # False: too few values, or equal ones up to rounding, so that these are the defaults, and
-    # standard deviations are in units of a signal whose scale is unknown
+    # False: the values are too few, or equal up to rounding. The numbers are defaults, and standard
+    # deviations are in units of a signal whose scale is unknown.
     fitted: bool
-    # (lowest, largest): values outside count as the nearer one, `data.lowest_value`
-    limits: tuple[float, float] = (-np.inf, np.inf)
+    limits: tuple[float, float] = (-np.inf, np.inf)  # values outside are moved to the nearer one
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -93,7 +90,7 @@ class Model(NamedTuple):
 
 
 class Hyperparameters(NamedTuple):
-    """Of standardized values."""
+    """The hyperparameters of standardized values."""
 
     lengthscale: Any  # [L]
     outputscale: Any  # [], a variance
@@ -101,38 +98,38 @@ class Hyperparameters(NamedTuple):
 
 
 class _WithFingerprints(NamedTuple):
-    """A kernel whose fingerprint distances are computed once."""
+    """A kernel with cached fingerprint distances."""
 
     kernel: Mixed
     distances: list[Array]
 
     def gram(self, x: Array, y: Array) -> Array:
-        return self.kernel.of_bits(x, y, self.distances)
+        return self.kernel.gram_of(x, y, self.distances)
 
 
-def log_prior(numbers: Hyperparameters) -> Array:
+def log_prior(given: Hyperparameters) -> Array:
     """Log density of the hyperparameters themselves, not of their logarithms, []."""
-    root = math.sqrt(numbers.lengthscale.shape[0])
-    total = LENGTHSCALE.log_density(numbers.lengthscale / root).sum()
-    return total + OUTPUTSCALE.log_density(numbers.outputscale) + NOISE.log_density(numbers.noise)
+    root = math.sqrt(given.lengthscale.shape[0])
+    total = LENGTHSCALE.log_density(given.lengthscale / root).sum()
+    return total + OUTPUTSCALE.log_density(given.outputscale) + NOISE.log_density(given.noise)
 
 
 def log_posterior(
     kernel: Any,
     distances: list[Array],
     data: regression.Data,
-    numbers: Hyperparameters,
+    given: Hyperparameters,
     errors: ArrayLike = 0.0,
 ) -> Array:
-    """Log of likelihood times prior, []. `distances` are those of the fingerprints (`Mixed.bits`),
-    `errors` [N] variances in addition to the noise."""
+    """Log of likelihood times prior, []. `distances` are `Mixed.fingerprint_distances`, `errors`
+    [N] variances in addition to the noise."""
     whole: Any = kernel
     if isinstance(kernel, Mixed):
-        whole = _WithFingerprints(replace(kernel, lengthscale=numbers.lengthscale), distances)
+        whole = _WithFingerprints(replace(kernel, lengthscale=given.lengthscale), distances)
     # the kernel itself divides by its lengthscales
     one = jnp.ones(data.u.shape[1], data.u.dtype)
-    scaled = regression.Hyperparameters(one, numbers.outputscale, numbers.noise + errors)
-    return regression.log_marginal_likelihood(whole, scaled, data) + log_prior(numbers)
+    scaled = regression.Hyperparameters(one, given.outputscale, given.noise + errors)
+    return regression.log_marginal_likelihood(whole, scaled, data) + log_prior(given)
 
 
 def _fit_hyperparameters(
@@ -142,8 +139,8 @@ def _fit_hyperparameters(
     errors: ArrayLike,
     start: Hyperparameters | None = None,
 ) -> Hyperparameters:
-    """The mode of `log_posterior`, the best of several searches, or of one search from `start`.
-    Lengthscales `fixed` [L] are not searched."""
+    """The mode of `log_posterior`: the best result of several searches, or that of one search from
+    `start`. Lengthscales that are `fixed` [L] are not searched."""
     dtype = data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
     distances, variances = _fingerprint_distances(kernel, data.u), jnp.asarray(errors, dtype)
@@ -156,20 +153,20 @@ def _fit_hyperparameters(
     steps = STEPS
     if start is not None:
         steps = FURTHER_STEPS
-        numbers = (start.outputscale, start.noise, *start.lengthscale)
-        starts = [np.log(np.maximum(numbers[: len(starts[0])], LEAST_NOISE))]
+        at_start = (start.outputscale, start.noise, *start.lengthscale)
+        starts = [np.log(np.maximum(at_start[: len(starts[0])], LEAST_NOISE))]
     best, least = starts[0], np.inf
 
     def loss(free: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best, least
         point = jnp.asarray(free, dtype)
-        value, slope = _loss(point, kernel, distances, data, length, variances)
-        value, slope = float(value), np.asarray(slope, float)
-        if not (np.isfinite(value) and np.isfinite(slope).all()):
+        value, gradient = _loss(point, kernel, distances, data, length, variances)
+        value, gradient = float(value), np.asarray(gradient, float)
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return LARGEST_LOSS, np.zeros_like(free)
         if value < least:
             best, least = free.copy(), value
-        return value, slope
+        return value, gradient
 
     for point in starts:
         optimize.minimize(loss, point, jac=True, method="L-BFGS-B", options=dict(maxiter=steps))
@@ -177,7 +174,7 @@ def _fit_hyperparameters(
 
 
 def _from_free(array: Any, free: Any, fixed: Any) -> Hyperparameters:
-    """Hyperparameters of free coordinates; `array` is NumPy's or JAX's namespace."""
+    """The hyperparameters at free coordinates; `array` is NumPy or jax.numpy."""
     floor = max(LEAST_NOISE, 100 * float(np.finfo(free.dtype).eps))
     length = array.exp(free[2:]) if fixed is None else fixed
     return Hyperparameters(length, array.exp(free[0]), floor + array.exp(free[1]))
@@ -185,7 +182,7 @@ def _from_free(array: Any, free: Any, fixed: Any) -> Hyperparameters:
 
 @jax.jit
 def _fingerprint_distances(kernel: Any, u: Array) -> list[Array]:
-    return kernel.bits(u, u) if isinstance(kernel, Mixed) else []
+    return kernel.fingerprint_distances(u, u) if isinstance(kernel, Mixed) else []
 
 
 @jax.jit
@@ -217,16 +214,14 @@ def fit(
     """The model at the posterior mode of its hyperparameters.
 
     candidates, columns, arms, values, errors, scaling   as in `suggest`
-    lengthscale   one number for all, or [L]: fixed, and the other hyperparameters are fitted; None:
-                  fitted
-    limits        (lowest, largest), values outside count as the nearer one; None: poor
-                  outliers count as `data.lowest_value`, twice as far below the median as the best
-                  value is above it
-    key           for the subsample of more than EXACT evaluations; None: jax.random.key(0)
+    lengthscale   one number for all, or [L], which is not fitted; None: fitted
+    limits        (lowest, largest), values outside are moved to the nearer one; None: poor outliers
+                  are moved to twice as far below the median as the best value is above it
+    key           of the subsample of more than EXACT evaluations; None: jax.random.key(0)
 
-    Of more than EXACT evaluations the lengthscales are fitted to FITTED, and noise and scale to all
-    (without errors). With fewer than MIN_VALUES values, or equal ones, the defaults are returned,
-    and `fitted` is False. Raises ValueError as `suggest` does.
+    Lengthscales of more than EXACT evaluations are fitted to FITTED of them, and noise and scale to
+    all (without errors). For fewer than MIN_VALUES values, or equal ones, the model has the default
+    hyperparameters, and `fitted` is False. Raises the errors of `suggest`.
     """
     key = None if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -240,8 +235,7 @@ def fit_data(
     start: Model | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Model:
-    """`fit` of checked arrays. With `start`, a model of fewer values, there is one search, which
-    starts from it."""
+    """`fit` of checked arrays. With `start`, a model of fewer values, one search starts from it."""
     library, count = data.library, data.library.n_lengthscales
     if count == 0:  # a kernel matrix
         lengthscale = np.ones(0)
@@ -250,7 +244,7 @@ def fit_data(
     if limits is None:
         limits = (lowest_value(values) if len(values) else -np.inf, np.inf)
     values = np.clip(values, *limits)
-    # the medians of the priors
+    # the median of the prior
     default = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
     length = default if fixed is None else fixed
     kernel = kernel_of(library, length)
@@ -267,26 +261,16 @@ def fit_data(
     index, mask = padded_rows(arms[rows])
     y, variances = zero_padded(y, len(mask)), zero_padded(variances, len(mask))
     dtype = library.features.dtype
-    standard = regression.Data(
-        library.features[jnp.asarray(index)],
-        jnp.asarray(y, dtype),
-        jnp.asarray(mask),
-        jnp.zeros((), dtype),
-        jnp.ones((), dtype),
-    )
+    zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
+    points = library.features[jnp.asarray(index)]
+    standard = regression.Data(points, jnp.asarray(y, dtype), jnp.asarray(mask), zero, one)
     first = None
     if start is not None and start.fitted:
         amplitude = (start.scale / deviation) ** 2
         first = Hyperparameters(start.lengthscale, amplitude, start.ratio * amplitude)
-    numbers = _fit_hyperparameters(kernel, standard, fixed, variances, first)
-    model = Model(
-        np.asarray(numbers.lengthscale, float),
-        float(numbers.noise / numbers.outputscale),
-        deviation * float(numbers.outputscale) ** 0.5,
-        centre,
-        True,
-        limits,
-    )
+    length, outputscale, noise = _fit_hyperparameters(kernel, standard, fixed, variances, first)
+    length, ratio = np.asarray(length, float), float(noise / outputscale)
+    model = Model(length, ratio, deviation * float(outputscale) ** 0.5, centre, True, limits)
     if len(values) <= EXACT or data.errors.any():
         return model
     return _fit_scale_to_all(library, model, arms, values, key)
@@ -295,25 +279,20 @@ def fit_data(
 def _fit_scale_to_all(
     library: Library, model: Model, arms: np.ndarray, values: np.ndarray, key: PRNGKey
 ) -> Model:
-    """The model with centre, noise and scale fitted to all evaluations, by Titsias' bound on a
-    sketch (`suggest.evidence`)."""
+    """The model, with centre, noise and scale fitted to all evaluations (`suggest.evidence`)."""
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
     distinct = np.unique(arms)
     points, included = padded_rows(distinct[random_rows(len(distinct), INDUCING, key)])
     index, observed = padded_rows(arms)
     y = zero_padded(values / unit - centre, len(index))
-    kernel = kernel_of(library, model.lengthscale)
-    features = library.features
-    likelihood = _evidence(
-        kernel,
-        features[jnp.asarray(index)],
-        jnp.asarray(y),
-        features[jnp.asarray(points)],
-        jnp.asarray(RATIOS, features.dtype),
-        observed=jnp.asarray(observed),
-        included=jnp.asarray(included),
+    kernel, ratios = (
+        kernel_of(library, model.lengthscale),
+        jnp.asarray(RATIOS, library.features.dtype),
     )
+    x, inducing = (library.features[jnp.asarray(rows)] for rows in (index, points))
+    masks = dict(observed=jnp.asarray(observed), included=jnp.asarray(included))
+    likelihood = _evidence(kernel, x, jnp.asarray(y), inducing, ratios, **masks)
     best = int(np.nanargmax(np.asarray(likelihood.log_likelihood)))
     scale = unit * float(likelihood.scale[best])
     return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
@@ -322,11 +301,11 @@ def _fit_scale_to_all(
 class LeftOut(NamedTuple):
     """k evaluations, each predicted from the others; in units of the values."""
 
-    at: np.ndarray  # [k] int, which of the evaluations
-    observed: np.ndarray  # [k]
-    mean: np.ndarray  # [k]
-    std: np.ndarray  # [k], of a value, its noise included
-    weight: np.ndarray  # [k], of each value in `explained`: equal without errors
+    at: np.ndarray  # [k] int, indices of the evaluations
+    observed: np.ndarray  # [k], values
+    mean: np.ndarray  # [k], predictions
+    std: np.ndarray  # [k], standard deviations of the values, with their noise
+    weight: np.ndarray  # [k], of each value in `explained`; equal without errors
     log_likelihood: float  # of all values with the scale that maximises it, up to a constant
 
     def __repr__(self) -> str:
@@ -334,14 +313,14 @@ class LeftOut(NamedTuple):
 
     @property
     def error_ratio(self) -> float:
-        """The root mean square of the errors over those that the model states."""
+        """The root mean square of the errors, in standard deviations."""
         error = (self.observed - self.mean) / self.std
         return float(np.sqrt(np.mean(np.square(error))))
 
     @property
     def explained(self) -> float:
-        """The share of the variance of the values that is predicted: 1 at best, 0 for predicting
-        their mean; NaN where all values are equal. Values with errors weigh less
+        """The share of the variance of the values that is predicted: at most 1, 0 for predicting
+        their mean, and NaN where all values are equal. Values with errors have smaller weights
         (`data.weighted_moments`)."""
         if len(self.observed) == 0 or np.ptp(self.observed) == 0:
             return np.nan
@@ -366,10 +345,9 @@ def leave_one_out(
 ) -> LeftOut:
     """Predicts every value from all others, with the hyperparameters of the model.
 
-    In closed form from one factorization: y_i - [K^-1 y]_i / [K^-1]_ii, with the variance 1 /
-    [K^-1]_ii (Rasmussen and Williams, 2006, eq. 5.12; Sundararajan, Keerthi, Neural Computation
-    2001). Of more than EXACT evaluations a random EXACT are used. Arguments and errors are those of
-    `suggest`.
+    The mean is y_i - [K^-1 y]_i / [K^-1]_ii, with the variance 1 / [K^-1]_ii (Rasmussen and
+    Williams, 2006, eq. 5.12; Sundararajan, Keerthi, Neural Computation 2001). A random sample of
+    EXACT is used where there are more evaluations. Arguments and errors are those of `suggest`.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -378,7 +356,7 @@ def leave_one_out(
 
 def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     """`leave_one_out` of checked arrays."""
-    data, at = data.within(model.limits), np.flatnonzero(data.observed)
+    data, at = data.clipped(model.limits), np.flatnonzero(data.observed)
     observed = random_rows(len(at), EXACT, key)
     at = at[observed]
     index, mask = padded_rows(data.arms[at], 1)
@@ -389,10 +367,8 @@ def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     kernel = kernel_of(data.library, model.lengthscale)
     arrays = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
     mean, variance, likelihood = _leave_one_out(kernel, data.library.features, *arrays)
-    mean, variance = np.asarray(mean, float)[: len(at)], np.asarray(variance, float)[: len(at)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, std = model.centre + model.scale * mean, model.scale * np.sqrt(variance)
-    check_finite(model, means=mean, standard_deviations=std)
+    used = slice(len(at))
+    mean, std = (x[used] for x in in_units(model, mean, variance, used))
     weight = weighted_moments(data.values[at], data.errors[at], data.arms[at]).weight
     return LeftOut(at, data.values[at], mean, std, weight, float(likelihood))
 
@@ -411,11 +387,16 @@ def _leave_one_out(
     return y - matmul(half.T, whitened) / diagonal, 1 / diagonal, likelihood
 
 
-def check_finite(model: Model, **numbers: np.ndarray) -> None:
-    """Raises ValueError that names those numbers of a posterior that are not finite."""
-    wrong = [
-        name.replace("_", " ") for name, each in numbers.items() if not np.isfinite(each).all()
-    ]
+def in_units(
+    model: Model, mean: Any, variance: Any, rows: Any = slice(None)
+) -> tuple[np.ndarray, np.ndarray]:
+    """(means, standard deviations) in units of the values, of a posterior in units of the signal.
+    Raises ValueError where those of the `rows` are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = model.centre + model.scale * np.asarray(mean, float)
+        std = model.scale * np.sqrt(np.asarray(variance, float))
+    numbers = {"means": mean, "standard deviations": std}
+    wrong = [name for name, x in numbers.items() if not np.isfinite(x[rows]).all()]
     if wrong:
         raise ValueError(
             f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The model has a"
@@ -423,10 +404,11 @@ def check_finite(model: Model, **numbers: np.ndarray) -> None:
             f" {model.centre:g}: repeated evaluations need a larger ratio, and the values must not"
             " be far from the centre in units of the scale."
         )
+    return mean, std
 
 
 def _check_lengthscales(count: int, lengthscale: Any) -> np.ndarray:
-    """[L]. Raises ValueError for another shape, and for numbers that are not above 0."""
+    """The lengthscales [L]. Raises ValueError for a wrong shape, and for numbers not above 0."""
     checks.all_positive(lengthscale=lengthscale)
     if np.shape(lengthscale) not in ((), (count,)):
         raise ValueError(
@@ -437,7 +419,7 @@ def _check_lengthscales(count: int, lengthscale: Any) -> np.ndarray:
 
 
 def random_rows(count: int, most: int, key: PRNGKey) -> np.ndarray:
-    """At most `most` of `count` rows at random, in order."""
+    """At most `most` random rows of `count`, in increasing order."""
     key_data = jax.random.key_data(jax.random.fold_in(key, SUBSAMPLE_KEY))
     random = np.random.default_rng(np.asarray(key_data).ravel().tolist())
     return np.sort(random.permutation(count)[:most])

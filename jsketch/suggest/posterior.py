@@ -1,10 +1,10 @@
 """The posterior of a Gaussian process at a library of candidates, in blocks, and jointly at a few
 of them: exact, or on a sketch of inducing points.
 
-`posterior.exact` stores a row of A numbers for every evaluation, which a library of millions does
-not allow; here only the evaluations are stored, and candidates are predicted in blocks. The sketch
-is that of Titsias (AISTATS 2009): what the inducing points cannot represent keeps its prior
-variance, as in BBKB's eq. 2, and it is exact where every evaluated candidate is an inducing point.
+`posterior.exact` stores a row of A numbers for every evaluation, which is too much for a library of
+millions. Here only the evaluations are stored. The sketch is that of Titsias (AISTATS 2009): the
+residual that the inducing points do not represent keeps its prior variance, as in BBKB's eq. 2. The
+sketch is exact where every evaluated candidate is an inducing point.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class Evaluations(NamedTuple):
 
 @struct.dataclass
 class Posterior:
-    """Posterior of f with k(x,x) = 1. Pending evaluations lower variances and leave means as they
-    are."""
+    """Posterior of f with k(x,x) = 1. Pending evaluations lower variances and change no mean."""
 
     kernel: Any
     points: Array  # [N, d], evaluations or inducing points
@@ -47,8 +46,8 @@ class Posterior:
 
 
 def inverse_root_by_lapack(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T, for programs that factorize a few times:
-    `linalg.cholesky_inverse` is faster but takes a second to compile for each size."""
+    """L^-1 of a positive definite matrix L L^T. `linalg.cholesky_inverse` is faster, but each size
+    takes a second to compile, which does not pay for a few factorizations."""
     identity = jnp.eye(len(matrix), dtype=matrix.dtype)
     root = lax.linalg.cholesky(matrix)
     return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
@@ -62,8 +61,8 @@ def inverse_root(kernel: Any, points: Array, used: Array, noise: Array) -> Array
 
 
 def condition(kernel: Any, evaluations: Evaluations, ratio: Array) -> Posterior:
-    """The posterior after the observed values, and after every pending evaluation has returned its
-    posterior mean, which changes no mean and lowers variances (hallucination; THEORY 5.8)."""
+    """The posterior given the observed values, in which every pending evaluation returns its
+    posterior mean (hallucination; THEORY 5.8)."""
     points, values, observed, pending, error = evaluations
     noise = ratio + error
     inverse = inverse_root(kernel, points, observed, noise)

@@ -15,18 +15,18 @@ from jsketch.show import short_repr
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
 from jsketch.suggest.data import check_data, kernel_of
-from jsketch.suggest.model import LeftOut, Model, check_finite
+from jsketch.suggest.model import LeftOut, Model, in_units
 from jsketch.types import PRNGKey
 
-FEWEST_DEGREES = 2  # of freedom, of an interval
+MIN_DEGREES = 2  # of freedom of an interval
 
 
 class Prediction(NamedTuple):
-    """Of A candidates, in units of the values."""
+    """The posterior at A candidates, in units of the values."""
 
     mean: np.ndarray  # [A]
-    std: np.ndarray  # [A], of the function, without the noise of a value
-    value_std: np.ndarray  # [A], of a value that would be measured, with its noise
+    std: np.ndarray  # [A], standard deviation of the function
+    value_std: np.ndarray  # [A], standard deviation of a measured value, with its noise
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -45,7 +45,7 @@ def predict(
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. Arguments and
     errors are those of `suggest`."""
     kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
-    mean, std = _in_units(model, *_predict(kernel, arrays, ratio))
+    mean, std = in_units(model, *_predict(kernel, arrays, ratio))
     return Prediction(mean, std, np.hypot(std, model.noise_std))
 
 
@@ -60,22 +60,22 @@ def average_predictions(
     key: PRNGKey | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(mean [k], standard deviation [k]) of the average of the function over each of k sets of S
-    points, whose features `sets` [k, S, d] are scaled as those of a `Library`. Other arguments and
+    points. Their features `sets` [k, S, d] are scaled as those of a `Library`. Other arguments and
     errors are those of `suggest`."""
     kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
-    return _in_units(model, *_average(kernel, arrays, ratio, points))
+    return in_units(model, *_average(kernel, arrays, ratio, points))
 
 
 def interval_reach(left_out: LeftOut, probability: float = 0.9) -> float:
-    """The standard deviations `Prediction.value_std` on both sides of a mean that hold a value with
-    this probability.
+    """Half the width of an interval that contains a value with this probability, in units of
+    `Prediction.value_std`.
 
-    Of n values, hyperparameters that are fitted to them state too small errors. The quantile is
-    that of Student's distribution with n / 4 - 1 degrees of freedom, and is multiplied by the root
-    mean square of the errors of `leave_one_out` over those that the model states, at least 1.
+    The standard deviations are too small, because the hyperparameters are fitted to the n values.
+    The quantile is that of Student's distribution with n / 4 - 1 degrees of freedom, times the
+    `error_ratio` of `leave_one_out` if it is above 1.
     """
-    freedom = max(len(left_out.at) / 4 - 1, FEWEST_DEGREES)
+    freedom = max(len(left_out.at) / 4 - 1, MIN_DEGREES)
     return float(stats.t.ppf((1 + probability) / 2, freedom) * max(left_out.error_ratio, 1.0))
 
 
@@ -86,17 +86,9 @@ def _problem(
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
     kernel = kernel_of(data.library, model.lengthscale)
-    taken = np.zeros(len(data.library.features), bool)
-    arrays = arrays_of(kernel, data, model, taken, key)
+    unavailable = np.zeros(len(data.library.features), bool)
+    arrays = arrays_of(kernel, data, model, unavailable, key)
     return kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype)
-
-
-def _in_units(model: Model, mean: Array, variance: Array) -> tuple[np.ndarray, np.ndarray]:
-    """(means, standard deviations) in units of the values."""
-    centre = model.centre + model.scale * np.asarray(mean, float)
-    std = model.scale * np.sqrt(np.asarray(variance, float))
-    check_finite(model, means=centre, standard_deviations=std)
-    return centre, std
 
 
 @jax.jit

@@ -1,8 +1,8 @@
-"""Whether further evaluations are worth it: joint draws of the posterior show how much better than
-the best evaluated candidate an unevaluated one may be.
+"""A rule that ends a campaign: joint draws of the posterior show how much better than the best
+evaluated candidate an unevaluated one may be.
 
-`should_stop` is true where the 95% quantile of that gain is at most a tolerance. Its calibration is
-measured by simulation: `python -m experiments.suggest.calibration`.
+`should_stop` is true where the 95% quantile of that gain is at most a tolerance. A simulation
+measures its calibration: `python -m experiments.suggest.calibration`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ from jsketch.types import PRNGKey
 
 SHORTLIST = 511  # unevaluated candidates of the largest upper bounds, whose values are drawn
 OPTIMISM = 3.0  # standard deviations in those bounds
-ROUGHER = (1.4, 2.0, 2.8)  # lengthscales of the fitted model over those of rougher ones
+LENGTHSCALE_DIVISORS = (
+    1.4,
+    2.0,
+    2.8,
+)  # lengthscales of the fitted model over those of rougher ones
 LEAST_INFLATION = 0.5  # of the standard deviations of a rougher model
-LESS_LIKELY = 3.0  # in log likelihood, by which a rougher model is ruled out
+LIKELIHOOD_MARGIN = 3.0  # in log likelihood, by which a rougher model is ruled out
 DRAWS = 1024
 PROBABILITY = 0.95
 TOLERANCE = 0.01  # of the range of the values
@@ -36,12 +40,12 @@ GAIN_KEY = 4  # folded into the key of a suggestion
 
 
 class Gain(NamedTuple):
-    """Draws of what an evaluation without noise may gain, in units of the values."""
+    """Draws of the gain of an evaluation without noise, in units of the values."""
 
     best: int  # row of the evaluated candidate of the largest posterior mean
     of_any: np.ndarray  # [D], the best unevaluated candidate less `best`, at least 0
     of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without one
-    observed: int  # evaluations with a value
+    observed: int  # the number of evaluations with a value
     most: float = np.inf  # the largest possible value less that of the best measured candidate
 
 
@@ -57,19 +61,18 @@ def possible_gain(
     bounds: tuple[float, float] | None = None,
     key: PRNGKey | None = None,
 ) -> Gain | None:
-    """Draws of the gain; None where the model is not fitted, unless there are bounds and a value.
+    """Draws of the gain. Without a fitted model it is None, unless there are bounds and a value.
 
-    Arguments are those of `suggest`; `batch` [B] are rows of suggested candidates and `bounds` the
-    smallest and the largest value that is possible: nothing is gained beyond the largest, from the
-    value of the best measured candidate, whatever its noise.
+    Arguments are those of `suggest`. `batch` [B] are the rows of suggested candidates. `bounds` are
+    the smallest and the largest value that is possible; the gain is at most the largest one less
+    the value of the best measured candidate, whatever its noise.
 
-    The gain of the batch is drawn from the model. Lengthscales that are fitted to few values are
-    often too long, and the gain of any candidate is drawn from one of several models: the one with
-    the largest quantile of PROBABILITY among the fitted one and those with lengthscales divided by
-    a number of ROUGHER, unless the log likelihood of the values is lower by more than LESS_LIKELY.
-    The standard deviations of each are multiplied by the root mean square of the errors of
-    `leave_one_out` over those that the model states, which is at least 1 for the fitted one and
-    LEAST_INFLATION for the others.
+    The gain of the batch is drawn from the model. The fitted lengthscales are often too long when
+    values are few. The gain of any candidate is therefore drawn from several models, the fitted one
+    and those with its lengthscales divided by LENGTHSCALE_DIVISORS, and the largest gain at the
+    quantile PROBABILITY counts. A model whose log likelihood is lower by more than
+    LIKELIHOOD_MARGIN is left out. The standard deviations of a model are multiplied by its
+    `LeftOut.error_ratio`, at least 1 for the fitted one and LEAST_INFLATION for the others.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
@@ -82,37 +85,32 @@ def possible_gain(
             return None
         return Gain(row, np.full(1, most), np.full(min(len(rows), 1), most), count, most)
     features = data.library.features
-    taken = np.zeros(len(features), bool)
-    taken[data.arms], taken[np.asarray(exclude, int)] = True, True
+    unavailable = np.zeros(len(features), bool)
+    unavailable[data.arms], unavailable[np.asarray(exclude, int)] = True, True
     slots = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
-    size = min(SHORTLIST, len(features) - 1)
+    size, gain_key = min(SHORTLIST, len(features) - 1), jax.random.fold_in(key, GAIN_KEY)
     best, likelihood = -1, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
-    for factor in (1.0, *ROUGHER):
-        each = model._replace(lengthscale=model.lengthscale / factor)
-        left_out = leave_one_out_data(data, each, key)
+    for factor in (1.0, *LENGTHSCALE_DIVISORS):
+        alternative = model._replace(lengthscale=model.lengthscale / factor)
+        left_out = leave_one_out_data(data, alternative, key)
         likelihood = left_out.log_likelihood if factor == 1 else likelihood
-        if left_out.log_likelihood < likelihood - LESS_LIKELY:
+        if left_out.log_likelihood < likelihood - LIKELIHOOD_MARGIN:
             continue
         least = 1.0 if factor == 1 else LEAST_INFLATION
         inflation = max(left_out.error_ratio, least)
-        kernel = kernel_of(data.library, each.lengthscale)
+        kernel = kernel_of(data.library, alternative.lengthscale)
+        arrays = arrays_of(kernel, data, alternative, unavailable, key)
+        ratio = jnp.asarray(alternative.ratio, features.dtype)
         best_row, draws = _draws(
-            kernel,
-            arrays_of(kernel, data, each, taken, key),
-            jnp.asarray(each.ratio, features.dtype),
-            jnp.asarray(slots),
-            inflation,
-            best,
-            jax.random.fold_in(key, GAIN_KEY),
-            size,
+            kernel, arrays, ratio, jnp.asarray(slots), inflation, best, gain_key, size
         )
         best = int(best_row)
         f = model.centre + model.scale * np.asarray(draws, float)
         if bounds is not None:
             f = np.clip(f, *bounds)
-        # slots of the shortlist beyond the unevaluated candidates hold -inf
-        any_other = f[:, 0] if taken.all() else f[:, 1 : 1 + size].max(1)
+        # the other slots of the shortlist hold -inf
+        any_other = f[:, 0] if unavailable.all() else f[:, 1 : 1 + size].max(1)
         chosen = f[:, 1 + size : 1 + size + len(rows)]
         if len(rows):  # the jitter of the draws is independent for rows that are drawn twice
             any_other = np.maximum(any_other, chosen.max(1))
@@ -124,8 +122,8 @@ def possible_gain(
 
 
 def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
-    """(row, value) of the candidate of the largest value, as a mean of its repeats; `values` [n]
-    of evaluations `arms` [n] are NaN where an evaluation failed."""
+    """(row, value) of the candidate of the largest mean value, from evaluations of `arms` [n] with
+    `values` [n], NaN where an evaluation failed."""
     observed = ~np.isnan(values)
     rows, at = np.unique(arms[observed], return_inverse=True)
     mean = np.bincount(at, values[observed]) / np.bincount(at)
@@ -133,8 +131,8 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
-    """TOLERANCE of the range of the values without poor outliers (`data.lowest_value`), or of what
-    is possible where that is bounded."""
+    """TOLERANCE times the range of the bounds if they are finite, or else that of the values
+    without poor outliers (`data.lowest_value`)."""
     if bounds is not None and np.isfinite(bounds).all():
         return TOLERANCE * (bounds[1] - bounds[0])
     observed = values[~np.isnan(values)]
@@ -142,8 +140,8 @@ def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> 
 
 
 def should_stop(gain: Gain | None, at_most: float) -> bool:
-    """Whether no unevaluated candidate is better by more than `at_most`, with PROBABILITY; of fewer
-    than MIN_VALUES values, whether one reaches its upper bound up to `at_most`."""
+    """Whether no unevaluated candidate is better by more than `at_most`, with PROBABILITY. With
+    fewer than MIN_VALUES values the best one must also be within `at_most` of the upper bound."""
     if gain is None or (gain.observed < MIN_VALUES and gain.most > at_most):
         return False
     return float(np.quantile(gain.of_any, PROBABILITY)) <= at_most
@@ -160,15 +158,17 @@ def _draws(
     key: PRNGKey,
     size: int,
 ) -> tuple[Array, Array]:
-    """(row `best`, draws [DRAWS, 1 + size + B] of it, of a shortlist of unevaluated candidates, and
-    of the batch, in units of the signal). With best = -1 it is the evaluated candidate of the
-    largest mean."""
+    """(row `best`; draws [DRAWS, 1 + size + B] of that candidate, of a shortlist of unevaluated
+    candidates, and of the batch, in units of the signal). With best = -1 it is the evaluated
+    candidate of the largest mean."""
     features = arrays.features
     fitted, _ = choice.condition(kernel, arrays, ratio, False)
     mean, variance = posterior.predict(fitted, features)
     place = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
     best = jnp.where(best < 0, arrays.arms[place], best)
-    score = jnp.where(~arrays.taken, mean + OPTIMISM * inflation * jnp.sqrt(variance), -jnp.inf)
+    score = jnp.where(
+        ~arrays.unavailable, mean + OPTIMISM * inflation * jnp.sqrt(variance), -jnp.inf
+    )
     top, short = lax.top_k(score, size)
     rows = jnp.concatenate([best[None], short, batch], dtype=jnp.int32)
     centre, covariance = posterior.joint(fitted, features[rows])

@@ -1,13 +1,4 @@
-"""`minimize` and `maximize`: the best hyperparameters of a function, or the best of a list.
-
-space = Space(learning_rate=(1e-4, 1e-1, "log"), depth=(1, 12, int))
-
-def loss(learning_rate, depth):
-    return ...
-
-found = minimize(loss, space, evaluations=50)
-found.best  # {"learning_rate": 0.01, "depth": 3}
-"""
+"""`minimize` and `maximize` find the best hyperparameters of a function, or the best of a list."""
 
 from __future__ import annotations
 
@@ -15,9 +6,9 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from textwrap import shorten
@@ -40,11 +31,11 @@ TUNING = "jsketch tuning"
 class Evaluation:
     """One evaluation of the objective."""
 
-    point: Any  # as `proposals.Domain` takes it
+    point: Any  # of a `proposals.Domain`
     candidate: Any  # {name: value} of a space, or an element of the list
     value: float = np.nan  # NaN where the evaluation failed
-    error: str | None = None  # why it failed
-    seconds: float | None = None  # None while it is pending
+    error: str | None = None  # the cause of a failure
+    seconds: float | None = None  # None while the evaluation is pending
 
     @property
     def finished(self) -> bool:
@@ -57,13 +48,7 @@ class Evaluation:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """The evaluations of a run of `minimize` or `maximize`, in order.
-
-    best        {name: value} of a space, or an element of the list
-    best_value  its value
-
-    Both raise ValueError where no evaluation has succeeded.
-    """
+    """The evaluations of a run of `minimize` or `maximize`, in order."""
 
     evaluations: tuple[Evaluation, ...]
     maximized: bool = False
@@ -75,10 +60,13 @@ class Result:
 
     @property
     def best(self) -> Any:
+        """{name: value} of a space, or an element of the list. Raises ValueError where all
+        evaluations have failed."""
         return self._best().candidate
 
     @property
     def best_value(self) -> float:
+        """The value of `best`."""
         return self._best().value
 
     def _best(self) -> Evaluation:
@@ -98,9 +86,8 @@ class Result:
 
         rows = []
         for one in self.evaluations:
-            names = (
-                one.candidate if isinstance(one.candidate, dict) else dict(candidate=one.candidate)
-            )
+            point = one.candidate
+            names = point if isinstance(point, dict) else dict(candidate=point)
             rest = dict(value=one.value, failed=one.failed, error=one.error, seconds=one.seconds)
             rows.append({**names, **rest})
         return pandas.DataFrame(rows)
@@ -121,7 +108,7 @@ class Result:
         return axes
 
     def summary(self) -> dict[str, Any]:
-        """What its repr shows."""
+        """{name: value} of the repr."""
         failed = sum(one.failed for one in self.evaluations)
         found: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
         if self._best_row() is None:
@@ -155,13 +142,13 @@ def minimize(
                  and similar points become less probable
     space        a `Space`, or a list of candidates: dicts or tuples of numbers and texts, or single
                  ones; the rows of an array or a DataFrame
-    evaluations  int, evaluations in all, those in the file of `checkpoint` included
+    evaluations  int, the number of evaluations, including those in the file of `checkpoint`
     batch        int, evaluations that are chosen together and run in parallel
     workers      "threads", or "processes" for a function that Python itself computes: f must then
                  be defined in a file, and the call stand below `if __name__ == "__main__":`
-    catch        an exception class, or several, that mean a failed evaluation; others end the run
-    checkpoint   a file that the run is saved to after every evaluation, and resumed from when the
-                 same call is made again; a larger number of evaluations extends the run
+    catch        exception classes of failed evaluations; other exceptions end the run
+    checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
+                 and a larger number of evaluations extends the run
     seed         int; the same seed and batch give the same run, where f returns the same values
     progress     whether a line is printed to stderr for every better value
 
@@ -175,8 +162,8 @@ def minimize(
         space = Space(x=(-2.0, 2.0), n=(1, 5, int))
         minimize(lambda x, n: (x - 1) ** 2 + abs(n - 3), space, evaluations=30).best
     """
-    call = dict(batch=batch, workers=workers, catch=catch, checkpoint=checkpoint)
-    return _search(f, space, evaluations, False, seed=seed, progress=progress, **call)
+    options = batch, workers, catch, checkpoint, seed, progress
+    return _search(f, space, evaluations, False, *options)
 
 
 @arguments.checked
@@ -192,9 +179,9 @@ def maximize(
     seed: int = 0,
     progress: bool = True,
 ) -> Result:
-    """The largest value; otherwise `minimize`."""
-    call = dict(batch=batch, workers=workers, catch=catch, checkpoint=checkpoint)
-    return _search(f, space, evaluations, True, seed=seed, progress=progress, **call)
+    """The largest value of a function, with the arguments of `minimize`."""
+    options = batch, workers, catch, checkpoint, seed, progress
+    return _search(f, space, evaluations, True, *options)
 
 
 def _search(
@@ -202,7 +189,6 @@ def _search(
     space: Any,
     evaluations: int,
     maximized: bool,
-    *,
     batch: int,
     workers: str,
     catch: Any,
@@ -221,7 +207,7 @@ def _search(
     initial = -(-initial_points(domain) // batch) * batch  # whole batches
     file = None
     if checkpoint is not None:
-        parts = dict(space=domain.whole, seed=seed, maximized=maximized, initial=initial)
+        parts = dict(space=domain.space, seed=seed, maximized=maximized, initial=initial)
         file = run_file(checkpoint, TUNING, **parts)
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
     run = _Run(evaluate, domain, maximized, evaluations, file, progress)
@@ -230,14 +216,14 @@ def _search(
         run.load()
         try:
             run.finish(executor)  # the rest of an interrupted batch
-            while len(run.past) < evaluations:
-                points = [one.point for one in run.past]
-                values = [one.value if maximized else -one.value for one in run.past]
+            while len(run.evaluations) < evaluations:
+                points = [one.point for one in run.evaluations]
+                values = [one.value if maximized else -one.value for one in run.evaluations]
                 chosen = proposer.propose(points, values, (), batch, len(points))
                 if not chosen:
                     warn(f"the run ends after {len(points)} evaluations: no other point is left.")
                     break
-                run.past += [Evaluation(point, domain.candidate(point)) for point in chosen]
+                run.evaluations += [Evaluation(point, domain.candidate(point)) for point in chosen]
                 run.finish(executor)
         except BaseException as error:
             error.result = run.result()  # type: ignore[attr-defined]
@@ -248,7 +234,7 @@ def _search(
 
 @dataclass
 class _Run:
-    """A run and its evaluations so far; those at the end may be pending."""
+    """A run and its evaluations so far, of which the last ones may be pending."""
 
     evaluate: Callable[[Any], tuple[float, str | None, float]]
     domain: Domain
@@ -256,19 +242,21 @@ class _Run:
     horizon: int
     file: RunFile | None
     progress: bool
-    past: list[Evaluation] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
 
     def result(self) -> Result:
-        return Result(tuple(one for one in self.past if one.finished), self.maximized)
+        return Result(tuple(one for one in self.evaluations if one.finished), self.maximized)
 
     def finish(self, executor: Executor | None) -> None:
-        """Makes the pending evaluations within the horizon, and saves each."""
-        pending = [i for i, one in enumerate(self.past[: self.horizon]) if not one.finished]
+        """Finishes the pending evaluations within the horizon, and saves each."""
+        pending = [i for i, one in enumerate(self.evaluations[: self.horizon]) if not one.finished]
         if executor is None:
             for i in pending:
-                self._record(i, *self.evaluate(self.past[i].candidate))
+                self._record(i, *self.evaluate(self.evaluations[i].candidate))
             return
-        futures = {executor.submit(self.evaluate, self.past[i].candidate): i for i in pending}
+        futures = {
+            executor.submit(self.evaluate, self.evaluations[i].candidate): i for i in pending
+        }
         try:
             for future in as_completed(futures):
                 self._record(futures[future], *future.result())
@@ -278,7 +266,9 @@ class _Run:
 
     def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
         before = self.result()._best_row()
-        self.past[i] = replace(self.past[i], value=value, error=error, seconds=seconds)
+        self.evaluations[i] = replace(
+            self.evaluations[i], value=value, error=error, seconds=seconds
+        )
         self.save()
         after = self.result()
         count = len(after.evaluations)
@@ -292,23 +282,22 @@ class _Run:
         if self.file is not None:
             rows = [
                 [np.asarray(one.point).tolist(), one.value, one.error, one.seconds]
-                for one in self.past
+                for one in self.evaluations
             ]
             self.file.save({}, evaluations=rows)
 
     def load(self) -> None:
         found = None if self.file is None else self.file.load()
         if found is not None:
-            for point, value, error, seconds in found[0]["evaluations"]:
-                point = np.asarray(point)
-                candidate = self.domain.candidate(point)
-                self.past.append(Evaluation(point, candidate, value, error, seconds))
+            for saved, *rest in found[0]["evaluations"]:
+                point = np.asarray(saved)
+                self.evaluations.append(Evaluation(point, self.domain.candidate(point), *rest))
 
 
 def _evaluate(
     f: Callable[..., Any], by_name: bool, caught: tuple[type[BaseException], ...], candidate: Any
 ) -> tuple[float, str | None, float]:
-    """(the value, NaN where the evaluation failed; why it failed; seconds)."""
+    """(value, cause of a failure, seconds) of an evaluation. The value of a failure is NaN."""
     start = time.perf_counter()
     value, error = np.nan, None
     try:
@@ -338,27 +327,19 @@ def _exceptions(catch: Any) -> tuple[type[BaseException], ...]:
     return tuple(caught)
 
 
-@contextmanager
-def _executor(workers: str, batch: int) -> Iterator[Executor | None]:
-    """The threads or processes of a batch; None where evaluations are made one by one."""
+def _executor(workers: str, batch: int) -> AbstractContextManager[Executor | None]:
+    """The threads or processes of a batch, or None for a batch of one."""
     if batch == 1:
-        yield None
-    elif workers == "threads":
-        with ThreadPoolExecutor(batch) as executor:
-            yield executor
-    else:
-        # the threads of JAX do not survive a fork
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(batch, mp_context=context) as executor:
-            yield executor
+        return nullcontext()
+    if workers == "threads":
+        return ThreadPoolExecutor(batch)
+    # the threads of JAX do not survive a fork
+    return ProcessPoolExecutor(batch, mp_context=multiprocessing.get_context("spawn"))
 
 
 def _text(candidate: Any) -> str:
     """A candidate on one line of at most 80 characters."""
-    if isinstance(candidate, dict):
-        numbers = {
-            name: f"{one:.4g}" if isinstance(one, float) else repr(one)
-            for name, one in candidate.items()
-        }
-        return shorten(", ".join(f"{name}={one}" for name, one in numbers.items()), 80)
-    return shorten(repr(candidate), 80)
+    if not isinstance(candidate, dict):
+        return shorten(repr(candidate), 80)
+    words = (f"{one:.4g}" if isinstance(one, float) else repr(one) for one in candidate.values())
+    return shorten(", ".join(map("=".join, zip(candidate, words, strict=True))), 80)

@@ -125,7 +125,7 @@ def test_an_optuna_study_takes_rows(optuna):
     assert len(set(rows)) == 15 and rows[0] == running_row
     values = np.array([f(x) for x in POOL])
     assert study.best_value <= np.sort(values)[2]
-    with pytest.raises(ValueError, match="batch = 1 is more than what is left"):
+    with pytest.raises(ValueError, match="batch = 1 is more than the 0 candidates"):
         study.optimize(objective, n_trials=30, catch=FloatingPointError)
     maximised = optuna.create_study(sampler=adapters.OptunaSampler(POOL), direction="maximize")
     rows = {"row": optuna.distributions.IntDistribution(0, len(POOL) - 1)}

@@ -82,7 +82,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
     files.check_new(None, False)
     files.check_new(tmp_path / "new.json", False)
     files.check_new(tmp_path / "file", True)
-    with pytest.raises(ValueError, match="file is there already: .* --overwrite"):
+    with pytest.raises(ValueError, match="file exists: .* --overwrite"):
         files.check_new(tmp_path / "file", False)
     files.check_folder(tmp_path / "a" / "b")
     assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []

@@ -190,8 +190,11 @@ def test_distances_are_those_of_the_kernel():
         (("--same", "cold"), "has no column 'cold'"),
         (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
         (("--cost", "size"), "column 'size': a cost must be above 0; it is '-"),
-        (("--cost", "price", "--budget", "3"), "of the budget of 3 the evaluations made"),
-        (("--batch", "59"), "batch = 59 is more than what is left: of 60 .* 9 were evaluated"),
+        (("--cost", "price", "--budget", "3"), "of the budget of 3 the finished"),
+        (
+            ("--batch", "59"),
+            "batch = 59 is more than the 51 candidates .*: of 60 .* 9 were evaluated",
+        ),
         (("--report", "OUT/next.csv"), "are both"),
         (("--all-scores", "OUT/next.csv"), "--out and --all-scores are both"),
         (("--all-scores", "OUT/library.csv"), "--all-scores .* is the table of the sheet"),
@@ -314,7 +317,9 @@ def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
     batch.to_csv(tmp_path / "next.csv", index=False, sep=";")
     suggest_in(tmp_path, monkeypatch, "sheet-batch1.csv", "--observations", "next.csv")
     sheet = tables.read_sheet(tmp_path / "sheet-batch2.csv", tables.Roles(results=VALUE[1:]))
-    done = dict(zip(sheet.candidates.ids[sheet.done.arms], sheet.done.values, strict=True))
+    done = dict(
+        zip(sheet.candidates.ids[sheet.evaluations.arms], sheet.evaluations.values, strict=True)
+    )
     assert len(done) == 16
     np.testing.assert_array_equal([done[i] for i in batch["id"]], [2.125, 31.5, 60, np.nan])
 
@@ -335,7 +340,7 @@ def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
     more = ("--observations", f"next{ending}", "--replicates")
     suggest_in(tmp_path, monkeypatch, f"sheet-batch1{ending}", *more)
     sheet = tables.read_sheet(tmp_path / f"sheet-batch2{ending}", tables.Roles(results=VALUE[1:]))
-    done = sheet.done
+    done = sheet.evaluations
     assert len(sheet.candidates.ids) == 12 and len(done.arms) == 15
     names = sheet.candidates.ids[done.arms[12:]].tolist()
     assert names == batch["id"].tolist()[:3]
@@ -355,7 +360,7 @@ def test_scores_of_all_candidates_are_written(tmp_path):
     for name in ("predicted", "low_90", "high_90"):
         np.testing.assert_allclose(whole[name][batch.index], batch[name], atol=0.01)
     assert whole["score"][whole["state"] == ""].max() <= whole["score"][batch.index[0]]
-    with pytest.raises(ValueError, match=r"all.parquet is there already"):
+    with pytest.raises(ValueError, match=r"all.parquet exists"):
         run(tmp_path, frame, done, *more)
 
 
@@ -395,7 +400,7 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     done = tables.read_sheet(
         tmp_path / "other.csv",
         tables.Roles(results=("Yield (%)",), readings=parse(["s.csv", *cure]).read),
-    ).done
+    ).evaluations
     np.testing.assert_array_equal(done.arms, [0, 1, 2, 4, 6, 7, 8, 10])
     np.testing.assert_array_equal(done.values, [2.5, np.nan, 1500, 7] * 2)
 

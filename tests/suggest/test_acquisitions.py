@@ -87,7 +87,7 @@ def test_frequencies_of_draws():
     whole = np.hstack([draws, np.broadcast_to(evaluated_values, (len(draws), 2))])
     members = (draws >= np.sort(whole, 1)[:, -2:-1]).mean(0)
     assert np.argsort(-members)[:3].tolist() != np.argsort(-rate)[:3].tolist()
-    joint = posterior()._replace(found=evaluated_values)
+    joint = posterior()._replace(evaluated_means=evaluated_values)
     picks = choose(acquisitions.ProbabilityOfBest(top=2), joint, KEY)
     assert picks.tolist()[:3] == np.argsort(-members)[:3].tolist()
     keys = jax.random.split(KEY, 2000)

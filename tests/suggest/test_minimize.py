@@ -223,7 +223,7 @@ def test_importing_jsketch_does_not_import_suggest():
     ("f", "space", "options", "message"),
     [
         (3, SPACE, {}, "f must be a function"),
-        (loss, dict(a=(0, 1)), {}, "space is a Space, such as"),
+        (loss, dict(a=(0, 1)), {}, "space must be a Space, such as"),
         (loss, [], {}, "list of candidates is empty"),
         (loss, [dict(a=1), dict(b=2)], {}, "must have the same parts"),
         (loss, [1.0, np.nan], {}, "0 of candidate 1 must be finite"),

@@ -80,19 +80,20 @@ def test_draws_agree_with_the_posterior():
 
 
 def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
-    """The lengthscales are too long by a number of ROUGHER. The possible gain is that of the model
-    with the right lengthscales, unless the likelihood rules this model out."""
+    """The lengthscales are too long by a number of LENGTHSCALE_DIVISORS. The possible
+    gain is that of the model with the right lengthscales, unless the likelihood rules this model
+    out."""
     candidates, _, arms, values = problem(3)
     model = suggest(candidates, arms, values, batch=5).model
     model = model._replace(lengthscale=np.ones(2), ratio=0.01, scale=model.scale / 2)
     right_fit = leave_one_out(candidates, arms, values, model)
     assert np.mean(np.square((right_fit.observed - right_fit.mean) / right_fit.std)) > 1
     longer = model._replace(lengthscale=1.4 * model.lengthscale)
-    monkeypatch.setattr(stopping, "ROUGHER", ())
+    monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", ())
     right, too_smooth = (
         stopping.possible_gain(candidates, arms, values, each) for each in (model, longer)
     )
-    monkeypatch.setattr(stopping, "ROUGHER", (1.4,))
+    monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", (1.4,))
     found = stopping.possible_gain(candidates, arms, values, longer)
     assert found.best == right.best
     np.testing.assert_allclose(found.of_any, right.of_any, atol=1e-6)
@@ -101,8 +102,8 @@ def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
     likelihood = [
         leave_one_out(candidates, arms, values, m).log_likelihood for m in (much_rougher, longer)
     ]
-    assert likelihood[0] < likelihood[1] - stopping.LESS_LIKELY
-    monkeypatch.setattr(stopping, "ROUGHER", (30.0,))
+    assert likelihood[0] < likelihood[1] - stopping.LIKELIHOOD_MARGIN
+    monkeypatch.setattr(stopping, "LENGTHSCALE_DIVISORS", (30.0,))
     ruled_out = stopping.possible_gain(candidates, arms, values, longer)
     np.testing.assert_array_equal(ruled_out.of_any, too_smooth.of_any)
 

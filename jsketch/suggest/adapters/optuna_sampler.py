@@ -19,11 +19,7 @@ from jsketch.suggest.mixed import Columns
 from jsketch.suggest.proposals import OverSpace, Proposer, initial_points
 
 try:
-    from optuna.distributions import (
-        BaseDistribution,
-        CategoricalDistribution,
-        IntDistribution,
-    )
+    from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
     from optuna.samplers import BaseSampler, RandomSampler
     from optuna.search_space import intersection_search_space
     from optuna.study import Study, StudyDirection
@@ -119,16 +115,16 @@ class OptunaSampler(BaseSampler):
         points: list[Any] = []
         values: list[float] = []
         pending: list[Any] = []
-        for each in study.get_trials(deepcopy=False):
-            parameters = each.params or self.chosen.get((study.study_name, each.number), {})
-            if each.number == trial.number or not search_space.keys() <= parameters.keys():
+        for other in study.get_trials(deepcopy=False):
+            parameters = other.params or self.chosen.get((study.study_name, other.number), {})
+            if other.number == trial.number or not search_space.keys() <= parameters.keys():
                 continue
             point = domain.point(
                 {name: _encoded(one, parameters[name]) for name, one in search_space.items()}
             )
-            if each.state.is_finished():
+            if other.state.is_finished():
                 points.append(point)
-                values.append(sign * _value(each))
+                values.append(sign * _value(other))
             else:
                 pending.append(point)
         found = proposer.propose(points, values, pending, 1, trial.number)
@@ -147,22 +143,22 @@ class OptunaSampler(BaseSampler):
         pending: list[int] = []
         trials = study.get_trials(deepcopy=False)
         row_range = search_space[self.parameter]
-        for each in trials:
-            if each.distributions.get(self.parameter, row_range) != row_range:
+        for other in trials:
+            if other.distributions.get(self.parameter, row_range) != row_range:
                 raise ValueError(f"a trial has another range of rows: {self._advice()}")
-            row = each.params.get(self.parameter)
-            if each.state.is_finished() and row is not None:
+            row = other.params.get(self.parameter)
+            if other.state.is_finished() and row is not None:
                 arms.append(row)
-                values.append(sign * _value(each))
-            elif not each.state.is_finished():
+                values.append(sign * _value(other))
+            elif not other.state.is_finished():
                 if row is None:
-                    row = self.chosen.get((study.study_name, each.number), {}).get(self.parameter)
+                    row = self.chosen.get((study.study_name, other.number), {}).get(self.parameter)
                     # an enqueued trial has a row already
-                    fixed = each.system_attrs.get("fixed_params", {})
+                    fixed = other.system_attrs.get("fixed_params", {})
                     row = fixed.get(self.parameter, row)
                 pending += [] if row is None else [row]
-        has_row = any(self.parameter in each.params for each in trials)
-        if not has_row and any(each.state == TrialState.COMPLETE for each in trials):
+        has_row = any(self.parameter in other.params for other in trials)
+        if not has_row and any(other.state == TrialState.COMPLETE for other in trials):
             raise ValueError(f"no trial of the study has the parameter: {self._advice()}")
         found = suggest(
             self.library,

@@ -1,5 +1,5 @@
-"""Reads the library of candidates (an id and features) and the evaluations (an id and a value) from
-tables, and checks every cell."""
+"""Reads the candidates (ids and features) and the evaluations (ids and values) from tables, and
+checks every cell."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from jsketch.suggest.tables import molecules
 from jsketch.suggest.tables.cells import LARGEST, Table, read, without_typography
 
 # columns that the command writes
-SUGGESTED = "suggested_batch"  # the number of the batch in which a candidate was suggested
+SUGGESTED = "suggested_batch"  # the number of the batch that contains the candidate
 PREDICTED = ("predicted", "low_90", "high_90", "chance_of_success")
 WRITTEN_COLUMNS = (SUGGESTED, *PREDICTED)
 # columns that describe an evaluation and not a candidate: they are not features
 EVALUATION_COLUMNS = (
     "error", "cost", "pending", "status", "mean", "standard_deviation", *WRITTEN_COLUMNS
 )  # fmt: skip
-# names of the column of ids, where none is given; the first one that is there is taken
+# names of the column of ids, where none is given; the first one that exists is used
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW = "row"  # the name of ids that are numbers of rows
-FEWEST_IDS = 2  # different words in so few rows may be a category
+MIN_IDS = 3  # different words in fewer rows may be a category
 SMILES = "smiles"  # in small letters, part of the names of columns of molecules
 # cells of a column of values, in small letters
 NOT_MEASURED = (
     "", "-", "--", "\u2013", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured"
 )  # fmt: skip
 FAILED = ("failed", "fail", "failure")
-SHOWN = 5  # cells that an error message quotes
+QUOTED = 5  # so many cells are quoted in an error message
 ONE_VALUE = re.compile(
     r"(?P<whole>[+-]?\d+)(?:(?P<mark>[.,])(?P<digits>\d+))?(?P<power>[eE][+-]?\d+)?"
     r"\s*(?P<percent>%?)"
 )
-# Each level of a category is a column of zeros and ones; thousands of levels are names or text.
+# Each level of a category is a column of zeros and ones. Columns with more levels are text.
 MOST_LEVELS = 1000
-FEW_LEVELS = 20  # as many levels are accepted in every table
+FEW_LEVELS = 20  # so many levels are accepted in every table
 
 
 class Kinds(NamedTuple):
-    """Names of columns by their kind, where it is not guessed from the cells."""
+    """Names of the columns whose kind is not guessed from the cells."""
 
     categories: Sequence[str] = ()
     sequences: Sequence[str] = ()  # words of one length: every site is a category
@@ -56,13 +56,13 @@ class Kinds(NamedTuple):
 
 
 class Roles(NamedTuple):
-    """Names of columns of the library that are not features."""
+    """Names of columns that are not features, and the meaning of special cells."""
 
     id: str | None = "id"  # None: the first of ID_NAMES, or the numbers of the rows
-    results: Sequence[str] = ("value",)  # values and their errors
+    results: Sequence[str] = ("value",)  # the column of values, and that of their errors if any
     cost: str | None = None
     ignored: Sequence[str] = ()
-    readings: Mapping[str, str] = {}  # of cells of values, in small letters
+    readings: Mapping[str, str] = {}  # {cell of the column of values: meaning}, in small letters
 
 
 class Candidates(NamedTuple):
@@ -71,8 +71,8 @@ class Candidates(NamedTuple):
     ids: np.ndarray  # [A] of str objects
     features: np.ndarray  # [A, d], numbers, categories as zeros and ones, fingerprints as words
     columns: list[Columns]  # kinds of the features
-    names: list[str]  # of the numbers, categories, sites and fingerprints
-    same: np.ndarray | None = None  # [A], the column with one value in a batch
+    names: list[str]  # a name for each of the columns
+    same: np.ndarray | None = None  # [A], labels of which a batch has one
     cost: np.ndarray | None = None  # [A], above 0
     notes: Sequence[str] = ()  # sentences on how the table was read
 
@@ -82,39 +82,41 @@ class Evaluations(NamedTuple):
 
     arms: np.ndarray  # [n], rows of the candidates
     values: np.ndarray  # [n], NaN for a failed evaluation
-    errors: np.ndarray | None = None  # [n], standard errors of the values
-    pending: np.ndarray = np.zeros(0, int)  # [p], rows of suggested candidates without a value
-    number: int = 0  # of the last suggested batch
+    errors: np.ndarray  # [n], standard errors of the values, 0 without a column
+    pending: np.ndarray = np.zeros(0, int)  # [p], suggested candidates without a value
+    last_batch: int = 0  # the number of the last suggested batch
     notes: Sequence[str] = ()  # sentences on how the values were read
-    batch: np.ndarray = np.zeros(0, int)  # [n], the number of the batch; 0 without one
+    batch: np.ndarray = np.zeros(0, int)  # [n], the numbers of their batches, or 0
 
 
 class Sheet(NamedTuple):
     """A table of candidates, with the evaluations in it."""
 
     candidates: Candidates
-    table: Table  # as it was read
-    candidate_of: np.ndarray  # [rows], the candidate of each row: rows may repeat one
+    table: Table
+    candidate_of: np.ndarray  # [rows], the candidate of each row
     id_name: str  # the column of ids; ROW where ids are numbers of rows
-    done: Evaluations
+    evaluations: Evaluations
+
+    @property
+    def first_row(self) -> np.ndarray:
+        """[A], the first row of each candidate."""
+        return np.unique(self.candidate_of, return_index=True)[1]
 
 
 class Feature(NamedTuple):
     """Features from one column of a table, or from one site of a sequence."""
 
     name: str
-    kind: str  # of `Columns`
+    kind: str  # as in `Columns`
     values: np.ndarray  # [A, width]
 
 
 def read_sheet(
-    path: Path,
-    roles: Roles | None = None,
-    kinds: Kinds | None = None,
-    same: str | None = None,
+    path: Path, roles: Roles | None = None, kinds: Kinds | None = None, same: str | None = None
 ) -> Sheet:
     """Reads the table of candidates. All columns are features except those of `roles` and
-    EVALUATION_COLUMNS; a column in `kinds`, and `same`, is always a feature. Where the table has
+    EVALUATION_COLUMNS. The columns of `kinds` and `same` are always features. Where the table has
     the column of values, its rows are evaluations too, and may repeat a candidate.
 
     Raises ValueError for missing values, ids that are empty or repeated, constant columns, cells
@@ -122,17 +124,17 @@ def read_sheet(
     kind, and fewer than two candidates."""
     roles = Roles() if roles is None else roles
     kinds = Kinds() if kinds is None else kinds
-    kind_of = [(name, kind) for kind, group in kinds._asdict().items() for name in group]
-    named = [name for name, _ in kind_of]
-    features_asked = [*named, *([] if same is None else [same])]
+    kind_of = {name: kind for kind, group in kinds._asdict().items() for name in group}
+    named = [name for group in kinds for name in group]
+    named_features = [*named, *([] if same is None else [same])]
     not_features = [name for name in (roles.id, roles.cost) if name is not None]
     not_features += roles.ignored
-    table = read(path, [*not_features, *features_asked])
-    for name in features_asked:
+    table = read(path, [*not_features, *named_features])
+    for name in named_features:
         if named.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
     notes: list[str] = []
-    id_name = roles.id or _find_ids(table, (*not_features, *features_asked, *roles.results), notes)
+    id_name = roles.id or _find_ids(table, (*not_features, *named_features, *roles.results), notes)
     if id_name in table.names:
         not_features.append(id_name)
         ids = table.text(id_name)
@@ -144,7 +146,7 @@ def read_sheet(
     left_out = [
         name
         for name in others
-        if name not in features_asked and name.casefold() in evaluation_columns
+        if name not in named_features and name.casefold() in evaluation_columns
     ]
     if left_out:
         quoted = ", ".join(f"'{name}'" for name in left_out)
@@ -157,8 +159,11 @@ def read_sheet(
     whole, table = table, table.select(first)
     features: list[Feature] = []
     for name in names:
-        features += _features(table, name, dict(kind_of).get(name), notes)
-    distinct = ids[first].to_numpy(object)
+        features += _features(table, name, kind_of.get(name), notes)
+    distinct, cost = ids[first].to_numpy(object), None
+    if roles.cost is not None:
+        cost = table.numbers(roles.cost)
+        _refuse_cells(table, roles.cost, cost <= 0, "a cost must be above 0")
     if len(distinct) == 1:
         raise ValueError(f"{path} has one candidate only: at least two are needed.")
     matrix = np.hstack([feature.values for feature in features])
@@ -169,19 +174,18 @@ def read_sheet(
         [Columns(feature.kind, feature.values.shape[1]) for feature in features],
         [feature.name for feature in features],
         None if same is None else _labels(table, same),
-        None if roles.cost is None else _costs(table, roles.cost),
+        cost,
         notes,
     )
-    done = Evaluations(np.zeros(0, int), np.zeros(0))
+    done = Evaluations(np.zeros(0, int), np.zeros(0), np.zeros(0))
     if with_values:
-        value, error = (*roles.results, None)[:2]
-        done = _evaluations(whole, candidate_of, str(value), error, roles.readings)
+        done = _evaluations(whole, candidate_of, roles)
     return Sheet(candidates, whole, candidate_of, id_name, done)
 
 
 def _find_ids(table: Table, named: Sequence[str], notes: list[str]) -> str:
-    """The column of ids: by its name, or the first column of different words that no option names;
-    else ROW."""
+    """The column of ids: the first of ID_NAMES, or else the first column of different words that no
+    option names, or else ROW."""
     by_name = {name.casefold(): name for name in reversed(table.names)}
     for name in ID_NAMES:
         cells = table.text(by_name[name]) if name in by_name else None
@@ -189,13 +193,13 @@ def _find_ids(table: Table, named: Sequence[str], notes: list[str]) -> str:
             if name != "id":
                 notes.append(f"{table.path}: the ids are in the column '{by_name[name]}'")
             return by_name[name]
-    taken = {name.casefold() for name in (*named, *EVALUATION_COLUMNS)}
+    other_roles = {name.casefold() for name in (*named, *EVALUATION_COLUMNS)}
     for name in table.names:
         cells = table.text(name)
         if (
-            name.casefold() not in taken
+            name.casefold() not in other_roles
             and SMILES not in name.casefold()
-            and len(cells) > FEWEST_IDS
+            and len(cells) >= MIN_IDS
             and not (cells == "").any()
             and not cells.duplicated().any()
             and table.reading(name).kind == "text"
@@ -220,8 +224,8 @@ def _distinct_candidates(
         one, other = table.frame.iloc[start[at]], table.frame.iloc[at]
         if conditions is None or any(one[name] != other[name] for name in conditions):
             raise ValueError(
-                f"{table.place(int(at), id_name)}: the id '{ids.iloc[at]}' is that of row"
-                f" {table.frame.index[start[at]]} already."
+                f"{table.location(int(at), id_name)}: the id '{ids.iloc[at]}' is already that of"
+                f" row {table.frame.index[start[at]]}."
             )
     return codes, first
 
@@ -231,55 +235,39 @@ def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.nd
     return _rows(read(path, [id_column], may_be_empty=True), candidates, id_column)
 
 
-def read_evaluations(
-    path: Path,
-    candidates: Candidates,
-    id_column: str = "id",
-    value_column: str = "value",
-    error_column: str | None = None,
-    readings: Mapping[str, str] | None = None,
-) -> Evaluations:
-    """Reads the evaluations; rows without a value are left out. `readings` are those of `Roles`.
-    Raises ValueError for unknown ids, values that cannot be read, and errors below 0."""
-    needed = [id_column, value_column, *([] if error_column is None else [error_column])]
-    table = read(path, needed, may_be_empty=True)
-    arms = _rows(table, candidates, id_column)
-    return _evaluations(table, arms, value_column, error_column, readings)
+def read_evaluations(path: Path, candidates: Candidates, roles: Roles | None = None) -> Evaluations:
+    """Reads the evaluations; rows without a value are left out. Raises ValueError for unknown ids,
+    values that cannot be read, and errors below 0."""
+    roles = Roles() if roles is None else roles
+    table = read(path, [str(roles.id), *roles.results], may_be_empty=True)
+    return _evaluations(table, _rows(table, candidates, str(roles.id)), roles)
 
 
-def _evaluations(
-    table: Table,
-    arms: np.ndarray,
-    value_column: str,
-    error_column: str | None = None,
-    readings: Mapping[str, str] | None = None,
-) -> Evaluations:
+def _evaluations(table: Table, arms: np.ndarray, roles: Roles) -> Evaluations:
     """The evaluations in a table, whose rows are those of candidates `arms` [rows]."""
-    values, measured, notes = _values(table, value_column, readings or {})
+    value_column, *error_columns = roles.results
+    values, measured, notes = _values(table, value_column, roles.readings)
     pending, numbers = np.zeros(0, int), np.zeros(len(table), int)
     if SUGGESTED in table.names:
         read = table.reading(SUGGESTED).values
         numbers = np.nan_to_num(read).astype(int)
         pending = np.setdiff1d(arms[~np.isnan(read) & ~measured], arms[measured])
-    errors = None
-    if error_column is not None:
-        errors = np.zeros(len(table))
+    errors = np.zeros(len(table))
+    for error_column in error_columns:
         observed = measured & ~np.isnan(values)
         if observed.any():
             errors[observed] = table.select(observed).numbers(error_column)
         _refuse_cells(table, error_column, errors < 0, "a standard error must be at least 0")
-        errors = errors[measured]
-    number = int(numbers.max(initial=0))
-    return Evaluations(
-        *(arms[measured], values[measured], errors, pending, number, notes, numbers[measured])
-    )
+    arrays = arms[measured], values[measured], errors[measured]
+    last_batch = int(numbers.max(initial=0))
+    return Evaluations(*arrays, pending, last_batch, notes, numbers[measured])
 
 
 def _values(
     table: Table, column: str, readings: Mapping[str, str]
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(values [rows], mask [rows] of measured rows, notes). The value of a failed evaluation is
-    NaN. Raises ValueError that quotes all cells that cannot be read, and names their cure."""
+    NaN. Raises ValueError that quotes the cells that cannot be read."""
     words = table.text(column)
     small = words.str.casefold()
     by_reading = small.isin(readings).to_numpy()
@@ -304,13 +292,13 @@ def _values(
             for word in words.iloc[left]
         ]
         if not np.isnan(values[left]).all():
-            quoted = ", ".join(f"'{words.iloc[at]}' as {values[at]:g}" for at in left[:SHOWN])
+            quoted = ", ".join(f"'{words.iloc[at]}' as {values[at]:g}" for at in left[:QUOTED])
             notes.append(f"{table.path}, column '{column}': read {quoted}")
     wrong = rows[np.isnan(values[rows])]
     if wrong.size:
-        shown = [f"'{words.iloc[at]}' (row {table.frame.index[at]})" for at in wrong[:SHOWN]]
-        more = f" and {wrong.size - SHOWN} more" if wrong.size > SHOWN else ""
-        cures = " ".join(f"'{word}=...'" for word in words.iloc[wrong].unique()[:SHOWN])
+        shown = [f"'{words.iloc[at]}' (row {table.frame.index[at]})" for at in wrong[:QUOTED]]
+        more = f" and {wrong.size - QUOTED} more" if wrong.size > QUOTED else ""
+        cures = " ".join(f"'{word}=...'" for word in words.iloc[wrong].unique()[:QUOTED])
         raise ValueError(
             f"{table.path}, column '{column}': these cells are not clear as values:"
             f" {', '.join(shown)}{more}; write a number such as 45.3 (0 where nothing was found),"
@@ -322,7 +310,7 @@ def _values(
 
 
 def _one_value(word: str, semicolons: bool, percent: bool) -> float:
-    """A number whose comma or point can only be decimal, or NaN."""
+    """The number of a word whose comma or point can only be decimal, or NaN."""
     found = ONE_VALUE.fullmatch(without_typography(word))
     if found is None or (found["percent"] and not percent):
         return np.nan
@@ -341,32 +329,23 @@ def _rows(table: Table, candidates: Candidates, id_column: str) -> np.ndarray:
 
 
 def _labels(table: Table, column: str) -> np.ndarray:
-    """Numbers where all cells are numbers, so that 50 and 50.0 are equal, and words otherwise."""
+    """The cells as numbers if all of them are, so that 50 and 50.0 are equal, or else as words."""
     read = table.reading(column)
     if read.kind == "numbers" and not np.isnan(read.values).any():
         return read.values
     return table.levels(column).to_numpy(str)
 
 
-def _costs(table: Table, column: str) -> np.ndarray:
-    costs = table.numbers(column)
-    _refuse_cells(table, column, costs <= 0, "a cost must be above 0")
-    return costs
-
-
 def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> list[Feature]:
-    """The features of a column, of a sequence one for every site that varies. A sentence is added
-    to `notes` where the reading may surprise."""
+    """The features of a column; those of a sequence are its sites that vary. A sentence is added to
+    `notes` where the interpretation of the cells may surprise."""
     if kind in ("sequences", "proteins"):
         return _sites(table, name, kind == "proteins")
-    if kind == "smiles":
-        return [Feature(name, "bits", _molecules(table, name, notes))]
-    if kind == "bits":
-        bits = np.array([list(word) for word in _words_of_one_length(table, name)])
-        wrong = ~np.isin(bits, ("0", "1")).all(1)
-        _refuse_cells(table, name, wrong, "the value must be a word of zeros and ones")
-        packed = pack_bits((bits == "1").astype(int))
-        return [Feature(name, "bits", _check_fingerprints(table, name, packed))]
+    if kind in ("smiles", "bits"):
+        packed = _molecules(table, name, notes) if kind == "smiles" else _bits(table, name)
+        if len(packed) > 1 and (packed == packed[0]).all():
+            _refuse_constant(table, name, "the same fingerprint")
+        return [Feature(name, "bits", packed)]
     read = table.reading(name)
     if kind is None and read.note:
         notes.append(f"{table.path}, column '{name}': read as {read.note}")
@@ -381,8 +360,8 @@ def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> li
             raise
         raise ValueError(
             f"{error} Write plain numbers such as -1.5 with the unit in the header;"
-            f" --categories '{name}' takes the cells as names, --ignore '{name}' leaves the"
-            " column out."
+            f" --categories '{name}' reads the cells as names, --ignore '{name}' leaves the column"
+            " out."
         ) from error
     return [Feature(name, "numbers", values[:, None])]
 
@@ -411,13 +390,21 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
 
 
 def _cure(name: str) -> str:
-    """What to do about a column of too many words."""
+    """The advice for a column of too many words."""
     if SMILES in name.casefold():
         return f"--smiles '{name}' reads them as molecules."
     return (
-        f"--id '{name}' takes them as ids, --ignore '{name}' leaves the column out, and"
+        f"--id '{name}' reads them as ids, --ignore '{name}' leaves the column out, and"
         " --sequence, --protein, --smiles and --bits name other kinds."
     )
+
+
+def _bits(table: Table, name: str) -> np.ndarray:
+    """Packed fingerprints of words of zeros and ones."""
+    bits = np.array([list(word) for word in _words_of_one_length(table, name)])
+    wrong = ~np.isin(bits, ("0", "1")).all(1)
+    _refuse_cells(table, name, wrong, "the value must be a word of zeros and ones")
+    return pack_bits((bits == "1").astype(int))
 
 
 def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
@@ -435,20 +422,18 @@ def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
             properties = residues.properties(site)
         except ValueError as error:
             raise ValueError(f"{table.path}, column '{name}', site {label}: {error}") from error
-        for of, column in properties.items():
-            features.append(Feature(f"{label} {of}", "numbers", column[:, None]))
+        for what, column in properties.items():
+            features.append(Feature(f"{label} {what}", "numbers", column[:, None]))
     if not features:
         _refuse_constant(table, name, words[0])
     return features
 
 
 def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
-    """Packed fingerprints."""
+    """Packed fingerprints of molecules."""
     _check_present(table, name)
     # salts and solvents are repeated: each is parsed once
     codes, words = pd.factorize(table.text(name))
-    if len(codes) > 1 and len(words) == 1:
-        _refuse_constant(table, name, words[0])
     found = molecules.fingerprints(list(words))
     wrong = ~found.readable[codes]
     _refuse_cells(table, name, wrong, "RDKit cannot read the value as a molecule")
@@ -462,11 +447,11 @@ def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
             f"{table.path}, column '{name}': {equal.sum()} of {len(distinct)} molecules have the"
             f" fingerprint of another one ({examples})"
         )
-    return _check_fingerprints(table, name, found.packed[codes])
+    return found.packed[codes]
 
 
 def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:
-    """A sentence on candidates with equal features, if there are any."""
+    """[] or a sentence on candidates with equal features."""
     hashed = pd.util.hash_pandas_object(pd.DataFrame(features), index=False)
     equal = hashed.duplicated(keep=False).to_numpy()
     if not equal.any():
@@ -479,15 +464,6 @@ def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:
     ]
 
 
-def _check_fingerprints(table: Table, name: str, packed: np.ndarray) -> np.ndarray:
-    """The packed fingerprints. Raises ValueError where all are equal."""
-    if len(packed) > 1 and (packed == packed[0]).all():
-        raise ValueError(
-            f"{table.path}, column '{name}': every fingerprint is the same; remove the column."
-        )
-    return packed
-
-
 def _check_present(table: Table, name: str) -> None:
     _refuse_cells(table, name, table.text(name) == "", "the value is missing")
 
@@ -498,20 +474,20 @@ def _words_of_one_length(table: Table, name: str) -> list[str]:
     wrong = np.flatnonzero(words.str.len() != len(words.iloc[0]))
     if wrong.size:
         raise ValueError(
-            f"{table.place(wrong[0], name)}: the word has {len(words.iloc[wrong[0]])} letters, the"
-            f" first one has {len(words.iloc[0])}. Align the words to one length."
+            f"{table.location(wrong[0], name)}: the word has {len(words.iloc[wrong[0]])} letters,"
+            f" the first one has {len(words.iloc[0])}. Align the words to one length."
         )
     return words.tolist()
 
 
 def _refuse_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault: str) -> None:
-    """Raises ValueError that quotes the first wrong cell of a column, if any is wrong [n]."""
+    """Raises ValueError that quotes the first cell of a column for which `wrong` [n] is true."""
     rows = np.flatnonzero(wrong)
     if rows.size:
         word = table.text(name).iloc[rows[0]]
         quoted = f"; it is '{word}'" if word else ""
         count = f" ({rows.size} such cells in all)" if rows.size > 1 else ""
-        raise ValueError(f"{table.place(rows[0], name)}: {fault}{quoted}{count}.")
+        raise ValueError(f"{table.location(rows[0], name)}: {fault}{quoted}{count}.")
 
 
 def _refuse_constant(table: Table, name: str, value: str) -> None:
@@ -523,7 +499,4 @@ def _refuse_constant(table: Table, name: str, value: str) -> None:
 
 def _one_hot(values: np.ndarray) -> np.ndarray:
     """[A, levels], levels in alphabetical order."""
-    levels, at = np.unique(values, return_inverse=True)
-    features = np.zeros((len(values), len(levels)))
-    features[np.arange(len(values)), at] = 1
-    return features
+    return pd.get_dummies(values, dtype=float).to_numpy()

@@ -1,27 +1,27 @@
 """Reads and writes tables: comma-separated values, Parquet or Excel, by the suffix of the file.
 
-A cell is read the same way from every format: as text without surrounding spaces, and as a number
-where its whole column holds numbers. Every ValueError names the file, the row and the column as a
-spreadsheet counts them (the header is row 1).
+Cells are read the same way from every format: as text without surrounding spaces, and as numbers
+where the whole column holds numbers. Every ValueError contains the file, the row and the column as
+a spreadsheet counts them (the header is row 1).
 """
 
 from __future__ import annotations
 
 import csv
 import datetime
-import importlib
 import io
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-LARGEST = 1e300  # larger numbers could overflow in a prediction
+LARGEST = 1e300  # predictions from larger numbers could overflow
 FIRST_ROW = 2  # the header is row 1
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
@@ -29,7 +29,7 @@ EXCEL = (".xlsx", ".xlsm")
 EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 _NO_SEPARATOR = "\x1f"  # a character that no text contains
 LONGEST_HEADER = 2**16  # characters
-EXAMPLES = 3  # cells that an error message quotes
+EXAMPLES = 3  # so many cells are quoted in an error message
 _AMBIGUOUS = " A comma or a point in these cells may separate thousands or decimals."
 
 _MINUS = "\u2212\u2013"  # the Unicode minus, and the dash that word processors use for it
@@ -48,14 +48,12 @@ _DATE = re.compile(
 
 @dataclass(frozen=True)
 class Table:
-    """Cells by column name (the frame's columns) and by row in a spreadsheet (its index).
-
-    A column holds text, or numbers where the file is a Parquet file that stores them so.
-    """
+    """A table whose frame has the names of the columns as columns, and the rows in a spreadsheet as
+    index. A column holds text, or numbers where a Parquet file stores numbers."""
 
     path: Path
     frame: pd.DataFrame
-    # whether semicolons separate the columns: programs write them where a comma is decimal
+    # whether semicolons separate the columns, which programs write where a comma is decimal
     semicolons: bool = False
 
     def __len__(self) -> int:
@@ -65,8 +63,15 @@ class Table:
     def names(self) -> list[str]:
         return list(self.frame.columns)
 
-    def place(self, at: int, column: str) -> str:
-        """The position of a cell, for an error message."""
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Raises ValueError for a column that does not exist."""
+        for name in names:
+            if name not in self.names:
+                columns = ", ".join(self.names)
+                raise ValueError(f"{self.path} has no column '{name}'; its columns are: {columns}.")
+
+    def location(self, at: int, column: str) -> str:
+        """The location of a cell, for an error message."""
         return f"{self.path}, row {self.frame.index[at]}, column '{column}'"
 
     def select(self, rows: np.ndarray) -> Table:
@@ -78,7 +83,7 @@ class Table:
         return bool(pd.api.types.is_numeric_dtype(self.frame[column].dtype))
 
     def text(self, column: str) -> pd.Series:
-        """The cells as text; a missing number is the empty text."""
+        """The cells as text. That of a missing number is empty."""
         cells = self.frame[column]
         return cells.map(_as_text) if self.is_numeric(column) else cells
 
@@ -87,33 +92,32 @@ class Table:
         cells = self.text(column)
         return cells.map({word: _as_level(word) for word in cells.unique()})
 
-    def numbers(self, column: str, missing: str = "") -> np.ndarray:
+    def numbers(self, column: str) -> np.ndarray:
         """The cells as finite floats [n]. Raises ValueError for cells that are missing, not numbers
-        or too large; `missing` is an option, named in the error, that accepts empty cells."""
+        or too large."""
         read = self.reading(column)
         bad = np.flatnonzero(~(np.abs(read.values) <= LARGEST))
         if bad.size:
-            self._refuse(column, read, bad, missing)
+            self._refuse(column, read, bad)
         return read.values
 
     def reading(self, column: str) -> Reading:
-        """The cells as numbers, as far as they are numbers."""
+        """The cells as numbers, with NaN for other cells."""
         if self.is_numeric(column):
             return Reading(self.frame[column].to_numpy(float, na_value=np.nan), "numbers")
         return _reading(self.frame[column], self.semicolons)
 
-    def _refuse(self, column: str, read: Reading, bad: np.ndarray, missing: str) -> None:
+    def _refuse(self, column: str, read: Reading, bad: np.ndarray) -> None:
         words = self.text(column).iloc[bad]
-        first, where = words.iloc[0], self.place(int(bad[0]), column)
+        first, where = words.iloc[0], self.location(int(bad[0]), column)
         others = words[words != first].unique()[: EXAMPLES - 1]
         quoted = ", ".join(f"'{word}'" if word else "an empty one" for word in others)
         also = f", also {quoted}" if quoted else ""
         count = f" ({bad.size} such cells in all{also})" if bad.size > 1 else ""
         if first == "":
-            cure = f" (of a failed evaluation: {missing})" if missing else ""
-            raise ValueError(f"{where}: the value is missing{cure}{count}.{read.why}")
-        fault = f"larger than {LARGEST:g}" if np.isfinite(read.values[bad[0]]) else ""
-        fault = fault or "not a finite number"
+            raise ValueError(f"{where}: the value is missing{count}.{read.why}")
+        is_finite = np.isfinite(read.values[bad[0]])
+        fault = f"larger than {LARGEST:g}" if is_finite else "not a finite number"
         raise ValueError(f"{where}: the value is '{first}', {fault}{count}.{read.why}")
 
 
@@ -123,8 +127,8 @@ class Reading:
 
     values: np.ndarray  # [n], NaN where a cell is not a number
     kind: str  # "numbers", "text", or "unclear" where some cells look like numbers
-    note: str = ""  # how the cells were read, where that may surprise
-    why: str = ""  # a sentence for an error: why some cells that look like numbers are not read
+    note: str = ""  # the interpretation of the cells, where it may surprise
+    why: str = ""  # a sentence: why some cells that look like numbers are not read
 
 
 def _reading(cells: pd.Series, semicolons: bool) -> Reading:
@@ -162,8 +166,8 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
 
 
 def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndarray, str, str]:
-    """(values, note, why) of `Reading` for cells that look like numbers. Where they disagree, the
-    values that differ from the majority are NaN."""
+    """(values, note, why) of a `Reading` of cells that look like numbers. Where their formats
+    differ, the values in the rarer formats are NaN."""
     units = Counter((match["unit"] or "").strip() for match in matches)
     unit = units.most_common(1)[0][0]
     notes = [f"numbers in {unit}"] if unit else []
@@ -172,20 +176,17 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
     comma = np.array([_with_comma(word) for word in words])
     commas = any("," in word for word in words)
     values, why = point, ""
-    if not np.isnan(point).any() and not np.isnan(comma).any():
-        # commas are decimal where semicolons separate the columns, and points elsewhere
-        if not np.array_equal(point, comma) and semicolons != commas:
-            why = _AMBIGUOUS
-            values = np.full(len(words), np.nan)
-        elif commas:
-            values = comma
-            notes.append("numbers with decimal commas")
-    elif not np.isnan(comma).any():
+    point_fits, comma_fits = not np.isnan(point).any(), not np.isnan(comma).any()
+    differ = point_fits and comma_fits and not np.array_equal(point, comma)
+    # commas are decimal where semicolons separate the columns, and points elsewhere
+    if differ and semicolons != commas:
+        values, why = np.full(len(words), np.nan), _AMBIGUOUS
+    elif comma_fits and (commas or not point_fits):
         values = comma
         notes.append("numbers with decimal commas")
-    elif np.isnan(point).any():
-        why = _AMBIGUOUS
+    elif not point_fits:
         values = comma if np.isnan(point).sum() > np.isnan(comma).sum() else point
+        why = _AMBIGUOUS
     elif commas:
         notes.append("numbers with commas between thousands")
     if len(units) > 1:
@@ -197,14 +198,14 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
 
 
 def _with_point(word: str) -> float:
-    """A number with a decimal point and commas between thousands, or NaN."""
+    """The number of a word with a decimal point and commas between thousands, or NaN."""
     if _PLAIN_NUMBER.fullmatch(word):
         return float(word)
     return float(word.replace(",", "")) if _WITH_THOUSANDS.fullmatch(word) else np.nan
 
 
 def _with_comma(word: str) -> float:
-    """A number with a decimal comma and points between thousands, or NaN."""
+    """The number of a word with a decimal comma and points between thousands, or NaN."""
     return _with_point(word.translate(_SWAP_COMMA_AND_POINT))
 
 
@@ -216,13 +217,13 @@ def without_typography(word: str) -> str:
 
 
 def _as_level(word: str) -> str:
-    """A whole number loses its decimal point. Leading zeros stay: they distinguish codes."""
+    """The word, without the decimal point of a whole number. Leading zeros stay, as in codes."""
     return re.sub(r"^([+-]?(?:0|[1-9]\d*))\.0*$", r"\1", word)
 
 
 def _as_text(cell: Any) -> str:
-    """A cell as a spreadsheet shows it: whole numbers without a decimal point, TRUE and FALSE, and
-    dates without a time of midnight."""
+    """The text of a cell in a spreadsheet: whole numbers have no decimal point, truth values are
+    TRUE and FALSE, and dates have no time of midnight."""
     if not pd.api.types.is_scalar(cell):
         raise ValueError(f"a cell holds {type(cell).__name__} and not a single value.")
     if pd.isna(cell):
@@ -238,9 +239,9 @@ def _as_text(cell: Any) -> str:
 
 
 def read(path: Path, needed: Sequence[str], may_be_empty: bool = False) -> Table:
-    """The table without empty rows. Raises ValueError for an empty or damaged file, a missing,
-    repeated or unnamed column, a row with more cells than the header, a format whose package is not
-    installed, and text in an unknown encoding."""
+    """Reads a table without its empty rows. Raises ValueError for an empty or damaged file, a
+    missing, repeated or unnamed column, a row with more cells than the header, a format whose
+    package is not installed, and text in an unknown encoding."""
     check_package(path)
     kind, separator = path.suffix.lower(), ""
     if kind in PARQUET:
@@ -255,11 +256,7 @@ def read(path: Path, needed: Sequence[str], may_be_empty: bool = False) -> Table
         empty[empty] = frame[empty].apply(_is_empty).all(axis=1)
         frame = frame[~empty]
     table = Table(path, frame, separator == ";")
-    for name in needed:
-        if name not in table.names:
-            raise ValueError(
-                f"{path} has no column '{name}'; its columns are: {', '.join(table.names)}."
-            )
+    table.check_columns(needed)
     if len(table) == 0 and not may_be_empty:
         raise ValueError(f"{path} has a header and no rows.")
     return table
@@ -270,7 +267,7 @@ def _is_empty(cells: pd.Series) -> pd.Series:
 
 
 def content(path: Path, table: pd.DataFrame, like: Table | None = None) -> bytes:
-    """The bytes of a file with this table, in the format of its suffix; separated values in the
+    """The bytes of a file with this table, in the format of its suffix. Separated values have the
     dialect of the table `like`."""
     buffer, kind = io.BytesIO(), path.suffix.lower()
     if kind in PARQUET:
@@ -296,9 +293,9 @@ def changed_copy(
     changes: dict[str, dict[int, Any]],
     added: Sequence[dict[str, Any]] = (),
 ) -> bytes:
-    """The bytes of a copy of a table with other cells, {column: {row of the spreadsheet: cell}},
-    and `added` rows below. A column that the table lacks is added. Formats, formulas and further
-    sheets of Excel files are kept."""
+    """The bytes of a copy of a table with changed cells, {column: {row of the spreadsheet: cell}},
+    and `added` rows below. Columns that the table lacks are added. The copy of an Excel file keeps
+    formats, formulas and further sheets."""
     if table.path.suffix.lower() not in EXCEL or path.suffix.lower() not in EXCEL:
         frame = table.frame.copy()
         for name, cells in changes.items():
@@ -338,7 +335,7 @@ def _written(cell: Any, semicolons: bool) -> str:
 
 
 def _as_number(cell: Any) -> Any:
-    """Text that a spreadsheet would show for a number becomes that number."""
+    """The number that a spreadsheet would show as this text, or the cell itself."""
     if isinstance(cell, str) and _PLAIN_NUMBER.fullmatch(cell) and _as_text(float(cell)) == cell:
         return float(cell) if "." in cell else int(cell)
     return cell
@@ -362,14 +359,11 @@ def check_package(path: Path) -> None:
     """Raises ValueError for a format whose package is not installed."""
     package = {**dict.fromkeys(PARQUET, "pyarrow"), **dict.fromkeys(EXCEL, "openpyxl")}
     name = package.get(path.suffix.lower())
-    try:
-        if name is not None:
-            importlib.import_module(name)
-    except ImportError as error:
+    if name is not None and find_spec(name) is None:
         raise ValueError(
             f"{path} needs the package {name} (pip install {name}). Install it, or use"
             " comma-separated values."
-        ) from error
+        )
 
 
 def _parquet(path: Path) -> pd.DataFrame:
@@ -395,7 +389,7 @@ def _parquet(path: Path) -> pd.DataFrame:
 
 
 def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
-    """A table of text, whose first row becomes the header."""
+    """A table of text, in which the first row becomes the header."""
     names = list(table.iloc[0])
     table = table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
     _check_names(path, names)
@@ -403,8 +397,8 @@ def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
-    """(table of text, separator). The separator is the one with which the header has most of the
-    needed columns, and among those most columns."""
+    """(table of text, separator). With the separator the header has most of the needed columns, and
+    most columns among separators that are equal in that."""
     text = _decoded(path)
     start = text.lstrip("\r\n")[:LONGEST_HEADER]
 
@@ -440,8 +434,8 @@ def _separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
 
 
 def _decoded(path: Path) -> str:
-    """The text of a file in UTF-8, in UTF-16 with a byte order mark, or in the Windows encoding of
-    Western Europe, which older spreadsheets write."""
+    """The text of a file in UTF-8, in UTF-16 with a byte order mark, or in the encoding cp1252 of
+    older spreadsheets."""
     raw = path.read_bytes()
     utf16 = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
     for encoding in ("utf-16",) if utf16 else ("utf-8-sig", "cp1252"):

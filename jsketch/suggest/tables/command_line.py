@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import jax
 
@@ -21,26 +22,31 @@ TRACEBACK = "JSKETCH_TRACEBACK"
 PROBE = bytes(4096)  # a test file of this content must fit on the disk
 
 
-def count(text: str) -> int:
-    """An integer of at least 1, as the `type` of an option."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1; {number} was given")
-    return number
+Number = TypeVar("Number", int, float)
 
 
-def positive(text: str) -> float:
-    """A finite number above 0, as the `type` of an option."""
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a finite number above 0; {text} was given")
-    return number
+def number_type(
+    kind: Callable[[str], Number], is_valid: Callable[[Number], bool], valid: str
+) -> Callable[[str], Number]:
+    """The `type` of an option whose value is a valid number; `valid` describes such numbers."""
+
+    def convert(text: str) -> Number:
+        number = kind(text)
+        if not is_valid(number):
+            raise argparse.ArgumentTypeError(f"must be {valid}; {text} was given")
+        return number
+
+    convert.__name__ = getattr(kind, "__name__", "number")  # argparse names it in messages
+    return convert
+
+
+count = number_type(int, lambda n: n >= 1, "at least 1")
+positive = number_type(float, lambda x: 0 < x < math.inf, "a finite number above 0")
 
 
 def set_up_jax(cached: bool = True) -> None:
-    """Enables float64, and a persistent cache of compiled programs in a folder of the user, so that
-    a second run compiles nothing. cached: False where compilation is timed.
-    """
+    """Enables float64 and, with `cached`, a folder of compiled programs, so that a second run of a
+    command compiles nothing."""
     jax.config.update("jax_enable_x64", True)
     if cached:
         import platformdirs
@@ -55,9 +61,9 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     """Decorates the `main` of a script.
 
     Errors that users can correct (ValueError, OSError, FloatingPointError of a run that diverges,
-    MemoryError) become SystemExit("error: ..."), which is exit status 1; Ctrl-C becomes exit status
-    130. With JSKETCH_TRACEBACK=1 in the environment errors keep their traceback. Any other
-    exception is a fault of the program and keeps its traceback too.
+    MemoryError) become SystemExit("error: ..."), which is exit status 1, and Ctrl-C becomes exit
+    status 130. Other exceptions are faults of the program and keep their traceback; with
+    JSKETCH_TRACEBACK=1 in the environment all errors do.
     """
 
     @functools.wraps(main)
@@ -76,7 +82,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 
 
 def sentence(error: BaseException) -> str:
-    """The message of an exception on one line; for errors of the system, its text and the file."""
+    """The message of an exception on one line. That of an OSError is its text and the file."""
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     elif isinstance(error, MemoryError):
@@ -99,14 +105,13 @@ def check(path: Path) -> None:
 
 
 def check_new(path: Path | None, overwrite: bool) -> None:
-    """`check`, and ValueError for an existing file unless it may be replaced. None is no file."""
+    """Does `check`, and raises ValueError for an existing file without `overwrite`. A path of None
+    is accepted."""
     if path is None:
         return
     check(path)
     if path.is_file() and not overwrite:
-        raise ValueError(
-            f"{path} is there already: use another --out, or --overwrite to replace it."
-        )
+        raise ValueError(f"{path} exists: use another --out, or --overwrite to replace it.")
 
 
 def probe(folder: Path) -> None:

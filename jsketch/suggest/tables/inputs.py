@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
+from scipy.stats import spearmanr
 
 from jsketch.suggest import Library, library
+from jsketch.suggest.mixed import groups_of
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import cells, command_line
 
-SUSPICIOUS = 0.98  # correlation of ranks of a column with the values that gives a warning
-FEW_VALUES = 6  # with fewer values such a correlation arises by chance
-FAR = 1000  # times the distance from the median below which 90% of numbers lie
+MAX_CORRELATION = 0.98  # a larger rank correlation of a column with the values gives a warning
+MIN_VALUES = 6  # with fewer values such a correlation arises by chance
+# an outlier is so many times as far from the median as 90% of the numbers
+OUTLIER_FACTOR = 1000
 
 
 class Inputs(NamedTuple):
@@ -26,55 +29,38 @@ class Inputs(NamedTuple):
     library: Library
     arms: np.ndarray  # [n], rows of the candidates
     measured: np.ndarray  # [n], values as in the tables, NaN for a failed evaluation
-    values: np.ndarray  # [n], what is maximised: the `goal` of those values
+    values: np.ndarray  # [n], the `goal` of those values, which is maximised
     pending: np.ndarray  # [p], distinct rows of the candidates without an evaluation
     excluded: np.ndarray  # [e], distinct rows of the candidates
-    errors: np.ndarray | None = None  # [n], standard errors of the values
-    sheet: tables.Sheet | None = None
-    number: int = 1  # of the batch
-    # (candidates, values) of --observations, and the column of values
-    added: tuple[np.ndarray, np.ndarray] = (np.zeros(0, int), np.zeros(0))
-    value_column: str = "value"
-    batch: np.ndarray | None = None  # [n], the number of the batch of each evaluation, 0 without
-    keeps_values: bool = True  # whether the sheet holds the values that are used
-
-    @property
-    def failures(self) -> bool:
-        """Whether some evaluation failed."""
-        return bool(np.isnan(self.values).any())
+    errors: np.ndarray | None  # [n], standard errors of the values
+    sheet: tables.Sheet
+    batch_number: int
+    from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
+    batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
+    sheet_has_values: bool  # whether the sheet holds the values that are used
 
 
 def read(options: argparse.Namespace) -> Inputs:
     """Reads and checks the tables. Raises ValueError for a mistake in a table."""
-    roles = tables.Roles(
-        options.id_column,
-        (options.value_column, *filter(None, [options.error_column])),
-        options.cost,
-        options.ignore,
-        options.read,
-    )
+    value, error = options.value_column, options.error_column
+    results = (value,) if error is None else (value, error)
+    roles = tables.Roles(options.id_column, results, options.cost, options.ignore, options.read)
     kinds = tables.Kinds(
         options.categories, options.sequence, options.bits, options.protein, options.smiles
     )
     sheet = tables.read_sheet(options.candidates, roles, kinds, options.same)
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
     done = [
-        tables.read_evaluations(
-            path,
-            candidates,
-            sheet.id_name,
-            options.value_column,
-            options.error_column,
-            options.read,
-        )
+        tables.read_evaluations(path, candidates, roles._replace(id=sheet.id_name))
         for path in options.observations
     ]
-    count, keeps_values = len(candidates.ids), True
-    if options.replicates or len(np.unique(sheet.done.arms)) < count:
-        others = done if options.replicates else [_without(sheet.done, each) for each in done]
-        done = [sheet.done, *others]
+    sheet_has_values = True
+    if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
+        if not options.replicates:
+            done = [_without(sheet.evaluations, part) for part in done]
+        done = [sheet.evaluations, *done]
     elif done:
-        keeps_values = False
+        sheet_has_values = False
         notes.append(
             f"{options.candidates}: every candidate has a value there, so that nothing would be"
             " left to suggest: only the values of --observations are used"
@@ -85,28 +71,22 @@ def read(options: argparse.Namespace) -> Inputs:
             " were measured, empty the other cells, or name a table of the measured ones with"
             " --observations."
         )
-    if options.value_column not in sheet.table.names and not done[1:] and options.value_given:
-        raise ValueError(
-            f"{options.candidates} has no column '{options.value_column}'; its columns are:"
-            f" {', '.join(sheet.table.names)}."
-        )
-    for each in done:
-        notes += each.notes
-    arms, values = (np.concatenate([each[i] for each in done]) for i in (0, 1))
+    if not done[1:] and options.value_given:
+        sheet.table.check_columns([value])
+    for part in done:
+        notes += part.notes
+    arms, values = (np.concatenate([part[i] for part in done]) for i in (0, 1))
     _check_bounds(options, values)
     notes += _suspicious_columns(candidates, arms, values)
     notes += _outliers("the values", values[~np.isnan(values)])
-    errors = None
-    if options.error_column is not None:
-        some = [np.zeros(len(e.arms)) if e.errors is None else e.errors for e in done]
-        errors = np.concatenate(some)
+    errors = None if error is None else np.concatenate([part.errors for part in done])
 
     def rows(path: Path | None) -> np.ndarray:
         if path is None:
             return np.zeros(0, int)
         return np.unique(tables.read_ids(path, candidates, sheet.id_name))
 
-    pending = np.concatenate([rows(options.pending), *(each.pending for each in done)])
+    pending = np.concatenate([rows(options.pending), *(part.pending for part in done)])
     return Inputs(
         candidates._replace(notes=notes),
         library(candidates.features, candidates.columns),
@@ -117,31 +97,28 @@ def read(options: argparse.Namespace) -> Inputs:
         rows(options.exclude),
         errors,
         sheet,
-        1 + max(each.number for each in done),
+        1 + max(part.last_batch for part in done),
         (arms[len(done[0].arms) :], values[len(done[0].arms) :]),
-        options.value_column,
-        np.concatenate([each.batch for each in done]),
-        keeps_values and options.value_column in sheet.table.names,
+        np.concatenate([part.batch for part in done]),
+        sheet_has_values and value in sheet.table.names,
     )
 
 
 def _suspicious_columns(
     candidates: tables.Candidates, arms: np.ndarray, values: np.ndarray
 ) -> list[str]:
-    """Warnings of numbers that predict the values almost perfectly, and of outliers among them."""
-    observed, notes, start = ~np.isnan(values), [], 0
-    ranks = rankdata(values[observed])
-    for group, name in zip(candidates.columns, candidates.names, strict=True):
-        column = candidates.features[:, start]
-        start += group.width
+    """Warnings about numbers that predict the values almost perfectly or have outliers."""
+    observed, notes = ~np.isnan(values), []
+    for group, name in zip(groups_of(candidates.columns), candidates.names, strict=True):
         if group.kind != "numbers":
             continue
+        column = candidates.features[:, group.columns.start]
         notes += _outliers(f"the column '{name}'", column)
-        some = column[arms[observed]]
-        if len(some) < FEW_VALUES or np.ptp(some) == 0 or np.ptp(ranks) == 0:
+        measured, y = column[arms[observed]], values[observed]
+        if len(y) < MIN_VALUES or np.ptp(measured) == 0 or np.ptp(y) == 0:
             continue
-        correlation = float(np.corrcoef(rankdata(some), ranks)[0, 1])
-        if abs(correlation) > SUSPICIOUS:
+        correlation = float(spearmanr(measured, y).statistic)
+        if abs(correlation) > MAX_CORRELATION:
             notes.append(
                 f"WARNING: the column '{name}' predicts the values almost perfectly (correlation of"
                 f" ranks {correlation:.3f}): if it is a result of the measurement, leave it out"
@@ -152,21 +129,21 @@ def _suspicious_columns(
 
 def _outliers(name: str, numbers: np.ndarray) -> list[str]:
     """A warning where one number sets the scale of all others."""
-    if len(numbers) < FEW_VALUES:
+    if len(numbers) < MIN_VALUES:
         return []
     apart = np.abs(numbers / 2 - np.median(numbers) / 2)
     typical, farthest = np.quantile(apart, 0.9), int(np.argmax(apart))
-    if not typical > 0 or apart[farthest] <= FAR * typical:
+    if not typical > 0 or apart[farthest] <= OUTLIER_FACTOR * typical:
         return []
     return [
-        f"WARNING: {numbers[farthest]:g} is more than {FAR} times as far from the middle as"
-        f" 90% of {name}: check it, as it sets the scale of all others"
+        f"WARNING: {numbers[farthest]:g} is more than {OUTLIER_FACTOR} times as far from the middle"
+        f" as 90% of {name}: check it, as it sets the scale of all others"
     ]
 
 
 def goal(options: argparse.Namespace, values: np.ndarray) -> np.ndarray:
-    """What is maximised: the values, with --minimize their negation, with --target the negation of
-    the distance to it."""
+    """The numbers that are maximised: the values, their negation with --minimize, and the negated
+    distances to the target with --target."""
     if options.target is not None:
         return -np.abs(values - options.target)
     return -values if options.minimize else values
@@ -196,36 +173,27 @@ def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
 
 
 def _without(sheet: tables.Evaluations, done: tables.Evaluations) -> tables.Evaluations:
-    """The evaluations that are not in the sheet: results that were typed into both count once."""
-
-    def pairs(some: tables.Evaluations) -> list[tuple[int, float | None]]:
-        values = [None if np.isnan(value) else value for value in some.values.tolist()]
-        return list(zip(some.arms.tolist(), values, strict=True))
-
-    known = set(pairs(sheet))
-    new = np.array([pair not in known for pair in pairs(done)], bool)
-    errors = None if done.errors is None else done.errors[new]
-    return done._replace(
-        arms=done.arms[new], values=done.values[new], errors=errors, batch=done.batch[new]
-    )
+    """The evaluations that are not in the sheet. Results that stand in both count once."""
+    pairs, in_sheet = (pd.MultiIndex.from_arrays([x.arms, x.values]) for x in (done, sheet))
+    fields, new = ("arms", "values", "errors", "batch"), ~pairs.isin(in_sheet)
+    return done._replace(**{name: getattr(done, name)[new] for name in fields})
 
 
 def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
-    """Names the file of --out where it is not given. Returns the path of the copy of the sheet;
-    None where the sheet does not hold the values that are used. Raises ValueError as
-    `check_outputs` does."""
+    """Sets --out where it is not given, and returns the path of the copy of the sheet. Returns None
+    where the sheet does not hold the values that are used. Raises the errors of `check_outputs`."""
     suffix = options.candidates.suffix.lower().replace(".xlsm", ".xlsx") or ".csv"
     if options.out is None:
-        number = "" if inputs.number == 1 else inputs.number
+        number = "" if inputs.batch_number == 1 else inputs.batch_number
         options.out = Path(f"next{number}{suffix}")
         check_outputs(options)
     cells.check_ids(options.out, inputs.candidates.ids)
-    if not inputs.keeps_values:
+    if not inputs.sheet_has_values:
         return None
     stem = re.sub(r"-batch\d+$", "", options.candidates.stem)
-    copy = options.out.parent / f"{stem}-batch{inputs.number}{suffix}"
+    copy = options.out.parent / f"{stem}-batch{inputs.batch_number}{suffix}"
     if copy.resolve() == options.candidates.resolve():
-        raise ValueError(f"{copy} is the sheet, and would be replaced by its copy: rename it.")
+        raise ValueError(f"{copy} is the sheet, and its copy would replace it: rename it.")
     command_line.check_new(copy, options.overwrite)
     return copy
 
@@ -235,8 +203,9 @@ def check_outputs(options: argparse.Namespace) -> None:
     written, is one of the tables, or exists (without --overwrite)."""
     inputs = {"the sheet": [options.candidates], "--observations": options.observations}
     inputs |= {"--pending": [options.pending], "--exclude": [options.exclude]}
-    for option in ("out", "report", "all_scores"):
-        out, option = getattr(options, option), option.replace("_", "-")
+    outputs = {"report": options.report, "out": options.out, "all-scores": options.all_scores}
+    option_of: dict[Path, str] = {}
+    for option, out in outputs.items():
         if out is None:
             continue
         for name, paths in inputs.items():
@@ -245,19 +214,13 @@ def check_outputs(options: argparse.Namespace) -> None:
                     f"--{option} {out} is the table of {name} and would replace it: name another"
                     " file."
                 )
-        command_line.check_new(out, options.overwrite)
-    for option, path in (("out", options.out), ("all-scores", options.all_scores)):
-        if path is None:
-            continue
-        cells.check_package(path)
-        if path.suffix.lower() == ".xlsm":
-            raise ValueError(f"--{option} {path}: workbooks with macros are read only; use .xlsx.")
-    named = dict(report=options.report, out=options.out)
-    named["all-scores"] = options.all_scores
-    seen: dict[Path, str] = {}
-    for option, path in named.items():
-        if path is None:
-            continue
-        other = seen.setdefault(path.resolve(), option)
+        other = option_of.setdefault(out.resolve(), option)
         if other != option:
-            raise ValueError(f"--{other} and --{option} are both {path}: name two files.")
+            raise ValueError(f"--{other} and --{option} are both {out}: name two files.")
+        command_line.check_new(out, options.overwrite)
+        if option != "report":
+            cells.check_package(out)
+            if out.suffix.lower() == ".xlsm":
+                raise ValueError(
+                    f"--{option} {out}: workbooks with macros are read only; use .xlsx."
+                )

@@ -15,11 +15,11 @@ from jsketch.loops import saving
 from jsketch.suggest import Suggestion
 from jsketch.suggest.tables import cells, command_line, messages, page
 from jsketch.suggest.tables.candidates import PREDICTED, SUGGESTED
-from jsketch.suggest.tables.inputs import Inputs, check_outputs, read, set_outputs
+from jsketch.suggest.tables.inputs import check_outputs, read, set_outputs
 from jsketch.suggest.tables.options import parse
 from jsketch.suggest.tables.results import Results, compute
 
-DIGITS = 3  # of the width of an interval, in the file of the batch
+DIGITS = 3  # of the width of an interval in the file of the batch
 
 
 def run(options: argparse.Namespace) -> Suggestion:
@@ -33,19 +33,18 @@ def run(options: argparse.Namespace) -> Suggestion:
     print(messages.verdict(results))
     lines = [*messages.describe_inputs(options, inputs), *messages.describe_batch(results)]
     print("\n".join([*lines, *explanations(results)]))
-    like = None if inputs.sheet is None else inputs.sheet.table
+    like = inputs.sheet.table
     saving.write(options.out, cells.content(options.out, table(results), like))
     if options.report is not None:
         page.write(results)
         print(f"{options.report}: open it in a browser")
-    if copy is not None and inputs.sheet is not None:
-        changes = _changes(inputs, results.batch)
-        saving.write(copy, cells.changed_copy(copy, inputs.sheet.table, *changes))
+    if copy is not None:
+        changes = _changes(results)
+        saving.write(copy, cells.changed_copy(copy, like, *changes))
         print(f"{copy}: a copy of the sheet with the batch in the column '{SUGGESTED}'")
     if options.all_scores is not None:
-        saving.write(
-            options.all_scores, cells.content(options.all_scores, table_of_scores(results), like)
-        )
+        scores = cells.content(options.all_scores, table_of_scores(results), like)
+        saving.write(options.all_scores, scores)
         print(f"{options.all_scores}: predictions and scores of all candidates")
     seconds = time.perf_counter() - began
     print(f"{options.out}: {len(results.batch.rows)} candidates, chosen in {seconds:.1f} s")
@@ -54,10 +53,10 @@ def run(options: argparse.Namespace) -> Suggestion:
 
 
 def explanations(results: Results) -> list[str]:
-    """With --explain a line for each candidate."""
+    """[B], a line for each candidate with --explain; [] otherwise."""
     if not results.options.explain:
         return []
-    names = [messages.named(results.inputs, row) for row in results.batch.rows]
+    names = [messages.candidate_name(results.inputs, row) for row in results.batch.rows]
     predictions = [f"the prediction is {words}. " for words in messages.predictions(results)]
     predictions = predictions or [""] * len(names)
     reasons = messages.reasons(results)
@@ -65,62 +64,59 @@ def explanations(results: Results) -> list[str]:
 
 
 def _next_step(options: argparse.Namespace, copy: Path | None) -> str:
-    """How to go on with the written files."""
+    """A sentence on how to continue with the written files."""
     step = f"Next: type the results into the column '{options.value_column}' of {options.out}, and"
     if copy is None:
         return f"{step} run the command again with {options.out} added to --observations"
     return f"{step} run the command again with {copy} as the sheet and --observations {options.out}"
 
 
-def _changes(
-    inputs: Inputs, batch: Suggestion
-) -> tuple[dict[str, dict[int, Any]], list[dict[str, Any]]]:
-    """(new cells by column and row, further rows): the number of the batch at the first row of each
-    candidate in it; values of other tables at the first row of their candidate, or in a further row
-    where that has a value."""
+def _changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[dict[str, Any]]]:
+    """(new cells by column and row, further rows) of the copy of the sheet. The number of the batch
+    stands in the first row of each candidate in it. The values of other tables stand in the first
+    rows of their candidates, or in further rows where those have values."""
+    inputs, value_column = results.inputs, results.options.value_column
     sheet = inputs.sheet
-    assert sheet is not None
-    at = np.unique(sheet.candidate_of, return_index=True)[1]
-    first, known = sheet.table.frame.index[at], set(sheet.done.arms.tolist())
+    at, arms_with_values = sheet.first_row, set(sheet.evaluations.arms.tolist())
+    first = sheet.table.frame.index[at]
     new: dict[int, Any] = {}
     rows: list[dict[str, Any]] = []
-    for arm, value in zip(*inputs.added, strict=True):
+    for arm, value in zip(*inputs.from_observations, strict=True):
         cell = "failed" if np.isnan(value) else float(value)
-        if arm in known:
+        if arm in arms_with_values:
             row = sheet.table.frame.iloc[at[arm]].to_dict()
-            rows.append({**row, SUGGESTED: "", inputs.value_column: cell})
+            rows.append({**row, SUGGESTED: "", value_column: cell})
         else:
             new[int(first[arm])] = cell
-            known.add(arm)
-    marks = {int(first[row]): inputs.number for row in batch.rows}
-    return {SUGGESTED: marks, inputs.value_column: new}, rows
+            arms_with_values.add(arm)
+    marks = {int(first[row]): inputs.batch_number for row in results.batch.rows}
+    return {SUGGESTED: marks, value_column: new}, rows
 
 
 def table(results: Results) -> pd.DataFrame:
     """The batch in the order of its choice: ids, conditions as in the sheet, predictions with their
-    intervals, and an empty column of values."""
+    intervals, and empty columns of values and errors."""
     options, inputs, batch = results.options, results.inputs, results.batch
-    columns: dict[str, Any] = {SUGGESTED: np.full(len(batch.rows), inputs.number)}
-    sheet = inputs.sheet
-    assert sheet is not None
+    sheet, empty = inputs.sheet, np.full(len(batch.rows), "", object)
+    first = sheet.first_row[batch.rows]
+    columns: dict[str, Any] = {SUGGESTED: np.full(len(batch.rows), inputs.batch_number)}
     columns[sheet.id_name] = inputs.candidates.ids[batch.rows]
-    first = np.unique(sheet.candidate_of, return_index=True)[1]
     for name in sheet.table.names:
         if name not in (*columns, *PREDICTED, options.value_column, options.error_column):
-            columns[name] = sheet.table.frame[name].to_numpy()[first[batch.rows]]
+            columns[name] = sheet.table.frame[name].to_numpy()[first]
     if results.predicted is not None:
         numbers = (*_rounded(*results.intervals(batch.rows)), batch.chance)
         for name, column in zip(PREDICTED, numbers, strict=True):
             if column is not None:
                 columns[name] = column
-    columns[options.value_column] = np.full(len(batch.rows), "", object)
+    columns[options.value_column] = empty
     if options.error_column is not None:
-        columns[options.error_column] = np.full(len(batch.rows), "", object)
+        columns[options.error_column] = empty
     return pd.DataFrame(columns)
 
 
 def _rounded(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
-    """The numbers with as many digits as make three of the width of their interval."""
+    """The numbers, rounded so that the width of an interval has DIGITS digits."""
     width = np.log10(np.maximum(high - low, np.finfo(float).tiny))
     columns = []
     for column in (mean, low, high):
@@ -131,10 +127,10 @@ def _rounded(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.nda
 
 
 def table_of_scores(results: Results) -> pd.DataFrame:
-    """All candidates: predictions with their intervals, the score of the acquisition, and whether a
-    candidate is measured, failed, pending, excluded or suggested."""
+    """All candidates: predictions with their intervals, the score of the acquisition, and the
+    state: measured, failed, pending, excluded or suggested."""
     inputs, batch = results.inputs, results.batch
-    assert inputs.sheet is not None and batch.scores is not None
+    assert batch.scores is not None
     every = np.arange(len(inputs.candidates.ids))
     columns: dict[str, Any] = {inputs.sheet.id_name: inputs.candidates.ids}
     if results.predicted is not None:

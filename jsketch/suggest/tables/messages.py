@@ -7,32 +7,32 @@ import argparse
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 
 from jsketch.suggest import Library, stopping
 from jsketch.suggest.discrete import Tanimoto
-from jsketch.suggest.mixed import Mixed
+from jsketch.suggest.mixed import Mixed, groups_of
+from jsketch.suggest.tables.candidates import ROW
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 4  # columns with the shortest lengthscales that are named
-KNOWS_NOTHING = 0.2  # of the explained share of the variance
-LONGEST_NUMBER = 6  # characters of a number that are shown
-SIMILAR = 0.5  # correlation with an evaluation from which a candidate is similar to it
-CERTAIN = 0.995  # chance of success that is not mentioned
-AS_SIMILAR = 0.02  # less correlation than the most similar evaluation: the better one is named
-CHANGES = 2  # factors in which a candidate differs from its neighbour that are named
+IMPORTANT_COLUMNS = 4  # the columns with the shortest lengthscales are named
+MIN_EXPLAINED = 0.2  # a model that explains less of the variance is called uninformed
+LONGEST_NUMBER = 6  # longer numbers are rounded
+MIN_CORRELATION = 0.5  # a candidate is similar to evaluations with a larger correlation
+CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
+# evaluations whose correlation is so close to the largest one are similar too; the best is named
+CORRELATION_MARGIN = 0.02
+CHANGES = 2  # so many differences between a candidate and its neighbour are named
 
 
 def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     """Lines on the tables that were read."""
     kinds = [group.kind for group in inputs.candidates.columns]
-    plural = dict(numbers="numbers", category="categories", bits="fingerprints")
     singular = dict(numbers="number", category="category", bits="fingerprint")
-    counts = []
-    for kind in plural:
-        count = kinds.count(kind)
-        if count:
-            counts.append(f"{count} {singular[kind] if count == 1 else plural[kind]}")
+    plural = dict(numbers="numbers", category="categories", bits="fingerprints")
+    found = {kind: kinds.count(kind) for kind in plural if kind in kinds}
+    counts = [f"{n} {(singular if n == 1 else plural)[kind]}" for kind, n in found.items()]
     failed = int(np.isnan(inputs.values).sum())
     line = (
         f"{options.candidates}: {len(inputs.candidates.ids)} candidates, each with"
@@ -58,8 +58,8 @@ def describe_batch(results: Results) -> list[str]:
     if candidates.cost is not None:
         line = f"the batch costs {candidates.cost[batch.rows].sum():g}"
         if options.budget is not None:
-            spent = candidates.cost[inputs.arms].sum() + candidates.cost[inputs.pending].sum()
-            line += f"; {options.budget - spent:g} of the budget of {options.budget:g} was left"
+            total = candidates.cost[inputs.arms].sum() + candidates.cost[inputs.pending].sum()
+            line += f"; {options.budget - total:g} of the budget of {options.budget:g} was left"
         if len(batch.rows) < options.batch:
             line += f", which ends the batch after {len(batch.rows)} of {options.batch} candidates"
         lines.append(line)
@@ -67,7 +67,7 @@ def describe_batch(results: Results) -> list[str]:
 
 
 def _describe_model(results: Results) -> str:
-    """A line on noise, signal and lengthscales."""
+    """A sentence on noise, signal and lengthscales."""
     model, count = results.model, int(results.measured.sum())
     if not model.fitted:
         which = "there is no value yet" if count == 0 else f"{count} values are too few, or equal"
@@ -108,21 +108,20 @@ def verdict(results: Results) -> str:
 
 
 def _stop(results: Results, gain: stopping.Gain, at_most: float) -> str:
-    """The verdict where a value is as good as --bounds or --target allow, up to `at_most`, or where
-    no candidate is expected to be better by more."""
+    """The verdict where the best value is within `at_most` of the best one that --bounds or
+    --target allow, or where no candidate is expected to be better by more than `at_most`."""
     options, inputs = results.options, results.inputs
     row, best = _best_measured(inputs)
     if gain.most > at_most:
         top = float(np.quantile(gain.of_any, stopping.PROBABILITY))
         closer = "better" if options.target is None else "closer to the target"
         value = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
-        lucky = ""
-        if row != gain.best:
-            lucky = f" The better value of {named(inputs, row)}, {best:.4g}, seems to be chance."
+        remark = f"{candidate_name(inputs, row)}, {best:.4g}, seems to be chance."
+        remark = "" if row == gain.best else f" The better value of {remark}"
         return (
             f"Stop: the best is {_described(inputs, gain.best)} with {value:.4g}; no candidate that"
             f" was not measured is more than {top:.2g} {closer}, with 95% probability by the"
-            f" model.{lucky}"
+            f" model.{remark}"
         )
     name = f"Stop: {_described(inputs, row)} with {best:.4g}"
     if options.target is not None:
@@ -135,20 +134,17 @@ def _stop(results: Results, gain: stopping.Gain, at_most: float) -> str:
 
 
 def _best_measured(inputs: Inputs) -> tuple[int, float]:
-    """(row, measured value) of the candidate with the best values, as a mean of repeats."""
+    """(row, measured value) of the candidate with the best value; repeats are averaged."""
     row, _ = stopping.best_measured(inputs.arms, inputs.values)
     return row, float(np.nanmean(inputs.measured[inputs.arms == row]))
 
 
 def _described(inputs: Inputs, row: int) -> str:
     """The id of a candidate, with its conditions as in the sheet."""
-    name = named(inputs, row)
-    if inputs.sheet is None:
-        return name
-    names, (cells,) = conditions(inputs, np.array([row]))
-    numbers = _numeric_columns(inputs)
-    words = [f"{n} {cell}" if n in numbers else cell for n, cell in zip(names, cells, strict=True)]
-    return f"{name}: {('; ' if any(',' in word for word in words) else ', ').join(words)}"
+    cells, numbers = conditions(inputs, np.array([row])).iloc[0], _numeric_columns(inputs)
+    words = [f"{name} {cell}" if name in numbers else cell for name, cell in cells.items()]
+    separator = "; " if any("," in word for word in words) else ", "
+    return f"{candidate_name(inputs, row)}: {separator.join(words)}"
 
 
 def _numeric_columns(inputs: Inputs) -> set[str]:
@@ -158,29 +154,25 @@ def _numeric_columns(inputs: Inputs) -> set[str]:
     return {name for name, group in features if group.kind == "numbers"}
 
 
-def named(inputs: Inputs, row: int) -> str:
-    """The id of a candidate; where ids are numbers of rows, that word too."""
-    by_row = inputs.sheet is not None and inputs.sheet.id_name == "row"
+def candidate_name(inputs: Inputs, row: int) -> str:
+    """The id of a candidate, after the word row where ids are numbers of rows."""
+    by_row = inputs.sheet.id_name == ROW
     return f"row {inputs.candidates.ids[row]}" if by_row else str(inputs.candidates.ids[row])
 
 
-def conditions(inputs: Inputs, rows: np.ndarray) -> tuple[list[str], list[list[str]]]:
-    """(names of the columns of conditions, their cells [len(rows)]), as in the sheet."""
-    assert inputs.sheet is not None
-    table = inputs.sheet.table
-    first = np.unique(inputs.sheet.candidate_of, return_index=True)[1][rows]
-    features = {name.partition("[")[0] for name in inputs.candidates.names}
-    names = [n for n in table.names if n in features or n in inputs.candidates.names]
-    numbers = _numeric_columns(inputs)
-    cells = [
-        [short(word) if name in numbers else word for word in table.text(name).iloc[first]]
-        for name in names
-    ]
-    return names, [list(row) for row in zip(*cells, strict=True)]
+def conditions(inputs: Inputs, rows: np.ndarray) -> pd.DataFrame:
+    """The conditions of the candidates in some rows as text; numbers are `short_number`s."""
+    table, numbers = inputs.sheet.table, _numeric_columns(inputs)
+    names = {*inputs.candidates.names, *(n.partition("[")[0] for n in inputs.candidates.names)}
+    first, cells = inputs.sheet.first_row[rows], {}
+    for name in (name for name in table.names if name in names):
+        column = table.text(name).iloc[first]
+        cells[name] = (column.map(short_number) if name in numbers else column).to_numpy(object)
+    return pd.DataFrame(cells, dtype=object)
 
 
-def short(word: str) -> str:
-    """Four digits of a number; other words as they are."""
+def short_number(word: str) -> str:
+    """The word, with four digits if it is a long number."""
     try:
         number = float(word)
     except ValueError:
@@ -189,9 +181,9 @@ def short(word: str) -> str:
 
 
 def explained_sentence(explained: float) -> str:
-    """What the model knows, of the share of the variance that it predicts."""
-    if not explained >= KNOWS_NOTHING:
-        return "The model knows nothing yet, and the batch is chosen to learn."
+    """A sentence on the share of the variance that the model predicts."""
+    if not explained >= MIN_EXPLAINED:
+        return "The model explains almost nothing yet, and the batch is chosen to learn."
     return (
         f"The model explains {100 * explained:.0f}% of the variance of the values, each predicted"
         " from the others."
@@ -199,7 +191,7 @@ def explained_sentence(explained: float) -> str:
 
 
 def predictions(results: Results) -> list[str]:
-    """[B], the predictions of the batch with their intervals; none before a model is fitted."""
+    """[B], the predictions of the batch with their intervals, or [] before a model is fitted."""
     if results.predicted is None:
         return []
     ends = zip(*results.intervals(results.batch.rows), strict=True)
@@ -207,27 +199,26 @@ def predictions(results: Results) -> list[str]:
 
 
 def reasons(results: Results) -> list[str]:
-    """[B] sentences: whether each candidate explores, and what it tests."""
+    """[B], whether each candidate explores or exploits, and which change it tests."""
     inputs, batch, measured = results.inputs, results.batch, results.measured
     if results.predicted is None:
         return ["It differs most from the others."] * len(batch.rows)
     model, lines = batch.model, []
     arms, goals = inputs.arms[measured], inputs.values[measured]
-    # of each lengthscale
-    kinds = [g.kind for g in inputs.library.columns for _ in range(g.lengthscales)]
+    columns = inputs.library.columns
+    kinds = [group.kind for group in columns for _ in range(group.lengthscales)]
     evaluated, chosen = inputs.library.features[arms], inputs.library.features[batch.rows]
-    kernel = Mixed(np.asarray(model.lengthscale), inputs.library.columns)
-    correlation = np.asarray(kernel.gram(chosen, evaluated))
-    close = 0.0 if "bits" in kinds else AS_SIMILAR
+    correlation = np.asarray(Mixed(model.lengthscale, columns).gram(chosen, evaluated))
+    margin = 0.0 if "bits" in kinds else CORRELATION_MARGIN
     for i, row in enumerate(batch.rows):
         line = "It explores."
         if batch.mean[i] >= goals.max() - model.noise_std:
             line = "It exploits: it is expected to be about as good as the best."
         top = correlation[i].max()
-        near = int(np.where(correlation[i] >= top - close, goals, -np.inf).argmax())
+        near = int(np.where(correlation[i] >= top - margin, goals, -np.inf).argmax())
         value = inputs.measured[measured][near]
-        neighbour = f"{named(inputs, arms[near])} ({value:.3g})"
-        if top < SIMILAR:
+        neighbour = f"{candidate_name(inputs, arms[near])} ({value:.3g})"
+        if top < MIN_CORRELATION:
             line += " Nothing similar was measured."
         else:
             apart = distances(inputs.library, np.asarray(chosen[i]), np.asarray(evaluated[near]))
@@ -238,7 +229,7 @@ def reasons(results: Results) -> list[str]:
                 line += f" It tests {_change(inputs, row, arms[near], apart)} against {neighbour}."
             else:
                 line += f" It has the conditions of {neighbour}."
-        if batch.chance is not None and batch.chance[i] < CERTAIN:
+        if batch.chance is not None and batch.chance[i] < CERTAIN_SUCCESS:
             line += f" It succeeds with a chance of {100 * batch.chance[i]:.0f}%."
         lines.append(line)
     return lines
@@ -248,30 +239,21 @@ def _change(inputs: Inputs, row: int, other: int, apart: np.ndarray) -> str:
     """The factors in which two candidates differ most, with their levels."""
     order = np.argsort(-apart, kind="stable")[:CHANGES]
     largest = [inputs.candidates.names[i] for i in order if apart[i] > 0]
-    if inputs.sheet is None:
-        return " and ".join(largest)
-    names, cells = conditions(inputs, np.array([row, other]))
-    words = [
-        f"{name} {cells[0][names.index(name)]} instead of {cells[1][names.index(name)]}"
-        if name in names
-        else name
-        for name in largest
-    ]
+    cells = conditions(inputs, np.array([row, other]))
+    words = [f"{n} {' instead of '.join(cells[n])}" if n in cells else n for n in largest]
     return " and ".join(words)
 
 
 def distances(library: Library, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """[L] squared distances between two candidates by column, as in `Mixed`."""
     squared: list[float] = []
-    start = 0
-    for kind, width in library.columns:
-        a, b = x[start : start + width], y[start : start + width]
-        if kind == "numbers":
+    for group in groups_of(library.columns):
+        a, b = x[group.columns], y[group.columns]
+        if group.kind == "numbers":
             squared += np.square(a - b).tolist()
-        elif kind == "category":
+        elif group.kind == "category":
             squared.append(float((a != b).any()))
         else:
             similarity = Tanimoto().gram(jnp.asarray(a)[None], jnp.asarray(b)[None])
             squared.append(1 - float(similarity[0, 0]))
-        start += width
     return np.array(squared)

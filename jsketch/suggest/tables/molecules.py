@@ -1,11 +1,10 @@
 """Fingerprints of molecules, by RDKit: `jsketch-suggest --smiles`.
 
-Atom pairs up to three bonds apart, hashed and counted into BITS bits (Carhart, Smith,
-Venkataraghavan. J. Chem. Inf. Comput. Sci. 1985; the defaults of RDKit's generator except for the
-distance): the fingerprints of the Enamine libraries of `experiments.pools`. They ignore
-stereochemistry, charges, isotopes and atoms without a bond, such as the ions of a salt. Atoms with
-one of these are marked: each pair of a marked atom and an atom at most three bonds away is hashed
-into MARKED_BITS further bits.
+Pairs of atoms up to three bonds apart are counted and hashed into BITS bits (Carhart, Smith,
+Venkataraghavan. J. Chem. Inf. Comput. Sci. 1985), as for the Enamine libraries of
+`experiments.pools`. These bits ignore stereochemistry, charges, isotopes and atoms without a bond,
+such as the ions of a salt. Atoms with one of these properties are marked: the pairs of a marked
+atom and an atom at most three bonds away are hashed into MARKED_BITS further bits.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def fingerprints(smiles: Sequence[str]) -> Fingerprints:
             readable[start + i] = True
             canonical[start + i] = chem.MolToSmiles(molecule)
             bits[i, :BITS] = generator.GetFingerprintAsNumPy(molecule)
-            # only these characters write marks, except for a single atom
+            # only single atoms have marks without one of these characters
             if molecule.GetNumAtoms() == 1 or MARKS.search(word.replace("[nH]", "")):
                 bits[i, BITS + _marked_bits(chem, labeler, molecule)] = 1
         parts.append(pack_bits(bits))
@@ -74,7 +73,7 @@ def drawing(smiles: str) -> str:
 
 
 def _marked_bits(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:
-    """Indices among the MARKED_BITS: pairs of marked atoms, hashed and counted."""
+    """Indices among the MARKED_BITS of the pairs with a marked atom, counted and hashed."""
     marks = _marks(chem, labeler, molecule)
     if not marks:
         return np.zeros(0, int)

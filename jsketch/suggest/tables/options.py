@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jsketch.suggest import acquisitions
-from jsketch.suggest.tables import command_line
 from jsketch.suggest.tables.candidates import FAILED, WRITTEN_COLUMNS
+from jsketch.suggest.tables.command_line import count, number_type
 
 DESCRIPTION = """\
 The next batch of experiments for a table of candidates.
@@ -35,32 +35,13 @@ ACQUISITIONS = {
 }
 
 
-def _at_least_0(text: str) -> float:
-    """A finite number of at least 0, as the `type` of an option."""
-    number = float(text)
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a finite number of at least 0; {text} was given")
-    return number
-
-
-def _finite(text: str) -> float:
-    """A finite number, as the `type` of an option."""
-    number = float(text)
-    if not math.isfinite(number):
-        raise argparse.ArgumentTypeError(f"must be a finite number; {text} was given")
-    return number
-
-
-def _seed(text: str) -> int:
-    """A seed of JAX's random numbers, as the `type` of an option."""
-    number = int(text)
-    if not 0 <= number < 2**63:
-        raise argparse.ArgumentTypeError(f"must be from 0 to 2^63 - 1; {text} was given")
-    return number
+_at_least_0 = number_type(float, lambda x: 0 <= x < math.inf, "a finite number of at least 0")
+_finite = number_type(float, math.isfinite, "a finite number")
+_seed = number_type(int, lambda n: 0 <= n < 2**63, "from 0 to 2^63 - 1")
 
 
 def _reading(text: str) -> tuple[str, str]:
-    """(a cell in small letters, what it means), as the `type` of an option."""
+    """(a cell in small letters, the value that it stands for), as the `type` of an option."""
     cell, equals, value = text.rpartition("=")
     cell, value = cell.strip().casefold(), value.strip().casefold()
     if not equals or not cell:
@@ -78,7 +59,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("candidates", type=Path, metavar="SHEET", help="table of the candidates")
     add("--value", dest="value_column", metavar="COLUMN",
         help="column of the measured values (default value)")  # fmt: skip
-    add("--batch", type=command_line.count, default=8, metavar="COUNT",
+    add("--batch", type=count, default=8, metavar="COUNT",
         help="number of candidates to suggest (default 8)")  # fmt: skip
 
     add = parser.add_argument_group("the goal").add_argument
@@ -86,7 +67,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--target", type=_finite, metavar="VALUE", help="values near it are better")
     add("--bounds", type=_finite, nargs=2, metavar=("LOW", "HIGH"),
         help="values cannot be outside, such as 0 100 for a yield in percent")  # fmt: skip
-    add("--top", type=command_line.count, default=1, metavar="COUNT",
+    add("--top", type=count, default=1, metavar="COUNT",
         help="find many of the COUNT best candidates (default: the best one)")  # fmt: skip
     add("--tolerance", type=_at_least_0, metavar="GAIN",
         help="a gain too small to go on for (default 1%% of the range of the values)")  # fmt: skip
@@ -123,7 +104,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--same", metavar="COLUMN", help="the batch has one value of it, such as a temperature")
     text = "the cost of a measurement: the expected improvement is divided by it; not a condition"
     add("--cost", metavar="COLUMN", help=text)
-    text = "of all measurements, past and pending ones too; costs matter less as it is spent"
+    text = "of all measurements, finished and pending ones; costs matter less as it is used up"
     add("--budget", type=_at_least_0, metavar="COST", help=text)
 
     add = parser.add_argument_group("details").add_argument
@@ -149,8 +130,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     """Ends the program for options that contradict each other."""
     if options.id_column in WRITTEN_COLUMNS:
         parser.error(f"--id {options.id_column} is a column that the command writes: rename it")
-    named = [options.id_column, options.value_column, options.error_column]
-    named = [name for name in named if name is not None]
+    columns = (options.id_column, options.value_column, options.error_column)
+    named = [name for name in columns if name is not None]
     if len(set(named)) < len(named):
         parser.error(
             f"--id, --value and --error must be different columns; given are {', '.join(named)}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jinja2
 import markupsafe
+import pandas as pd
 
 from jsketch.loops import saving
 from jsketch.suggest.tables import factors, messages, molecules, pictures
@@ -14,14 +15,14 @@ from jsketch.suggest.tables.pictures import Figure
 from jsketch.suggest.tables.results import Results
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
-EFFECTS = 6  # pictures of main effects
+EFFECTS = 6  # so many main effects are drawn
 EFFECT = (
     "Blue: by the model, the average over all other conditions, with its 90% interval. Grey:"
     " measured values. The factor of the largest effect comes first, and all have the same axis of"
     " values."
 )
 PREDICTED = "predicted (90%)"
-DRAWN = 100  # candidates whose molecules are drawn
+DRAWN = 100  # molecules are drawn for so many candidates
 
 
 def write(results: Results) -> None:
@@ -35,31 +36,32 @@ def write(results: Results) -> None:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    head, rows = _table(results)
+    table = _table(results)
+    head = list(table)
     verdict = messages.verdict(results)
     first, *remarks = messages.describe_inputs(options, inputs)
     html = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        title=f"Batch {inputs.number} of {options.candidates.name}",
+        title=f"Batch {inputs.batch_number} of {options.candidates.name}",
         verdict=verdict,
         heading="The batch, if you go on" if verdict.startswith("Stop") else "The batch",
         notes=[f"{first}.", *notes],
         remarks=remarks,
         figures=[*_of_conditions(results), *figures],
         head=head,
-        rows=rows,
+        rows=table.to_numpy(object).tolist(),
         nowrap=head.index(PREDICTED) if PREDICTED in head else -1,
     )
     saving.write(options.report, html.encode())
 
 
 def _of_conditions(results: Results) -> list[Figure]:
-    """Pictures of the conditions: a grid of two factors and main effects; the map of a library of
-    numbers and fingerprints; the columns that matter where they are many."""
+    """Pictures of the conditions: a grid of two factors, the main effects, the map of a library of
+    numbers and fingerprints, and the importance of columns where they are many."""
     inputs = results.inputs
     effects = factors.effects(results)
-    some = [effect.factor for effect in effects]
-    some = some or [factor for factor in factors.factors(inputs) if factor.numbers is None]
-    figures = [pictures.grid(results, *some[:2])] if len(some) > 1 else []
+    axes = [effect.factor for effect in effects]
+    axes = axes or [factor for factor in factors.factors(inputs) if factor.numbers is None]
+    figures = [pictures.grid(results, *axes[:2])] if len(axes) > 1 else []
     if all(group.kind != "category" for group in inputs.candidates.columns):
         figures.append(pictures.map_of_library(results))
     ends = pictures.common_ends(results, effects) if effects else (0.0, 1.0)
@@ -72,21 +74,15 @@ def _of_conditions(results: Results) -> list[Figure]:
     return figures
 
 
-def _table(results: Results) -> tuple[list[str], list[list[str]]]:
-    """(header, rows) of the batch: ids, conditions, predictions and reasons."""
+def _table(results: Results) -> pd.DataFrame:
+    """The batch: ids, conditions, predictions and reasons."""
     options, inputs, batch = results.options, results.inputs, results.batch
-    names, cells = messages.conditions(inputs, batch.rows)
-    head = ["id" if inputs.sheet is None else inputs.sheet.id_name, *names]
-    rows = [[i, *row] for i, row in zip(inputs.candidates.ids[batch.rows], cells, strict=True)]
-    for at, name in enumerate(head[1:], 1):
-        if name in options.smiles:
-            for row in rows[:DRAWN]:
-                row[at] = markupsafe.Markup(molecules.drawing(row[at]))
+    frame = messages.conditions(inputs, batch.rows)
+    for name in options.smiles:
+        drawings = [markupsafe.Markup(molecules.drawing(word)) for word in frame[name][:DRAWN]]
+        frame[name] = pd.Series([*drawings, *frame[name][DRAWN:]], dtype=object)
+    frame.insert(0, inputs.sheet.id_name, inputs.candidates.ids[batch.rows])
     if results.predicted is not None:
-        head.append(PREDICTED)
-        for row, words in zip(rows, messages.predictions(results), strict=True):
-            row.append(words)
-    head.append("reason")
-    for row, reason in zip(rows, messages.reasons(results), strict=True):
-        row.append(reason)
-    return head, rows
+        frame.insert(len(frame.columns), PREDICTED, messages.predictions(results), True)
+    frame.insert(len(frame.columns), "reason", messages.reasons(results), True)
+    return frame

@@ -12,23 +12,25 @@ matplotlib.use("Agg")  # needs no display
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from jsketch.suggest import Library
 from jsketch.suggest.discrete import WORD
+from jsketch.suggest.mixed import groups_of
 from jsketch.suggest.tables import messages
 from jsketch.suggest.tables.factors import Effect, Factor
 from jsketch.suggest.tables.inputs import goal
 from jsketch.suggest.tables.results import Results
 
-SHOWN = 4000  # candidates on the map
-SAMPLED = 2000  # candidates that determine the axes of the map
+MAP_SIZE = 4000  # candidates on the map
+MAP_SAMPLE = 2000  # candidates that determine the axes of the map
 BARS = 12  # columns in the picture of importance
 LONGEST_TICKS = 50  # characters of all levels of numbers that fit below a picture
-WIDE = 8  # levels along the width of a grid that needs the whole page
-DARK = 0.45  # of the range of colours, below which text is white
+NARROW_LEVELS = 8  # a grid with more columns is as wide as the page
+DARK_SHARE = 0.45  # text is white in this share of the range of colours
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
 # "$" would start a formula, and the name of a column may contain it
@@ -65,23 +67,21 @@ class Figure(NamedTuple):
 
 @styled
 def effect(results: Results, found: Effect, ends: tuple[float, float], caption: str = "") -> Figure:
-    """The main effect of a factor, and the measured values of each level. All effects have the same
-    axis of values, from ends[0] to ends[1]."""
-    factor, measured = found.factor, results.measured
-    level = factor.level[results.inputs.arms[measured]]
-    values, reach = results.inputs.measured[measured], results.reach * found.std
+    """The main effect of a factor, and the measured values of each level. `ends` are those of the
+    axis of values, which all such pictures share."""
+    factor, inputs = found.factor, results.inputs
+    arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
     dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
     value = results.options.value_column
-    low, high = (results.within_bounds(found.mean + sign * reach) for sign in (-1, 1))
+    low, high = _ends(results, found)
     reach = np.stack([found.mean - low, high - found.mean]).clip(0)
     if factor.numbers is not None:
         figure, axes = _axes(factor.name, value, 2.8)
         at = factor.numbers
         axes.plot(at, found.mean, color=BLUE)
         axes.errorbar(at, found.mean, yerr=reach, **bars)
-        arms = results.inputs.arms[measured]
-        axes.plot(results.inputs.candidates.features[arms, factor.columns[0]], values, "o", **dots)
+        axes.plot(inputs.candidates.features[arms, factor.columns[0]], values, "o", **dots)
         if sum(map(len, factor.labels)) <= LONGEST_TICKS:
             axes.set_xticks(at, factor.labels)
         axes.set_ylim(ends)
@@ -92,20 +92,23 @@ def effect(results: Results, found: Effect, ends: tuple[float, float], caption: 
         height = 1.1 + 0.27 * len(order)
         figure, axes = _axes(value, "", height)
         axes.errorbar(found.mean[order], range(len(order)), xerr=reach[:, order], **bars)
-        axes.plot(values, place[level], "o", **dots)
+        axes.plot(values, place[factor.level[arms]], "o", **dots)
         axes.set_yticks(range(len(order)), [factor.labels[i] for i in order])
         axes.set_ylim(-0.6, len(order) - 0.4)
         axes.set_xlim(ends)
     return Figure(f"Effect of {factor.name}", caption, _png(figure))
 
 
+def _ends(results: Results, found: Effect) -> list[np.ndarray]:
+    """The lower and the upper ends [L] of the intervals of an effect."""
+    reach = results.reach * found.std
+    return [results.within_bounds(found.mean + sign * reach) for sign in (-1, 1)]
+
+
 def common_ends(results: Results, found: list[Effect]) -> tuple[float, float]:
     """The axis of values that holds all effects and all measured values."""
     values = [results.inputs.measured[results.measured]]
-    for each in found:
-        for sign in (-1, 1):
-            reach = sign * results.reach * each.std
-            values.append(results.within_bounds(each.mean + reach))
+    values += [end for effect in found for end in _ends(results, effect)]
     low, high = (float(end(np.concatenate(values))) for end in (np.min, np.max))
     margin = 0.03 * (high - low)
     return low - margin, high + margin
@@ -118,7 +121,7 @@ def grid(results: Results, one: Factor, other: Factor) -> Figure:
     rows, columns = (one, other) if len(one.labels) >= len(other.labels) else (other, one)
     shape = len(rows.labels), len(columns.labels)
     figure, axes = _axes(columns.name, rows.name, 1.4 + 0.3 * shape[0], grid=False)
-    wide = shape[1] > WIDE
+    wide = shape[1] > NARROW_LEVELS
     if wide:
         figure.set_size_inches(11.2, 1.4 + 0.3 * shape[0])
     caption = []
@@ -133,19 +136,17 @@ def grid(results: Results, one: Factor, other: Factor) -> Figure:
             "The colour is the best prediction of the candidates in a cell, over all other"
             " conditions."
         )
-    some = inputs.arms[results.measured]
-    values = inputs.measured[results.measured]
-    best = _best_of_cells(
-        rows.level[some], columns.level[some], values, goal(options, values), shape
-    )
-    if len(some):
+    arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
+    goals = goal(options, values)
+    best = _best_of_cells(rows.level[arms], columns.level[arms], values, goals, shape)
+    if len(arms):
         caption.append("A number is the best measured value in a cell.")
-    known = colours[np.isfinite(colours)]
-    low, span = (known.min(), np.ptp(known) or 1.0) if known.size else (0.0, 1.0)
+    finite = colours[np.isfinite(colours)]
+    low, span = (finite.min(), np.ptp(finite) or 1.0) if finite.size else (0.0, 1.0)
     for i, j in np.argwhere(np.isfinite(best)):
         share = (colours[i, j] - low) / span if np.isfinite(colours[i, j]) else 1.0
         share = 1 - share if options.minimize else share
-        colour = "white" if share < DARK else "black"
+        colour = "white" if share < DARK_SHARE else "black"
         axes.text(j, i, f"{best[i, j]:.3g}", ha="center", va="center", color=colour, fontsize=9)
     batch = results.batch.rows
     counts = np.zeros(shape, int)
@@ -158,9 +159,9 @@ def grid(results: Results, one: Factor, other: Factor) -> Figure:
             axes.text(j + 0.43, i - 0.4, f"{counts[i, j]}", ha="right", va="top", color=ORANGE,
                 fontsize=8, fontweight="bold",
                 path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
-    turned = sum(map(len, columns.labels)) > (90 if wide else 40)
-    axes.set_xticks(range(shape[1]), columns.labels, rotation=35 if turned else 0,
-        ha="right" if turned else "center")  # fmt: skip
+    rotated = sum(map(len, columns.labels)) > (90 if wide else 40)
+    axes.set_xticks(range(shape[1]), columns.labels, rotation=35 if rotated else 0,
+        ha="right" if rotated else "center")  # fmt: skip
     axes.set_yticks(range(shape[0]), rows.labels)
     axes.set_xlim(-0.5, shape[1] - 0.5)
     axes.set_ylim(shape[0] - 0.5, -0.5)
@@ -171,9 +172,9 @@ def grid(results: Results, one: Factor, other: Factor) -> Figure:
 def _best_of_cells(
     row: np.ndarray, column: np.ndarray, values: np.ndarray, goals: np.ndarray, shape: Any
 ) -> np.ndarray:
-    """[rows, columns], the value of the largest goal in each cell; NaN where it is empty."""
+    """[rows, columns], the value of the largest goal in each cell, NaN in empty ones."""
     best = np.full(shape, np.nan)
-    order = np.argsort(goals, kind="stable")  # later ones replace earlier ones
+    order = np.argsort(goals, kind="stable")  # later values replace earlier ones
     best[row[order], column[order]] = values[order]
     return best
 
@@ -198,7 +199,7 @@ def _png(figure: plt.Figure) -> bytes:
 
 @styled
 def fit(results: Results) -> tuple[Figure, str]:
-    """(the figure of the leave-one-out predictions, a sentence about them)."""
+    """(the figure of the leave-one-out predictions, sentences about them)."""
     inputs, model, found = results.inputs, results.model, results.left_out
     assert found is not None
     share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
@@ -224,12 +225,12 @@ def fit(results: Results) -> tuple[Figure, str]:
 def best_so_far(results: Results) -> Figure:
     """The values in the order of their batches, and the best one up to each."""
     inputs = results.inputs
-    batch = np.zeros(len(inputs.arms), int) if inputs.batch is None else inputs.batch
-    order = np.argsort(batch, kind="stable")
-    measured, batch = inputs.measured[order], batch[order]
+    order = np.argsort(inputs.batch, kind="stable")
+    measured, batch = inputs.measured[order], inputs.batch[order]
     # the value at the largest goal so far
     goals = np.where(np.isnan(measured), -np.inf, inputs.values[order])
-    best = measured[[int(np.argmax(goals[: i + 1])) for i in range(len(goals))]]
+    is_better = ~pd.Series(goals).cummax().duplicated()
+    best = pd.Series(measured).where(is_better).ffill()
     figure, axes = _axes("evaluation", results.options.value_column, 2.8)
     t = np.arange(1, len(measured) + 1)
     for start in np.flatnonzero(np.diff(batch)):
@@ -250,7 +251,7 @@ def map_of_library(results: Results) -> Figure:
     """The candidates on two principal components of numbers and fingerprints."""
     inputs, batch = results.inputs, results.batch
     count = len(inputs.candidates.ids)
-    shown = np.random.default_rng(0).permutation(count)[:SHOWN]
+    shown = np.random.default_rng(0).permutation(count)[:MAP_SIZE]
     observed = np.isfinite(inputs.values)
     evaluated = inputs.arms[observed]
     rows = np.unique(np.concatenate([shown, evaluated, batch.rows]))
@@ -261,8 +262,8 @@ def map_of_library(results: Results) -> Figure:
         " lengthscale, so that columns with little effect separate the candidates little. The two"
         f" components hold {100 * share:.0f}% of the variance."
     )
-    if count > SHOWN:
-        caption += f" {SHOWN} of {count} candidates are shown."
+    if count > MAP_SIZE:
+        caption += f" {MAP_SIZE} of {count} candidates are shown."
     figure, axes = _axes("first principal component", "second")
     axes.plot(*points[shown].T, ".", color=GREY, markersize=2, zorder=1, label="library")
     if len(evaluated):
@@ -282,23 +283,21 @@ def weighted(library: Library, lengthscale: np.ndarray, rows: np.ndarray) -> np.
     """Features [k,D] of some rows, divided by their lengthscales. Two different categories have the
     distance 1 / lengthscale, and so do two fingerprints without a common bit."""
     features, parts = np.asarray(library.features)[rows], []
-    start = at = 0
-    for group in library.columns:
-        part = features[:, start : start + group.width]
+    for group in groups_of(library.columns):
+        part = features[:, group.columns]
         if group.kind == "bits":
             bits = (part.astype(np.int64)[:, :, None] >> np.arange(WORD)) & 1
             part = bits.reshape(len(part), -1)
             part = part / np.sqrt(np.maximum(part.sum(1, keepdims=True), 1))
         unit = 1 if group.kind == "numbers" else 2**0.5
-        parts.append(part / unit / lengthscale[at : at + group.lengthscales])
-        start, at = start + group.width, at + group.lengthscales
+        parts.append(part / unit / lengthscale[group.lengthscales])
     return np.hstack(parts)
 
 
 def projected(points: np.ndarray) -> tuple[np.ndarray, float]:
     """(coordinates [k,2] of points [k,d] on their first two principal axes, the share of the
     variance in them)."""
-    sample = np.random.default_rng(0).permutation(len(points))[:SAMPLED]
+    sample = np.random.default_rng(0).permutation(len(points))[:MAP_SAMPLE]
     centre = points[sample].mean(0)
     _, size, axes = np.linalg.svd(points[sample] - centre, full_matrices=False)
     coordinates = np.zeros((len(points), 2))
@@ -308,6 +307,7 @@ def projected(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 @styled
 def importance(names: list[str], lengthscale: np.ndarray) -> Figure:
+    """The columns of the shortest lengthscales."""
     caption = (
         "The inverse lengthscale of each column. The larger it is, the more the values change over"
         " the range of the column."

@@ -1,5 +1,5 @@
-"""What one call of `jsketch-suggest` computes: the batch, what it may gain, and the predictions of
-all candidates."""
+"""The results of `jsketch-suggest`: the batch, its possible gain, and the predictions of all
+candidates."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jsketch.suggest import (
-    LeftOut,
-    Model,
-    Prediction,
-    Suggestion,
-    acquisitions,
-    fit,
-    leave_one_out,
-    predict,
-    stopping,
-    suggest,
-)
+from jsketch import suggest
+from jsketch.suggest import stopping
 from jsketch.suggest.prediction import interval_reach
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
@@ -27,17 +17,17 @@ from jsketch.types import PRNGKey
 
 
 class Results(NamedTuple):
-    """The results of one call. `batch` and `gain` are in units of the goal, which is maximised;
-    `model` and `predicted` are in those of the measured values."""
+    """The results of one call. `batch` and `gain` are in units of the goal, which is maximised. The
+    others are in units of the measured values."""
 
     options: argparse.Namespace
     inputs: Inputs
-    batch: Suggestion
+    batch: suggest.Suggestion
     gain: stopping.Gain | None  # None before a model is fitted
-    model: Model  # of the measured values
-    predicted: Prediction | None  # of all candidates [A]; None before a model is fitted
+    model: suggest.Model
+    predicted: suggest.Prediction | None  # of all candidates [A]; None before a model is fitted
     key: PRNGKey
-    left_out: LeftOut | None = None  # each measured value, predicted from the others
+    left_out: suggest.LeftOut | None = None  # each measured value, predicted from the others
 
     @property
     def reach(self) -> float:
@@ -46,19 +36,16 @@ class Results(NamedTuple):
         return interval_reach(self.left_out)
 
     def intervals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(means, lower ends, upper ends) of 90% intervals of measured values, noise included, at
+        """(means, lower ends, upper ends) of the 90% intervals of values that would be measured at
         some candidates, within --bounds."""
         assert self.predicted is not None
         mean = self.predicted.mean[rows]
         reach = self.reach * self.predicted.value_std[rows]
-        return (
-            self.within_bounds(mean),
-            self.within_bounds(mean - reach),
-            self.within_bounds(mean + reach),
-        )
+        low, high = self.within_bounds(mean - reach), self.within_bounds(mean + reach)
+        return self.within_bounds(mean), low, high
 
     def within_bounds(self, values: np.ndarray) -> np.ndarray:
-        """The values, moved to the nearer one of --bounds where they are outside."""
+        """The values, of which those outside --bounds are moved to the nearer end."""
         return np.clip(values, *(self.options.bounds or (-np.inf, np.inf)))
 
     @property
@@ -68,19 +55,12 @@ class Results(NamedTuple):
 
 
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
-    """The batch of `jsketch.suggest` with these options, and its predictions."""
+    """All results with these options."""
     batch = choose(options, inputs, key)
-    gain = stopping.possible_gain(
-        inputs.library,
-        inputs.arms,
-        inputs.values,
-        batch.model,
-        errors=inputs.errors,
-        exclude=inputs.excluded,
-        batch=batch.rows,
-        bounds=goal_bounds(options),
-        key=key,
-    )
+    shared: dict[str, Any] = dict(errors=inputs.errors, key=key)
+    limits: dict[str, Any] = dict(exclude=inputs.excluded, bounds=goal_bounds(options))
+    goals = inputs.library, inputs.arms, inputs.values
+    gain = stopping.possible_gain(*goals, batch.model, batch=batch.rows, **limits, **shared)
     data = inputs.library, inputs.arms, inputs.measured
     model = batch.model
     if options.minimize:
@@ -89,25 +69,22 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
     elif options.target is not None:
         # the goal is a distance; its prediction in the unit of the values needs a second model, in
         # which neither small nor large values are poor
-        model = fit(*data, errors=inputs.errors, limits=(-np.inf, np.inf), key=key)
+        model = suggest.fit(*data, limits=(-np.inf, np.inf), **shared)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
-    predicted = predict(*data, model, errors=inputs.errors, key=key)
-    left_out = leave_one_out(*data, model, errors=inputs.errors, key=key)
+    predicted = suggest.predict(*data, model, **shared)
+    left_out = suggest.leave_one_out(*data, model, **shared)
     return Results(options, inputs, batch, gain, model, predicted, key, left_out)
 
 
-def _acquisition(options: argparse.Namespace) -> Any:
-    if options.top > 1:
-        return acquisitions.ProbabilityOfBest(top=options.top)
-    return None if options.acquisition is None else ACQUISITIONS[options.acquisition]
-
-
 def choose(
-    options: argparse.Namespace, inputs: Inputs, key: Any, model: Model | None = None
-) -> Suggestion:
-    """The batch of `jsketch.suggest` with these options; without a `model` it is fitted."""
-    return suggest(
+    options: argparse.Namespace, inputs: Inputs, key: Any, model: suggest.Model | None = None
+) -> suggest.Suggestion:
+    """The batch of `jsketch.suggest` with these options. Without a `model` it is fitted."""
+    acquisition = ACQUISITIONS.get(options.acquisition)
+    if options.top > 1:
+        acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
+    return suggest.suggest(
         inputs.library,
         inputs.arms,
         inputs.values,
@@ -117,10 +94,10 @@ def choose(
         same=inputs.candidates.same,
         costs=inputs.candidates.cost,
         budget=options.budget,
-        failures=inputs.failures,
+        failures=bool(np.isnan(inputs.values).any()),
         batch=options.batch,
         replicates=options.replicates,
-        acquisition=_acquisition(options),
+        acquisition=acquisition,
         model=model,
         scores=options.all_scores is not None,
         key=key,
