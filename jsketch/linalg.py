@@ -340,7 +340,7 @@ def _factor_block(block: Array) -> Factor:
 
 
 def cholesky_inverse(matrix: Array) -> Factor:
-    """The factorization L L^T of a well-conditioned positive definite matrix [M,M], by halves.
+    """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T.
 
     On a CPU it consists of products, because every product after a LAPACK call in a compiled
     program loses a core. An accelerator calls its library.
@@ -348,20 +348,58 @@ def cholesky_inverse(matrix: Array) -> Factor:
     if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
         return Factor(triangular_inverse(lower), 2 * jnp.log(jnp.diagonal(lower)).sum(), lower)
-    size = matrix.shape[0]
-    if size <= BLOCK:
-        return _factor_block(matrix)
-    half = -(-size // (2 * BLOCK)) * BLOCK
-    first, strip = cholesky_inverse(matrix[:half, :half]), matrix[half:]
-    cross = matmul(strip[:, :half], first.inverse.T)
-    last = cholesky_inverse(strip[:, half:] - matmul(cross, cross.T))
-    corner = -matmul(last.inverse, matmul(cross, first.inverse))
-    zeros = jnp.zeros_like(corner.T)
-    return Factor(
-        inverse=jnp.block([[first.inverse, zeros], [corner, last.inverse]]),
-        logdet=first.logdet + last.logdet,
-        lower=jnp.block([[first.lower, zeros], [cross, last.lower]]),
-    )
+    return _factor_block(matrix) if len(matrix) <= BLOCK else _by_block_rows(matrix, False)
+
+
+def _by_block_rows(matrix: Array, triangular: bool) -> Factor:
+    """The factor of a matrix [M,M] = L L^T, or, with `triangular`, of L itself, without its logdet.
+
+    Row i of BLOCK x BLOCK blocks follows from the rows of L^-1 before it: L_ij = A_i (L^-1)_j^T,
+    and (L^-1)_i = L_ii^-1 (I_i - sum_j L_ij (L^-1)_j). One loop over the rows compiles in a
+    quarter of the time of a recursion by halves, and runs up to twice as long.
+    """
+    size, dtype = matrix.shape[0], matrix.dtype
+    count = -(-size // BLOCK)
+    padded = pad_identity(matrix, count * BLOCK)
+    identity = jnp.eye(count * BLOCK, dtype=dtype)
+
+    def block_row(i: Array, before: Factor) -> Factor:
+        row = lax.dynamic_slice_in_dim(padded, i * BLOCK, BLOCK)
+        unit = lax.dynamic_slice_in_dim(identity, i * BLOCK, BLOCK)
+
+        def earlier(j: Array, both: tuple[Array, Array], width: int) -> tuple[Array, Array]:
+            lower, rest = both
+            inverse = lax.dynamic_slice_in_dim(before.inverse, j * BLOCK, BLOCK)[:, :width]
+            if triangular:
+                block = lax.dynamic_slice_in_dim(lower, j * BLOCK, BLOCK, 1)
+            else:
+                block = matmul(row[:, :width], inverse.T)
+                lower = lax.dynamic_update_slice_in_dim(lower, block, j * BLOCK, 1)
+            less = rest[:, :width] - matmul(block, inverse)
+            return lower, lax.dynamic_update_slice_in_dim(rest, less, 0, 1)
+
+        both = row if triangular else jnp.zeros_like(row), unit
+        # the first half of the rows of L^-1 is zero in the second half of the columns
+        for first, end in pairwise((0, -(-count // 2), count)):
+            step = partial(earlier, width=end * BLOCK)
+            both = lax.fori_loop(first, jnp.minimum(i, end), step, both)
+        lower, rest = both
+        block = lax.dynamic_slice_in_dim(row, i * BLOCK, BLOCK, 1)
+        if triangular:
+            factor = Factor(_small_triangular_inverse(block), jnp.zeros((), dtype), block)
+        else:
+            factor = _factor_block(block - matmul(lower, lower.T))
+            lower = lower + matmul(factor.lower, unit)
+        inverse = matmul(factor.inverse, rest)
+        return Factor(
+            inverse=lax.dynamic_update_slice_in_dim(before.inverse, inverse, i * BLOCK, 0),
+            logdet=before.logdet + factor.logdet,
+            lower=lax.dynamic_update_slice_in_dim(before.lower, lower, i * BLOCK, 0),
+        )
+
+    zeros = jnp.zeros_like(padded)
+    factor = lax.fori_loop(0, count, block_row, Factor(zeros, jnp.zeros((), dtype), zeros))
+    return Factor(factor.inverse[:size, :size], factor.logdet, factor.lower[:size, :size])
 
 
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
@@ -437,30 +475,13 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
 
 
 def triangular_inverse(lower: Array) -> Array:
-    """L^-1 of a lower triangular matrix [M,M]. All diagonal blocks are inverted at once, and
-    products of halves give the rest."""
-    size = lower.shape[0]
+    """L^-1 of a lower triangular matrix [M,M]."""
     if devices.on_accelerator():
-        identity = jnp.eye(size, dtype=lower.dtype)
+        identity = jnp.eye(len(lower), dtype=lower.dtype)
         return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
-    count = -(-size // BLOCK)
-    padded = pad_identity(lower, count * BLOCK)
-    blocks = []
-    for i in range(0, count * BLOCK, BLOCK):
-        blocks.append(padded[i : i + BLOCK, i : i + BLOCK])
-    inverses = jax.vmap(_small_triangular_inverse)(jnp.stack(blocks))
-
-    def inverse_of(begin: int, end: int) -> Array:
-        """The inverse of the blocks begin to end."""
-        if end - begin == 1:
-            return inverses[begin]
-        middle = (begin + end) // 2
-        top, bottom = inverse_of(begin, middle), inverse_of(middle, end)
-        corner = padded[middle * BLOCK : end * BLOCK, begin * BLOCK : middle * BLOCK]
-        corner = -matmul(bottom, matmul(corner, top))
-        return jnp.block([[top, jnp.zeros_like(corner.T)], [corner, bottom]])
-
-    return inverse_of(0, count)[:size, :size]
+    if len(lower) <= BLOCK:
+        return _small_triangular_inverse(lower)
+    return _by_block_rows(lower, True).inverse
 
 
 def _small_triangular_inverse(lower: Array) -> Array:
