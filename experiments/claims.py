@@ -68,6 +68,12 @@ class Claim(NamedTuple):
     change: str = ""  # how the rule differs from the earlier one, and what the earlier one gives
     cause: str = CAUSE_UNKNOWN  # of a difference, tested by changing it
 
+    @property
+    def folders(self) -> list[str]:
+        """The folders of results that the rule reads."""
+        names = (name for case in self.cases for name in (case.folder, *case.sources))
+        return list(dict.fromkeys(names))
+
 
 class Withdrawn(NamedTuple):
     """A statement that is no longer a claim, with the reason."""

@@ -413,7 +413,8 @@ CLAIMS = (
         "BBKB takes only a fraction of BKB's time.",
         f"The slowest run of the faster rule takes at most {FRACTION} of the seconds of BKB's"
         f" fastest one in the first {FIRST:,} iterations, with the widths of the theorems and of"
-        " the code. It fails where even its fastest run takes more than that of BKB's slowest one.",
+        " the code. It fails where even its fastest run takes more than that share of BKB's"
+        " slowest one.",
         "The figure has the time of the first 2,000 iterations. Half is the largest share that one"
         " would call a fraction. Other programs ran on the machine, which changes the extremes"
         " most.",
@@ -431,8 +432,8 @@ CLAIMS = (
         "Section 5, Figure 2",
         "BBKB takes only a fraction of the time of GP-UCB and GP-BUCB.",
         f"The slowest run of the faster rule takes at most {FRACTION} of the seconds of the fastest"
-        f" run of either in the first {FIRST:,} iterations. It fails where even its fastest run"
-        " takes more than that of the slowest one.",
+        f" run of each in the first {FIRST:,} iterations. It fails where even its fastest run takes"
+        " more than that share of the slowest run of one.",
         "As for BKB.",
         _cases(
             partial(fraction_of_time, baselines=("gp_ucb", "gp_bucb")),

@@ -3,7 +3,8 @@
 The judged configuration of GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and
 the printed rates), and the judged GP baselines maximise their acquisition function from uniform
 candidates, BoTorch's default. Most runs of the tuning problems are an exception: there half of the
-candidates of the GP methods are near the best point, except for the perceptron on breast cancer.
+candidates of the GP methods are near the best point, except for the perceptron and gradient
+boosting on breast cancer.
 BoTorch itself has the priors of the paper's
 time (`botorch`). GO-UCB with eq. 5 and our scaling (`go_ucb_eq5`), and our default (`go_ucb`, which
 refits the network to all observations), are beside it in every note.
@@ -44,6 +45,7 @@ from experiments.figures.styles import label
 
 CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
 JUDGED, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")
+INITIAL = 5  # evaluations of phase I in tuning
 FLAT = 0.01  # regret per step over the uniform policy's
 STEADY = 0.75  # regret per step at the end over that of the whole run
 BENT = 0.5  # regret per step after the bend over that before it
@@ -172,7 +174,12 @@ def flat(name: str, first: int, words: str) -> Callable[[Source], Finding]:
         intervals = {n: interval(ratios) for n, ratios in late.items()}
         centre, half = intervals.pop(name)
         below = int((late[name] <= FLAT).sum())
-        note = f"{interval_texts(intervals, 4)}." if name == JUDGED else ""
+        five = (below / len(late[name])) ** 5
+        note = (
+            f"{interval_texts(intervals, 4)}. Five repetitions, the paper's number, are all at most"
+            f" {FLAT:.0%} with probability {five:.2f}."
+        )
+        note = note if name == JUDGED else ""
         return Finding(
             f"Regret per step {words} over uniform's: {interval_text((centre, half), 4)}, at most"
             f" {FLAT:.0%} in {below} of {len(late[name])} repetitions.",
@@ -278,8 +285,9 @@ def smaller_gap(source: Source) -> Finding:
 
 
 def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
-    """The intervals of the other methods' cumulative regret minus that of GO-UCB, and those of the
-    other forms of GO-UCB as text."""
+    """The intervals of the other methods' cumulative regret minus that of GO-UCB; and, as text,
+    those of the other forms of GO-UCB, and the repetitions in which phase II improves on phase
+    I."""
     curves = lines(source, "regret", problem)
     regrets = {name.removesuffix("_uniform"): of for name, (_, of) in curves.items()}
     shown = [
@@ -287,6 +295,12 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
         for name in OTHER_FORMS
         if name in regrets
     ]
+    ours = regrets[JUDGED]
+    better = int((ours[:, INITIAL:].min(1) < ours[:, :INITIAL].min(1)).sum())
+    shown.append(
+        f"GO-UCB finds a better point than its {INITIAL} initial ones in {better} of {len(ours)}"
+        " repetitions."
+    )
     return _gaps(regrets, JUDGED), "; ".join(shown)
 
 
@@ -419,9 +433,10 @@ CLAIMS = (
         ),
         ("not decidable here", "confirmed", "differs"),
         f"{_SETTINGS} BoTorch had two seeds and the present priors.",
-        "The maximisation of the GP methods' acquisition functions: GO-UCB leads on f2 where they"
-        " take uniform candidates, and is behind where BoTorch maximises them by gradients. On f1,"
-        " where GP-PI finds the plateau as fast: cause unknown.",
+        "On f2 the candidates of the GP methods: with half of them near the best point, and all"
+        " else equal, GP-PI's regret falls from 0.79 to 0.54 of the uniform policy's, below"
+        " GO-UCB's; BoTorch refines its candidates by gradients. On f1, and with BoTorch on f3,"
+        " cause unknown.",
     ),
     Claim(
         "Section 6.1, Figure 2",
@@ -455,8 +470,8 @@ CLAIMS = (
         ),
         ("confirmed", "differs"),
         f"{_SETTINGS}{_FLAT_CHANGE}",
-        "Cause unknown. Our TuRBO is level with its authors' code on three other functions"
-        " (turbo).",
+        "GO-UCB: the printed rates; with eq. 5 and our scaling the regret is 0. TuRBO: cause"
+        " unknown; ours is level with its authors' code on three other functions (turbo).",
     ),
     Claim(
         "Section 6.1, Figure 2a",
@@ -492,8 +507,9 @@ CLAIMS = (
         ("differs", "confirmed"),
         f"{_SETTINGS} Intervals decide in place of means, and BoTorch has the priors of the paper's"
         " time.",
-        "The maximisation of the acquisition function: with uniform candidates the regret of the GP"
-        " methods is linear, with BoTorch's gradients that of UCB is not.",
+        "Cause unknown. Only BoTorch's UCB on f2 differs, with 0.53; ours has 1.19 with uniform"
+        " candidates and 0.93 with half of them near the best point, and BoTorch without gradient"
+        " steps was not run.",
     ),
     Claim(
         "Section 6.1, Figures 2b and 2c",
@@ -506,8 +522,8 @@ CLAIMS = (
         (*_on_functions(lambda _: smaller_gap, "f2"), *_in_botorch(best_beside_botorch, "f2")),
         ("differs",),
         f"{_SETTINGS} Intervals decide in place of means, and BoTorch itself is beside them.",
-        "The maximisation of the GP methods' acquisition functions: with uniform candidates GO-UCB"
-        " leads on both functions, and the two leads are level.",
+        "On f2 the candidates of the GP methods: with uniform ones GO-UCB leads on both functions,"
+        " and the two leads are level; with half of them near the best point GP-PI leads on f2.",
     ),
     Claim(
         "Section 6.2, Figure 3a",
@@ -528,10 +544,12 @@ CLAIMS = (
         "The paper calls it statistically better.",
         (
             _on_tuning(much_better("mlp-breast_cancer"), "perceptron", "tuning_perceptron"),
-            _on_tuning(much_better("gradient_boosting-breast_cancer"), "boosting"),
+            _on_tuning(
+                much_better("gradient_boosting-breast_cancer"), "boosting", "tuning_boosting"
+            ),
         ),
         ("not decidable here", "not decidable here"),
-        "The settings of Appendix D.1, and 20 repetitions of the perceptron.",
+        "The settings of Appendix D.1, uniform candidates, and 20 repetitions in place of five.",
     ),
     Claim(
         "Section 6.2, Figure 3b",
@@ -611,6 +629,18 @@ PACKAGES = Experiment(
     "The packages' defaults, with the first points of the other methods under the same seeds.",
     measurements=(_RATIOS,),
 )
+BOOSTING = Experiment(
+    "go_ucb_2023/tuning_boosting",
+    "Figure 3c: 20 repetitions of gradient boosting on breast cancer",
+    "The GP methods have uniform candidates.",
+    (
+        Figure(
+            "figure3.png",
+            "Cumulative regret in tuning gradient boosting on breast cancer, one line for each"
+            " method",
+        ),
+    ),
+)
 PERCEPTRON = Experiment(
     "go_ucb_2023/tuning_perceptron",
     "Figure 3b: 20 repetitions of the perceptron on breast cancer",
@@ -641,6 +671,6 @@ TUNING = Experiment(
 PAPER = Paper(
     "GO-UCB",
     "Global optimization with parametric function approximation (ICML 2023)",
-    (SYNTHETIC, UNIFORM, F1, BOTORCH, PACKAGES, TUNING, PERCEPTRON),
+    (SYNTHETIC, UNIFORM, F1, BOTORCH, PACKAGES, TUNING, PERCEPTRON, BOOSTING),
     CLAIMS,
 )

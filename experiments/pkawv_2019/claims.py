@@ -285,18 +285,21 @@ def reaches_optimum(source: Source) -> Finding:
 
 def on_the_line(source: Source) -> Finding:
     """The distances of measured exponents from the bounds, with the half widths of intervals."""
-    text, farthest = [], 0.0
+    text, farthest, higher, count = [], 0.0, 0, 0
     for gamma, rows in entry(source, "measured").items():
         gaps = []
         for a in rows:
             row = ("measured", gamma, a)
             gap = number(source, *row, "exponent") - number(source, *row, "bound")
             gaps.append((abs(gap), 1.96 * number(source, *row, "standard_error")))
+            higher += gap > gaps[-1][1]
+        count += len(gaps)
         far = max(gaps, key=sum)
         farthest = max(farthest, sum(far))
         text.append(f"gamma {gamma}: {interval_text(far, 3)}")
     return Finding(
-        f"Largest distance of a measured exponent from the bound: {'; '.join(text)}.",
+        f"Largest distance of a measured exponent from the bound: {'; '.join(text)}; {higher} of"
+        f" {count} exponents are above the bound beyond their interval.",
         farthest <= CLOSE_EXPONENT,
     )
 
@@ -387,7 +390,8 @@ CLAIMS = (
         " / (1 + gamma).",
         "The 95% interval of the exponent at the first measured a not below that contains the"
         f" optimum and lies within {CLOSE_EXPONENT} of it, for gamma = 0.25 and 0.414.",
-        "For gamma = 0.75 the dictionary would have n^0.86 points, beyond the measured sizes.",
+        "For gamma = 0.75 the dictionary would have n^0.86 = 1,247 points at n = 4,096; the kernel"
+        " of the experiment has rank 512.",
         (_on("rates", reaches_optimum),),
         ("confirmed",),
     ),

@@ -18,7 +18,7 @@ from jax import Array
 
 from experiments import cli
 from experiments.pkawv_2019 import rates
-from experiments.results import outputs
+from experiments.results import outputs, tidy
 from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
@@ -76,13 +76,23 @@ def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[flo
     )
 
 
-def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) -> dict[str, Any]:
-    """Exponents of the regret, measured and by (8), and of the points at dictionaries n^a."""
+def measure(
+    method: str, gamma: float, a: float, counts: list[int], seeds: int
+) -> tuple[dict[str, Any], list[tidy.Run]]:
+    """Exponents of the regret, measured and by (8), and of the points at dictionaries n^a; and the
+    runs."""
     table = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
     regret, points = table[..., 0], table[..., 1]
+    config = dict(problem="capacity_condition", algorithm=method, gamma=gamma, a=a)
+    runs = [
+        tidy.Run(
+            config, seed, dict(t=np.array(counts), regret=regret[:, seed], size=points[:, seed])
+        )
+        for seed in range(seeds)
+    ]
     exponent, error = rates.slope(counts, regret)
     size = float(np.polyfit(np.log(counts), np.log(points.mean(1)), 1)[0])
-    return dict(
+    row = dict(
         a=a,
         exponent=exponent,
         standard_error=error,
@@ -91,6 +101,7 @@ def measure(method: str, gamma: float, a: float, counts: list[int], seeds: int) 
         regret=[round(float(v), 3) for v in regret.mean(1)],
         points=[round(float(v), 1) for v in points.mean(1)],
     )
+    return row, runs
 
 
 @cli.command
@@ -110,11 +121,13 @@ def main() -> None:
     )
     with outputs.results_folder(options, "pkawv_2019.kors_rates", config) as results:
         measured: dict[str, list[dict[str, Any]]] = {}
+        runs: list[tidy.Run] = []
         for gamma in rates.GAMMAS:
             rows = measured[f"{gamma:.3f}"] = []
             for a in sizes(options.method, gamma):
-                row = measure(options.method, gamma, a, options.counts, options.seeds)
+                row, new = measure(options.method, gamma, a, options.counts, options.seeds)
                 rows.append(row)
+                runs += new
                 print(
                     f"gamma {gamma:.3f}  a {a:.2f}  measured {row['exponent']:.3f} +-"
                     f" {1.96 * row['standard_error']:.3f}, (8) {row['bound']:.3f}; points"
@@ -126,7 +139,7 @@ def main() -> None:
             data="generated, capacity condition with equality",
             measured=measured,
         )
-        results.write(summary)
+        results.write(summary, runs, f"regret of {options.method} under a capacity condition")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     scripts/report                      # report/index.html from results/
     scripts/report --results DIR --out DIR
     scripts/report --record             # also results/verdicts.csv and experiments/VERDICTS.md
+    scripts/report --archive runs.tar.gz    # also the runs that the verdicts rest on
 
 For each claim of the four papers the page shows the place and the statement, the rule with its
 reason, our numbers, the verdict (confirmed, differs, not decidable here) with its cause, and the
@@ -11,8 +12,11 @@ no experiment.
 """
 
 import csv
+import gzip
 import io
+import tarfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +26,7 @@ from experiments.bkb_2019 import claims as bkb_2019
 from experiments.contrib import claims as beyond
 from experiments.go_ucb_2023 import claims as go_ucb_2023
 from experiments.pkawv_2019 import claims as pkawv_2019
-from experiments.results import environment, files
+from experiments.results import environment, files, tidy
 
 TEMPLATE = "report/report.html.jinja"
 TITLE = "Do the papers hold?"
@@ -155,6 +159,8 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
         commit=commit["hash"] + (" with uncommitted changes" if commit["dirty"] is True else ""),
         verdicts=[word for word in VERDICTS if word != claims.UNREADABLE or total[word]],
         parts=parts,
+        origins=partial(origins, root=root),
+        judged_by=judged_by(parts),
         counts=counts,
         total=total,
         settings_head=head[1:],
@@ -177,20 +183,55 @@ def record_text(parts: list[Part], root: Path) -> str:
     buffer = io.StringIO()
     table = csv.writer(buffer, lineterminator="\n")
     table.writerow((*head, "earlier verdicts", "change of the rule", "results", "commands"))
-    made_by = commands.commands_by_folder()
     for part in parts:
         for claim, verdict, numbers, note in part.outcomes:
-            folders = list(
-                dict.fromkeys(name for case in claim.cases for name in (case.folder, *case.sources))
-            )
-            commits = [provenance(root / name).get("commit", "not run") for name in folders]
-            results = [
-                f"{folder} at {commit}" for folder, commit in zip(folders, commits, strict=True)
-            ]
+            made = origins(claim, root)
+            results = [f"{folder} at {of['commit']}" for folder, of in made.items()]
             row = [part.paper.name, claim.place, claim.statement, claim.rule, claim.why]
             row += [" ".join(numbers), verdict, note, ", ".join(claim.before), claim.change]
-            row += ["; ".join(results), "; ".join(made_by[folder].text() for folder in folders)]
+            row += ["; ".join(results), "; ".join(of["command"] for of in made.values())]
             table.writerow(row)
+    return buffer.getvalue()
+
+
+def origins(claim: claims.Claim, root: Path) -> dict[str, dict[str, str]]:
+    """{folder: its commit and command} of the results that a rule reads."""
+    made_by = commands.commands_by_folder()
+    return {
+        folder: dict(
+            commit=provenance(root / folder).get("commit", "not run"),
+            command=made_by[folder].text(),
+        )
+        for folder in claim.folders
+    }
+
+
+def judged_by(parts: list[Part]) -> dict[str, list[str]]:
+    """{folder: the places and rules of the claims that read it}."""
+    found: dict[str, list[str]] = {}
+    for claim in (outcome.claim for part in parts for outcome in part.outcomes):
+        for folder in claim.folders:
+            found.setdefault(folder, []).append(f"{claim.place}: {claim.rule}")
+    return found
+
+
+def archive_bytes(parts: list[Part], root: Path) -> bytes:
+    """A tar.gz file with the provenance and the raw runs of all experiments of the papers, and
+    the record with the rules. The same results give the same bytes."""
+    folders = [section.experiment.folder for part in parts for section in part.sections]
+    folders += judged_by(parts)
+    names = [Path(folder, name) for folder in folders for name in tidy.FILES]
+    buffer = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w") as archive,
+    ):
+        contents = {str(RECORD): record_text(parts, root).encode()}
+        contents |= {str(n): (root / n).read_bytes() for n in names if (root / n).is_file()}
+        for name, content in sorted(contents.items()):
+            member = tarfile.TarInfo(f"results/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
 
 
@@ -231,11 +272,16 @@ def main() -> None:
     parser.add_argument(
         "--record", action="store_true", help="write verdicts.csv into the results, and VERDICTS.md"
     )
+    parser.add_argument(
+        "--archive", type=Path, help="file (.tar.gz) for the raw runs of the papers' experiments"
+    )
     options = parser.parse_args()
     parts = build(options.results, options.out, options.notice)
     if options.record:
         files.write(options.results / RECORD, record_text(parts, options.results).encode())
         files.write(PAGE, page_text(parts).encode())
+    if options.archive:
+        files.write(options.archive, archive_bytes(parts, options.results))
     for part in parts:
         counts = verdict_counts(part)
         text = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])

@@ -31,7 +31,7 @@ import pandas as pd
 
 from experiments.results import files, store
 
-CURVES, SUMMARY, PROVENANCE = "curves.parquet", "summary.parquet", "summary.json"
+FILES = CURVES, SUMMARY, PROVENANCE = "curves.parquet", "summary.parquet", "summary.json"
 RUN, POINT = ("problem", "algorithm", "seed"), ("t", "metric", "value")
 METRICS = {
     "regret_ratio": "R_t / R_t^unif, cumulative regret over the expected one of the uniform policy",
