@@ -175,10 +175,10 @@ class Streamed:
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
-        limit = min(int(checks.evaluation_limit(limit)), bandit.batch)
+        size = min(int(checks.evaluation_limit(limit)), bandit.batch)
         if not bandit.repeat:
             used = np.asarray(state.tried) | (np.asarray(state.sketch.pull_counts) > 0)
-            limit = min(limit, file.count - int((used | (np.asarray(state.pending) > 0)).sum()))
+            size = min(size, file.count - int((used | (np.asarray(state.pending) > 0)).sum()))
         if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
             state = _track(state, bandit, [int(state.first_arm)])
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
@@ -191,13 +191,13 @@ class Streamed:
         factors = sweep.factors(state.sketch, kernel, regularization, file.chunk, dtype)
         picks: list[int] = []
         n_read, without_pick = file.chunks, 0
-        while len(picks) < limit:
+        while len(picks) < size:
             bound = bounds.max()
-            limits = jnp.asarray(limit, jnp.int32), jnp.asarray(bound, dtype)
+            limits = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
             batch = _extend_batch(bandit, sketch, batch, begin, *limits)
             new = np.asarray(batch.arms)[len(picks) : int(batch.size)]
             picks += buffer.number[new].tolist()
-            if len(picks) >= limit or np.isneginf(bound):
+            if len(picks) >= size or np.isneginf(bound):
                 break
             without_pick = 0 if new.size else without_pick + 1
             if without_pick > REREADS * file.chunks:
