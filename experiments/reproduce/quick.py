@@ -41,6 +41,7 @@ SMALL = {
     "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",
     "experiments.pkawv_2019.settings": "--limit 256 --time-limit 5",
     "experiments.pkawv_2019.susy_fit": "--limit 500 --degrees 2 3",
+    "experiments.tables.earlier": "--tables protein --seeds 2 --horizon 20",
     "experiments.tables.main": (
         "--tables protein nas_cifar100 --methods tpe fixed_bkb_10 --seeds 2 --horizon 20"
     ),

@@ -16,6 +16,7 @@
     feasibility      the probability that an evaluation succeeds
     choice           the compiled choice
     batch            `suggest`, and the constraints of a batch
+    campaigns        `join_campaigns`: earlier campaigns as further tasks
     prediction       `predict`: the posterior at all candidates
     stopping         whether further evaluations are worth it
     proposals        the next points of a space, or of a list
@@ -27,6 +28,7 @@ Reading order is import order. Nothing but `tables` reads a file or prints.
 
 from jsketch.suggest import acquisitions, residues, stopping
 from jsketch.suggest.batch import Scores, Suggestion, suggest
+from jsketch.suggest.campaigns import Campaigns, join_campaigns
 from jsketch.suggest.data import Library, library
 from jsketch.suggest.discrete import MinMax, Tanimoto, pack_bits
 from jsketch.suggest.mixed import Columns, Mixed
@@ -35,6 +37,7 @@ from jsketch.suggest.prediction import Prediction, predict
 from jsketch.suggest.tuning import maximize, minimize
 
 __all__ = [
+    "Campaigns",
     "Columns",
     "LeftOut",
     "Library",
@@ -47,6 +50,7 @@ __all__ = [
     "Tanimoto",
     "acquisitions",
     "fit",
+    "join_campaigns",
     "leave_one_out",
     "library",
     "maximize",

@@ -43,6 +43,7 @@ ONE_VALUE = re.compile(
 # Each level of a category is a column of zeros and ones. Columns with more levels are text.
 MOST_LEVELS = 1000
 FEW_LEVELS = 20  # so many levels are accepted in every table
+MIN_EARLIER = 3  # values of an earlier campaign
 
 
 class Kinds(NamedTuple):
@@ -97,6 +98,8 @@ class Sheet(NamedTuple):
     candidate_of: np.ndarray  # [rows], the candidate of each row
     id_name: str  # the column of ids; ROW where ids are numbers of rows
     evaluations: Evaluations
+    # (features [m,d], values [m]) of each earlier campaign
+    earlier: Sequence[tuple[np.ndarray, np.ndarray]] = ()
 
     @property
     def first_row(self) -> np.ndarray:
@@ -113,9 +116,14 @@ class Feature(NamedTuple):
 
 
 def read_sheet(
-    path: Path, roles: Roles | None = None, kinds: Kinds | None = None, same: str | None = None
+    path: Path,
+    roles: Roles | None = None,
+    kinds: Kinds | None = None,
+    same: str | None = None,
+    also: Sequence[Path] = (),
 ) -> Sheet:
-    """Reads the table of candidates. All columns are features except those of `roles` and
+    """Reads the table of candidates, and the measured rows of the tables `also` of earlier
+    campaigns, which need its columns. All columns are features except those of `roles` and
     EVALUATION_COLUMNS. The columns of `kinds` and `same` are always features. Where the table has
     the column of values, its rows are evaluations too, and may repeat a candidate.
 
@@ -157,16 +165,20 @@ def read_sheet(
     with_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
     candidate_of, first = _distinct_candidates(table, id_name, ids, names if with_values else None)
     whole, table = table, table.select(first)
+    earlier = [_measured_rows(each, names, roles, notes) for each in also]
+    joint = table.extended([rows for rows, _ in earlier])
     features: list[Feature] = []
     for name in names:
-        features += _features(table, name, kind_of.get(name), notes)
+        features += _features(joint, name, kind_of.get(name), notes)
     distinct, cost = ids[first].to_numpy(object), None
     if roles.cost is not None:
         cost = table.numbers(roles.cost)
         _refuse_cells(table, roles.cost, cost <= 0, "a cost must be above 0")
     if len(distinct) == 1:
         raise ValueError(f"{path} has one candidate only: at least two are needed.")
-    matrix = np.hstack([feature.values for feature in features])
+    ends = np.cumsum([len(distinct), *(len(values) for _, values in earlier)])
+    whole_matrix = np.hstack([feature.values for feature in features])
+    matrix, *others_matrices = np.split(whole_matrix, ends[:-1])
     notes += _note_on_equal_features(distinct, matrix)
     candidates = Candidates(
         distinct,
@@ -180,7 +192,25 @@ def read_sheet(
     done = Evaluations(np.zeros(0, int), np.zeros(0), np.zeros(0))
     if with_values:
         done = _evaluations(whole, candidate_of, roles)
-    return Sheet(candidates, whole, candidate_of, id_name, done)
+    values_of = [values for _, values in earlier]
+    pairs = list(zip(others_matrices, values_of, strict=True))
+    return Sheet(candidates, whole, candidate_of, id_name, done, pairs)
+
+
+def _measured_rows(
+    path: Path, names: Sequence[str], roles: Roles, notes: list[str]
+) -> tuple[Table, np.ndarray]:
+    """(the rows with a value of the table of an earlier campaign, their values)."""
+    table = read(path, [*names, roles.results[0]])
+    values, _, read_notes = _values(table, roles.results[0], roles.readings)
+    observed = ~np.isnan(values)
+    if observed.sum() < MIN_EARLIER:
+        raise ValueError(
+            f"{path} has {observed.sum()} values in the column '{roles.results[0]}'; an earlier"
+            f" campaign needs at least {MIN_EARLIER}."
+        )
+    notes += [*read_notes, f"{path}: {observed.sum()} values of an earlier campaign"]
+    return table.select(observed), values[observed]
 
 
 def _find_ids(table: Table, named: Sequence[str], notes: list[str]) -> str:

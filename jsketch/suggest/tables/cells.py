@@ -78,6 +78,26 @@ class Table:
         """The rows of a mask [n]."""
         return Table(self.path, self.frame[rows], self.semicolons)
 
+    def extended(self, others: Sequence[Table]) -> Table:
+        """The rows of this table and, in its columns, those of other ones. Raises ValueError where
+        only some of the tables have semicolons between the columns, and so decimal commas."""
+        frames = [self.frame]
+        for other in others:
+            if other.semicolons != self.semicolons:
+                raise ValueError(
+                    f"{self.path} and {other.path} must be written in one way: only one of them has"
+                    " semicolons between its columns."
+                )
+            rows = pd.DataFrame(
+                {name: other.text(name) for name in self.names if name in other.names}
+            )
+            rows.index = pd.Index([f"{row} of {other.path}" for row in other.frame.index])
+            frames.append(rows)
+        if not others:
+            return self
+        frames[0] = pd.DataFrame({name: self.text(name) for name in self.names})
+        return Table(self.path, pd.concat(frames).fillna(""), self.semicolons)
+
     def is_numeric(self, column: str) -> bool:
         """Whether the file stores the column as numbers."""
         return bool(pd.api.types.is_numeric_dtype(self.frame[column].dtype))

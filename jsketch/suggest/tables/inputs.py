@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from jsketch.suggest import Library, library
+from jsketch.suggest import Campaigns, Library, join_campaigns, library
 from jsketch.suggest.mixed import groups_of
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import cells, command_line
@@ -39,6 +39,17 @@ class Inputs(NamedTuple):
     batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
     sheet_has_values: bool  # whether the sheet holds the values that are used
 
+    def joined(self, values: np.ndarray, sign: float = 1.0) -> Campaigns | None:
+        """The evaluations with values [n], of goals or as measured, and those of --also, whose
+        values are multiplied by the sign; None without --also."""
+        if not self.sheet.earlier:
+            return None
+        earlier = [(x, sign * y) for x, y in self.sheet.earlier]
+        table, columns = self.candidates.features, self.candidates.columns
+        return join_campaigns(
+            table, self.arms, values, earlier, columns=columns, errors=self.errors
+        )
+
 
 def read(options: argparse.Namespace) -> Inputs:
     """Reads and checks the tables. Raises ValueError for a mistake in a table."""
@@ -48,7 +59,7 @@ def read(options: argparse.Namespace) -> Inputs:
     kinds = tables.Kinds(
         options.categories, options.sequence, options.bits, options.protein, options.smiles
     )
-    sheet = tables.read_sheet(options.candidates, roles, kinds, options.same)
+    sheet = tables.read_sheet(options.candidates, roles, kinds, options.same, options.also)
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
     done = [
         tables.read_evaluations(path, candidates, roles._replace(id=sheet.id_name))

@@ -66,12 +66,19 @@ def describe_batch(results: Results) -> list[str]:
     return lines
 
 
+def _without_model(results: Results) -> str:
+    """How a batch is chosen before the values of the campaign give a model."""
+    if results.inputs.sheet.earlier:
+        return "this batch follows the values of earlier campaigns"
+    return "this batch is spread over the conditions"
+
+
 def _describe_model(results: Results) -> str:
     """A sentence on noise, signal and lengthscales."""
     model, count = results.model, int(results.measured.sum())
     if not model.fitted:
         which = "there is no value yet" if count == 0 else f"{count} values are too few, or equal"
-        return f"{which}: without a model the batch is spread over the conditions"
+        return f"{which}: without a model, {_without_model(results)}"
     names = np.array(results.inputs.candidates.names)
     order = np.argsort(model.lengthscale, kind="stable")[:IMPORTANT_COLUMNS]
     shown = ", ".join(f"{names[i]} ({model.lengthscale[i]:.2g})" for i in order)
@@ -94,7 +101,7 @@ def verdict(results: Results) -> str:
     if gain is None or not results.batch.model.fitted:
         count = int(results.measured.sum())
         few = "nothing was measured yet" if count == 0 else f"{count} values are too few to predict"
-        return f"Continue: {few}; this batch is spread over the conditions."
+        return f"Continue: {few}; {_without_model(results)}."
     row, best = _best_measured(inputs)
     name = _described(inputs, row)
     low, high = np.quantile(gain.of_batch, (0.05, 0.95))

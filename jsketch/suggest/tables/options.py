@@ -76,6 +76,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--observations", type=Path, nargs="+", action="extend", default=[],
         metavar="FILE",
         help="tables of ids and values, such as earlier batches that were filled in")  # fmt: skip
+    add("--also", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
+        help="sheets of earlier campaigns with the same columns")  # fmt: skip
     add("--pending", type=Path, metavar="FILE", help="table of ids that are being measured")
     add("--exclude", type=Path, metavar="FILE", help="table of ids that are never suggested")
 
@@ -142,6 +144,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--target and --minimize are two goals: leave one out")
     if options.top > 1 and (options.acquisition is not None or options.cost is not None):
         parser.error("--top chooses candidates in another way: leave --acquisition and --cost out")
+    if options.also and (options.target is not None or options.cost is not None):
+        parser.error("--also is for values in any unit: leave --target and --cost out")
     if options.cost is None and options.budget is not None:
         parser.error("--budget needs costs: name their column with --cost")
     if options.cost is not None and options.acquisition not in (None, "ei"):

@@ -15,6 +15,8 @@ from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
 
+MIN_VALUES = 3  # of a campaign with --also, before predictions are given
+
 
 class Results(NamedTuple):
     """The results of one call. `batch` and `gain` are in units of the goal, which is maximised. The
@@ -57,6 +59,14 @@ class Results(NamedTuple):
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
     """All results with these options."""
     batch = choose(options, inputs, key)
+    full, measured = batch.model, inputs.joined(inputs.measured)
+    if measured is not None:
+        # all but the batch and the predictions uses the present campaign only
+        batch = _without_earlier(batch, len(inputs.candidates.ids))
+        if np.isfinite(inputs.measured).sum() < MIN_VALUES:
+            return Results(
+                options, inputs, batch, None, batch.model._replace(fitted=False), None, key
+            )
     shared: dict[str, Any] = dict(errors=inputs.errors, key=key)
     limits: dict[str, Any] = dict(exclude=inputs.excluded, bounds=goal_bounds(options))
     goals = inputs.library, inputs.arms, inputs.values
@@ -72,7 +82,15 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
         model = suggest.fit(*data, limits=(-np.inf, np.inf), **shared)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
-    predicted = suggest.predict(*data, model, **shared)
+    if measured is None:
+        predicted = suggest.predict(*data, model, **shared)
+    else:
+        lengthscale = full.lengthscale
+        predicted = suggest.predict(
+            *measured[:3], model._replace(lengthscale=lengthscale), errors=measured.errors, key=key
+        )
+        parts = (part[: len(inputs.candidates.ids)] for part in predicted)
+        predicted = suggest.Prediction(*parts)
     left_out = suggest.leave_one_out(*data, model, **shared)
     return Results(options, inputs, batch, gain, model, predicted, key, left_out)
 
@@ -84,14 +102,19 @@ def choose(
     acquisition = ACQUISITIONS.get(options.acquisition)
     if options.top > 1:
         acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
+    joined = inputs.joined(inputs.values, -1.0 if options.minimize else 1.0)
+    data = (inputs.library, inputs.arms, inputs.values), inputs.errors
+    same = inputs.candidates.same
+    if joined is not None:
+        data = joined[:3], joined.errors
+        count = len(joined.candidates.features) - len(inputs.candidates.ids)
+        same = None if same is None else np.append(same, np.repeat(same[:1], count))
     return suggest.suggest(
-        inputs.library,
-        inputs.arms,
-        inputs.values,
-        errors=inputs.errors,
+        *data[0],
+        errors=data[1],
         pending=inputs.pending,
         exclude=inputs.excluded,
-        same=inputs.candidates.same,
+        same=same,
         costs=inputs.candidates.cost,
         budget=options.budget,
         failures=bool(np.isnan(inputs.values).any()),
@@ -102,3 +125,13 @@ def choose(
         scores=options.all_scores is not None,
         key=key,
     )
+
+
+def _without_earlier(batch: suggest.Suggestion, count: int) -> suggest.Suggestion:
+    """The suggestion with a model, and with scores, of the `count` candidates of the present
+    campaign."""
+    model = batch.model._replace(lengthscale=batch.model.lengthscale[:-1])
+    scores = batch.scores
+    if scores is not None:
+        scores = suggest.Scores(*(part[:count] for part in scores))
+    return batch._replace(model=model, scores=scores)

@@ -1,0 +1,72 @@
+"""What earlier campaigns gain: `suggest` on a table of HPOLib, alone and with 60 random settings of
+each of the three other data sets.
+
+    python -m experiments.tables.earlier --seeds 10 --out results/tables/earlier.json
+
+Both start with the same ten random settings and go on in batches of ten. Values are negated
+logarithms of the errors. The regret is that of `experiments.tables.main` for mean errors.
+"""
+
+import jax
+import numpy as np
+
+from experiments import cli
+from experiments.results import environment, files, store
+from experiments.tables import recorded
+from jsketch.suggest import join_campaigns, suggest
+
+FIRST, BATCH, EARLIER = 10, 10, 60
+
+
+def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarray:
+    """The regret after each evaluation, [horizon]; `others` are the earlier campaigns."""
+    table = recorded.load(target)
+    features, columns = recorded.features(table.space)
+    values, readings = table.pool.values, -np.log(-table.pool.readings(seed))
+    earlier = []
+    for count, name in enumerate(others):
+        pool = recorded.load(name).pool
+        rows = np.random.default_rng([seed, count]).permutation(len(values))[:EARLIER]
+        earlier.append((features[rows], -np.log(-pool.readings(seed)[rows])))
+    arms = np.random.default_rng(seed).permutation(len(values))[:FIRST]
+    for count in range((horizon - FIRST) // BATCH):
+        key = jax.random.fold_in(jax.random.key(seed), count)
+        observed = features, arms, readings[arms]
+        if earlier:
+            joined = join_campaigns(*observed, earlier, columns=columns)
+            found = suggest(*joined[:3], errors=joined.errors, batch=BATCH, key=key)
+        else:
+            found = suggest(*observed, columns=columns, batch=BATCH, key=key)
+        arms = np.append(arms, found.rows)
+    return np.minimum.accumulate((values.max() - values[arms]) / -values.max())
+
+
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__)
+    cli.add_choices(parser, "--tables", recorded.ERRORS)
+    cli.add_shared(parser, seeds=10, horizon=60)
+    cli.add_out_file(parser)
+    options = parser.parse_args()
+    if options.out is not None:
+        files.check_new(options.out, options.overwrite)
+    cli.set_up_jax()
+    at = range(2 * BATCH, options.horizon + 1, BATCH)
+    print(f"| table | earlier campaigns | {' | '.join(map(str, at))} |\n|{'---|' * (2 + len(at))}")
+    saved: dict[str, dict[str, list[list[float]]]] = {}
+    for name in options.tables:
+        saved[name] = {}
+        for label, others in (("none", []), ("three", [n for n in recorded.ERRORS if n != name])):
+            found = [regrets(name, others, seed, options.horizon) for seed in range(options.seeds)]
+            curves = np.array(found)[:, np.array(at) - 1]
+            error = curves.std(0, ddof=1) / len(curves) ** 0.5
+            cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(curves.mean(0), error, strict=True)]
+            print(f"| {name} | {label} | {' | '.join(cells)} |", flush=True)
+            saved[name][label] = curves.round(6).tolist()
+    if options.out is not None:
+        content = dict(at=list(at), regrets=saved, **environment.provenance())
+        store.write_json(options.out, content)
+
+
+if __name__ == "__main__":
+    main()

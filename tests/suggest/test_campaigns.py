@@ -1,0 +1,130 @@
+"""Evaluations of earlier campaigns as further tasks."""
+
+import re
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from jsketch.suggest import Columns, join_campaigns, predict, suggest
+from jsketch.suggest.tables import main, options
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(size=(40, 2))
+OLD = RANDOM.uniform(size=(25, 2))
+KEY = jax.random.key(1)
+
+
+def truth(x):
+    return np.sin(4 * x[:, 0]) + x[:, 1]
+
+
+def test_earlier_values_get_the_moments_of_the_present_ones():
+    arms, values = np.arange(6), truth(X[:6])
+    old = 100 - 30 * truth(OLD)
+    old[3] = np.nan
+    joined = join_campaigns(X, arms, values, [(OLD, old), (OLD[:5], np.full(5, 7.0))])
+    assert joined.candidates.features.shape == (40 + 24 + 5, 2 + 3)
+    assert joined.candidates.columns[-1] == Columns("category", 3)
+    np.testing.assert_array_equal(joined.arms, [*range(6), *range(40, 69)])
+    earlier = joined.values[6:30]
+    assert earlier.mean() == pytest.approx(values.mean())
+    assert earlier.std() == pytest.approx(values.std())
+    order = np.argsort(old[~np.isnan(old)])
+    np.testing.assert_array_equal(np.argsort(earlier), order)
+    # equal values contain no more than their mean
+    np.testing.assert_allclose(joined.values[30:], values.mean())
+    np.testing.assert_allclose(joined.errors[6:], values.std())
+    assert not joined.errors[:6].any()
+
+
+def test_the_first_batch_follows_an_earlier_campaign():
+    """Without values of its own a campaign begins near the best candidates of the earlier one, in
+    any unit, and never suggests one of them."""
+    batches = []
+    for unit in (1.0, 1000.0):
+        joined = join_campaigns(X, [], [], [(OLD, unit * truth(OLD))])
+        batches.append(suggest(*joined[:3], errors=joined.errors, batch=4, key=KEY).rows)
+    assert batches[0].tolist() == batches[1].tolist()
+    assert (batches[0] < len(X)).all()
+    rank = np.argsort(np.argsort(-truth(X)))
+    assert rank[batches[0]].mean() < 8
+
+
+def test_present_values_outweigh_contradictory_earlier_ones():
+    """The earlier campaign has the opposite values. With 25 values of its own the predictions of
+    the present one are nearly those without it."""
+    arms = np.arange(25)
+    joined = join_campaigns(X, arms, truth(X[:25]), [(OLD, -truth(OLD))])
+    found = suggest(*joined[:3], errors=joined.errors, batch=3, key=KEY)
+    mean = predict(*joined[:3], found.model, errors=joined.errors).mean[25:40]
+    assert np.abs(mean - truth(X[25:])).max() < 0.2
+
+
+@pytest.mark.parametrize(
+    "earlier", [(OLD[:, :1], truth(OLD)), (OLD, truth(OLD)[:3]), (OLD[0], [1])]
+)
+def test_shapes_that_do_not_agree_are_refused(earlier):
+    with pytest.raises(ValueError, match="features .m, 2. and values .m."):
+        join_campaigns(X, [], [], [earlier])
+
+
+def sheets(folder, unit=1.0):
+    """A sheet without values, and that of an earlier campaign with another level of a category."""
+    solvents = np.resize(["water", "DMF"], 40)
+    pd.DataFrame(
+        dict(id=[f"r{i}" for i in range(40)], T=X[:, 0], c=X[:, 1], solvent=solvents)
+    ).assign(value="").to_csv(folder / "new.csv", index=False)
+    old = dict(T=OLD[:, 0], c=OLD[:, 1], solvent=np.resize(["water", "DMF", "THF"], 25))
+    pd.DataFrame(old).assign(value=unit * truth(OLD)).to_csv(folder / "old.csv", index=False)
+
+
+def run(folder, *arguments):
+    names = [str(folder / "new.csv"), "--also", str(folder / "old.csv"), "--batch", "4"]
+    names += ["--out", str(folder / "next.csv"), "--overwrite", *arguments]
+    return main.run(options.parse(names))
+
+
+@pytest.mark.parametrize("goal", [(), ("--minimize",)])
+def test_the_command_reads_sheets_of_earlier_campaigns(tmp_path, capsys, goal):
+    batches = []
+    for unit in (1.0, 60.0):
+        sheets(tmp_path, unit)
+        batches.append(run(tmp_path, *goal).rows.tolist())
+    assert batches[0] == batches[1] and max(batches[0]) < 40
+    # the last picks explore
+    rank = np.argsort(np.argsort(-truth(X)))[batches[0][:2]].mean()
+    assert rank > 31 if goal else rank < 8
+    words = capsys.readouterr().out
+    assert "25 values of an earlier campaign" in words
+    assert "this batch follows the values of earlier campaigns" in words
+
+
+def test_predictions_and_the_page_are_of_the_present_campaign(tmp_path):
+    sheets(tmp_path)
+    frame = pd.read_csv(tmp_path / "new.csv").astype({"value": object})
+    frame.loc[:11, "value"] = truth(X[:12]).round(3)
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    run(
+        tmp_path, "--report", str(tmp_path / "page.html"), "--all-scores", str(tmp_path / "all.csv")
+    )
+    scores = pd.read_csv(tmp_path / "all.csv")
+    assert len(scores) == 40
+    error = np.abs(scores.filter(like="predict").iloc[:, 0] - truth(X))
+    assert np.median(error) < 0.2
+    page = re.sub('base64,[^"]*', "", (tmp_path / "page.html").read_text())
+    assert "water" in page and "THF" not in page
+
+
+def test_sheets_that_do_not_fit_are_refused(tmp_path):
+    sheets(tmp_path)
+    pd.read_csv(tmp_path / "old.csv").drop(columns="c").to_csv(tmp_path / "old.csv", index=False)
+    with pytest.raises(ValueError, match=r"old.csv has no column 'c'"):
+        run(tmp_path)
+    sheets(tmp_path)
+    pd.read_csv(tmp_path / "old.csv")[:2].to_csv(tmp_path / "old.csv", index=False)
+    with pytest.raises(ValueError, match="has 2 values in the column 'value'"):
+        run(tmp_path)
+    with pytest.raises(SystemExit):
+        run(tmp_path, "--target", "1")
