@@ -3,8 +3,8 @@ evaluation, so that a step takes O(t^2 A), as the BBKB paper counts it.
 
     python -m experiments.bbkb_2020.ungrouped --out results/bbkb_2020/ungrouped
 
-The problem and the width are those of `regret`. Seconds are CPU time of one thread or more, so that
-other programs hardly change them.
+The problem and the width are those of `regret`. Seconds are CPU time, which other programs hardly
+change.
 """
 
 import time
@@ -53,7 +53,7 @@ def run(
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    cli.add_shared(parser, horizon=300, seeds=2, data_dir=None)
+    cli.add_shared(parser, horizon=200, seeds=2, data_dir=None)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
