@@ -68,7 +68,8 @@ def main() -> None:
             of = dict(problem=name, algorithm="gp_ucb")
             rows += [tidy.Run(of, s, dict(t=at, seconds=row)) for s, row in enumerate(runs)]
             last = [float(row[-1]) for row in runs]
-            entries[name] = dict(methods=dict(gp_ucb=dict(mean=np.mean(last), values=last)))
+            seconds = dict(mean=float(np.mean(last)), values=last)
+            entries[name] = dict(methods=dict(gp_ucb=dict(seconds=seconds)))
             print(f"{name}: {last} s until t = {options.horizon}", flush=True)
         results.write(
             dict(config=config, seeds=options.seeds, problems=entries), rows, "ungrouped GP-UCB"
