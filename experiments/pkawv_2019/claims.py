@@ -455,8 +455,8 @@ CLAIMS = (
         "Taylor features of degree 2 end close to the best of all forecasters.",
         f"Average loss (casp) or 0/1 error within {CLOSE - 1:.0%} of the least of the methods that"
         " saw the whole stream.",
-        "The figures show it, and the text does not state it. With the methods of the paper alone the"
-        " verdict is the same.",
+        "The figures show it, and the text does not state it. With the methods of the paper alone"
+        " the verdict is the same.",
         _on_streams(lambda metric: partial(least_errors, metric=metric)),
         ("differs", "confirmed", "differs"),
         "casp is a fourth case.",
