@@ -581,9 +581,9 @@ CLAIMS = (
         (_on("casp", nystrom_is_slowest),),
         ("differs",),
         cause="The implementation: ours computes blocks of examples. The listing of Appendix H.2"
-        " copies all rows at each example: followed step by step in NumPy, an example takes 2.5 ms at"
-        " n = 2,500 and 7.9 ms at n = 45,000, and one of degree 3 takes 1.6 ms (measured once, not"
-        " saved; FOGD and Pros-N-KONS were not timed so).",
+        " copies all rows at each example: followed step by step in NumPy, an example takes 2.5 ms"
+        " at n = 2,500 and 7.9 ms at n = 45,000, and one of degree 3 takes 1.6 ms (measured once,"
+        " not saved; FOGD and Pros-N-KONS were not timed so).",
     ),
 )
 WITHDRAWN = (
