@@ -62,9 +62,11 @@ def main() -> None:
         rows, entries = [], {}
         for name in ("abalone", "cadata"):
             dataset = datasets.load(name, options.data_dir)
-            problem = [np.asarray(part) for part in datasets.preprocess(dataset)]
+            features, reward = map(np.asarray, datasets.preprocess(dataset))
             lengthscale, at = LENGTHSCALES[name]["gp_ucb"], np.arange(1, options.horizon + 1)
-            runs = [run(*problem, lengthscale, options.horizon, s) for s in range(options.seeds)]
+            runs = [
+                run(features, reward, lengthscale, options.horizon, s) for s in range(options.seeds)
+            ]
             of = dict(problem=name, algorithm="gp_ucb")
             rows += [tidy.Run(of, s, dict(t=at, seconds=row)) for s, row in enumerate(runs)]
             last = [float(row[-1]) for row in runs]
