@@ -20,6 +20,7 @@ SMALL = {
     "experiments.bbkb_2020.regret": "--horizon 100 --seeds 2",
     "experiments.bbkb_2020.search_settings": "--horizon 50 --seeds 1",
     "experiments.bbkb_2020.settings_tried": "--horizon 50 --seeds 1",
+    "experiments.bbkb_2020.ungrouped": "--horizon 20 --seeds 1",
     "experiments.bbkb_2020.widths": "--problems gp_draw_0 --seeds 1",
     "experiments.go_ucb_2023.choose": (
         "--seeds 1 --reach 0.02 --regularization 0.01 --norm-bound 1.0"

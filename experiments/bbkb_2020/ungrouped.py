@@ -1,0 +1,82 @@
+"""Seconds of a GP-UCB that does not group repeated arms: its posterior has a row for every
+evaluation, so that a step takes O(t^2 A), as the BBKB paper counts it.
+
+    python -m experiments.bbkb_2020.ungrouped --out results/bbkb_2020/ungrouped
+
+The problem and the width are those of `regret`. Seconds are CPU time, which other programs hardly
+change.
+"""
+
+import time
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import cdist
+
+from experiments import cli
+from experiments.bbkb_2020.methods import LENGTHSCALES
+from experiments.data import datasets
+from experiments.results import outputs, tidy
+
+NOISE_STD, NORM_BOUND = 0.01, 1.0
+REGULARIZATION = NOISE_STD**2
+
+
+def run(
+    features: np.ndarray, reward: np.ndarray, lengthscale: float, horizon: int, seed: int
+) -> np.ndarray:
+    """CPU seconds [T] from the start to the end of each step."""
+    random = np.random.default_rng(seed)
+    rows, factor = np.zeros((horizon, len(features))), np.zeros((horizon, horizon))
+    pulled, labels, seconds = np.zeros(horizon, int), np.zeros(horizon), np.zeros(horizon)
+    arm, begun = int(random.integers(len(features))), time.process_time()
+    for t in range(horizon):
+        distances = cdist(features[[arm]], features, "sqeuclidean")[0]
+        rows[t], pulled[t] = np.exp(-distances / (2 * lengthscale**2)), arm
+        labels[t] = reward[arm] + NOISE_STD * random.standard_normal()
+        if t:
+            cross = rows[t, pulled[:t]]
+            factor[t, :t] = solve_triangular(factor[:t, :t], cross, lower=True)
+        factor[t, t] = np.sqrt(1 + REGULARIZATION - np.square(factor[t, :t]).sum())
+        known = factor[: t + 1, : t + 1]
+        whitened = solve_triangular(known, rows[: t + 1], lower=True)
+        mean = solve_triangular(known, labels[: t + 1], lower=True) @ whitened
+        std = np.sqrt(np.maximum(1 - np.square(whitened).sum(0), 0) / REGULARIZATION)
+        logdet = 2 * np.log(np.diag(known)).sum() - (t + 1) * np.log(REGULARIZATION)
+        width = np.sqrt(REGULARIZATION) * NORM_BOUND
+        width += NOISE_STD * np.sqrt(2 * (logdet + np.log(horizon)))
+        arm = int(np.argmax(mean + width * std))
+        seconds[t] = time.process_time() - begun
+    return seconds
+
+
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__)
+    cli.add_shared(parser, horizon=200, seeds=2, data_dir=None)
+    cli.add_out_folder(parser)
+    options = parser.parse_args()
+    cli.set_up_jax()
+    config = dict(horizon=options.horizon, noise_std=NOISE_STD, norm_bound=NORM_BOUND)
+    with outputs.results_folder(options, "bbkb_2020.ungrouped", config, options.seeds) as results:
+        rows, entries = [], {}
+        for name in ("abalone", "cadata"):
+            dataset = datasets.load(name, options.data_dir)
+            features, reward = map(np.asarray, datasets.preprocess(dataset))
+            lengthscale, at = LENGTHSCALES[name]["gp_ucb"], np.arange(1, options.horizon + 1)
+            runs = [
+                run(features, reward, lengthscale, options.horizon, s) for s in range(options.seeds)
+            ]
+            of = dict(problem=name, algorithm="gp_ucb")
+            rows += [tidy.Run(of, s, dict(t=at, seconds=row)) for s, row in enumerate(runs)]
+            last = [float(row[-1]) for row in runs]
+            seconds = dict(mean=float(np.mean(last)), values=last)
+            entries[name] = dict(methods=dict(gp_ucb=dict(seconds=seconds)))
+            print(f"{name}: {last} s until t = {options.horizon}", flush=True)
+        results.write(
+            dict(config=config, seeds=options.seeds, problems=entries), rows, "ungrouped GP-UCB"
+        )
+
+
+if __name__ == "__main__":
+    main()
