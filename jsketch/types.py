@@ -113,7 +113,8 @@ class Info:
 
     batch_size: Array  # [] int32, evaluations observed or failed in this round
     observed: Array  # [] int32, those with a usable reward
-    # [] int32, inducing points (or distinct arms, for the exact posterior) after the round
+    # [] int32, inducing points (or distinct arms, for the exact posterior) after the round; arms in
+    # the span of the others count too
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
     # [] bool, the new dictionary exceeds the capacity: the round was NOT applied
