@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.linalg import map_rows, matmul
+from jsketch.linalg import map_rows, matmul, put
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import POINTS, Nystrom, dual_products
@@ -230,16 +231,18 @@ def _chosen(place: Array, index: Array) -> Array:
     return jnp.where(place > 0, index[:, None], 0).sum(0).astype(jnp.int32)
 
 
+@jax.jit  # traced once for all calls
 def _solve(lower: Array, right: Array) -> Array:
     """lower^-1 @ right for lower [b,b] and right [b,M], written in products: after a call of LAPACK
     the products of a program would run on one core."""
 
     def row(j: Array, solution: Array) -> Array:
-        return solution.at[j].set((right[j] - matmul(lower[j], solution)) / lower[j, j])
+        return put(solution, j, (right[j] - matmul(lower[j], solution)) / lower[j, j])
 
     return lax.fori_loop(0, len(lower), row, jnp.zeros_like(right))
 
 
+@jax.jit
 def _root_with_cut(matrix: Array, wanted: Array, cut: Array) -> tuple[Array, Array]:
     """(L [b,b], the rows [b] bool that it factors) of the wanted rows of a matrix [b,b] whose
     pivots exceed the cut; the identity in the others."""
@@ -251,8 +254,9 @@ def _root_with_cut(matrix: Array, wanted: Array, cut: Array) -> tuple[Array, Arr
         use = wanted[j] & (rest[j] > cut)
         below = jnp.where((slots >= j) & wanted, rest / jnp.sqrt(rest[j]), 0)
         unit = (slots == j).astype(matrix.dtype)
-        lower = lower.at[j].set(jnp.where(use, lower[j], 0))
-        return lower.at[:, j].set(jnp.where(use, below, unit)), used.at[j].set(use)
+        lower = put(lower, j, jnp.where(use, lower[j], 0))
+        column = jnp.where(use, below, unit)
+        return lax.dynamic_update_index_in_dim(lower, column, j, 1), put(used, j, use)
 
     start = jnp.zeros_like(matrix), jnp.zeros_like(wanted)
     return lax.fori_loop(0, len(matrix), column, start)
