@@ -25,8 +25,8 @@ OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
 
 @struct.dataclass
 class Dictionary:
-    """Inducing points: a set of arms in M slots, in the order of the arms. Unused slots contain arm
-    0 and are masked."""
+    """Inducing points: a set of arms in M slots, in the order of the arms after a draw; arms that
+    join later follow. Unused slots contain arm 0 and are masked."""
 
     index: Array  # [M] int32
     mask: Array  # [M] bool

@@ -111,6 +111,15 @@ def test_a_run_begins_with_the_expected_size_of_the_dictionary():
     assert loops.run(bandit, finite, KEY, 20).capacity == bandit.sized(finite.arms, 20).capacity
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("regularization", [1e-20, 1e-300])
+def test_the_expected_size_of_repeated_arms_is_that_of_their_span(dtype, regularization):
+    """Six copies of each of ten distant arms have leverage scores of 1/6 without regularization."""
+    arms = Arms(jnp.asarray(np.tile(np.arange(10.0), 6)[:, None], dtype))
+    size = sketched.expected_size(arms, kernels.Gaussian(0.2), regularization, 2.0, 1_000)
+    np.testing.assert_allclose(size, 60 * 2 / 6, 0.02)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("regularization", [1.0, 1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("gap", [None, 1e-2, 1e-7])

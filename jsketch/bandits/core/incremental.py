@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.linalg import map_rows, matmul
+from jsketch.linalg import map_rows, matmul, put
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import POINTS, Nystrom, dual_products
@@ -218,16 +219,18 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
     return dictionaries.sum_outside(state.dictionary, *history, add_arms, start, domain.count, rows)
 
 
+@jax.jit  # traced once for all calls
 def _solve(lower: Array, right: Array) -> Array:
     """lower^-1 @ right for lower [b,b] and right [b,M], without a call of LAPACK, after which the
     products of a program run on one core."""
 
     def row(j: Array, solution: Array) -> Array:
-        return solution.at[j].set((right[j] - matmul(lower[j], solution)) / lower[j, j])
+        return put(solution, j, (right[j] - matmul(lower[j], solution)) / lower[j, j])
 
     return lax.fori_loop(0, len(lower), row, jnp.zeros_like(right))
 
 
+@jax.jit
 def _partial_cholesky(matrix: Array, mask: Array, least_pivot: Array) -> tuple[Array, Array]:
     """(L [b,b], the factored rows [b] bool) of the rows `mask` [b] of a matrix [b,b] whose pivots
     exceed `least_pivot` []; the other rows of L are those of the identity."""
@@ -239,8 +242,9 @@ def _partial_cholesky(matrix: Array, mask: Array, least_pivot: Array) -> tuple[A
         use = mask[j] & (rest[j] > least_pivot)
         below = jnp.where((slots >= j) & mask, rest / jnp.sqrt(rest[j]), 0)
         unit = (slots == j).astype(matrix.dtype)
-        lower = lower.at[j].set(jnp.where(use, lower[j], 0))
-        return lower.at[:, j].set(jnp.where(use, below, unit)), used.at[j].set(use)
+        lower = put(lower, j, jnp.where(use, lower[j], 0))
+        entries = jnp.where(use, below, unit)
+        return lax.dynamic_update_index_in_dim(lower, entries, j, 1), put(used, j, use)
 
     start = jnp.zeros_like(matrix), jnp.zeros_like(mask)
     return lax.fori_loop(0, len(matrix), column, start)

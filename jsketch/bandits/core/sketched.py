@@ -402,8 +402,8 @@ def refresh_where_needed(
     batch has at most `most` picks."""
     domain, model = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
-    pulled = domain.rows.running_count(feedback.pull_counts > state.pull_counts)
-    few = domain.rows.total(pulled) <= MAX_UPDATED_ARMS
+    pulled = feedback.pull_counts > state.pull_counts
+    few = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
     updates = extends & accurate & few & (state.updates < MAX_UPDATES)
     updates = updates & (state.evidence.count > 0)
 
@@ -618,9 +618,11 @@ def expected_size(
     count = min(arms.count, ESTIMATE_ARMS)
     chosen = np.random.default_rng(0).choice(arms.count, count, replace=False)
     x = arms.features[chosen]
-    noise = np.asarray(regularization) * count / horizon * np.eye(count)
-    inverse = np.linalg.inv(np.asarray(_gram(kernel, x), np.float64) + noise)
-    leverage = 1 - np.diagonal(noise) * np.diagonal(inverse)
+    gram = np.asarray(_gram(kernel, x), np.float64)
+    # below its rounding errors the Gram matrix of repeated arms has no inverse
+    least = 10 * count * jnp.finfo(arms.features.dtype).eps * np.diagonal(gram).max()
+    noise = max(float(np.asarray(regularization)) * count / horizon, least)
+    leverage = 1 - noise * np.diagonal(np.linalg.inv(gram + noise * np.eye(count)))
     return float(np.clip(np.asarray(qbar) * leverage, 0, 1).sum())
 
 
