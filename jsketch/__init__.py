@@ -12,6 +12,8 @@ an observation updates it. The names of this package:
     run, rollout        an algorithm with a problem that can be traced, on the host or in your jit
     drive               an algorithm with a function on the host
     prequential, Live   a forecaster with a stream, or with one example at a time
+    chunks              a stream in a file, an array or an iterator, for `prequential`
+    default_forecaster  a forecaster whose scales fit the first events of a stream
     plan                estimates of time and memory
     bandits, box        algorithms over arms and over a box
     online              forecasters
@@ -58,7 +60,7 @@ from jsketch import (
     struct,
 )
 from jsketch.box import Space
-from jsketch.loops import Live, drive, plan, prequential, rollout, run
+from jsketch.loops import Live, chunks, default_forecaster, drive, plan, prequential, rollout, run
 from jsketch.types import Arms, Box, Info, Query
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ __all__ = [
     "Space",
     "bandits",
     "box",
+    "chunks",
+    "default_forecaster",
     "drive",
     "kernels",
     "loops",

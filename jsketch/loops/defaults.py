@@ -1,0 +1,94 @@
+"""A forecaster for a stream whose scales are unknown, from its first events."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsketch import arguments, checks
+from jsketch.loops.streams import stream
+from jsketch.online import PKAWV
+from jsketch.sketch.taylor import Standardized, Taylor, basis_size
+
+EVENTS = 1_000  # that the choice is based on
+MOST_DEGREE, MOST_FEATURES = 8, 300  # a million events then take a minute
+LENGTHSCALES = np.geomspace(0.5, 8.0, 9)  # candidates, over sqrt(d), of standardized inputs
+
+
+@arguments.checked
+def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = True) -> PKAWV:
+    """A `PKAWV` with Taylor features, whose scaling, degree and lengthscale fit the first events.
+
+    examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`; a file is read
+              again by another call of `chunks`
+    events    int, the events at the beginning that the choice is based on
+    progress  whether the choice is printed to stderr
+
+    Inputs are standardized by the first events (`sketch.taylor.Standardized`). The degree is the
+    largest one, at most 8, with at most 300 features; the lengthscale is the one of nine candidates
+    with the smallest squared error in the second half of these events. Raises ValueError for fewer
+    than 20 labelled events.
+
+        from jsketch import chunks, default_forecaster
+
+        forecaster = default_forecaster(chunks("events.parquet", target="y"))
+    """
+    checks.capacity(events=events)
+    checks.truth(progress=progress)
+    xs, ys = _first(examples, events)
+    count, inputs = xs.shape
+    if count < 20:
+        raise ValueError(f"at least 20 labelled events are needed; there are {count}.")
+    deviation = np.asarray(xs, float).std(0)
+    # an input that does not vary yet keeps its unit
+    scale = np.where(deviation > 0, deviation, 1.0)
+    shift = np.asarray(xs, float).mean(0)
+    fitting = (m for m in range(2, MOST_DEGREE + 1) if basis_size(inputs, m) <= MOST_FEATURES)
+    degree = max(fitting, default=1)
+
+    def forecaster(lengthscale: Any) -> PKAWV:
+        return PKAWV(Standardized(Taylor(inputs, degree, lengthscale), shift, scale))
+
+    def losses(lengthscale: Any) -> Any:
+        typed, key = forecaster(lengthscale), jax.random.key(0)
+        return stream(typed, typed.init(xs[0], key), xs, ys, key).forecasts.loss
+
+    candidates = LENGTHSCALES * inputs**0.5
+    every = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(candidates, xs.dtype)))
+    errors = np.nan_to_num(every[:, count // 2 :].mean(1), nan=np.inf)
+    lengthscale = float(candidates[errors.argmin()])
+    if progress:
+        print(
+            f"default_forecaster: Taylor features of degree {degree} and lengthscale"
+            f" {lengthscale:.3g} of {inputs} standardized inputs; mean squared error"
+            f" {errors.min():.4g} in events {count // 2 + 1} to {count}, where the labels have the"
+            f" variance {np.var(np.asarray(ys, float)[count // 2 :]):.4g}",
+            file=sys.stderr,
+        )
+    return forecaster(lengthscale)
+
+
+def _first(examples: Any, events: int) -> tuple[Any, Any]:
+    """The first events that have a label, as arrays."""
+    if not isinstance(examples, Iterable):
+        raise ValueError("examples are a tuple (xs, ys) or an iterable of such pairs.")
+    held_xs, held_ys, count = [], [], 0
+    for xs, ys in [examples] if isinstance(examples, tuple) else examples:
+        xs, ys = checks.stream(xs[: 10 * events], ys[: 10 * events])
+        labelled = np.isfinite(np.asarray(ys))
+        held_xs.append(np.asarray(xs)[labelled])
+        held_ys.append(np.asarray(ys)[labelled])
+        count += int(labelled.sum())
+        if count >= events:
+            break
+    if not held_xs:
+        raise ValueError("the stream is empty.")
+    return (
+        jnp.asarray(np.concatenate(held_xs)[:events]),
+        jnp.asarray(np.concatenate(held_ys)[:events]),
+    )
