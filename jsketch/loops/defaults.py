@@ -17,12 +17,15 @@ from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
 EVENTS = 1_000  # that the choice is based on
 MOST_DEGREE, MOST_FEATURES = 8, 300  # a million events then take a minute
-LENGTHSCALES = np.geomspace(0.5, 8.0, 9)  # candidates, over sqrt(d), of standardized inputs
+# candidates: lengthscales over sqrt(d) of standardized inputs, and regularizations, of which
+# float32 resolves three (`online.rounding`)
+LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
+REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 
 
 @arguments.checked
 def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = True) -> PKAWV:
-    """A `PKAWV` with Taylor features, whose scaling, degree and lengthscale fit the first events.
+    """A `PKAWV` with Taylor features, whose scales fit the first events.
 
     examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`; a file is read
               again by another call of `chunks`
@@ -30,9 +33,9 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     progress  whether the choice is printed to stderr
 
     Inputs are standardized by the first events (`sketch.taylor.Standardized`). The degree is the
-    largest one, at most 8, with at most 300 features; the lengthscale is the one of nine candidates
-    with the smallest squared error in the second half of these events. Raises ValueError for fewer
-    than 20 labelled events.
+    largest one, at most 8, with at most 300 features. Lengthscale and regularization are those of a
+    grid with the smallest squared error in the second half of these events. Raises ValueError for
+    fewer than 20 labelled events.
 
         from jsketch import chunks, default_forecaster
 
@@ -51,26 +54,30 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     fitting = (m for m in range(2, MOST_DEGREE + 1) if basis_size(inputs, m) <= MOST_FEATURES)
     degree = max(fitting, default=1)
 
-    def forecaster(lengthscale: Any) -> PKAWV:
-        return PKAWV(Standardized(Taylor(inputs, degree, lengthscale), shift, scale))
+    def forecaster(lengthscale: Any, regularization: Any) -> PKAWV:
+        features = Standardized(Taylor(inputs, degree, lengthscale), shift, scale)
+        # AWV would shrink predictions towards 0, also where the labels are far from 0
+        return PKAWV(features, regularization, penalize_current=False)
 
-    def losses(lengthscale: Any) -> Any:
-        typed, key = forecaster(lengthscale), jax.random.key(0)
+    def losses(pair: Any) -> Any:
+        typed, key = forecaster(*pair), jax.random.key(0)
         return stream(typed, typed.init(xs[0], key), xs, ys, key).forecasts.loss
 
-    candidates = LENGTHSCALES * inputs**0.5
-    every = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(candidates, xs.dtype)))
+    regularizations = REGULARIZATIONS[: 3 if xs.dtype == jnp.float32 else None]
+    pairs = [(inputs**0.5 * each, lam) for lam in regularizations for each in LENGTHSCALES]
+    every = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(pairs, xs.dtype)))
     errors = np.nan_to_num(every[:, count // 2 :].mean(1), nan=np.inf)
-    lengthscale = float(candidates[errors.argmin()])
+    lengthscale, regularization = map(float, pairs[errors.argmin()])
     if progress:
         print(
             f"default_forecaster: Taylor features of degree {degree} and lengthscale"
-            f" {lengthscale:.3g} of {inputs} standardized inputs; mean squared error"
+            f" {lengthscale:.3g} of {inputs} standardized inputs, regularization"
+            f" {regularization:g}; mean squared error"
             f" {errors.min():.4g} in events {count // 2 + 1} to {count}, where the labels have the"
             f" variance {np.var(np.asarray(ys, float)[count // 2 :]):.4g}",
             file=sys.stderr,
         )
-    return forecaster(lengthscale)
+    return forecaster(lengthscale, regularization)
 
 
 def _first(examples: Any, events: int) -> tuple[Any, Any]:

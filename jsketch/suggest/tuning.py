@@ -126,7 +126,10 @@ class Result:
         found: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
         if self._best_row() is None:
             return found
-        return found | dict(best=self.best, best_value=self.best_value)
+        best = self.best
+        if isinstance(best, dict):  # NumPy's floats are shown with four digits
+            best = {name: np.float64(v) if isinstance(v, float) else v for name, v in best.items()}
+        return found | dict(best=best, best_value=self.best_value)
 
     __repr__ = shown
     _repr_html_ = table
@@ -354,11 +357,11 @@ def _executor(workers: str, batch: int) -> Iterator[Executor | None]:
 
 
 def _text(candidate: Any) -> str:
-    """A candidate on one line of at most 80 characters."""
+    """A candidate on one line."""
     if isinstance(candidate, dict):
         numbers = {
             name: f"{one:.4g}" if isinstance(one, float) else repr(one)
             for name, one in candidate.items()
         }
-        return shorten(", ".join(f"{name}={one}" for name, one in numbers.items()), 80)
+        return shorten(", ".join(f"{name}={one}" for name, one in numbers.items()), 160)
     return shorten(repr(candidate), 80)

@@ -60,6 +60,7 @@ class Roles(NamedTuple):
 
     id: str | None = "id"  # None: the first of ID_NAMES, or the numbers of the rows
     results: Sequence[str] = ("value",)  # values and their errors
+    needed: bool = False  # the table must have the column of values
     cost: str | None = None
     ignored: Sequence[str] = ()
     readings: Mapping[str, str] = {}  # of cells of values, in small letters
@@ -127,7 +128,8 @@ def read_sheet(
     features_asked = [*named, *([] if same is None else [same])]
     not_features = [name for name in (roles.id, roles.cost) if name is not None]
     not_features += roles.ignored
-    table = read(path, [*not_features, *features_asked])
+    needed = roles.results[:1] if roles.needed else []
+    table = read(path, [*needed, *not_features, *features_asked])
     for name in features_asked:
         if named.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
@@ -489,7 +491,8 @@ def _check_fingerprints(table: Table, name: str, packed: np.ndarray) -> np.ndarr
 
 
 def _check_present(table: Table, name: str) -> None:
-    _refuse_cells(table, name, table.text(name) == "", "the value is missing")
+    fault = f"the value is missing; --ignore '{name}' leaves the column out"
+    _refuse_cells(table, name, table.text(name) == "", fault)
 
 
 def _words_of_one_length(table: Table, name: str) -> list[str]:

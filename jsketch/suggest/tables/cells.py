@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import difflib
 import importlib
 import io
 import re
@@ -257,8 +258,10 @@ def read(path: Path, needed: Sequence[str], may_be_empty: bool = False) -> Table
     table = Table(path, frame, separator == ";")
     for name in needed:
         if name not in table.names:
+            near = difflib.get_close_matches(name, table.names, 1)
             raise ValueError(
-                f"{path} has no column '{name}'; its columns are: {', '.join(table.names)}."
+                f"{path} has no column '{name}'{f' (did you mean {near[0]!r}?)' if near else ''};"
+                f" its columns are: {', '.join(table.names)}."
             )
     if len(table) == 0 and not may_be_empty:
         raise ValueError(f"{path} has a header and no rows.")

@@ -49,6 +49,7 @@ def read(options: argparse.Namespace) -> Inputs:
     roles = tables.Roles(
         options.id_column,
         (options.value_column, *filter(None, [options.error_column])),
+        options.value_given and not options.observations,
         options.cost,
         options.ignore,
         options.read,
@@ -84,11 +85,6 @@ def read(options: argparse.Namespace) -> Inputs:
             f"{options.candidates}: every candidate has a value; none is left. If only some of them"
             " were measured, empty the other cells, or name a table of the measured ones with"
             " --observations."
-        )
-    if options.value_column not in sheet.table.names and not done[1:] and options.value_given:
-        raise ValueError(
-            f"{options.candidates} has no column '{options.value_column}'; its columns are:"
-            f" {', '.join(sheet.table.names)}."
         )
     for each in done:
         notes += each.notes
