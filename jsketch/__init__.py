@@ -12,6 +12,8 @@ with the posterior, and each observation updates it. The names of this package:
     run, rollout        runs on a problem that can be traced; rollout works inside your jit
     drive               runs with a function on the host
     prequential, Live   forecasts of a stream, or of one example at a time
+    chunks              a stream in a file, an array or an iterator, for `prequential`
+    default_forecaster  a forecaster whose scales fit the first events of a stream
     plan                estimates of time and memory
     bandits, box        algorithms over arms and over a box
     online              forecasters
@@ -48,7 +50,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsketch import bandits, box, kernels, loops, online, posterior, problems, sketch, struct
 from jsketch.box import Space
-from jsketch.loops import Live, drive, plan, prequential, rollout, run
+from jsketch.loops import Live, chunks, default_forecaster, drive, plan, prequential, rollout, run
 from jsketch.types import Arms, Box, Info, Query
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ __all__ = [
     "Space",
     "bandits",
     "box",
+    "chunks",
+    "default_forecaster",
     "drive",
     "kernels",
     "loops",

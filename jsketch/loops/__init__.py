@@ -5,6 +5,7 @@
     drive        a run with an objective on the host, which is saved and resumed; `gap` bounds its
                  simple regret
     prequential  predictions of a stream, each before its label is observed
+    default_forecaster  a forecaster for a stream of unknown scales
     chunks       a stream in arrays, a file or an iterator, for `prequential`
     Live         a stream whose examples arrive one at a time, which is saved and resumed
     plan         estimates of time and memory
@@ -15,6 +16,7 @@ have the evaluation axis [T], and the last batch is cut at T.
 
 from jsketch.loops.advance import compiled_programs
 from jsketch.loops.chunking import chunks
+from jsketch.loops.defaults import default_forecaster
 from jsketch.loops.host import Driven, drive, gap
 from jsketch.loops.live import Live
 from jsketch.loops.planning import plan
@@ -32,6 +34,7 @@ __all__ = [
     "Trace",
     "chunks",
     "compiled_programs",
+    "default_forecaster",
     "drive",
     "gap",
     "plan",

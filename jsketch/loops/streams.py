@@ -9,6 +9,8 @@ same predictions.
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -24,10 +26,13 @@ from jsketch import arguments, checks, struct
 from jsketch.linalg import any_over_vmap, put
 from jsketch.online.base import takes
 from jsketch.precision import dtype_of, in_dtype
+from jsketch.sketch.taylor import Taylor
 from jsketch.types import PRNGKey
 from jsketch.warn import warn
 
 BLOCK = 64  # examples of a block, the fastest number on a CPU (r = 190 to 715; THEORY 7.3)
+# inputs whose scale is checked, and the least share of the kernel that their features represent
+SAMPLED, LEAST_KEPT = 1_000, 0.1
 
 
 @struct.dataclass
@@ -204,6 +209,7 @@ def prequential(
     first: int = 0,
     block: int = BLOCK,
     on_progress: Callable[[int], None] | None = None,
+    progress: bool = False,
 ) -> Any:
     """Predicts the examples of a stream in order, each before its label is observed, and learns
     them. Returns (forecasts, state after the stream).
@@ -220,15 +226,17 @@ def prequential(
     block        int, examples that are learned together where the forecaster takes blocks; it
                  changes no prediction, up to rounding
     on_progress  a function of the number of examples so far, called after each pair
+    progress     whether a line with the number of examples, their rate and the mean squared error
+                 so far is printed to stderr after each pair
 
     All chunks are computed in the dtype of the first one. Chunks that are not longer than the first
     one use its compiled programs.
 
-    Warns of experts of a mixture that diverge, and of examples too large for the regularization
-    (`online.rounding`). Raises ValueError for shapes that do not fit, inputs that are not finite
-    real numbers, an empty stream, chunks with other numbers of inputs and the state of another
-    forecaster. Raises FloatingPointError for an infinite label, and where a prediction or the state
-    is not finite.
+    Warns of experts of a mixture that diverge, of examples too large for the regularization
+    (`online.rounding`), and of inputs too large for the degree of Taylor features. Raises
+    ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream,
+    chunks with other numbers of inputs and the state of another forecaster. Raises
+    FloatingPointError for an infinite label, and where a prediction or the state is not finite.
     """
     predict = partial(_predict, forecaster, key, block=block)
     if hasattr(examples, "shape") or not isinstance(examples, Iterable):
@@ -236,14 +244,38 @@ def prequential(
             "examples are a tuple (xs, ys) or an iterable of such pairs; a"
             f" {type(examples).__name__} was given."
         )
+    checks.truth(progress=progress)
+    report = _Report(first) if progress else None
     if not isinstance(examples, tuple):
-        return _over_chunks(predict, examples, state, first, on_progress)
+        return _over_chunks(predict, examples, state, first, on_progress, report)
     if len(examples) != 2:
         raise ValueError(f"examples are a pair (xs, ys); a tuple of {len(examples)} was given.")
     result = predict(*examples, state, first)
     if on_progress is not None:
         on_progress(first + len(result[0].loss))
+    if report is not None:
+        report.add(result[0])
     return result
+
+
+class _Report:
+    """Prints the errors so far."""
+
+    def __init__(self, first: int):
+        self.count, self.labelled, self.loss = first, 0, 0.0
+        self.seen, self.start = 0, time.perf_counter()
+
+    def add(self, forecasts: Forecasts) -> None:
+        loss, labelled = np.asarray(forecasts.loss, float), int(forecasts.labelled.sum())
+        self.seen += len(loss)
+        self.loss += float(loss.sum())
+        self.labelled += labelled
+        rate = self.seen / (time.perf_counter() - self.start)
+        line = f"{self.count + self.seen:,} examples, {rate:,.0f} a second"
+        if labelled:
+            total, last = self.loss / self.labelled, loss.sum() / labelled
+            line += f": mean squared error {total:.4g}, {last:.4g} in the last {len(loss):,}"
+        print(line, file=sys.stderr, flush=True)
 
 
 def _over_chunks(
@@ -252,6 +284,7 @@ def _over_chunks(
     state: Any,
     first: int,
     on_progress: Callable[[int], None] | None,
+    report: _Report | None,
 ) -> Iterator[tuple[Forecasts, Any]]:
     """Yields the (forecasts, state) of every chunk."""
     begin, inputs, size = first, None, 0
@@ -267,6 +300,8 @@ def _over_chunks(
         first += len(forecasts.loss)
         if on_progress is not None:
             on_progress(first)
+        if report is not None:
+            report.add(forecasts)
         yield forecasts, state
 
 
@@ -293,6 +328,7 @@ def _predict(
     if state is None:
         # raises errors of static mistakes, and warns of rounding, outside of jit
         forecaster.init(largest, init_key)
+        _warn_of_scale(forecaster, xs)
         state = _start(forecaster, xs[0], init_key)
     else:
         _check_state(forecaster, state, xs[0], init_key)
@@ -321,6 +357,20 @@ def _predict(
             " float64 or a larger regularization."
         )
     return forecasts, run.state
+
+
+def _warn_of_scale(forecaster: Any, xs: Array) -> None:
+    """Warns where Taylor features are nearly zero at most of the first inputs."""
+    features = getattr(getattr(forecaster, "forecaster", forecaster), "features", None)
+    if not isinstance(features, Taylor) or np.ndim(features.lengthscale):
+        return
+    kept = float(np.median(features.kept(xs[:SAMPLED])))
+    if kept < LEAST_KEPT:
+        warn(
+            f"at half of the first inputs the Taylor features of degree {features.degree} represent"
+            f" less than {max(kept, 1e-9):.1g} of the kernel, so that predictions are near 0: scale"
+            " the inputs, take a larger lengthscale, or loops.default_forecaster."
+        )
 
 
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:

@@ -9,11 +9,13 @@ differs from the kernel by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+from scipy import special
 
 from jsketch import checks, struct
 from jsketch.linalg import aligned
@@ -61,6 +63,12 @@ class Taylor:
             )
         return size
 
+    def kept(self, x: Array | np.ndarray) -> np.ndarray:
+        """|z(x)|^2 [n] of x [n, d], the share of k(x,x) = 1 that the degrees up to M represent: a
+        Poisson number of mean |x|^2 / l^2 is at most M."""
+        rate = np.square(np.asarray(x, float) / float(np.asarray(self.lengthscale))).sum(1)
+        return special.pdtr(self.degree, rate)
+
     def features(self, x: Array) -> Array:
         """z(x), [n, r], of x [n, d]; O(1) for each feature. Raises ValueError for another d."""
         size = self.size
@@ -83,6 +91,21 @@ class Taylor:
         features = jnp.concatenate(levels)
         assert features.shape[0] == size
         return features.T
+
+
+@struct.dataclass
+class Standardized:
+    """The features of (x - shift) / scale, and a constant feature, which learns the mean of the
+    labels."""
+
+    basis: Any  # a feature map
+    shift: ArrayLike  # [d]
+    scale: ArrayLike  # [d]
+
+    def features(self, x: Array) -> Array:
+        shift, scale = (jnp.asarray(each, x.dtype)[None] for each in (self.shift, self.scale))
+        varying = self.basis.features((x - shift) / scale)
+        return jnp.concatenate([jnp.ones((len(x), 1), x.dtype), varying], axis=1)
 
 
 def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from scipy import stats
+from scipy import special
 
 from jsketch import arguments, checks
 from jsketch.show import short_repr
@@ -76,7 +76,7 @@ def interval_reach(left_out: LeftOut, probability: float = 0.9) -> float:
     `error_ratio` of `leave_one_out` if it is above 1.
     """
     freedom = max(len(left_out.at) / 4 - 1, MIN_DEGREES)
-    return float(stats.t.ppf((1 + probability) / 2, freedom) * max(left_out.error_ratio, 1.0))
+    return float(special.stdtrit(freedom, (1 + probability) / 2) * max(left_out.error_ratio, 1.0))
 
 
 def _problem(

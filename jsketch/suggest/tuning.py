@@ -113,7 +113,10 @@ class Result:
         found: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
         if self._best_row() is None:
             return found
-        return found | dict(best=self.best, best_value=self.best_value)
+        best = self.best
+        if isinstance(best, dict):  # NumPy's floats are shown with four digits
+            best = {name: np.float64(v) if isinstance(v, float) else v for name, v in best.items()}
+        return found | dict(best=best, best_value=self.best_value)
 
     __repr__ = short_repr
     _repr_html_ = html_table
@@ -342,4 +345,4 @@ def _text(candidate: Any) -> str:
     if not isinstance(candidate, dict):
         return shorten(repr(candidate), 80)
     words = (f"{one:.4g}" if isinstance(one, float) else repr(one) for one in candidate.values())
-    return shorten(", ".join(map("=".join, zip(candidate, words, strict=True))), 80)
+    return shorten(", ".join(map("=".join, zip(candidate, words, strict=True))), 160)

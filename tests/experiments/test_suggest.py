@@ -18,8 +18,8 @@ from jsketch.suggest import Columns, Mixed, data, evidence
 from jsketch.suggest import library as scaled
 from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.tables import candidates as tables
+from jsketch.suggest.tables import inputs, messages, pictures
 from jsketch.suggest.tables import main as command
-from jsketch.suggest.tables import messages, pictures
 from jsketch.suggest.tables.options import parse
 
 ROOT = Path(__file__).parents[2]
@@ -208,6 +208,20 @@ def test_refusals_of_requests(tmp_path, more, words):
     with pytest.raises(ValueError, match=words):
         run(tmp_path, frame, evaluations(frame, DONE), *more)
     assert len(pd.read_csv(tmp_path / "library.csv")) == A
+
+
+def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
+    """A column of remarks is mostly empty: the error names the option that leaves it out."""
+    text = "solvent,heat,Yield [%],remark\nDMF,60,12,\nDMF,80,,\nMeCN,60,31,dark\nMeCN,80,,\n"
+    (tmp_path / "sheet.csv").write_text(text)
+    call = [str(tmp_path / "sheet.csv"), "--out", str(tmp_path / "next.csv"), "--value"]
+    with pytest.raises(ValueError, match=r"no column 'Yield \(%\)' \(did you mean 'Yield \[%\]'\?"):
+        inputs.read(parse([*call, "Yield (%)"]))
+    with pytest.raises(
+        ValueError, match="'remark': the value is missing; --ignore 'remark' leaves"
+    ):
+        inputs.read(parse([*call, "Yield [%]"]))
+    assert len(inputs.read(parse([*call, "Yield [%]", "--ignore", "remark"])).values) == 2
 
 
 @pytest.mark.parametrize(

@@ -239,3 +239,9 @@ def test_importing_jsketch_does_not_import_suggest():
 def test_refusals(f, space, options, message):
     with pytest.raises(ValueError, match=message):
         minimize(f, space, **options, progress=False)
+
+
+def test_the_repr_and_the_progress_have_every_hyperparameter(capsys):
+    shown = repr(minimize(loss, SPACE, 3))
+    for text in (shown, capsys.readouterr().err.splitlines()[-1]):
+        assert all(name in text for name in SPACE.names) and "..." not in text

@@ -61,6 +61,7 @@ class Roles(NamedTuple):
 
     id: str | None = "id"  # None: the first of ID_NAMES, or the numbers of the rows
     results: Sequence[str] = ("value",)  # the column of values, and that of their errors if any
+    needed: bool = False  # the table must have the column of values
     cost: str | None = None
     ignored: Sequence[str] = ()
     readings: Mapping[str, str] = {}  # {cell of the column of values: meaning}, in small letters
@@ -137,7 +138,8 @@ def read_sheet(
     named_features = [*named, *([] if same is None else [same])]
     not_features = [name for name in (roles.id, roles.cost) if name is not None]
     not_features += roles.ignored
-    table = read(path, [*not_features, *named_features])
+    needed = roles.results[:1] if roles.needed else []
+    table = read(path, [*needed, *not_features, *named_features])
     for name in named_features:
         if named.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
@@ -495,7 +497,8 @@ def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:
 
 
 def _check_present(table: Table, name: str) -> None:
-    _refuse_cells(table, name, table.text(name) == "", "the value is missing")
+    fault = f"the value is missing; --ignore '{name}' leaves the column out"
+    _refuse_cells(table, name, table.text(name) == "", fault)
 
 
 def _words_of_one_length(table: Table, name: str) -> list[str]:

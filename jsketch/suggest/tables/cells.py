@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import difflib
 import io
 import re
 from collections import Counter
@@ -67,8 +68,12 @@ class Table:
         """Raises ValueError for a column that does not exist."""
         for name in names:
             if name not in self.names:
-                columns = ", ".join(self.names)
-                raise ValueError(f"{self.path} has no column '{name}'; its columns are: {columns}.")
+                near = difflib.get_close_matches(name, self.names, 1)
+                advice = f" (did you mean {near[0]!r}?)" if near else ""
+                raise ValueError(
+                    f"{self.path} has no column '{name}'{advice}; its columns are:"
+                    f" {', '.join(self.names)}."
+                )
 
     def location(self, at: int, column: str) -> str:
         """The location of a cell, for an error message."""

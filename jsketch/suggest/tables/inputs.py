@@ -55,7 +55,14 @@ def read(options: argparse.Namespace) -> Inputs:
     """Reads and checks the tables. Raises ValueError for a mistake in a table."""
     value, error = options.value_column, options.error_column
     results = (value,) if error is None else (value, error)
-    roles = tables.Roles(options.id_column, results, options.cost, options.ignore, options.read)
+    roles = tables.Roles(
+        options.id_column,
+        results,
+        options.cost,
+        options.ignore,
+        options.read,
+        needed=options.value_given and not options.observations,
+    )
     kinds = tables.Kinds(
         options.categories, options.sequence, options.bits, options.protein, options.smiles
     )
@@ -82,8 +89,6 @@ def read(options: argparse.Namespace) -> Inputs:
             " were measured, empty the other cells, or name a table of the measured ones with"
             " --observations."
         )
-    if not done[1:] and options.value_given:
-        sheet.table.check_columns([value])
     for part in done:
         notes += part.notes
     arms, values = (np.concatenate([part[i] for part in done]) for i in (0, 1))

@@ -1,0 +1,101 @@
+"""A forecaster for a stream whose scales are unknown, from its first events."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jsketch import arguments, checks
+from jsketch.loops.streams import stream
+from jsketch.online import PKAWV
+from jsketch.sketch.taylor import Standardized, Taylor, basis_size
+
+EVENTS = 1_000  # that the choice is based on
+MOST_DEGREE, MOST_FEATURES = 8, 300  # a million events then take a minute
+# candidates: lengthscales over sqrt(d) of standardized inputs, and regularizations, of which
+# float32 resolves three (`online.rounding`)
+LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
+REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
+
+
+@arguments.checked
+def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = True) -> PKAWV:
+    """A `PKAWV` with Taylor features, whose scales fit the first events.
+
+    examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`; a file is read
+              again by another call of `chunks`
+    events    int, the events at the beginning that the choice is based on
+    progress  whether the choice is printed to stderr
+
+    Inputs are standardized by the first events (`sketch.taylor.Standardized`). The degree is the
+    largest one, at most 8, with at most 300 features. Lengthscale and regularization are those of a
+    grid with the smallest squared error in the second half of these events. Raises ValueError for
+    fewer than 20 labelled events.
+
+        from jsketch import chunks, default_forecaster
+
+        forecaster = default_forecaster(chunks("events.parquet", target="y"))
+    """
+    checks.capacity(events=events)
+    checks.truth(progress=progress)
+    xs, ys = _first(examples, events)
+    count, inputs = xs.shape
+    if count < 20:
+        raise ValueError(f"at least 20 labelled events are needed; there are {count}.")
+    deviation = np.asarray(xs, float).std(0)
+    # an input that does not vary yet keeps its unit
+    scale = np.where(deviation > 0, deviation, 1.0)
+    shift = np.asarray(xs, float).mean(0)
+    fitting = (m for m in range(2, MOST_DEGREE + 1) if basis_size(inputs, m) <= MOST_FEATURES)
+    degree = max(fitting, default=1)
+
+    def forecaster(lengthscale: Any, regularization: Any) -> PKAWV:
+        features = Standardized(Taylor(inputs, degree, lengthscale), shift, scale)
+        # AWV would shrink predictions towards 0, also where the labels are far from 0
+        return PKAWV(features, regularization, penalize_current=False)
+
+    def losses(pair: Any) -> Any:
+        typed, key = forecaster(*pair), jax.random.key(0)
+        return stream(typed, typed.init(xs[0], key), xs, ys, key).forecasts.loss
+
+    regularizations = REGULARIZATIONS[: 3 if xs.dtype == jnp.float32 else None]
+    pairs = [(inputs**0.5 * each, lam) for lam in regularizations for each in LENGTHSCALES]
+    every = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(pairs, xs.dtype)))
+    errors = np.nan_to_num(every[:, count // 2 :].mean(1), nan=np.inf)
+    lengthscale, regularization = map(float, pairs[errors.argmin()])
+    if progress:
+        print(
+            f"default_forecaster: Taylor features of degree {degree} and lengthscale"
+            f" {lengthscale:.3g} of {inputs} standardized inputs, regularization"
+            f" {regularization:g}; mean squared error"
+            f" {errors.min():.4g} in events {count // 2 + 1} to {count}, where the labels have the"
+            f" variance {np.var(np.asarray(ys, float)[count // 2 :]):.4g}",
+            file=sys.stderr,
+        )
+    return forecaster(lengthscale, regularization)
+
+
+def _first(examples: Any, events: int) -> tuple[Any, Any]:
+    """The first events that have a label, as arrays."""
+    if not isinstance(examples, Iterable):
+        raise ValueError("examples are a tuple (xs, ys) or an iterable of such pairs.")
+    held_xs, held_ys, count = [], [], 0
+    for xs, ys in [examples] if isinstance(examples, tuple) else examples:
+        xs, ys = checks.stream(xs[: 10 * events], ys[: 10 * events])
+        labelled = np.isfinite(np.asarray(ys))
+        held_xs.append(np.asarray(xs)[labelled])
+        held_ys.append(np.asarray(ys)[labelled])
+        count += int(labelled.sum())
+        if count >= events:
+            break
+    if not held_xs:
+        raise ValueError("the stream is empty.")
+    return (
+        jnp.asarray(np.concatenate(held_xs)[:events]),
+        jnp.asarray(np.concatenate(held_ys)[:events]),
+    )
