@@ -210,7 +210,9 @@ def _search(
     initial = -(-initial_points(domain) // batch) * batch  # whole batches
     file = None
     if checkpoint is not None:
-        parts = dict(space=domain.space, seed=seed, maximized=maximized, initial=initial)
+        parts: dict[str, Any] = dict(
+            space=domain.space, seed=seed, maximized=maximized, initial=initial
+        )
         file = run_file(checkpoint, TUNING, **parts)
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
     run = _Run(evaluate, domain, maximized, evaluations, file, progress)

@@ -68,9 +68,11 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
                 options, inputs, batch, None, batch.model._replace(fitted=False), None, key
             )
     shared: dict[str, Any] = dict(errors=inputs.errors, key=key)
-    limits: dict[str, Any] = dict(exclude=inputs.excluded, bounds=goal_bounds(options))
+    bounds = goal_bounds(options)
     goals = inputs.library, inputs.arms, inputs.values
-    gain = stopping.possible_gain(*goals, batch.model, batch=batch.rows, **limits, **shared)
+    gain = stopping.possible_gain(
+        *goals, batch.model, exclude=inputs.excluded, batch=batch.rows, bounds=bounds, **shared
+    )
     data = inputs.library, inputs.arms, inputs.measured
     model = batch.model
     if options.minimize:
