@@ -42,7 +42,7 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
         forecaster = default_forecaster(chunks("events.parquet", target="y"))
     """
     checks.capacity(events=events)
-    checks.truth(progress=progress)
+    checks.boolean(progress=progress)
     xs, ys = _first(examples, events)
     count, inputs = xs.shape
     if count < 20:

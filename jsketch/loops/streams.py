@@ -244,7 +244,7 @@ def prequential(
             "examples are a tuple (xs, ys) or an iterable of such pairs; a"
             f" {type(examples).__name__} was given."
         )
-    checks.truth(progress=progress)
+    checks.boolean(progress=progress)
     report = _Report(first) if progress else None
     if not isinstance(examples, tuple):
         return _over_chunks(predict, examples, state, first, on_progress, report)

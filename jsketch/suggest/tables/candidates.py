@@ -61,10 +61,10 @@ class Roles(NamedTuple):
 
     id: str | None = "id"  # None: the first of ID_NAMES, or the numbers of the rows
     results: Sequence[str] = ("value",)  # the column of values, and that of their errors if any
-    needed: bool = False  # the table must have the column of values
     cost: str | None = None
     ignored: Sequence[str] = ()
     readings: Mapping[str, str] = {}  # {cell of the column of values: meaning}, in small letters
+    needed: bool = False  # the table must have the column of values
 
 
 class Candidates(NamedTuple):
