@@ -186,7 +186,7 @@ def test_a_refused_example_does_not_fix_the_features():
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        (lambda x, y: SklearnRegressor(TAYLOR).fit(x[:, :1], y), "of 2 inputs; 1 were given"),
+        (lambda x, y: SklearnRegressor(TAYLOR).fit(x[:, :1], y), "have 2 inputs; 1 were given"),
         (lambda x, y: SklearnRegressor(EXACT).fit(x[0], y), "Expected 2D array"),
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
         (lambda x, y: fitted_model().predict(x[:, :1]), "expecting 2 features"),

@@ -120,7 +120,7 @@ def test_cbrap_with_a_rotation_is_linear_ucb():
     rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
     run = from_arm(
         bandit,
-        feature_posterior.start(bandit, arms, KEY, matmul(arms.features, rotation)),
+        feature_posterior.start(bandit.regularization, arms, KEY, matmul(arms.features, rotation)),
         exact.trace.arm[0],
     )
     np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)

@@ -207,7 +207,7 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
             uniform | dict(checkpoint=of_box, domain=moved_box),
             r"box.lower was \[0.0\], is \[20.0\]",
         ),
-        (dict(state=resumed_run, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 of them"),
+        (dict(state=resumed_run, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 arms"),
         (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "or their features differ"),
         (
             dict(state=resumed_run, algorithm=Uniform()),

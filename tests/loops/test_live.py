@@ -217,7 +217,7 @@ MISTAKES = [
     (lambda s: s.learn_many(np.ones((3, 2)), [1, np.inf, 2]), "label 1 is infinite"),
     (lambda s: s.learn_many([["a", "b"]], [1.0]), "examples must be real numbers"),
     (lambda s: loops.Live(TAYLOR, 0, KEY), "inputs must be"),
-    (lambda s: loops.Live(TAYLOR, 3, KEY), "of 2 inputs; 3 were given"),
+    (lambda s: loops.Live(TAYLOR, 3, KEY), "have 2 inputs; 3 were given"),
     (lambda s: loops.Live(TAYLOR, 2, KEY, dtype=int), "floating point type"),
     (lambda s: loops.chunks(np.ones((4, 2)), np.ones(3)), r"the shapes are \(4, 2\) and \(3,\)"),
     (lambda s: loops.chunks(np.ones((0, 2)), np.ones(0)), "at least one"),

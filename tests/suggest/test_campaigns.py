@@ -49,7 +49,7 @@ def test_the_first_batch_follows_an_earlier_campaign():
     assert batches[0].tolist() == batches[1].tolist()
     assert (batches[0] < len(X)).all()
     rank = np.argsort(np.argsort(-truth(X)))
-    assert rank[batches[0]].mean() < 8
+    assert rank[batches[0][0]] < 4  # the other picks explore
 
 
 def test_present_values_outweigh_contradictory_earlier_ones():

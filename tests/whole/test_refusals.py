@@ -441,7 +441,7 @@ CALLS = {
         *((lambda make=make: stream(forecaster=make()), words) for make, words in FORECASTERS),
         (lambda: Taylor(2, -1).features(X), "degree M >= 0"),
         (lambda: Taylor(18, 9).features(X), r"C\(27, 9\) = 4,686,825 Taylor features"),
-        (lambda: Taylor(3, 2).features(X), "of 3 inputs; 2 were given"),
+        (lambda: Taylor(3, 2).features(X), "have 3 inputs; 2 were given"),
         (lambda: prequential(X), r"a tuple \(xs, ys\)"),
         (lambda: list(prequential([(X, Y), (X[:, :1], Y)])), r"after 40 examples has \(1,\)"),
         (lambda: stream(X[:, :1], state=EXACT.init(POINT, KEY)), "1 and of 2 inputs"),

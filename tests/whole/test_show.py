@@ -159,7 +159,10 @@ def test_fields_of_a_base_are_documented_by_its_comments():
     help_of = inspect.getdoc(BBKB)
     assert help_of.startswith("BBKB over finite arms")
     lines = [line.split(maxsplit=1) for line in help_of.splitlines() if line[:1] != " "]
-    assert ["ratio", "C >= 1, by which a variance may shrink within a batch; 1 is one"] in lines
+    assert [
+        "ratio",
+        "C >= 1, the factor by which a variance may shrink within a batch; with 1",
+    ] in lines
     assert ["regularization", "lam, usually noise_std^2"] in lines
     # documented in the text of the class: not repeated
     assert inspect.getdoc(PKAWV).count("\npenalize_current ") == 1
