@@ -1,5 +1,5 @@
-"""The methods that are compared on a table. All start with the same random settings under a seed,
-and read the same training of a setting.
+"""The methods that are compared on a table. With the same seed, all start with the same random
+settings, and a setting has the same value for all of them.
 
 The loops over other packages run on the host; `suggest` and `FixedBKB` are compiled.
 """

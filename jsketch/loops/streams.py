@@ -259,7 +259,7 @@ def prequential(
 
 
 class _Report:
-    """Prints the errors so far."""
+    """Prints the number of examples, their rate and the mean squared error so far."""
 
     def __init__(self, first: int):
         self.count, self.labelled, self.loss = first, 0, 0.0

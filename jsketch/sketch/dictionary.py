@@ -33,7 +33,7 @@ class Dictionary:
 
     @property
     def size(self) -> Array:
-        """m, []."""
+        """The number m of inducing points, []."""
         return self.mask.sum(dtype=jnp.int32)
 
 
@@ -68,7 +68,7 @@ def sum_outside(
     arms: int,
     rows: Rows = ONE_DEVICE,
 ) -> Sums:
-    """A sum over the pulled arms, of `arms` in all, that are not in the dictionary.
+    """A sum over the pulled arms that are not in the dictionary; `arms` is the number of all arms.
 
     add(sum, index [n], pull counts [n], reward sums [n]) adds a chunk of arms to the sum, which
     begins with `start`. Pull counts and reward sums of padding are zero.
@@ -84,8 +84,10 @@ def sum_outside(
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
-    """min(1, qbar n_i sigma~^2_i), [A] (BKB Fig. 1; THEORY 3.1), the probability of one draw for
-    each arm as in the authors' code, which is at least that of the paper.
+    """The probability min(1, qbar n_i sigma~_i^2), [A], that an arm joins the dictionary.
+
+    As in the authors' code, one draw decides for each arm. In the paper (BKB Fig. 1; THEORY 3.1)
+    each pull has a draw of its own, and the probability of the arm is at most this one.
 
     pull_counts [A] include the latest pulls; variance [A], in leverage units, is the posterior
     variance before them.

@@ -153,8 +153,8 @@ def test_many_rows_need_few_programs(monkeypatch):
     stream.learn_many(xs, ys)
     before = compiled_programs()
     for rows in (1, 3, 4, 5, 8, 9, 21, 40):
-        without_forecaster = [stream.predict(x) for x in xs[:rows]]
-        np.testing.assert_allclose(stream.predict_many(xs[:rows]), without_forecaster, atol=1e-12)
+        one_by_one = [stream.predict(x) for x in xs[:rows]]
+        np.testing.assert_allclose(stream.predict_many(xs[:rows]), one_by_one, atol=1e-12)
     assert compiled_programs() - before == 1 + 3  # `predict`, and rows of 1, 4 and 8
 
 

@@ -119,14 +119,16 @@ class GOUCB:
     refit           after each evaluation w_t is a least-squares fit of all observations. Without
                     it w_t is that of eq. 5, which may stop moving and select the same point again
     exploration_rows  eqs. 3 and 5 include the points of phase I; a refit always includes them
-    standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1, those of
-                    phase I or, with `refit`, of all observations
+    standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1. Mean
+                    and deviation are those of phase I, or with `refit` of all observations
     initial         int, uniform points of phase I
-    candidates, starts, steps  int, random points, starts of the ascent among them, its steps
+    candidates      int, random points that are scored before the ascent
+    starts          int, number of these points from which the ascent starts
+    steps           int, number of steps of the ascent
     from_best       the best observed point is one of the starts
 
     A `reach` below 1, `refit` and `exploration_rows` go beyond the paper, and its theorem does not
-    cover them. `printed` has the settings of the paper. The defaults were chosen on functions
+    cover them. `printed` makes the optimiser with the settings that the paper prints. The defaults were chosen on functions
     other than the paper's (experiments/go_ucb_2023/choose.py).
     """
 

@@ -21,8 +21,9 @@ which are categories). The column of values has a number where a candidate was m
 where the experiment gave no result, and is empty elsewhere; or the measured values are in further
 tables (--observations). Tables are CSV, Excel (.xlsx) or Parquet (.parquet) files.
 
-The batch is written to next.xlsx (or .csv) with an empty column of values. Fill it in and name it
-with --observations. A copy of the sheet, in which the batch is marked, is written beside it.
+The batch is written to next.xlsx (or .csv) with an empty column of values. Fill in this column,
+and pass the file to --observations. A copy of the sheet that marks the batch is written to the
+folder of the batch.
 """
 
 ACQUISITIONS = {
@@ -45,7 +46,7 @@ def _reading(text: str) -> tuple[str, str]:
     cell, equals, value = text.rpartition("=")
     cell, value = cell.strip().casefold(), value.strip().casefold()
     if not equals or not cell:
-        raise argparse.ArgumentTypeError(f"must be CELL=VALUE, such as n.d.=failed; {text}")
+        raise argparse.ArgumentTypeError(f"must be CELL=VALUE, such as n.d.=failed; {text} was given")
     if value not in ("", *FAILED):
         _finite(value)
     return cell, value
@@ -58,7 +59,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add: Any = parser.add_argument_group("what everybody needs").add_argument
     add("candidates", type=Path, metavar="SHEET", help="table of the candidates")
     add("--value", dest="value_column", metavar="COLUMN",
-        help="column of the measured values (default value)")  # fmt: skip
+        help="column of the measured values (default: 'value')")  # fmt: skip
     add("--batch", type=count, default=8, metavar="COUNT",
         help="number of candidates to suggest (default 8)")  # fmt: skip
 
@@ -70,7 +71,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--top", type=count, default=1, metavar="COUNT",
         help="find many of the COUNT best candidates (default: the best one)")  # fmt: skip
     add("--tolerance", type=_at_least_0, metavar="GAIN",
-        help="a gain too small to go on for (default 1%% of the range of the values)")  # fmt: skip
+        help="gain below which to stop (default 1%% of the range of the values)")  # fmt: skip
 
     add = parser.add_argument_group("further files").add_argument
     add("--observations", type=Path, nargs="+", action="extend", default=[],
