@@ -128,8 +128,8 @@ class GOUCB:
     from_best       the best observed point is one of the starts
 
     A `reach` below 1, `refit` and `exploration_rows` go beyond the paper, and its theorem does not
-    cover them. `printed` makes the optimiser with the settings that the paper prints. The defaults were chosen on functions
-    other than the paper's (experiments/go_ucb_2023/choose.py).
+    cover them. `printed` makes the optimiser with the settings that the paper prints. The defaults
+    were chosen on functions other than the paper's (experiments/go_ucb_2023/choose.py).
     """
 
     schedule: Any = OFUL()

@@ -46,7 +46,9 @@ def _reading(text: str) -> tuple[str, str]:
     cell, equals, value = text.rpartition("=")
     cell, value = cell.strip().casefold(), value.strip().casefold()
     if not equals or not cell:
-        raise argparse.ArgumentTypeError(f"must be CELL=VALUE, such as n.d.=failed; {text} was given")
+        raise argparse.ArgumentTypeError(
+            f"must be CELL=VALUE, such as n.d.=failed; {text} was given"
+        )
     if value not in ("", *FAILED):
         _finite(value)
     return cell, value
