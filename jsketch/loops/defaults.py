@@ -48,8 +48,9 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     if count < 20:
         raise ValueError(f"at least 20 labelled events are needed; there are {count}.")
     deviation = np.asarray(xs, float).std(0)
-    # an input that does not vary yet keeps its unit
-    scale = np.where(deviation > 0, deviation, 1.0)
+    # an input that does not vary yet, up to rounding, keeps its unit
+    rounding = 64 * np.finfo(xs.dtype).eps * np.abs(np.asarray(xs, float)).max(0)
+    scale = np.where(deviation > rounding, deviation, 1.0)
     shift = np.asarray(xs, float).mean(0)
     fitting = (m for m in range(2, MOST_DEGREE + 1) if basis_size(inputs, m) <= MOST_FEATURES)
     degree = max(fitting, default=1)
@@ -82,10 +83,11 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
 
 def _first(examples: Any, events: int) -> tuple[Any, Any]:
     """The first events that have a label, as arrays."""
-    if not isinstance(examples, Iterable):
+    is_pair = isinstance(examples, tuple) and len(examples) == 2
+    if hasattr(examples, "shape") or not (is_pair or isinstance(examples, Iterable)):
         raise ValueError("examples are a tuple (xs, ys) or an iterable of such pairs.")
     held_xs, held_ys, count = [], [], 0
-    for xs, ys in [examples] if isinstance(examples, tuple) else examples:
+    for xs, ys in [examples] if is_pair else examples:
         xs, ys = checks.stream(xs[: 10 * events], ys[: 10 * events])
         labelled = np.isfinite(np.asarray(ys))
         held_xs.append(np.asarray(xs)[labelled])

@@ -7,20 +7,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jsketch.suggest.data import Library, library
+from jsketch import checks
+from jsketch.suggest.data import Library, library, lowest_value
 from jsketch.suggest.mixed import Columns
+from jsketch.types import Arms
 
 EARLIER_ERROR = 1.0  # standard error of an earlier value, in standard deviations of its campaign
+LARGEST_EARLIER = 256  # evaluations; the present campaign must remain visible among them
 
 
 class Campaigns(NamedTuple):
-    """The data of several campaigns, as arguments of `suggest` and `predict`. The first A
-    candidates and the first n evaluations are those of the present campaign."""
+    """The data of several campaigns: arguments of `suggest`, and without `exclude` of `predict`.
+    The first A candidates and the first n evaluations are those of the present campaign."""
 
     candidates: Library  # A candidates, and the m that earlier campaigns evaluated
     arms: np.ndarray  # [n + m]
     values: np.ndarray  # [n + m], in the unit of the present campaign
     errors: np.ndarray  # [n + m], standard errors of the values
+    exclude: np.ndarray  # [m], the candidates of earlier campaigns
 
 
 def join_campaigns(
@@ -40,16 +44,26 @@ def join_campaigns(
               values are better; NaN where an evaluation failed, which is ignored
 
     The campaign is one more category, with a lengthscale that is fitted (a multi-task kernel). The
-    values of an earlier campaign get the mean and the standard deviation of the present one, and a
-    standard error of one standard deviation: they lead the first batches, and the values of the
-    present campaign replace them. Raises ValueError for shapes that do not agree, and as `library`.
+    values of an earlier campaign get the mean and the standard deviation of the present one, both
+    without poor outliers (`data.lowest_value`), and a standard error of one standard deviation:
+    they lead the first batches, and the values of the present campaign replace them. At most
+    LARGEST_EARLIER of them in all, chosen at random, are used. Raises ValueError for shapes that do
+    not agree, for values that are not finite, and as `suggest` does.
 
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
         found = suggest(**joined._asdict(), batch=8)
     """
+    if np.ndim(candidates) != 2:
+        raise ValueError("candidates must be a matrix [A, d], one candidate a row.")
     table, values = np.asarray(candidates, float), np.asarray(values, float)
-    observed = values[~np.isnan(values)]
-    centre, scale = (observed.mean(), observed.std()) if len(observed) > 1 else (0.0, 0.0)
+    checks.arm_numbers(Arms(table), arms=arms)
+    own = np.zeros(len(values)) if errors is None else np.asarray(errors, float)
+    if not values.shape == np.shape(arms) == own.shape:
+        raise ValueError(
+            "values and errors must hold one number for each of the arms; the shapes are"
+            f" {values.shape}, {own.shape} and {np.shape(arms)}."
+        )
+    centre, scale = _moments(values[~np.isnan(values)])
     scale = scale if scale > 0 else 1.0
     rows, numbers, campaign = [table], [values], [np.zeros(len(table), int)]
     for count, (x, y) in enumerate(earlier, 1):
@@ -59,22 +73,36 @@ def join_campaigns(
                 f"an earlier campaign has features [m, {table.shape[1]}] and values [m]; shapes"
                 f" {x.shape} and {y.shape} were given."
             )
-        x, y = x[~np.isnan(y)], y[~np.isnan(y)]
-        deviation = y.std() if len(y) else 0.0
+        observed = np.flatnonzero(~np.isnan(y))
+        most = LARGEST_EARLIER // len(earlier)
+        observed = np.sort(np.random.default_rng(0).permutation(observed)[:most])
+        x, y = x[observed], y[observed]
+        if not np.isfinite(y).all():
+            raise ValueError("the values of an earlier campaign must be finite, or NaN.")
+        mean, deviation = _moments(y)
+        moved = (y - mean) / deviation if deviation > 0 else np.zeros(len(y))
         rows.append(x)
-        numbers.append(
-            centre + scale * (y - y.mean()) / deviation if deviation > 0 else y * 0 + centre
-        )
+        numbers.append(centre + scale * moved)
         campaign.append(np.full(len(x), count))
     if columns is None:
         columns = (Columns("numbers", table.shape[1]),)
     features = np.hstack([np.vstack(rows), np.eye(len(rows))[np.concatenate(campaign)]])
     joined = library(features, (*columns, Columns("category", len(rows))), scaling=scaling)
     extra = np.arange(len(table), len(features))
-    own = np.zeros(len(values)) if errors is None else np.asarray(errors, float)
     return Campaigns(
         joined,
         np.concatenate([np.asarray(arms).astype(int), extra]),
         np.concatenate(numbers),
         np.concatenate([own, np.full(len(extra), EARLIER_ERROR * scale)]),
+        extra,
     )
+
+
+def _moments(values: np.ndarray) -> tuple[float, float]:
+    """(mean, standard deviation) of values without poor outliers; the deviation of values that are
+    equal up to rounding is 0."""
+    if not len(values):
+        return 0.0, 0.0
+    values = np.maximum(values, lowest_value(values))
+    mean, deviation = float(values.mean()), float(values.std())
+    return mean, deviation if deviation > 64 * np.finfo(float).eps * abs(mean) else 0.0

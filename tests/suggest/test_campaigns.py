@@ -52,6 +52,31 @@ def test_the_first_batch_follows_an_earlier_campaign():
     assert rank[batches[0][0]] < 4  # the other picks explore
 
 
+def test_candidates_of_earlier_campaigns_are_excluded_and_outliers_have_no_effect():
+    """With replicates evaluated candidates may be suggested again, but not those of other
+    campaigns. One value of the present campaign sets the level of the earlier ones. Poor outliers
+    count as in `suggest`."""
+    joined = join_campaigns(X, [0], [87.3], [(OLD, truth(OLD))])
+    assert joined.values[1:].mean() == pytest.approx(87.3)
+    found = suggest(**joined._asdict(), replicates=True, batch=8, key=KEY)
+    assert (found.rows < len(X)).all()
+    arms, values, old = np.arange(6), truth(X[:6]), truth(OLD)
+    both = []
+    for size in (1e3, 1e7):
+        spiked = np.where(np.arange(6) == values.argmin(), -size, values)
+        earlier = np.where(np.arange(25) == old.argmin(), -size, old)
+        both.append(join_campaigns(X, arms, spiked, [(OLD, earlier)]).values[6:])
+    others = np.delete(np.arange(25), old.argmin())
+    np.testing.assert_allclose(both[0][others], both[1][others])
+    assert both[0].std() < 10
+
+
+def test_the_number_of_earlier_evaluations_is_limited():
+    many = RANDOM.uniform(size=(1000, 2))
+    joined = join_campaigns(X, [], [], [(many, truth(many)), (OLD, truth(OLD))])
+    assert len(joined.exclude) == 128 + 25
+
+
 def test_present_values_outweigh_contradictory_earlier_ones():
     """The earlier campaign has the opposite values. With 25 values of its own the predictions of
     the present one are nearly those without it."""
@@ -126,5 +151,21 @@ def test_sheets_that_do_not_fit_are_refused(tmp_path):
     pd.read_csv(tmp_path / "old.csv")[:2].to_csv(tmp_path / "old.csv", index=False)
     with pytest.raises(ValueError, match="has 2 values in the column 'value'"):
         run(tmp_path)
-    with pytest.raises(SystemExit):
-        run(tmp_path, "--target", "1")
+    for more in (("--target", "1"), ("--top", "3"), ("--acquisition", "ei")):
+        with pytest.raises(SystemExit):
+            run(tmp_path, *more)
+    sheets(tmp_path)
+    for more, words in (
+        (("--also", str(tmp_path / "new.csv")), "is read twice"),
+        (("--out", str(tmp_path / "old.csv")), "is the table of --also"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            run(tmp_path, *more)
+
+
+def test_a_column_that_varies_between_the_campaigns_only(tmp_path):
+    """The numbers of both campaigns have one scale."""
+    sheets(tmp_path)
+    frame = pd.read_csv(tmp_path / "new.csv")
+    frame.assign(c=0.5).to_csv(tmp_path / "new.csv", index=False)
+    assert len(run(tmp_path).rows) == 4

@@ -39,15 +39,14 @@ class Inputs(NamedTuple):
     batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
     sheet_has_values: bool  # whether the sheet holds the values that are used
 
-    def joined(self, values: np.ndarray, sign: float = 1.0) -> Campaigns | None:
-        """The evaluations with values [n], of goals or as measured, and those of --also, whose
-        values are multiplied by the sign; None without --also."""
+    def joined(self, minimized: bool) -> Campaigns | None:
+        """The evaluations of the goals and those of --also; None without --also."""
         if not self.sheet.earlier:
             return None
-        earlier = [(x, sign * y) for x, y in self.sheet.earlier]
+        earlier = [(x, -y if minimized else y) for x, y in self.sheet.earlier]
         table, columns = self.candidates.features, self.candidates.columns
         return join_campaigns(
-            table, self.arms, values, earlier, columns=columns, errors=self.errors
+            table, self.arms, self.values, earlier, columns=columns, errors=self.errors
         )
 
 
@@ -105,7 +104,7 @@ def read(options: argparse.Namespace) -> Inputs:
     pending = np.concatenate([rows(options.pending), *(part.pending for part in done)])
     return Inputs(
         candidates._replace(notes=notes),
-        library(candidates.features, candidates.columns),
+        _library_of(sheet),
         arms,
         values,
         goal(options, values),
@@ -118,6 +117,13 @@ def read(options: argparse.Namespace) -> Inputs:
         np.concatenate([part.batch for part in done]),
         sheet_has_values and value in sheet.table.names,
     )
+
+
+def _library_of(sheet: tables.Sheet) -> Library:
+    """The library of the candidates, whose numbers are scaled with those of --also."""
+    features, columns = sheet.candidates.features, sheet.candidates.columns
+    scaled = library(np.vstack([features, *(x for x, _ in sheet.earlier)]), columns)
+    return scaled._replace(features=scaled.features[: len(features)])
 
 
 def _suspicious_columns(
@@ -208,8 +214,8 @@ def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
         return None
     stem = re.sub(r"-batch\d+$", "", options.candidates.stem)
     copy = options.out.parent / f"{stem}-batch{inputs.batch_number}{suffix}"
-    if copy.resolve() == options.candidates.resolve():
-        raise ValueError(f"{copy} is the sheet, and its copy would replace it: rename it.")
+    if copy.resolve() in [path.resolve() for path in (options.candidates, *options.also)]:
+        raise ValueError(f"{copy} is read, and the copy of the sheet would replace it: rename it.")
     command_line.check_new(copy, options.overwrite)
     return copy
 
@@ -219,6 +225,12 @@ def check_outputs(options: argparse.Namespace) -> None:
     written, is one of the tables, or exists (without --overwrite)."""
     inputs = {"the sheet": [options.candidates], "--observations": options.observations}
     inputs |= {"--pending": [options.pending], "--exclude": [options.exclude]}
+    inputs["--also"] = options.also
+    tables_read = [path.resolve() for path in (options.candidates, *options.observations)]
+    for path in options.also:
+        if path.resolve() in tables_read:
+            raise ValueError(f"--also {path}: the table is read twice; name it once.")
+        tables_read.append(path.resolve())
     outputs = {"report": options.report, "out": options.out, "all-scores": options.all_scores}
     option_of: dict[Path, str] = {}
     for option, out in outputs.items():

@@ -209,7 +209,9 @@ def reasons(results: Results) -> list[str]:
     """[B], whether each candidate explores or exploits, and which change it tests."""
     inputs, batch, measured = results.inputs, results.batch, results.measured
     if results.predicted is None:
-        return ["It differs most from the others."] * len(batch.rows)
+        follows = "It follows the values of earlier campaigns."
+        reason = follows if inputs.sheet.earlier else "It differs most from the others."
+        return [reason] * len(batch.rows)
     model, lines = batch.model, []
     arms, goals = inputs.arms[measured], inputs.values[measured]
     columns = inputs.library.columns

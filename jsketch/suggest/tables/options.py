@@ -149,6 +149,10 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--top chooses candidates in another way: leave --acquisition and --cost out")
     if options.also and (options.target is not None or options.cost is not None):
         parser.error("--also is for values in any unit: leave --target and --cost out")
+    if options.also and (options.top > 1 or options.acquisition == "ei"):
+        parser.error(
+            "--also has candidates of other campaigns: leave --top and --acquisition ei out"
+        )
     if options.cost is None and options.budget is not None:
         parser.error("--budget needs costs: name their column with --cost")
     if options.cost is not None and options.acquisition not in (None, "ei"):

@@ -59,14 +59,13 @@ class Results(NamedTuple):
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
     """All results with these options."""
     batch = choose(options, inputs, key)
-    full, measured = batch.model, inputs.joined(inputs.measured)
-    if measured is not None:
+    full, joined = batch.model, inputs.joined(options.minimize)
+    if joined is not None:
         # all but the batch and the predictions uses the present campaign only
         batch = _without_earlier(batch, len(inputs.candidates.ids))
-        if np.isfinite(inputs.measured).sum() < MIN_VALUES:
-            return Results(
-                options, inputs, batch, None, batch.model._replace(fitted=False), None, key
-            )
+        finite = inputs.measured[np.isfinite(inputs.measured)]
+        if len(finite) < MIN_VALUES or np.ptp(finite) == 0:
+            batch = batch._replace(model=batch.model._replace(fitted=False))
     shared: dict[str, Any] = dict(errors=inputs.errors, key=key)
     bounds = goal_bounds(options)
     goals = inputs.library, inputs.arms, inputs.values
@@ -84,15 +83,19 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
         model = suggest.fit(*data, limits=(-np.inf, np.inf), **shared)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
-    if measured is None:
+    if joined is None:
         predicted = suggest.predict(*data, model, **shared)
     else:
-        lengthscale = full.lengthscale
+        values = -joined.values if options.minimize else joined.values
         predicted = suggest.predict(
-            *measured[:3], model._replace(lengthscale=lengthscale), errors=measured.errors, key=key
+            joined.candidates,
+            joined.arms,
+            values,
+            model._replace(lengthscale=full.lengthscale),
+            errors=joined.errors,
+            key=key,
         )
-        parts = (part[: len(inputs.candidates.ids)] for part in predicted)
-        predicted = suggest.Prediction(*parts)
+        predicted = suggest.Prediction(*(part[: len(inputs.candidates.ids)] for part in predicted))
     left_out = suggest.leave_one_out(*data, model, **shared)
     return Results(options, inputs, batch, gain, model, predicted, key, left_out)
 
@@ -104,18 +107,18 @@ def choose(
     acquisition = ACQUISITIONS.get(options.acquisition)
     if options.top > 1:
         acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
-    joined = inputs.joined(inputs.values, -1.0 if options.minimize else 1.0)
-    data = (inputs.library, inputs.arms, inputs.values), inputs.errors
-    same = inputs.candidates.same
+    data, errors = (inputs.library, inputs.arms, inputs.values), inputs.errors
+    same, exclude = inputs.candidates.same, inputs.excluded
+    joined = inputs.joined(options.minimize)
     if joined is not None:
-        data = joined[:3], joined.errors
-        count = len(joined.candidates.features) - len(inputs.candidates.ids)
-        same = None if same is None else np.append(same, np.repeat(same[:1], count))
+        data, errors = joined[:3], joined.errors
+        exclude = np.append(exclude, joined.exclude)
+        same = None if same is None else np.append(same, np.repeat(same[:1], len(joined.exclude)))
     return suggest.suggest(
-        *data[0],
-        errors=data[1],
+        *data,
+        errors=errors,
         pending=inputs.pending,
-        exclude=inputs.excluded,
+        exclude=exclude,
         same=same,
         costs=inputs.candidates.cost,
         budget=options.budget,
