@@ -211,10 +211,8 @@ def _measured_rows(
             f"{path} has {observed.sum()} values in the column '{roles.results[0]}'; an earlier"
             f" campaign needs at least {MIN_EARLIER}."
         )
-    notes += [
-        *read_notes,
-        f"{path}: {observed.sum()} values of an earlier campaign, for the batch and its predictions only",
-    ]
+    used = f"{path}: {observed.sum()} values of an earlier campaign, for the batch and predictions"
+    notes += [*read_notes, used]
     return table.select(observed), values[observed]
 
 
