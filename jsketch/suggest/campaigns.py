@@ -80,7 +80,9 @@ def join_campaigns(
         if not np.isfinite(y).all():
             raise ValueError("the values of an earlier campaign must be finite, or NaN.")
         mean, deviation = _moments(y)
-        moved = (y - mean) / deviation if deviation > 0 else np.zeros(len(y))
+        moved = np.zeros(len(y))
+        if deviation > 0:
+            moved = (np.maximum(y, lowest_value(y)) - mean) / deviation
         rows.append(x)
         numbers.append(centre + scale * moved)
         campaign.append(np.full(len(x), count))
