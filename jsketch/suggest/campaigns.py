@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks
@@ -56,7 +57,7 @@ def join_campaigns(
     if np.ndim(candidates) != 2:
         raise ValueError("candidates must be a matrix [A, d], one candidate a row.")
     table, values = np.asarray(candidates, float), np.asarray(values, float)
-    checks.arm_numbers(Arms(table), arms=arms)
+    checks.arm_numbers(Arms(jnp.asarray(table)), arms=arms)
     own = np.zeros(len(values)) if errors is None else np.asarray(errors, float)
     if not values.shape == np.shape(arms) == own.shape:
         raise ValueError(
