@@ -211,7 +211,7 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
         (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "or their features differ"),
         (
             dict(state=resumed_run, algorithm=Uniform()),
-            "a FixedBatchState, and a Uniform has a Uniform",
+            "a FixedBatchState, and the states of Uniform are UniformState",
         ),
         (uniform | dict(state=box_run, domain=moved_box), "another box"),
         (

@@ -223,7 +223,7 @@ def test_invalid_files_are_refused(tmp_path):
     (tmp_path / "arms.npy").write_bytes((tmp_path / "arms.npy").read_bytes()[:-50])
     with pytest.raises(ValueError, match="shorter than its header"):
         open_arms(tmp_path / "arms.npy")
-    with pytest.raises(ValueError, match=r"ends before arm 33, and had 37 arms"):
+    with pytest.raises(ValueError, match=r"ends before arm 33; it had 37 arms"):
         file.read(4)
     np.save(tmp_path / "arms.npy", x[:, :1])
     with pytest.raises(ValueError, match=r"has changed .* \[37, 1\] .* \[37, 2\]"):
