@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import arguments, checks
-from jsketch.loops.streams import stream
+from jsketch.loops.streams import is_pair, stream
 from jsketch.online import PKAWV
 from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
@@ -47,11 +46,12 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     count, inputs = xs.shape
     if count < 20:
         raise ValueError(f"at least 20 labelled events are needed; there are {count}.")
-    deviation = np.asarray(xs, float).std(0)
+    numbers = np.asarray(xs, float)
+    deviation = numbers.std(0)
     # an input that does not vary yet, up to rounding, keeps its unit
-    rounding = 64 * np.finfo(xs.dtype).eps * np.abs(np.asarray(xs, float)).max(0)
+    rounding = 64 * np.finfo(xs.dtype).eps * np.abs(numbers).max(0)
     scale = np.where(deviation > rounding, deviation, 1.0)
-    shift = np.asarray(xs, float).mean(0)
+    shift = numbers.mean(0)
     fitting = (m for m in range(2, MOST_DEGREE + 1) if basis_size(inputs, m) <= MOST_FEATURES)
     degree = max(fitting, default=1)
 
@@ -83,21 +83,18 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
 
 def _first(examples: Any, events: int) -> tuple[Any, Any]:
     """The first events that have a label, as arrays."""
-    is_pair = isinstance(examples, tuple) and len(examples) == 2
-    if hasattr(examples, "shape") or not (is_pair or isinstance(examples, Iterable)):
-        raise ValueError("examples are a tuple (xs, ys) or an iterable of such pairs.")
-    held_xs, held_ys, count = [], [], 0
-    for xs, ys in [examples] if is_pair else examples:
+    inputs, labels, count = [], [], 0
+    for xs, ys in [examples] if is_pair(examples) else examples:
         xs, ys = checks.stream(xs[: 10 * events], ys[: 10 * events])
         labelled = np.isfinite(np.asarray(ys))
-        held_xs.append(np.asarray(xs)[labelled])
-        held_ys.append(np.asarray(ys)[labelled])
+        inputs.append(np.asarray(xs)[labelled])
+        labels.append(np.asarray(ys)[labelled])
         count += int(labelled.sum())
         if count >= events:
             break
-    if not held_xs:
+    if not inputs:
         raise ValueError("the stream is empty.")
     return (
-        jnp.asarray(np.concatenate(held_xs)[:events]),
-        jnp.asarray(np.concatenate(held_ys)[:events]),
+        jnp.asarray(np.concatenate(inputs)[:events]),
+        jnp.asarray(np.concatenate(labels)[:events]),
     )

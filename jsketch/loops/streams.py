@@ -239,23 +239,31 @@ def prequential(
     FloatingPointError for an infinite label, and where a prediction or the state is not finite.
     """
     predict = partial(_predict, forecaster, key, block=block)
-    if hasattr(examples, "shape") or not isinstance(examples, Iterable):
-        raise ValueError(
-            "examples are a tuple (xs, ys) or an iterable of such pairs; a"
-            f" {type(examples).__name__} was given."
-        )
+    one_pair = is_pair(examples)
     checks.boolean(progress=progress)
     report = _Report(first) if progress else None
-    if not isinstance(examples, tuple):
+    if not one_pair:
         return _over_chunks(predict, examples, state, first, on_progress, report)
-    if len(examples) != 2:
-        raise ValueError(f"examples are a pair (xs, ys); a tuple of {len(examples)} was given.")
-    result = predict(*examples, state, first)
+    xs, ys = examples
+    result = predict(xs, ys, state, first)
     if on_progress is not None:
         on_progress(first + len(result[0].loss))
     if report is not None:
         report.add(result[0])
     return result
+
+
+def is_pair(examples: Any) -> bool:
+    """Whether the examples are one pair (xs, ys). Raises ValueError unless they are one, or an
+    iterable of pairs that is no tuple."""
+    if hasattr(examples, "shape") or not isinstance(examples, Iterable):
+        raise ValueError(
+            "examples are a tuple (xs, ys) or an iterable of such pairs; a"
+            f" {type(examples).__name__} was given."
+        )
+    if isinstance(examples, tuple) and len(examples) != 2:
+        raise ValueError(f"examples are a pair (xs, ys); a tuple of {len(examples)} was given.")
+    return isinstance(examples, tuple)
 
 
 class _Report:

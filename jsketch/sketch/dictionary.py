@@ -87,7 +87,7 @@ def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) 
     """The probability min(1, qbar n_i sigma~_i^2), [A], that an arm joins the dictionary.
 
     As in the authors' code, one draw decides for each arm. In the paper (BKB Fig. 1; THEORY 3.1)
-    each pull has a draw of its own, and the probability of the arm is at most this one.
+    every pull is drawn separately, which gives an arm at most this probability.
 
     pull_counts [A] include the latest pulls; variance [A], in leverage units, is the posterior
     variance before them.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks
-from jsketch.suggest.data import Library, library, lowest_value
+from jsketch.suggest.data import Library, library, lowest_value, weighted_moments
 from jsketch.suggest.mixed import Columns
 from jsketch.types import Arms
 
@@ -64,7 +64,7 @@ def join_campaigns(
             "values and errors must hold one number for each of the arms; the shapes are"
             f" {values.shape}, {own.shape} and {np.shape(arms)}."
         )
-    centre, scale = _moments(values[~np.isnan(values)])
+    centre, scale = _moments(_without_outliers(values[~np.isnan(values)]))
     scale = scale if scale > 0 else 1.0
     rows, numbers, campaign = [table], [values], [np.zeros(len(table), int)]
     for count, (x, y) in enumerate(earlier, 1):
@@ -80,12 +80,10 @@ def join_campaigns(
         x, y = x[observed], y[observed]
         if not np.isfinite(y).all():
             raise ValueError("the values of an earlier campaign must be finite, or NaN.")
+        y = _without_outliers(y)
         mean, deviation = _moments(y)
-        moved = np.zeros(len(y))
-        if deviation > 0:
-            moved = (np.maximum(y, lowest_value(y)) - mean) / deviation
         rows.append(x)
-        numbers.append(centre + scale * moved)
+        numbers.append(centre + scale * ((y - mean) / deviation if deviation > 0 else 0 * y))
         campaign.append(np.full(len(x), count))
     if columns is None:
         columns = (Columns("numbers", table.shape[1]),)
@@ -101,11 +99,14 @@ def join_campaigns(
     )
 
 
+def _without_outliers(values: np.ndarray) -> np.ndarray:
+    """The values [m] with poor outliers at their lowest value, as in a fit."""
+    return np.maximum(values, lowest_value(values)) if len(values) else values
+
+
 def _moments(values: np.ndarray) -> tuple[float, float]:
-    """(mean, standard deviation) of values without poor outliers; the deviation of values that are
-    equal up to rounding is 0."""
+    """(mean, standard deviation) of values [m]; the deviation is 0 for values that are equal up to
+    rounding, and both are 0 without values."""
     if not len(values):
         return 0.0, 0.0
-    values = np.maximum(values, lowest_value(values))
-    mean, deviation = float(values.mean()), float(values.std())
-    return mean, deviation if deviation > 64 * np.finfo(float).eps * abs(mean) else 0.0
+    return weighted_moments(values, np.zeros(len(values)), np.arange(len(values)))[:2]

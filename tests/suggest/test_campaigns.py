@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from jsketch.suggest import Columns, join_campaigns, predict, suggest
-from jsketch.suggest.tables import main, options
+from jsketch.suggest.tables import inputs, main, options
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(40, 2))
@@ -40,8 +40,8 @@ def test_earlier_values_get_the_moments_of_the_present_ones():
 
 
 def test_the_first_batch_follows_an_earlier_campaign():
-    """Without values of its own a campaign begins near the best candidates of the earlier one, in
-    any unit, and never suggests one of them."""
+    """Before its first value a campaign suggests candidates near the best earlier ones, whatever
+    the unit of the earlier values, and no candidate of the earlier campaign."""
     batches = []
     for unit in (1.0, 1000.0):
         joined = join_campaigns(X, [], [], [(OLD, unit * truth(OLD))])
@@ -78,8 +78,8 @@ def test_the_number_of_earlier_evaluations_is_limited():
 
 
 def test_present_values_outweigh_contradictory_earlier_ones():
-    """The earlier campaign has the opposite values. With 25 values of its own the predictions of
-    the present one are nearly those without it."""
+    """The earlier campaign has the opposite values. After 25 values of the present campaign, its
+    predictions are accurate."""
     arms = np.arange(25)
     joined = join_campaigns(X, arms, truth(X[:25]), [(OLD, -truth(OLD))])
     found = suggest(*joined[:3], errors=joined.errors, batch=3, key=KEY)
@@ -140,6 +140,21 @@ def test_predictions_and_the_page_are_of_the_present_campaign(tmp_path):
     assert np.median(error) < 0.2
     page = re.sub('base64,[^"]*', "", (tmp_path / "page.html").read_text())
     assert "water" in page and "THF" not in page
+
+
+def test_all_results_use_the_scale_of_the_lengthscales(tmp_path):
+    """The old sheet has more rows than are used, and a wider range. The library of the page and the
+    verdict has the features with which the lengthscales are fitted."""
+    sheets(tmp_path)
+    wide = np.random.default_rng(1).uniform(-3, 5, size=(400, 2))
+    old = dict(T=wide[:, 0], c=wide[:, 1], solvent=np.resize(["water", "DMF"], 400))
+    pd.DataFrame(old).assign(value=truth(wide)).to_csv(tmp_path / "old.csv", index=False)
+    read = inputs.read(
+        options.parse([str(tmp_path / "new.csv"), "--also", str(tmp_path / "old.csv")])
+    )
+    joined = np.asarray(read.joined.candidates.features)
+    assert len(joined) == 40 + 256
+    np.testing.assert_array_equal(read.library.features, joined[:40, :-2])
 
 
 def test_sheets_that_do_not_fit_are_refused(tmp_path):

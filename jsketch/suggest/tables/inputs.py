@@ -38,20 +38,13 @@ class Inputs(NamedTuple):
     from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
     batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
     sheet_has_values: bool  # whether the sheet holds the values that are used
-
-    def joined(self, minimized: bool) -> Campaigns | None:
-        """The evaluations of the goals and those of --also; None without --also."""
-        if not self.sheet.earlier:
-            return None
-        earlier = [(x, -y if minimized else y) for x, y in self.sheet.earlier]
-        table, columns = self.candidates.features, self.candidates.columns
-        return join_campaigns(
-            table, self.arms, self.values, earlier, columns=columns, errors=self.errors
-        )
+    # the goals and those of --also; None without --also
+    joined: Campaigns | None = None
 
 
 def read(options: argparse.Namespace) -> Inputs:
     """Reads and checks the tables. Raises ValueError for a mistake in a table."""
+    _check_read_once(options)
     value, error = options.value_column, options.error_column
     results = (value,) if error is None else (value, error)
     roles = tables.Roles(
@@ -101,13 +94,18 @@ def read(options: argparse.Namespace) -> Inputs:
             return np.zeros(0, int)
         return np.unique(tables.read_ids(path, candidates, sheet.id_name))
 
+    goals, joined = goal(options, values), None
+    present = candidates.features, candidates.columns
+    if sheet.earlier:
+        earlier = [(x, -y if options.minimize else y) for x, y in sheet.earlier]
+        joined = join_campaigns(present[0], arms, goals, earlier, columns=present[1], errors=errors)
     pending = np.concatenate([rows(options.pending), *(part.pending for part in done)])
     return Inputs(
         candidates._replace(notes=notes),
-        _library_of(sheet),
+        library(*present) if joined is None else _present_library(joined, len(candidates.ids)),
         arms,
         values,
-        goal(options, values),
+        goals,
         np.setdiff1d(pending, arms),
         rows(options.exclude),
         errors,
@@ -116,14 +114,25 @@ def read(options: argparse.Namespace) -> Inputs:
         (arms[len(done[0].arms) :], values[len(done[0].arms) :]),
         np.concatenate([part.batch for part in done]),
         sheet_has_values and value in sheet.table.names,
+        joined,
     )
 
 
-def _library_of(sheet: tables.Sheet) -> Library:
-    """The library of the candidates, whose numbers are scaled with those of --also."""
-    features, columns = sheet.candidates.features, sheet.candidates.columns
-    scaled = library(np.vstack([features, *(x for x, _ in sheet.earlier)]), columns)
-    return scaled._replace(features=scaled.features[: len(features)])
+def _check_read_once(options: argparse.Namespace) -> None:
+    """Raises ValueError for a table of --also that is read a second time."""
+    tables_read = [path.resolve() for path in (options.candidates, *options.observations)]
+    for path in options.also:
+        if path.resolve() in tables_read:
+            raise ValueError(f"--also {path}: the table is read twice; name it once.")
+        tables_read.append(path.resolve())
+
+
+def _present_library(joined: Campaigns, count: int) -> Library:
+    """The library of the `count` present candidates in the scale of all campaigns, in which the
+    lengthscales are fitted."""
+    columns = joined.candidates.columns[:-1]  # without the campaign
+    width = sum(group.width for group in columns)
+    return Library(joined.candidates.features[:count, :width], columns)
 
 
 def _suspicious_columns(
@@ -225,12 +234,7 @@ def check_outputs(options: argparse.Namespace) -> None:
     written, is one of the tables, or exists (without --overwrite)."""
     inputs = {"the sheet": [options.candidates], "--observations": options.observations}
     inputs |= {"--pending": [options.pending], "--exclude": [options.exclude]}
-    inputs["--also"] = options.also
-    tables_read = [path.resolve() for path in (options.candidates, *options.observations)]
-    for path in options.also:
-        if path.resolve() in tables_read:
-            raise ValueError(f"--also {path}: the table is read twice; name it once.")
-        tables_read.append(path.resolve())
+    inputs |= {"--also": options.also}
     outputs = {"report": options.report, "out": options.out, "all-scores": options.all_scores}
     option_of: dict[Path, str] = {}
     for option, out in outputs.items():

@@ -59,7 +59,7 @@ class Results(NamedTuple):
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
     """All results with these options."""
     batch = choose(options, inputs, key)
-    full, joined = batch.model, inputs.joined(options.minimize)
+    full, joined = batch.model, inputs.joined
     if joined is not None:
         # all but the batch and the predictions uses the present campaign only
         batch = _without_earlier(batch, len(inputs.candidates.ids))
@@ -109,7 +109,7 @@ def choose(
         acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
     data, errors = (inputs.library, inputs.arms, inputs.values), inputs.errors
     same, exclude = inputs.candidates.same, inputs.excluded
-    joined = inputs.joined(options.minimize)
+    joined = inputs.joined
     if joined is not None:
         data, errors = joined[:3], joined.errors
         exclude = np.append(exclude, joined.exclude)
