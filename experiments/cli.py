@@ -22,6 +22,7 @@ from jsketch.suggest.tables.command_line import (
 
 __all__ = [
     "TRACEBACK",
+    "WORKERS",
     "add_choices",
     "add_out_file",
     "add_out_folder",
@@ -35,6 +36,7 @@ __all__ = [
     "set_up_jax",
 ]
 
+WORKERS = "threads for the runs (default 1); several may compute wrong numbers with jaxlib 0.10.2"
 LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
 
 

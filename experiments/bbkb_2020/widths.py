@@ -19,7 +19,7 @@ from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES
 from experiments.data import architectures, datasets
 from experiments.figures import plots
 from experiments.figures.styles import label
-from experiments.results import environment, outputs, tidy
+from experiments.results import outputs, tidy
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import kernels, problems
@@ -65,7 +65,7 @@ def configure(problem: str, width: str, lengthscale: float, noise_std: float) ->
         ratio=2.0,
         qbar=2.0,
         root_seed=0,
-        seeds_side_by_side=environment.usable_cores(),
+        seeds_side_by_side=1,
     )
 
 

@@ -24,7 +24,6 @@ from experiments import cli
 from experiments.bbkb_2020 import widths as functions
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
-from experiments.results import environment
 from experiments.runs import bandit_runs
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH, FixedBKB
@@ -139,7 +138,7 @@ def main() -> None:
     config = one | dict(
         problems=options.problems,
         methods=options.only,
-        seeds_side_by_side=environment.usable_cores(),
+        seeds_side_by_side=1,
     )
     title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
     run_config = one | dict(seeds=options.seeds)

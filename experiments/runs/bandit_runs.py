@@ -15,7 +15,7 @@ from tqdm import tqdm
 from experiments import cli
 from experiments.figures import plots
 from experiments.figures.styles import label
-from experiments.results import environment, store, summaries, tidy
+from experiments.results import store, summaries, tidy
 from experiments.runs import plan_line
 from jsketch import loops
 from jsketch.types import PRNGKey
@@ -59,9 +59,7 @@ def add_options(
         metavar="ALGORITHM=SEEDS",
         help="fewer seeds for slow algorithms",
     )
-    parser.add_argument(
-        "--workers", type=cli.count, default=environment.usable_cores(), help="parallel seeds"
-    )
+    parser.add_argument("--workers", type=cli.count, default=1, help=cli.WORKERS)
     cli.add_out_folder(parser)
 
 

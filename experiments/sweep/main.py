@@ -271,7 +271,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         help="threads: one run per worker; vmap: --chunk runs in one program, where each loop waits"
         " for the longest; auto: vmap on accelerators only",
     )
-    parser.add_argument("--workers", type=cli.count, help="number of threads")
+    parser.add_argument("--workers", type=cli.count, help=cli.WORKERS)
     parser.add_argument("--chunk", type=cli.count, help="runs in one program of vmap")
     parser.add_argument("--shard", type=shard, metavar="K/N", help="make one part of the runs")
     parser.add_argument("--cluster", choices=("local", "slurm"), help="submit all shards")

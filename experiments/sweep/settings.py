@@ -20,7 +20,6 @@ from experiments import demo
 from experiments.bbkb_2020 import methods
 from experiments.bkb_2019 import linear
 from experiments.data import architectures, datasets
-from experiments.results import environment
 from jsketch import Arms, kernels, problems
 
 PROBLEMS = (
@@ -57,7 +56,7 @@ class Sweep:
     samples: int = 10  # random draws; each is combined with the whole grid
     arms: int = 2_000  # of the problem "generated"
     strategy: str = "auto"
-    workers: int = environment.usable_cores()  # number of threads
+    workers: int = 1  # number of threads
     chunk: int = 64  # runs in one program of strategy "vmap"
     data_dir: Path | None = None
 

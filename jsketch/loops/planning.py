@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -52,7 +51,7 @@ def plan(
     horizon: int,
     *,
     seeds: int = 1,
-    workers: int | None = None,
+    workers: int = 1,
     strategy: str | None = None,
     memory: float | None = None,
 ) -> Plan:
@@ -74,14 +73,14 @@ def plan(
     checks.bandit(bandit)
     checks.horizon(horizon)
     checks.problem(problem)
-    checks.capacity(seeds=seeds, **({} if workers is None else {"workers": workers}))
+    checks.capacity(seeds=seeds, workers=workers)
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
     if memory is not None:
         checks.positive(memory=memory)
     memory = devices.memory() if memory is None else memory
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
-    workers = min(seeds, workers or os.cpu_count() or 1)
+    workers = min(seeds, workers)
     at_a_time = seeds if vmapped else workers
 
     key = jax.random.key(0)

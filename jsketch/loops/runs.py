@@ -63,7 +63,7 @@ def run(
     horizon: int,
     *,
     strategy: str | None = None,
-    workers: int | None = None,
+    workers: int = 1,
     on_progress: Callable[[int, float], None] | None = None,
     reports: int = 1,
     states: Sequence[Any] | None = None,
@@ -76,10 +76,11 @@ def run(
     key          one key, or keys [S]
     horizon      int, evaluations of a run
     strategy     "vmap" runs all seeds in one program (the default on an accelerator); "threads"
-                 runs a program of one seed on several cores at a time (the default on a CPU, where
-                 a vmapped loop waits for its slowest seed). Both give the same picks, up to arms
-                 that tie (`jsketch.types`)
-    workers      int, threads; None: one for each core
+                 runs a program of one seed for each (the default on a CPU, where a vmapped loop
+                 waits for its slowest seed). Both give the same picks, up to arms that tie
+                 (`jsketch.types`)
+    workers      int, threads on which programs of one seed run at a time. jaxlib 0.10.2 may compute
+                 wrong products where two threads of a process run programs: use processes instead
 
     The other arguments are for runs over arms only.
 
@@ -101,7 +102,7 @@ def run(
     variances.
     """
     checks.horizon(horizon)
-    checks.capacity(reports=reports, **({} if workers is None else {"workers": workers}))
+    checks.capacity(reports=reports, workers=workers)
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
@@ -222,7 +223,7 @@ def _on_threads(
     file_of: Callable[..., RunFile | None],
     keys: PRNGKey,
     states: Sequence[Any] | None,
-    workers: int | None,
+    workers: int,
 ) -> Progress:
     """Runs a program of one seed on each of the workers, with one file for each seed."""
     starts = [None] * len(keys) if states is None else list(states)
@@ -232,7 +233,7 @@ def _on_threads(
     def run_seed(key: PRNGKey, start: Any, file: RunFile | None) -> Progress:
         return run_program(key, start, over="run", file=file)
 
-    with lock_files(files), ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+    with lock_files(files), ThreadPoolExecutor(workers) as pool:
         runs = list(pool.map(run_seed, keys, starts, files))
     state = _stack_states(bandit, [p.state for p in runs])
     return replace(_stack(*[replace(p, state=None) for p in runs]), state=state)
@@ -291,7 +292,7 @@ def _box_runs(optimizer: BoxOptimizer, problem: Any, keys: PRNGKey, horizon: int
 
 
 def _over_box(
-    optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool, workers: int | None
+    optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool, workers: int
 ) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""
     # raises errors of static mistakes, outside of jit
@@ -307,7 +308,7 @@ def _over_box(
 
         # the first run compiles the program
         first = run_key(key[0])
-        with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        with ThreadPoolExecutor(workers) as pool:
             others = list(pool.map(run_key, key[1:]))
         result = jax.tree.map(lambda *leaves: jnp.stack(leaves), first, *others)
     if is_traced(result.t):
