@@ -27,14 +27,14 @@ def test_every_citation_has_its_section():
     assert cited > 50  # the pattern finds citations
 
 
-def test_the_table_of_equations_names_files():
-    table = THEORY.split("## 11.")[1]
-    rows = [row.split("|") for row in table.splitlines() if row.startswith("|")][2:]
-    assert len(rows) > 15
-    for _, _, numbers, files, _ in rows:
-        assert set(re.findall(NUMBER, numbers)) <= SECTIONS
-        for name in re.findall(r"`([\w/]+\.py)`", files):
-            assert (ROOT / "jsketch" / name).exists() or (ROOT / name).exists(), name
+def test_headings_with_equations_name_the_code():
+    headings = re.findall(rf"^\*\*{NUMBER} [^(\n]*\(([^)]*)\)", THEORY, flags=re.M)
+    equations = [heading for heading in headings if re.search(r"\beqs?\.|Algorithm", heading)]
+    assert len(equations) >= 15
+    for heading in equations:
+        assert re.search(r"`[\w./]+`", heading), heading
+        for file in re.findall(r"`([\w/]+\.py)`", heading):
+            assert (ROOT / file).exists()
 
 
 def test_the_text_names_modules_and_functions():
