@@ -250,9 +250,10 @@ def page_text(parts: list[Part]) -> str:
         for word in VERDICTS:
             judged = [outcome.claim for outcome in part.outcomes if outcome.verdict == word]
             places = [claim.place.rpartition(", ")[2] for claim in judged]  # the figure, if any
-            rows += _list(word, [f"{p}: {c.statement}" for p, c in zip(places, judged, strict=True)])
-        withdrawn = part.paper.withdrawn
-        rows += _list("withdrawn", [f"{one.statement} {one.reason}" for one in withdrawn])
+            rows += _list(
+                word, [f"{p}: {c.statement}" for p, c in zip(places, judged, strict=True)]
+            )
+        rows += _list("withdrawn", [one.statement for one in part.paper.withdrawn])
     return "\n".join([*rows, ""])
 
 
