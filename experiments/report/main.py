@@ -249,10 +249,8 @@ def page_text(parts: list[Part]) -> str:
         rows += ["", f"## {part.paper.name}"]
         for word in VERDICTS:
             judged = [outcome.claim for outcome in part.outcomes if outcome.verdict == word]
-            places = [claim.place.rpartition(", ")[2] for claim in judged]  # the figure, if any
-            rows += _list(
-                word, [f"{p}: {c.statement}" for p, c in zip(places, judged, strict=True)]
-            )
+            # the place without its section where it is a figure
+            rows += _list(word, [f"{c.place.rpartition(', ')[2]}: {c.statement}" for c in judged])
         rows += _list("withdrawn", [one.statement for one in part.paper.withdrawn])
     return "\n".join([*rows, ""])
 
