@@ -24,6 +24,11 @@ from experiments.tables.recorded import ERRORS, TABLES
 OURS, RANDOM = "suggest_10", "random"
 RESAMPLES = 2_000  # of the bootstrap
 PROFILED = 100  # evaluations of the performance profiles
+# of REGRETS; less_ours is the difference from OURS, and interval its 95% half width
+COLUMNS = (
+    *("table", "method", "runs", "evaluations", "regret", "standard_error"),
+    *("less_ours", "interval", "cpu_seconds"),
+)
 REGRETS, SCORES, PICTURE = "regrets.csv", "scores.csv", "aggregate.png"
 STYLES = {
     "suggest_10": ("#D55E00", "solid"),
@@ -95,6 +100,12 @@ def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
     return groups | ({"HPOLib": errors} if errors else {})
 
 
+def estimate(values: np.ndarray) -> tuple[str, str]:
+    """The mean and its standard error."""
+    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
+    return f"{values.mean():.3g}", f"{error:.2g}"
+
+
 def paired(regrets: dict[str, np.ndarray], method: str, t: int) -> np.ndarray:
     """The regrets of a method less ours on the same seeds, after t evaluations."""
     ours = regrets[OURS][: len(regrets[method]), t - 1]
@@ -117,22 +128,19 @@ def regret_table(folder: Path) -> pd.DataFrame:
         at = evaluations(methods)
         for method, values in methods.items():
             for t in (t for t in at if t <= values.shape[1]):
-                made, difference = values[:, t - 1], paired(methods, method, t)
-                row = dict(table=name, method=METHODS[method].label, runs=len(made), evaluations=t)
-                row |= dict(regret=f"{made.mean():.3g}")
-                if len(made) > 1:
-                    row |= dict(standard_error=f"{made.std(ddof=1) / len(made) ** 0.5:.2g}")
-                if method != OURS:
-                    row |= dict(less_ours=f"{difference.mean():+.2g}")
-                    row |= dict(interval=f"{summaries.ci95(difference):.2g}")
-                rows.append(row | dict(cpu_seconds=f"{seconds[name, method]:.3g}"))
-        for method, numbers in published.REGRET.get(name, {}).items():
-            row = dict(table=name, method=f"{method}, published", runs=published.RUNS)
+                less = paired(methods, method, t)
+                compared = (f"{less.mean():+.2g}", f"{summaries.ci95(less):.2g}")
+                if method == OURS:
+                    compared = ("", "")
+                about = name, METHODS[method].label, len(values), t
+                cells = *estimate(values[:, t - 1]), *compared, f"{seconds[name, method]:.3g}"
+                rows.append((*about, *cells))
+        for label, numbers in published.REGRET.get(name, {}).items():
             for t, (mean, error) in zip(published.AT, numbers, strict=True):
                 if t in at:
-                    row |= dict(evaluations=t, regret=f"{mean:.3g}", standard_error=f"{error:.2g}")
-                    rows.append(dict(row))
-    return pd.DataFrame(rows)
+                    about = name, f"{label}, published", published.RUNS, t
+                    rows.append((*about, f"{mean:.3g}", f"{error:.2g}", "", "", ""))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def score_table(folder: Path) -> pd.DataFrame:
