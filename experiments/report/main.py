@@ -236,27 +236,28 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
 
 
 def page_text(parts: list[Part]) -> str:
-    """A Markdown page with the verdict of each claim."""
+    """A Markdown page with the claims of each verdict."""
     counts = sum((verdict_counts(part) for part in parts), Counter[str]())
     total = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
     rows = [
         "# Verdicts",
         "",
-        f"There are {sum(counts.values())} claims: {total}. A sentence that a paper repeats is one",
-        "claim. `scripts/report --record` writes this page, and `results/verdicts.csv` with the",
-        "rules and their reasons, our numbers, causes of differences and earlier verdicts.",
+        f"There are {sum(counts.values())} claims: {total}. `scripts/report --record` writes this",
+        "page, and `results/verdicts.csv` with rules, numbers and causes of differences.",
     ]
     for part in (part for part in parts if part.outcomes):
-        rows += ["", f"## {part.paper.name}", "", "| place | claim | verdict |", "|---|---|---|"]
-        rows += [
-            f"| {claim.place} | {claim.statement} | {verdict} |"
-            for claim, verdict, _, _ in part.outcomes
-        ]
-        rows += [
-            f"| {place} | {statement} | withdrawn: {reason} |"
-            for place, statement, _, reason in part.paper.withdrawn
-        ]
+        rows += ["", f"## {part.paper.name}"]
+        for word in VERDICTS:
+            judged = [outcome.claim for outcome in part.outcomes if outcome.verdict == word]
+            # the place without its section where it is a figure
+            rows += _list(word, [f"{c.place.rpartition(', ')[2]}: {c.statement}" for c in judged])
+        rows += _list("withdrawn", [one.statement for one in part.paper.withdrawn])
     return "\n".join([*rows, ""])
+
+
+def _list(title: str, items: list[str]) -> list[str]:
+    """The lines of a titled list; none without items."""
+    return ["", f"**{title.capitalize()}**", "", *(f"- {item}" for item in items)] if items else []
 
 
 @cli.command

@@ -1,4 +1,4 @@
-"""Regrets by table and their aggregate, from the saved curves of `main`: a Markdown table and a
+"""Regrets by table and their aggregate, from the saved curves of `main`: two CSV tables and a
 picture.
 
 The score of a run is its regret over the mean regret of random settings on the same table after the
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 
 from experiments.figures.drawing import STYLE, save
 from experiments.results import files, summaries, tidy
@@ -23,7 +24,12 @@ from experiments.tables.recorded import ERRORS, TABLES
 OURS, RANDOM = "suggest_10", "random"
 RESAMPLES = 2_000  # of the bootstrap
 PROFILED = 100  # evaluations of the performance profiles
-TABLE, PICTURE = "table.md", "aggregate.png"
+# of REGRETS; less_ours is the difference from OURS, and interval its 95% half width
+COLUMNS = (
+    *("table", "method", "runs", "evaluations", "regret", "standard_error"),
+    *("less_ours", "interval", "cpu_seconds"),
+)
+REGRETS, SCORES, PICTURE = "regrets.csv", "scores.csv", "aggregate.png"
 STYLES = {
     "suggest_10": ("#D55E00", "solid"),
     "suggest_1": ("#D55E00", (0, (1, 1))),
@@ -94,46 +100,10 @@ def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
     return groups | ({"HPOLib": errors} if errors else {})
 
 
-def row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def head(cells: Sequence[str]) -> list[str]:
-    return [row(cells), row(["---"] * len(cells))]
-
-
-def estimate(values: np.ndarray) -> str:
+def estimate(values: np.ndarray) -> tuple[str, str]:
     """The mean and its standard error."""
     error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
-    return f"{values.mean():.3g} ± {error:.2g}"
-
-
-def table_lines(name: str, regrets: dict[str, np.ndarray], seconds: dict[str, float]) -> list[str]:
-    """Regrets of all methods on a table, and their differences from ours on the same seeds."""
-    at = evaluations(regrets)
-    lines = head(
-        [
-            "method (runs)",
-            *map(str, at),
-            "CPU s a run",
-            *(f"less {METHODS[OURS].label}: {t}" for t in at),
-        ]
-    )
-    for method, values in regrets.items():
-        made = [t for t in at if t <= values.shape[1]]
-        blank = [""] * (len(at) - len(made))
-        differences = [paired(regrets, method, t) for t in made]
-        compared = [f"{one.mean():+.2g} ± {summaries.ci95(one):.2g}" for one in differences]
-        cells = [f"{METHODS[method].label} ({len(values)})"]
-        cells += [*(estimate(values[:, t - 1]) for t in made), *blank, f"{seconds[method]:.3g}"]
-        lines.append(row([*cells, *([""] * len(at) if method == OURS else [*compared, *blank])]))
-    for method, numbers in published.REGRET.get(name, {}).items():
-        by_count = dict(zip(published.AT, numbers, strict=True))
-        cells = [
-            f"{by_count[t][0]:.3g} ± {by_count[t][1]:.2g}" if t in by_count else "" for t in at
-        ]
-        lines.append(row([f"{method}, published (15)", *cells, *[""] * (1 + len(at))]))
-    return lines
+    return f"{values.mean():.3g}", f"{error:.2g}"
 
 
 def paired(regrets: dict[str, np.ndarray], method: str, t: int) -> np.ndarray:
@@ -148,58 +118,48 @@ def evaluations(regrets: dict[str, np.ndarray]) -> tuple[int, ...]:
     return tuple(t for t in published.AT if t <= horizon) or (horizon,)
 
 
-def ahead(regrets: Regrets) -> list[str]:
-    """Where another method is ahead of ours, the 95% interval of the difference being below 0."""
-    found = []
-    for name, methods in regrets.items():
-        for method, values in methods.items():
-            for t in evaluations(methods):
-                if t > values.shape[1]:
-                    continue
-                difference = paired(methods, method, t)
-                if difference.mean() + summaries.ci95(difference) < 0:
-                    found.append(f"- {METHODS[method].label} on {name} after {t}")
-    return found or ["- none"]
-
-
-def markdown(folder: Path) -> str:
-    """All tables."""
-    regrets, summary = regrets_of(folder), tidy.load(folder).summary
+def regret_table(folder: Path) -> pd.DataFrame:
+    """Means and standard errors of the regrets on each table, their differences from ours on the
+    same seeds with half widths of 95% intervals, and published ones."""
+    summary = tidy.load(folder).summary
     seconds = summary.groupby(["problem", "algorithm"], observed=True)["cpu_seconds"].mean()
-    lines = [
-        f"Ahead of {METHODS[OURS].label}, beyond the 95% interval of the difference on the same"
-        " seeds:",
-        "",
-        *ahead(regrets),
-        "",
-    ]
+    rows = []
+    for name, methods in regrets_of(folder).items():
+        at = evaluations(methods)
+        for method, values in methods.items():
+            for t in (t for t in at if t <= values.shape[1]):
+                less = paired(methods, method, t)
+                compared = (f"{less.mean():+.2g}", f"{summaries.ci95(less):.2g}")
+                if method == OURS:
+                    compared = ("", "")
+                about = name, METHODS[method].label, len(values), t
+                cells = *estimate(values[:, t - 1]), *compared, f"{seconds[name, method]:.3g}"
+                rows.append((*about, *cells))
+        for label, numbers in published.REGRET.get(name, {}).items():
+            for t, (mean, error) in zip(published.AT, numbers, strict=True):
+                if t in at:
+                    about = name, f"{label}, published", published.RUNS, t
+                    rows.append((*about, f"{mean:.3g}", f"{error:.2g}", "", "", ""))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def score_table(folder: Path) -> pd.DataFrame:
+    """Interquartile means of the scores with their 95% intervals."""
+    regrets, rows = regrets_of(folder), []
     for title, names in groups_of(regrets).items():
-        at = evaluations(next(iter(regrets.values())))
-        lines += [f"Regret over that of random settings, {title} ({len(names)}):", ""]
-        lines += head(["interquartile mean (95% interval)", *map(str, at)])
-        for method in scores(regrets, names, at[0]):
-            cells = [METHODS[method].label]
-            for t in at:
-                strata = scores(regrets, names, t).get(method)
-                if strata is None:
-                    cells.append("")
-                    continue
-                low, high = interval(strata)
-                middle = interquartile_mean(np.concatenate(strata))
-                cells.append(f"{middle:.3f} ({low:.3f} to {high:.3f})")
-            lines.append(row(cells))
-        lines.append("")
-    for name, methods in regrets.items():
-        unit = "relative regret" if name in ERRORS else "regret in points of accuracy"
-        lines += [f"**{name}**, {unit}, mean ± standard error; differences ± 95% interval:", ""]
-        by_method = {method: float(seconds[name, method]) for method in methods}
-        lines += [*table_lines(name, methods, by_method), ""]
-    return "\n".join(lines)
+        for t in evaluations(regrets[names[0]]):
+            for method, strata in scores(regrets, names, t).items():
+                row = dict(tables=f"{title} ({len(names)})", method=METHODS[method].label)
+                numbers = interquartile_mean(np.concatenate(strata)), *interval(strata)
+                ends = zip(("score", "low", "high"), numbers, strict=True)
+                rows.append(row | dict(evaluations=t) | {name: f"{x:.3f}" for name, x in ends})
+    return pd.DataFrame(rows)
 
 
 def draw(folder: Path) -> None:
-    """Writes table.md and aggregate.png from the saved curves."""
-    files.write(folder / TABLE, markdown(folder).encode())
+    """Writes the tables and the picture from the saved curves."""
+    for name, table in ((REGRETS, regret_table(folder)), (SCORES, score_table(folder))):
+        files.write(folder / name, table.to_csv(index=False, lineterminator="\n").encode())
     regrets = regrets_of(folder)
     groups = groups_of(regrets)
     horizon = next(iter(regrets.values()))[OURS].shape[1]

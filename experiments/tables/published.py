@@ -7,6 +7,7 @@ nabenabe0928/constrained-tpe (Apache-2.0), relative to the smallest of all readi
 """
 
 AT = (50, 100, 200)
+RUNS = 15
 # {table: {method: ((mean, standard error) at each of AT)}}
 REGRET = {
     "protein": {
