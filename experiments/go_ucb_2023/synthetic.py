@@ -77,10 +77,9 @@ CHOSEN_SETTINGS = [
 ]
 
 
-def configure(function: str, name: str, phases: tuple[int, int] | None = None) -> Config:
-    """The configuration on which the results of an algorithm on a function depend; phases: n and T
-    in place of Figure 2's."""
-    n, t = phases or FUNCTIONS[function][1:]
+def configure(function: str, name: str) -> Config:
+    """The configuration on which the results of an algorithm on a function depend."""
+    _, n, t = FUNCTIONS[function]
     return dict(
         function=function,
         algorithm=name,
@@ -117,15 +116,6 @@ def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
         if hasattr(run.info, "proposal"):
             arrays |= {k: np.asarray(getattr(run.info.proposal, k)[row]) for k in PROPOSAL}
         store.write_npz(store.run_path(folder, label, seed), arrays)
-
-
-def regrets(config: Config, label: str, options: argparse.Namespace) -> np.ndarray:
-    """Regrets [S, n + T] of all seeds of a configuration."""
-    problem, method = label.rsplit("-", 1)
-    runs = load_or_run(
-        options.out, {problem: {method: config}}, options.seeds, make, options.at_once
-    )
-    return np.stack([run["regret"] for run in runs[problem][method]])
 
 
 def uniform_regret(function: str) -> float:
@@ -201,17 +191,13 @@ def tidy_values(row: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def add_options(
-    parser: argparse.ArgumentParser,
-    functions: Sequence[str] = tuple(FUNCTIONS),
-    algorithms: Sequence[str] = tuple(OPTIMIZERS),
-    default: Sequence[str] | None = None,
-    seeds: int = 10,
+    parser: argparse.ArgumentParser, algorithms: Sequence[str], default: Sequence[str]
 ) -> None:
     """Adds the options of the experiments on these functions: --functions, --algorithms, --seeds,
     --at-once, --out."""
-    cli.add_choices(parser, "--functions", tuple(FUNCTIONS), functions)
+    cli.add_choices(parser, "--functions", tuple(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", algorithms, default)
-    cli.add_shared(parser, seeds=seeds)
+    cli.add_shared(parser, seeds=PAPER_SEEDS)
     parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
     cli.add_out_folder(parser)
 
@@ -219,7 +205,7 @@ def add_options(
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    add_options(parser, default=tuple(ALGORITHMS), seeds=PAPER_SEEDS)
+    add_options(parser, tuple(OPTIMIZERS), tuple(ALGORITHMS))
     options = parser.parse_args()
     cli.set_up_jax()
     config = configurations(options)

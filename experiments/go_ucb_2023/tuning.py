@@ -7,21 +7,17 @@ A run evaluates n = 5 uniform points, the same for all methods in a repetition, 
 more. f* is the best accuracy of all methods for a classifier, data set and repetition, so that
 regrets depend on the choice of methods. The figures show the mean, and 1.96 sd / sqrt(repetitions)
 at the end. Settings that the paper does not state are listed under "chosen" in the saved
-configuration.
-
-Evaluations are recorded in a table on disk (`--table`) and not repeated; an interrupted run resumes
-with the missing evaluations.
+configuration. An interrupted command resumes with the missing runs.
 """
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pooch
 import sklearn
 
 from experiments import cli
-from experiments.data.classifiers import MODELS, PAPER_MODELS, SOURCES
+from experiments.data.classifiers import MODELS, SOURCES
 from experiments.figures import plots
 from experiments.go_ucb_2023 import tuning_runs
 from experiments.go_ucb_2023.loop import print_table
@@ -44,7 +40,6 @@ FIGURES = {"breast_cancer": 3, "australian": 4, "diabetes": 5}
 TITLES = {
     "random_forest": "random forest",
     "mlp": "multi-layer perceptron",
-    "mlp_raw": "multi-layer perceptron, inputs not scaled",
     "gradient_boosting": "gradient boosting",
 }
 TABLE_FIELDS = (
@@ -148,28 +143,24 @@ def redraw(folder: Path) -> None:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    cli.add_choices(parser, "--models", list(MODELS), PAPER_MODELS)
+    cli.add_choices(parser, "--models", list(MODELS))
     cli.add_choices(parser, "--data", list(SOURCES))
     cli.add_choices(parser, "--algorithms", list(tuning_runs.OPTIMIZERS), ALGORITHMS)
     parser.add_argument(
         "--repetitions", type=cli.count, default=5, help="the paper: 5, one for each fold"
     )
     parser.add_argument("--jobs", type=cli.count, default=1, help="processes; each needs a core")
-    parser.add_argument(
-        "--table", type=Path, help="file of all evaluations (default: in a per-user cache)"
-    )
     cli.add_shared(parser, data_dir=None)
     cli.add_out_folder(parser)
     options = parser.parse_args()
     cli.set_up_jax()
-    table = options.table or Path(pooch.os_cache("jsketch")) / "tuning.sqlite"
     problems = [(model, data) for data in options.data for model in options.models]
     parts, regrets = {}, {}
     config = tuning_runs.configure(options.models, options.data, options.algorithms)
     with outputs.results_folder(
         options, "go_ucb_2023.tuning", config, options.repetitions
     ) as results:
-        runs = tuning_runs.run_all(problems, options, table)
+        runs = tuning_runs.run_all(problems, options)
         for model, data in problems:
             parts[f"{model}-{data}"], regrets[model, data] = summarise(runs[f"{model}-{data}"])
         versions = environment.versions() | {"scikit-learn": sklearn.__version__}

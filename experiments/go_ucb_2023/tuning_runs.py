@@ -60,12 +60,7 @@ def key_of(model: str, data: str, repetition: int) -> jax.Array:
 
 
 def make(
-    config: Config,
-    label: str,
-    repetitions: list[int],
-    folder: Path,
-    table: Path,
-    data_dir: Path | None = None,
+    config: Config, label: str, repetitions: list[int], folder: Path, data_dir: Path | None = None
 ) -> None:
     """Makes one run and saves it."""
     (model, data, algorithm), [repetition] = label.split("-"), repetitions
@@ -73,9 +68,9 @@ def make(
     errors: list[str] = []
 
     def objective(hyperparameters: dict[str, Any]) -> float:
-        outcome = classifiers.evaluate(model, dataset, repetition, hyperparameters, table)
-        errors.append(outcome.error)
-        return outcome.value
+        value, error = classifiers.evaluate(model, dataset, repetition, hyperparameters)
+        errors.append(error)
+        return value
 
     space, key = MODELS[model].space, key_of(model, data, repetition)
     driven = loops.drive(
@@ -85,9 +80,7 @@ def make(
     store.write_npz(store.run_path(folder, label, repetition), arrays)
 
 
-def run_all(
-    problems: list[tuple[str, str]], options: argparse.Namespace, table: Path
-) -> dict[str, Runs]:
+def run_all(problems: list[tuple[str, str]], options: argparse.Namespace) -> dict[str, Runs]:
     """{problem: {method: runs}} of all methods on the problems (model, data)."""
     # reads all data first, so that an error ends the experiment before its runs
     for data in options.data:
@@ -96,5 +89,5 @@ def run_all(
         f"{model}-{data}": {name: configure([model], [data], [name]) for name in options.algorithms}
         for model, data in problems
     }
-    one = partial(make, table=table, data_dir=options.data_dir)
+    one = partial(make, data_dir=options.data_dir)
     return load_or_run(options.out, configs, options.repetitions, one, jobs=options.jobs)

@@ -89,14 +89,13 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
     return online.KernelAWV(kernel, **ridge, capacity=512)
 
 
-def passes(
-    config: Config, xs: np.ndarray, ys: np.ndarray, forecaster: Any
-) -> Iterator[tuple[np.ndarray, int]]:
+def passes(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
     """(predictions, features or points) of consecutive chunks; each prediction is made before its
     label is observed."""
     if config["method"] == "sklearn":
         yield from _sklearn(config, xs, ys)
         return
+    forecaster = make_forecaster(config, xs.shape[1], len(ys))
     chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
     for forecasts, _ in loops.prequential(forecaster, chunks, jax.random.key(config["seed"])):
         yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
@@ -122,18 +121,14 @@ def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[n
         yield prediction, size
 
 
-def run_once(
-    config: Config, xs: np.ndarray, ys: np.ndarray, forecaster: Any = None
-) -> dict[str, np.ndarray]:
+def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
     """Cumulative averages of one pass, which the time limit may end, with seconds and sizes at the
-    ends of chunks. forecaster: replaces that of the configuration."""
+    ends of chunks."""
     predictions: list[np.ndarray] = []
     seconds: list[float] = []
     sizes: list[int] = []
     began = time.perf_counter()
-    if forecaster is None and config["method"] != "sklearn":
-        forecaster = make_forecaster(config, xs.shape[1], len(ys))
-    for prediction, size in passes(config, xs, ys, forecaster):
+    for prediction, size in passes(config, xs, ys):
         predictions.append(prediction)
         seconds.append(time.perf_counter() - began)
         sizes.append(size)

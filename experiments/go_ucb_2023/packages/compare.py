@@ -182,7 +182,7 @@ def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> 
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    synthetic.add_options(parser, algorithms=NAMES, seeds=synthetic.PAPER_SEEDS)
+    synthetic.add_options(parser, NAMES, NAMES)
     folder = Path("results/go_ucb_2023/synthetic")
     parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
     parser.add_argument(
