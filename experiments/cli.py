@@ -2,7 +2,7 @@
 and error messages without a traceback.
 
 A script makes its parser with `parser`, and adds the options that several scripts have with
-`add_shared`, `add_choices`, `add_out_folder` or `add_out_file`.
+`add_shared`, `add_choices`, `add_out_folder` or `parse_benchmark`.
 """
 
 import argparse
@@ -13,6 +13,7 @@ from typing import Any
 
 from jsketch.suggest.tables.command_line import (
     TRACEBACK,
+    check_new,
     command,
     count,
     positive,
@@ -23,11 +24,11 @@ from jsketch.suggest.tables.command_line import (
 __all__ = [
     "TRACEBACK",
     "add_choices",
-    "add_out_file",
     "add_out_folder",
     "add_shared",
     "command",
     "count",
+    "parse_benchmark",
     "parser",
     "positive",
     "progress",
@@ -86,10 +87,16 @@ def add_out_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_out_file(parser: argparse.ArgumentParser) -> None:
-    """Adds --out and --overwrite of a benchmark (`results.files.check_new`)."""
+def parse_benchmark(parser: argparse.ArgumentParser, cached: bool = False) -> argparse.Namespace:
+    """The options of a benchmark, with --out and --overwrite of its JSON file
+    (`results.store.write_numbers`). Also sets up JAX, `cached` or not (`set_up_jax`). Raises
+    ValueError or OSError if the file cannot be written."""
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     parser.add_argument("--overwrite", action="store_true", help="replace that file")
+    options = parser.parse_args()
+    check_new(options.out, options.overwrite)
+    set_up_jax(cached)
+    return options
 
 
 def import_from(folder: Path, file: str, repository: str) -> None:

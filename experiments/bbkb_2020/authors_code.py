@@ -18,7 +18,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.data import datasets
-from experiments.results import environment, files, store, summaries
+from experiments.results import store, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH
 
@@ -133,10 +133,7 @@ def main() -> None:
     )
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=[5.0, 10.0, 17.5])
     cli.add_shared(parser, horizon=2_000, seeds=10, data_dir=None)
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    files.check_new(options.out, options.overwrite)
-    cli.set_up_jax()
+    options = cli.parse_benchmark(parser, cached=True)
     dataset = datasets.load("abalone", options.data_dir)
     print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")
     problem = problems.finite_arms(*datasets.preprocess(dataset), NOISE_STD)
@@ -151,8 +148,7 @@ def main() -> None:
                 row = dict(rule=rule, strict=strict, lengthscale=lengthscale)
                 rows.append(row | compare(ours, theirs))
                 print(rows[-1], flush=True)
-    if options.out is not None:
-        store.write_json(options.out, dict(rows=rows, environment=environment.provenance()))
+    store.write_numbers(options.out, dict(rows=rows))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""Benchmarks of an accelerator: many seeds at once, a grid of hyperparameters in one call, and
-millions of arms in float32 and float64.
+"""Benchmarks of an accelerator: many seeds at once, and millions of arms in float32 and float64.
 
 scripts/bench --accelerator                      on the default device of JAX
 JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU, for comparison
@@ -22,7 +21,6 @@ from experiments.bench.timing import seconds, show
 from experiments.results import environment
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
-from jsketch.loops import rollout
 
 CAPACITY = 160  # m is at most 160 on Abalone at lengthscale 5
 ARM_INPUTS = 8
@@ -33,7 +31,6 @@ class Sizes(NamedTuple):
     """The sizes of the benchmarks."""
 
     runs: tuple[tuple[int, int], ...]  # (seeds, horizon)
-    sweep: tuple[int, int, int]  # lengthscales, seeds, horizon
     arms: tuple[int, ...]
     arms_horizon: int
     repeats: int
@@ -41,7 +38,6 @@ class Sizes(NamedTuple):
 
 ACCELERATOR_SIZES = Sizes(
     runs=((10, 1_000), (10, 10_000), (1_000, 1_000), (1_000, 10_000)),
-    sweep=(12, 10, 1_000),
     arms=(1_000_000, 10_000_000),
     arms_horizon=200,
     repeats=3,
@@ -73,29 +69,6 @@ def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
                 peak_gigabytes=peak_gigabytes(),
             ),
         )
-
-
-def sweep(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
-    """Lengthscales x seeds in one vmapped call of `rollout`."""
-    scales, count, horizon = sizes.sweep
-    bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
-    lengthscales = jnp.asarray(np.geomspace(5, 17.5, scales))
-    keys = jax.random.split(jax.random.key(0), count)
-
-    def one(lengthscale: Array, key: Array) -> loops.Progress:
-        return rollout(bandit.replace(kernel=kernels.Gaussian(lengthscale)), problem, key, horizon)
-
-    grid = jax.jit(jax.vmap(jax.vmap(one, (None, 0)), (0, None)))
-    median, compile_seconds = seconds(lambda: grid(lengthscales, keys), sizes.repeats)
-    yield (
-        f"{scales} lengthscales x {count} seeds by vmap, T = {horizon:,}",
-        dict(
-            run_seconds=median,
-            compile_seconds=compile_seconds,
-            milliseconds_a_run=1e3 * median / (scales * count),
-            regret_ratio=regret_ratio(grid(lengthscales, keys).trace, problem),
-        ),
-    )
 
 
 def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
@@ -135,7 +108,6 @@ def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
 
 PARTS: dict[str, Callable[[Sizes, Any, Any], Iterator[tuple[str, Row]]]] = {
     "seeds": seeds,
-    "sweep": sweep,
     "arms": arms,
 }
 
@@ -158,7 +130,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, problem: Any, bandit: Any) -> dict[str, dict[str, Row]]:
-    """Runs the parts of options.parts; seeds and sweep use the problem and the bandit. Returns
+    """Runs the parts of options.parts; "seeds" uses the problem and the bandit. Returns
     {part: {name: row}}."""
     sizes = CPU_SIZES if jax.default_backend() == "cpu" else ACCELERATOR_SIZES
     rows: dict[str, dict[str, Row]] = {}

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from experiments import cli
-from experiments.results import environment, files, store
+from experiments.results import environment, store
 from jsketch import loops, online
 from jsketch.sketch.taylor import Taylor
 
@@ -35,10 +35,7 @@ def main() -> None:
     parser.add_argument(
         "--chunk", type=cli.count, default=65_536, help="examples in memory at a time"
     )
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    files.check_new(options.out, options.overwrite)
-    cli.set_up_jax(cached=False)
+    options = cli.parse_benchmark(parser)
     forecaster = online.PKAWV(Taylor(INPUTS, DEGREE, lengthscale=4.0), regularization=1.0)
     chunks = generate_examples(options.examples, options.chunk)
     loss, early, first_seconds = 0.0, 0.0, 0.0
@@ -75,8 +72,7 @@ def main() -> None:
         f"average loss {numbers['average_loss']:.4f}\n"
         f"peak memory {numbers['peak_mb']:.0f} MB, {early:.0f} MB after two chunks   [< 2000]"
     )
-    if options.out is not None:
-        store.write_json(options.out, {"environment": environment.provenance(), "stream": numbers})
+    store.write_numbers(options.out, dict(stream=numbers))
 
 
 if __name__ == "__main__":
