@@ -12,7 +12,7 @@ have the average squared loss until t, and the total loss.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,16 +96,20 @@ def river_models() -> dict[str, Callable[[], Any]]:
     }
 
 
+def river_predictions(method: str, xs: np.ndarray, ys: np.ndarray) -> Iterator[float]:
+    """The predictions of one of river's models, each made before its label is observed."""
+    model = river_models()[method]()
+    for row, y in zip(xs.tolist(), ys.tolist(), strict=True):
+        x = dict(enumerate(row))
+        yield float(model.predict_one(x) or 0)
+        model.learn_one(x, y)
+
+
 def losses(method: str, task: Task) -> np.ndarray | None:
     """Squared losses [n] of predictions within [-1, 1], each made before its label is observed;
     None if the posterior is not finite."""
     if method in river_models():
-        model = river_models()[method]()
-        predictions: Any = []
-        for row, y in zip(task.xs.tolist(), task.ys.tolist(), strict=True):
-            x = dict(enumerate(row))
-            predictions.append(float(model.predict_one(x) or 0))
-            model.learn_one(x, y)
+        predictions: Any = list(river_predictions(method, *task))
     else:
         forecaster = (forecasters() | kernel_forecasters())[method]
         try:
