@@ -19,6 +19,7 @@ from experiments.claims import (
     Table,
     above,
     curve,
+    decision,
     difference,
     empty_if_missing,
     entry,
@@ -140,11 +141,7 @@ def fraction_of_time(source: Source, baselines: tuple[str, ...]) -> Finding:
     theirs = {name: of for name, of in seconds.items() if name not in RULES}
     largest = {name: float(ours.max() / of.min()) for name, of in theirs.items()}
     least = {name: float(ours.min() / of.max()) for name, of in theirs.items()}
-    holds = None
-    if max(least.values()) > FRACTION:
-        holds = False
-    elif max(largest.values()) <= FRACTION:
-        holds = True
+    holds = decision(max(least.values()) > FRACTION, max(largest.values()) <= FRACTION)
     shares = {name: f"{least[name]:.2f} to {largest[name]:.2f}" for name in theirs}
     medians = [float(np.median(of)) for of in seconds.values()]
     return Finding(
@@ -234,11 +231,7 @@ def local_is_slower(source: Source) -> Finding:
     each run of the global one."""
     seconds = _seconds(source, RULES)
     fast, slow = seconds.values()
-    holds = None
-    if slow.max() <= 2 * fast.min():
-        holds = False
-    elif slow.min() > 2 * fast.max():
-        holds = True
+    holds = decision(slow.max() <= 2 * fast.min(), slow.min() > 2 * fast.max())
     return Finding(_ranges(seconds), holds)
 
 
@@ -246,11 +239,10 @@ def faster_than_evolution(source: Source) -> Finding:
     """The seconds of both rules and of evolution, without the time of evaluations."""
     seconds = _seconds(source, (*RULES, "evolution"))
     theirs = seconds["evolution"]
-    holds = None
-    if any(seconds[rule].min() > theirs.max() for rule in RULES):
-        holds = False
-    elif all(seconds[rule].max() < theirs.min() for rule in RULES):
-        holds = True
+    holds = decision(
+        any(seconds[rule].min() > theirs.max() for rule in RULES),
+        all(seconds[rule].max() < theirs.min() for rule in RULES),
+    )
     note = "" if holds else evidence.published_search_seconds(source, (*RULES, "evolution"))
     return Finding(_ranges(seconds), holds, note)
 
@@ -371,7 +363,7 @@ def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
         gaps = {key: difference(there, of) for key, of in regrets.items()}
         decisions.append(above(gaps.values()))
         texts[name] = f"{interval_text(gaps[best], 4)} at {best:g}"
-    holds = False if False in decisions else (None if None in decisions else True)
+    holds = decision(False in decisions, None not in decisions)
     return Finding(
         "R_T / R_T^unif at the best other bandwidth minus that at the table's:"
         f" {list_texts(texts)}.",
