@@ -150,7 +150,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.horizon % PARTS:
         raise ValueError(f"horizon must be a multiple of {PARTS}; {options.horizon} was given.")
-    one = dict(
+    config = dict(
         horizon=options.horizon,
         stops=STOPS,
         actions=ACTIONS,
@@ -158,16 +158,13 @@ def main() -> None:
         regularization=LAM,
         capacity=options.capacity,
         qbar=options.qbar,
+        lengthscale=LENGTHSCALE,
+        seeds=options.seeds,
     )
-    lengthscales = {name: LENGTHSCALE for name in options.problems}
-    config = dict(methods=options.only, problems=lengthscales) | one
     title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
     first, *others = options.only
     pairs = [(name, m) for name in options.problems for m in (first, "uniform", *others)]
-    run_config = one | dict(lengthscale=LENGTHSCALE, seeds=options.seeds)
-    saving.run(
-        options, "beyond.contextual", title, config, runs, draw, pairs=pairs, run_config=run_config
-    )
+    saving.run(options, "beyond.contextual", title, config, runs, draw, pairs=pairs)
 
 
 if __name__ == "__main__":

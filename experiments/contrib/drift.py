@@ -157,8 +157,8 @@ def main() -> None:
     parser.add_argument("--examples", type=cli.count, default=4_000, help="length of each stream")
     cli.add_out_folder(parser)
     options = parser.parse_args()
-    run_config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
-    config = dict(streams=options.only, river=RIVER) | run_config
+    config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
+    more = dict(streams=options.only, river=RIVER)
     methods = {name: [*forecasters()] for name in options.only}
     if "jumps" in methods and options.examples <= MAX_KERNEL_EXAMPLES:
         methods["jumps"] += kernel_forecasters()
@@ -166,15 +166,7 @@ def main() -> None:
     seeds = {method: seeds_of(options, method) for _, method in pairs}
     title = f"Streams whose target changes, and one that stays: {options.seeds} seeds"
     saving.run(
-        options,
-        "beyond.drift",
-        title,
-        config,
-        runs,
-        draw,
-        pairs=pairs,
-        seeds=seeds,
-        run_config=run_config,
+        options, "beyond.drift", title, config, runs, draw, pairs=pairs, seeds=seeds, more=more
     )
 
 

@@ -24,7 +24,6 @@ from experiments import cli
 from experiments.bbkb_2020 import widths as functions
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
-from experiments.results import environment
 from experiments.runs import bandit_runs
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH, FixedBKB
@@ -135,15 +134,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.horizon < 12:
         raise ValueError(f"horizon must be at least 12; {options.horizon} was given.")
-    one = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR, root_seed=0)
-    config = one | dict(
-        problems=options.problems,
-        methods=options.only,
-        seeds_side_by_side=environment.usable_cores(),
-    )
+    config = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR)
+    config |= dict(root_seed=0, seeds=options.seeds)
     title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
-    run_config = one | dict(seeds=options.seeds)
-    saving.run(options, "beyond.few_batches", title, config, runs, draw, run_config=run_config)
+    saving.run(options, "beyond.few_batches", title, config, runs, draw)
 
 
 if __name__ == "__main__":

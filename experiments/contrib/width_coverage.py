@@ -156,7 +156,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.horizon < INTERVAL:
         raise ValueError(f"horizon must be at least {INTERVAL}; {options.horizon} was given.")
-    run_config = dict(
+    config = dict(
         horizon=options.horizon,
         arms=ARMS,
         noise_std=NOISE,
@@ -166,20 +166,11 @@ def main() -> None:
         every=INTERVAL,
         seeds=options.seeds,
     )
-    config = run_config | dict(widths=options.only)
     kinds = {True: "exact_posterior", False: "sketched_posterior"}
     pairs = [(kinds[name in EXACT], name) for name in options.only]
     title = "Confidence widths: coverage and regret"
-    saving.run(
-        options,
-        "beyond.width_coverage",
-        title,
-        config,
-        runs,
-        draw,
-        pairs=pairs,
-        run_config=run_config,
-    )
+    more = dict(widths=options.only)
+    saving.run(options, "beyond.width_coverage", title, config, runs, draw, pairs=pairs, more=more)
 
 
 if __name__ == "__main__":
