@@ -26,7 +26,6 @@ from experiments.results import outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
-from jsketch.box.go_ucb.ball import Theory
 from jsketch.problems import boxes
 from jsketch.show import full_repr
 
@@ -38,7 +37,6 @@ TABLE_FIELDS = (
     "simple_regret",
     "seconds_per_seed",
 )
-PROPOSAL = ("beta", "distance", "acquisition", "at_starts")  # saved fields of GO-UCB's proposals
 PAPER_SEEDS = 5
 # function, n, T
 FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
@@ -50,20 +48,17 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "uniform": lambda n: UniformBox(initial=n),
     "go_ucb": lambda n: GOUCB(initial=n),
     "go_ucb_eq5": lambda n: GOUCB(initial=n, refit=False, reach=0.05),
-    "go_ucb_whole_box": lambda n: GOUCB(initial=n, reach=1.0),
     "go_ucb_printed": lambda n: go_ucb.printed(n),
-    "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
     "gp_ei": lambda n: GPBandit(initial=n, acquisition="log_ei"),
     "gp_pi": lambda n: GPBandit(initial=n, acquisition="pi"),
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
-# GP methods with uniform candidates, BoTorch's default, and GO-UCB with all terms of eq. 7
+# GP methods with uniform candidates, BoTorch's default
 VARIANTS: dict[str, Callable[[int], Any]] = {
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),
     "gp_pi_uniform": lambda n: GPBandit(initial=n, acquisition="pi", sample_around_best=False),
     "gp_ucb_uniform": lambda n: GPBandit(initial=n, acquisition="ucb", sample_around_best=False),
-    "go_ucb_eq7": lambda n: GOUCB(initial=n, schedule=Theory()),
 }
 OPTIMIZERS = ALGORITHMS | VARIANTS
 CHOSEN_SETTINGS = [
@@ -112,10 +107,7 @@ def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
         arrays = dict(
             regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32)
         )
-        arrays |= dict(seconds=seconds)
-        if hasattr(run.info, "proposal"):
-            arrays |= {k: np.asarray(getattr(run.info.proposal, k)[row]) for k in PROPOSAL}
-        store.write_npz(store.run_path(folder, label, seed), arrays)
+        store.write_npz(store.run_path(folder, label, seed), arrays | dict(seconds=seconds))
 
 
 def uniform_regret(function: str) -> float:
@@ -126,25 +118,13 @@ def uniform_regret(function: str) -> float:
     return float(problem.maximum - jax.jit(jax.vmap(problem.value))(x).mean())
 
 
-def after_step(regret: np.ndarray, function: str, step: int) -> np.ndarray:
-    """Mean regret of the evaluations after the given step of phase II, of regrets [S, n + T],
-    [S]."""
-    return regret[:, FUNCTIONS[function][1] + step :].mean(1)
-
-
-def uniform_draw(regret: np.ndarray, function: str) -> np.ndarray:
-    """Expected regret of the output of Algorithm 1, one of x_1..x_T drawn uniformly: the mean over
-    phase II of regrets [S, n + T], [S]."""
-    return after_step(regret, function, 0)
-
-
 def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
     """The entry of one function in summary.json."""
     _, n, steps = FUNCTIONS[function]
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["regret"] for row in rows])
-        settled = after_step(regret, function, 2)
+        settled = regret[:, n + 2 :].mean(1)
         table[name] = dict(
             cumulative_regret=summaries.statistics(regret.sum(1), ci=True),
             cumulative_regret_first_5=summaries.statistics(regret[:PAPER_SEEDS].sum(1), ci=True),
@@ -153,17 +133,8 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
             below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
             ratio_last_10=summaries.statistics(regret[:, -10:].mean(1) / uniform),
             simple_regret=summaries.statistics(regret.min(1)),
-            uniform_draw_ratio=summaries.statistics(uniform_draw(regret, function) / uniform),
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
-        if "beta" in rows[0]:
-            beta, distance, reached, at_starts = (
-                np.stack([row[key][n:] for row in rows]) for key in PROPOSAL
-            )
-            table[name] |= dict(
-                largest_distance_over_beta=float((distance / beta).max()),
-                ascent_never_below_starts=bool((reached >= at_starts).all()),
-            )
     return dict(uniform_regret=uniform, n=n, T=steps, algorithms=table)
 
 

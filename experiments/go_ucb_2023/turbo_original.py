@@ -5,8 +5,8 @@ inputs, with 20 + 280 evaluations.
 
 DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with their
 defaults, in float64, one evaluation at a time, without noise, on the same boxes. The initial points
-are uniform here and a Latin hypercube there. An interrupted comparison resumes
-with the missing runs; several processes may share a folder, one for each function.
+are uniform here and a Latin hypercube there. An interrupted comparison resumes with the missing
+runs.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments import cli
-from experiments.go_ucb_2023.loop import Config, Runs, load_or_run, print_table
+from experiments.go_ucb_2023.loop import Config, load_or_run, print_table
 from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
@@ -143,16 +143,6 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
     return dict(algorithms=table, p_value=p)
 
 
-def print_medians(functions: dict[str, Any]) -> None:
-    """Prints the median regrets of the best point, and the p values."""
-    for function, part in functions.items():
-        rows = {
-            name: {t: shown["median"] for t, shown in row["simple_regret"].items()}
-            for name, row in part["algorithms"].items()
-        }
-        print_table(f"{function}, median regret after evaluations (p = {part['p_value']})", rows)
-
-
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
@@ -166,21 +156,18 @@ def main() -> None:
     config = {
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
     }
-
-    def make_all() -> dict[str, Runs]:
-        one = partial(make, reference=options.reference)
-        return load_or_run(options.out, config, options.seeds, one)
-
-    if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
-        # one of several processes, which only executes runs; the whole command makes the tables
-        print_medians({f: summarise(parts) for f, parts in make_all().items()})
-        return
     with outputs.results_folder(
         options, "go_ucb_2023.turbo_original", config, options.seeds
     ) as results:
-        runs = make_all()
+        one = partial(make, reference=options.reference)
+        runs = load_or_run(options.out, config, options.seeds, one)
         functions = {f: summarise(parts) for f, parts in runs.items()}
-        print_medians(functions)
+        for function, part in functions.items():
+            rows = {
+                name: {t: shown["median"] for t, shown in row["simple_regret"].items()}
+                for name, row in part["algorithms"].items()
+            }
+            print_table(f"{function}, median regret (p = {part['p_value']})", rows)
         summary = dict(
             config=config,
             seeds=options.seeds,

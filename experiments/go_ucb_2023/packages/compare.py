@@ -121,12 +121,11 @@ def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
     return kind(gp, best_f=values.max())
 
 
-def row(regret: np.ndarray, function: str, uniform: float) -> dict[str, Any]:
+def row(regret: np.ndarray, uniform: float) -> dict[str, Any]:
     """The entry of regrets [S, n + T] in summary.json."""
     values = dict(
         regret_ratio=regret.mean(1) / uniform,
         ratio_last_10=regret[:, -10:].mean(1) / uniform,
-        uniform_draw_ratio=synthetic.uniform_draw(regret, function) / uniform,
         simple_regret=regret.min(1),
     )
     return {
@@ -201,10 +200,10 @@ def main() -> None:
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
-            rows = {n: row(regret, function, uniform) for n, regret in ours[function].items()}
+            rows = {n: row(regret, uniform) for n, regret in ours[function].items()}
             for name, runs in runs_by_function[function].items():
                 regret = np.stack([run["regret"] for run in runs])
-                rows[name] = row(regret, function, uniform)
+                rows[name] = row(regret, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
         table = [
