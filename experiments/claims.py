@@ -84,20 +84,6 @@ class Withdrawn(NamedTuple):
     reason: str
 
 
-class Table(NamedTuple):
-    """A CSV table in the folder of an experiment."""
-
-    file: str
-    caption: str
-
-
-class Figure(NamedTuple):
-    """A picture in the folder of an experiment."""
-
-    file: str
-    alt: str
-
-
 class Measurements(NamedTuple):
     """A table of numbers of summary.json: a row for each problem and method, or as `levels`
     names the nested entries."""
@@ -113,8 +99,8 @@ class Experiment(NamedTuple):
     folder: str  # under results/
     title: str
     note: str  # differences from the paper's set-up
-    figures: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
+    figures: Mapping[str, str] = {}  # {file: what the picture shows}
+    tables: Mapping[str, str] = {}  # {CSV file: caption}
     measurements: tuple[Measurements, ...] = ()
 
 

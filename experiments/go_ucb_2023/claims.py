@@ -20,7 +20,6 @@ from experiments.claims import (
     Case,
     Claim,
     Experiment,
-    Figure,
     Finding,
     Interval,
     Measurements,
@@ -571,25 +570,20 @@ SYNTHETIC = Experiment(
     "f1: an all-ones network; f2: Styblinski-Tang; f3: Rastrigin. The same settings for all. The GP"
     " methods have half of their candidates near the best point; synthetic_uniform has those with"
     " uniform candidates.",
-    (
-        Figure(
-            "figure2.png",
-            "Cumulative regret on f1, f2 and f3 against evaluations, one line for each method",
-        ),
-        Figure("figure2_5.png", "The same of the first five repetitions, the paper's number"),
-    ),
+    {
+        "figure2.png": "Cumulative regret on f1, f2 and f3 against evaluations, one line for each"
+        " method",
+        "figure2_5.png": "The same of the first five repetitions, the paper's number",
+    },
 )
 UNIFORM = Experiment(
     "go_ucb_2023/synthetic_uniform",
     "Figure 2: GP methods with uniform candidates",
     "All candidates of the acquisition functions are uniform in the box, BoTorch's default.",
-    (
-        Figure(
-            "figure2.png",
-            "Cumulative regret of the GP methods with uniform candidates on f1, f2 and f3 against"
-            " evaluations",
-        ),
-    ),
+    {
+        "figure2.png": "Cumulative regret of the GP methods with uniform candidates on f1, f2 and"
+        " f3 against evaluations"
+    },
 )
 _RATIOS = Measurements(
     "Regret per step over the uniform policy's, and of the last ten steps",
@@ -619,24 +613,19 @@ BOOSTING = Experiment(
     "go_ucb_2023/tuning_boosting",
     "Figure 3c: 20 repetitions of gradient boosting on breast cancer",
     "The GP methods have uniform candidates.",
-    (
-        Figure(
-            "figure3.png",
-            "Cumulative regret in tuning gradient boosting on breast cancer, one line for each"
-            " method",
-        ),
-    ),
+    {
+        "figure3.png": "Cumulative regret in tuning gradient boosting on breast cancer, one line"
+        " for each method"
+    },
 )
 PERCEPTRON = Experiment(
     "go_ucb_2023/tuning_perceptron",
     "Figure 3b: 20 repetitions of the perceptron on breast cancer",
     "The GP methods have uniform candidates.",
-    (
-        Figure(
-            "figure3.png",
-            "Cumulative regret in tuning a network on breast cancer, one line for each method",
-        ),
-    ),
+    {
+        "figure3.png": "Cumulative regret in tuning a network on breast cancer, one line for each"
+        " method"
+    },
 )
 _SETS = {3: "breast_cancer", 4: "australian", 5: "diabetes"}
 TUNING = Experiment(
@@ -644,14 +633,11 @@ TUNING = Experiment(
     "Figures 3 to 5: tuning three classifiers on three data sets",
     "The best accuracy of all methods replaces the unknown maximum. The GP methods have half of"
     " their candidates near the best point.",
-    tuple(
-        Figure(
-            f"figure{n}.png",
-            "Cumulative regret in tuning a random forest, a network and gradient boosting on"
-            f" {name.replace('_', ' ')}, one line for each method",
-        )
+    {
+        f"figure{n}.png": "Cumulative regret in tuning a random forest, a network and gradient"
+        f" boosting on {name.replace('_', ' ')}, one line for each method"
         for n, name in _SETS.items()
-    ),
+    },
 )
 
 PAPER = Paper(

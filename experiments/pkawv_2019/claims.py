@@ -12,13 +12,11 @@ from experiments.claims import (
     Case,
     Claim,
     Experiment,
-    Figure,
     Finding,
     Measurements,
     Missing,
     Paper,
     Source,
-    Table,
     Withdrawn,
     above,
     difference,
@@ -582,11 +580,11 @@ def _stream(name: str, item: str, note: str) -> Experiment:
     title = STREAMS[name]
     file, metric = ("loss", "Average squared loss") if name == "casp" else ("error", "0/1 error")
     lines = "one line for each forecaster"
-    figures = (
-        Figure(f"{file}.png", f"{metric} on {title} against examples, {lines}"),
-        Figure("time.png", f"Seconds on {title} against examples on log axes, {lines}"),
-        Figure("loss_at_time.png", f"Average squared loss on {title} against seconds, {lines}"),
-    )
+    figures = {
+        f"{file}.png": f"{metric} on {title} against examples, {lines}",
+        "time.png": f"Seconds on {title} against examples on log axes, {lines}",
+        "loss_at_time.png": f"Average squared loss on {title} against seconds, {lines}",
+    }
     return Experiment(f"pkawv_2019/{name}", f"{item}: {title}", note, figures)
 
 
@@ -602,33 +600,27 @@ RATES = Experiment(
     "Figure 1 and Table 1: rates",
     "Curves of the bounds (8); exponents measured under the capacity condition, with features"
     " chosen beforehand, with KORS, and of Pros-N-KONS.",
-    (
-        Figure(
-            "rates.png",
-            "Exponent of the regret against exponent of the dictionary size for three values of"
-            " gamma: bounds of four methods, and measured exponents of three with intervals",
-        ),
-    ),
+    {
+        "rates.png": "Exponent of the regret against exponent of the dictionary size for three"
+        " values of gamma: bounds of four methods, and measured exponents of three with intervals"
+    },
 )
 DEGREE = Experiment(
     "pkawv_2019/growing_degree",
     "Section 3.1: a degree that grows with the stream",
     "An experiment of ours on streams that are made up, R in lengthscales: the paper proposes it"
     " and runs fixed degrees.",
-    tables=(Table("regret.csv", "Regret by stream and n: M growing, fixed, and the exact one"),),
+    tables={"regret.csv": "Regret by stream and n: M growing, fixed, and the exact one"},
 )
 ADVERSARY = Experiment(
     "pkawv_2019/adversarial",
     "Figure 3: the greedy adversary",
     "Our adversary climbs by gradients from many starts and is stronger than the notebook's single"
     " start.",
-    (
-        Figure(
-            "regret.png",
-            "Regret against examples in games with the adversary, one line for each forecaster, 95%"
-            " bands",
-        ),
-    ),
+    {
+        "regret.png": "Regret against examples in games with the adversary, one line for each"
+        " forecaster, 95% bands"
+    },
 )
 ORDERS = Experiment(
     "pkawv_2019/casp_orders",
