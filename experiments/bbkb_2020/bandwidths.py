@@ -12,7 +12,7 @@ from typing import Any
 from experiments import cli
 from experiments.bbkb_2020 import methods, regret
 from experiments.figures import plots
-from experiments.results import outputs, tidy
+from experiments.results import outputs, summaries, tidy
 from experiments.runs import bandit_runs
 
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
@@ -39,8 +39,7 @@ def main() -> None:
             algorithms = {key: bandit_runs.summarise(rows) for key, rows in runs.items()}
             lengthscales[name.removeprefix("lengthscale_")] = dict(algorithms=algorithms)
             table += bandit_runs.tidy_runs(options.dataset, config, runs)
-            print(f"\n{name.replace('_', ' ')}")
-            bandit_runs.print_table(algorithms)
+            summaries.print_table(name, algorithms)
         summary = dict(
             config=regret.configure(options, 0.0),
             **bandit_runs.shared_fields(options, source),

@@ -214,7 +214,7 @@ def main() -> None:
             )
             against_published.compare(options.out, options.initial)
         draw(options.out)
-    bandit_runs.print_table(algorithms)
+    summaries.print_table(title, algorithms)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 from experiments import cli
 from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, add_width, make
 from experiments.data import datasets
-from experiments.results import outputs
+from experiments.results import outputs, summaries
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import problems
@@ -117,7 +117,7 @@ def main() -> None:
         against_published.write_curves(options.out, panels, 0, options.data_dir)
         against_published.compare(options.out)
         draw(options.out)
-    bandit_runs.print_table(algorithms)
+    summaries.print_table(title(options), algorithms)
 
 
 if __name__ == "__main__":

@@ -157,10 +157,7 @@ def main() -> None:
         table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
         results.write(summary, table, title)
         draw(options.out)
-    bandit_runs.print_table(algorithms)
-    print("\nexponent of the regret between T/2 and T")
-    for name, row in algorithms.items():
-        print(f"{name:18s} {row['regret_exponent']['mean']:.3f}")
+    summaries.print_table(title, algorithms)
 
 
 if __name__ == "__main__":

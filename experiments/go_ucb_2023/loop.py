@@ -1,5 +1,4 @@
-"""Functions that these experiments share: they execute the runs that are missing in a folder, read
-all runs, and print tables."""
+"""Executes the runs that are missing in a folder, and reads all runs."""
 
 import multiprocessing
 from collections.abc import Callable, Mapping
@@ -9,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from experiments import cli
-from experiments.figures.styles import label as label_of
 from experiments.results import store
 
 Config = dict[str, Any]
@@ -68,20 +65,3 @@ def load_or_run(
         }
         for problem, row in configs.items()
     }
-
-
-def print_table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Prints a row of numbers for each method; a number may be a {mean, ci95} of `summaries`."""
-
-    def cell(value: Any) -> str:
-        if not isinstance(value, dict):
-            return "-" if value is None else f"{value:.4g}"
-        width = "" if value.get("ci95") is None else f" ± {value['ci95']:.3f}"
-        return f"{value['mean']:.3f}{width}"
-
-    cells = {
-        label_of(name): {field.replace("_", " "): cell(value) for field, value in row.items()}
-        for name, row in rows.items()
-    }
-    table = pd.DataFrame.from_dict(cells, orient="index").fillna("-")
-    print(f"\n{title}\n{table.to_string()}", flush=True)

@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.figures import plots
-from experiments.go_ucb_2023.loop import Config, Runs, load_or_run, print_table
+from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
 from experiments.results import outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
@@ -201,7 +201,7 @@ def main() -> None:
         draw(options.out, runs, uniform, options.seeds)
     for function, part in functions.items():
         rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
-        print_table(function, rows)
+        summaries.print_table(function, rows)
 
 
 if __name__ == "__main__":

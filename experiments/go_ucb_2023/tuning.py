@@ -24,7 +24,7 @@ from experiments.data import classifiers
 from experiments.data.classifiers import MODELS, SOURCES
 from experiments.data.datasets import citation
 from experiments.figures import plots
-from experiments.go_ucb_2023.loop import Config, Runs, load_or_run, print_table
+from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
 from experiments.go_ucb_2023.synthetic import OPTIMIZERS
 from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch import loops
@@ -239,7 +239,7 @@ def main() -> None:
         draw(options.out, regrets, options.repetitions)
     for problem, part in parts.items():
         rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
-        print_table(problem, rows)
+        summaries.print_table(problem, rows)
 
 
 if __name__ == "__main__":

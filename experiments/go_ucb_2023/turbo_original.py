@@ -24,7 +24,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments import cli
-from experiments.go_ucb_2023.loop import Config, load_or_run, print_table
+from experiments.go_ucb_2023.loop import Config, load_or_run
 from experiments.results import environment, outputs, store, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
@@ -167,7 +167,7 @@ def main() -> None:
                 name: {t: shown["median"] for t, shown in row["simple_regret"].items()}
                 for name, row in part["algorithms"].items()
             }
-            print_table(f"{function}, median regret (p = {part['p_value']})", rows)
+            summaries.print_table(f"{function}, median regret (p = {part['p_value']})", rows)
         summary = dict(
             config=config,
             seeds=options.seeds,

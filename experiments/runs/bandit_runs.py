@@ -257,19 +257,3 @@ def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -
 def seconds_curves(curves: pd.DataFrame) -> plots.Curves:
     """Seconds against t, from the first progress report on."""
     return tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
-
-
-def print_table(summary: dict[str, Any]) -> None:
-    """Prints the final regret ratio, batches, dictionary size and seconds of each algorithm."""
-    print(
-        f"\n{'algorithm':18s} {'R_T / R_T^unif':>18s} {'batches':>9s} {'dictionary':>10s}"
-        f" {'run s':>8s} {'compile s':>9s}"
-    )
-    for name, row in summary.items():
-        ci = row["regret_ratio"]["ci95"]
-        interval = f"+- {ci:.4f}" if ci is not None else ""
-        print(
-            f"{name:18s} {row['regret_ratio']['mean']:8.4f} {interval:>9s}"
-            f" {row['batches']['mean']:9.1f} {row['dictionary_size']['mean']:10.1f}"
-            f" {row['run_seconds']:8.2f} {row['compile_seconds']:9.2f}"
-        )

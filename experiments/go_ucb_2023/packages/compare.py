@@ -25,7 +25,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
-from experiments.go_ucb_2023.loop import load_or_run, print_table
+from experiments.go_ucb_2023.loop import load_or_run
 from experiments.results import environment, outputs, store, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
@@ -219,7 +219,7 @@ def main() -> None:
         summary = dict(config=config, seeds=options.seeds, functions=functions)
         results.write(summary, table, "20 inputs, noise 0.01, other packages")
     for function, part in functions.items():
-        print_table(function, part["algorithms"])
+        summaries.print_table(function, part["algorithms"])
 
 
 if __name__ == "__main__":
