@@ -12,7 +12,6 @@ width of its UCB; both are those of the example in its documentation. An interru
 resumes with the missing runs.
 """
 
-import importlib
 import time
 import warnings
 from collections.abc import Callable
@@ -56,12 +55,10 @@ def run(
 def _scikit_optimize(
     name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
 ) -> np.ndarray:
-    optimizer = importlib.import_module("skopt").Optimizer(
-        [tuple(side) for side in box.tolist()],
-        acq_func=SKOPT[name],
-        n_initial_points=len(x),
-        random_state=seed,
-    )
+    from skopt import Optimizer
+
+    sides, kind = [tuple(side) for side in box.tolist()], SKOPT[name]
+    optimizer = Optimizer(sides, acq_func=kind, n_initial_points=len(x), random_state=seed)
     optimizer.tell(x.tolist(), (-y).tolist())  # scikit-optimize minimises
     points = list(x)
     for _ in range(steps):
@@ -73,8 +70,9 @@ def _scikit_optimize(
 def _botorch(
     name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
 ) -> np.ndarray:
-    torch = importlib.import_module("torch")
-    optimize = importlib.import_module("botorch.optim").optimize_acqf
+    import torch
+    from botorch.optim import optimize_acqf
+
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # small matrices are faster on one core
     torch.set_default_dtype(torch.float64)
@@ -82,7 +80,7 @@ def _botorch(
     points, values = torch.tensor(x), torch.tensor(y)[:, None]
     for _ in range(steps):
         acquisition = _acquisition(name, points, values, bounds)
-        point, _ = optimize(
+        point, _ = optimize_acqf(
             acquisition, bounds, q=1, num_restarts=RESTARTS, raw_samples=RAW_SAMPLES
         )
         points = torch.cat([points, point.detach()])
@@ -93,23 +91,22 @@ def _botorch(
 def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
     """The acquisition function of a GP with BoTorch's default kernel and priors, fitted to all
     values."""
-    models = importlib.import_module("botorch.models")
-    transforms = importlib.import_module("botorch.models.transforms")
-    priors: dict[str, Any] = {}
+    from botorch import acquisition as kinds
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from botorch.models.transforms import Normalize, Standardize
+    from botorch.models.utils import gpytorch_modules
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    inputs, priors = points.shape[1], {}
     if name.endswith(GAMMA):
-        modules = importlib.import_module("botorch.models.utils.gpytorch_modules")
-        priors["covar_module"] = modules.get_matern_kernel_with_gamma_prior(points.shape[1])
-        priors["likelihood"] = modules.get_gaussian_likelihood_with_gamma_prior()
-    gp = models.SingleTaskGP(
-        points,
-        values,
-        **priors,
-        input_transform=transforms.Normalize(points.shape[1], bounds=bounds),
-        outcome_transform=transforms.Standardize(1),
+        priors["covar_module"] = gpytorch_modules.get_matern_kernel_with_gamma_prior(inputs)
+        priors["likelihood"] = gpytorch_modules.get_gaussian_likelihood_with_gamma_prior()
+    transforms = dict(
+        input_transform=Normalize(inputs, bounds=bounds), outcome_transform=Standardize(1)
     )
-    likelihood = importlib.import_module("gpytorch.mlls").ExactMarginalLogLikelihood
-    importlib.import_module("botorch.fit").fit_gpytorch_mll(likelihood(gp.likelihood, gp))
-    kinds = importlib.import_module("botorch.acquisition")
+    gp = SingleTaskGP(points, values, **priors, **transforms)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
     if name.startswith("botorch_ucb"):
         return kinds.UpperConfidenceBound(gp, beta=BETA)
     kind = dict(
