@@ -58,7 +58,6 @@ def make_adversary(options: argparse.Namespace) -> adversaries.Adversary:
         kernels.Gaussian(LENGTHSCALE),
         box,
         regularization=REGULARIZATION,
-        comparator=options.comparator,
         tried=options.tried,
     )
 
@@ -98,9 +97,6 @@ def main() -> None:
     parser.add_argument(
         "--tried", type=cli.count, default=256, help="random inputs that a step starts with"
     )
-    parser.add_argument(
-        "--comparator", choices=adversaries.Adversary.choices["comparator"], default="ridge"
-    )
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
     cli.add_out_folder(parser)
     options = parser.parse_args()
@@ -112,7 +108,7 @@ def main() -> None:
         rounds=options.rounds,
         lengthscale=LENGTHSCALE,
         regularization=REGULARIZATION,
-        comparator=options.comparator,
+        comparator="ridge",
         tried=options.tried,
     )
     rows: dict[str, Any] = {}

@@ -22,7 +22,7 @@ def curve(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.nda
     """The curve of a method; the seed gives the order of the stream and the draws of the method."""
     stream = streams.load_stream("casp", "authors", options.data_dir, seed, options.limit)
     settings = dict(data="casp", scaling="authors", seed=seed, limit=options.limit)
-    settings |= dict(awv=False, time_limit=300.0)
+    settings |= dict(time_limit=300.0)
     config = large_scale.configure(name, argparse.Namespace(**settings))
     return large_scale.run_once(config, stream.xs, stream.ys)
 
