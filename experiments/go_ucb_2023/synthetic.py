@@ -22,7 +22,7 @@ import numpy as np
 from experiments import cli
 from experiments.figures import plots
 from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
-from experiments.results import outputs, store, summaries, tidy
+from experiments.results import outputs, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
@@ -93,8 +93,8 @@ def configurations(options: argparse.Namespace) -> dict[str, dict[str, Config]]:
     return {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
 
 
-def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
-    """Runs some seeds at once and saves each."""
+def make(config: Config, seeds: list[int]) -> list[dict[str, np.ndarray]]:
+    """Runs some seeds at once."""
     problem = FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
     horizon = config["n"] + config["T"]
     optimizer = OPTIMIZERS[config["algorithm"]](config["n"])
@@ -102,12 +102,9 @@ def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
     begin = time.perf_counter()
     run = jax.block_until_ready(loops.run(optimizer, problem, keys, horizon))
     seconds = np.asarray((time.perf_counter() - begin) / len(seeds))
-    regret = np.asarray(problem.maximum - run.value)
-    for row, seed in enumerate(seeds):
-        arrays = dict(
-            regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32)
-        )
-        store.write_npz(store.run_path(folder, label, seed), arrays | dict(seconds=seconds))
+    regret, x = np.asarray(problem.maximum - run.value), np.asarray(run.x, np.float32)
+    rows = zip(regret, np.asarray(run.y), x, strict=True)
+    return [dict(regret=regret, y=y, x=x, seconds=seconds) for regret, y, x in rows]
 
 
 def uniform_regret(function: str) -> float:

@@ -26,7 +26,7 @@ from experiments.data.datasets import citation
 from experiments.figures import plots
 from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
 from experiments.go_ucb_2023.synthetic import OPTIMIZERS
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import environment, outputs, summaries, tidy
 from jsketch import loops
 from jsketch.show import full_repr
 
@@ -98,10 +98,11 @@ def key_of(model: str, data: str, repetition: int) -> jax.Array:
 
 
 def make(
-    config: Config, label: str, repetitions: list[int], folder: Path, data_dir: Path | None = None
-) -> None:
-    """Makes one run and saves it."""
-    (model, data, algorithm), [repetition] = label.split("-"), repetitions
+    config: Config, repetitions: list[int], data_dir: Path | None = None
+) -> list[dict[str, np.ndarray]]:
+    """Makes one run."""
+    [model], [data], [algorithm] = config["spaces"], config["sources"], config["optimizers"]
+    [repetition] = repetitions
     dataset = classifiers.load(data, data_dir)
     errors: list[str] = []
 
@@ -114,8 +115,7 @@ def make(
     driven = loops.drive(
         OPTIMIZERS[algorithm](N), space.objective(objective), space.box, key, N + T
     )
-    arrays = dict(accuracy=driven.y, x=driven.x, errors=np.array(errors))
-    store.write_npz(store.run_path(folder, label, repetition), arrays)
+    return [dict(accuracy=driven.y, x=driven.x, errors=np.array(errors))]
 
 
 def run_all(problems: list[tuple[str, str]], options: argparse.Namespace) -> dict[str, Runs]:

@@ -25,7 +25,7 @@ from scipy.stats import mannwhitneyu
 
 from experiments import cli
 from experiments.go_ucb_2023.loop import Config, load_or_run
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import environment, outputs, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
 from jsketch.problems import boxes
@@ -100,27 +100,25 @@ def run_original(problem: boxes.BoxProblem, seed: int, library: Any) -> np.ndarr
     return -optimizer.fX[:HORIZON, 0]
 
 
-def make(
-    config: Config, label: str, seeds: list[int], folder: Path, reference: Path | None
-) -> None:
-    """Makes one run and saves it."""
+def make(config: Config, seeds: list[int], reference: Path | None) -> list[dict[str, np.ndarray]]:
+    """Makes one run."""
     problem, [seed] = FUNCTIONS[config["problem"]](), seeds
-    if config["algorithm"] == ORIGINAL and reference is None:
-        raise ValueError(
-            f"{folder} lacks runs of the authors' code on {config['problem']}: --reference takes a"
-            " checkout."
-        )
-    library = load(reference) if reference and config["algorithm"] == ORIGINAL else None
-    began = time.perf_counter()
-    if library is not None:
+    if config["algorithm"] == ORIGINAL:
+        if reference is None:
+            raise ValueError(
+                f"runs of the authors' code on {config['problem']} are missing: --reference takes a"
+                " checkout."
+            )
+        library = load(reference)
+        began = time.perf_counter()
         y = run_original(problem, seed, library)
     else:
+        began = time.perf_counter()
         key = jax.random.fold_in(jax.random.key(0), seed)
         y = np.asarray(loops.run(Turbo(initial=INITIAL), problem, key, HORIZON).y)
     seconds = np.asarray(time.perf_counter() - began)
     regret = np.asarray(problem.maximum - np.maximum.accumulate(y))
-    arrays = dict(y=y, simple_regret=regret, seconds=seconds)
-    store.write_npz(store.run_path(folder, label, seed), arrays)
+    return [dict(y=y, simple_regret=regret, seconds=seconds)]
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:

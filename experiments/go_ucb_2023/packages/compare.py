@@ -25,7 +25,7 @@ import numpy as np
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
 from experiments.go_ucb_2023.loop import load_or_run
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.results import environment, outputs, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import UniformBox
@@ -155,8 +155,8 @@ def configure(function: str, name: str) -> dict[str, Any]:
     return config | (dict(beta=BETA) if name.startswith("botorch_ucb") else {})
 
 
-def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> None:
-    """Makes one run and saves it in the folder."""
+def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]]:
+    """Makes one run."""
     function, name, [seed] = config["function"], config["algorithm"], seeds
     problem_of, n, steps = synthetic.FUNCTIONS[function]
     problem = problem_of(20, synthetic.NOISE_STD)
@@ -171,8 +171,7 @@ def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> 
     began = time.perf_counter()
     x = run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
     regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))
-    arrays = dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))
-    store.write_npz(store.run_path(folder, label, seed), arrays)
+    return [dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))]
 
 
 @cli.command
