@@ -1,8 +1,8 @@
 """Functions for all command lines: parsers with shared options, the setup of JAX, progress bars,
 and error messages without a traceback.
 
-A script makes its parser with `parser`, and adds the options that several scripts have with
-`add_shared`, `add_choices`, `add_out_folder` or `parse_benchmark`.
+A script makes its parser with `parser`, adds options, also with `add_choices`, and reads them with
+`parse` or `parse_benchmark`.
 """
 
 import argparse
@@ -24,10 +24,9 @@ from jsketch.suggest.tables.command_line import (
 __all__ = [
     "TRACEBACK",
     "add_choices",
-    "add_out_folder",
-    "add_shared",
     "command",
     "count",
+    "parse",
     "parse_benchmark",
     "parser",
     "positive",
@@ -39,12 +38,6 @@ __all__ = [
 LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
 
 
-def parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
-    """A parser whose help shows the description, the docstring of a module, line by line."""
-    form = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
-
-
 _SHARED: dict[str, dict[str, Any]] = {
     "seeds": dict(type=count, help="number of seeds (default %(default)s)"),
     "horizon": dict(type=count, help="evaluations of a run (default %(default)s)"),
@@ -53,12 +46,17 @@ _SHARED: dict[str, dict[str, Any]] = {
 }
 
 
-def add_shared(parser: argparse.ArgumentParser, **defaults: Any) -> None:
-    """Adds options that several scripts share, each with its default:
-    add_shared(parser, seeds=10, data_dir=None) adds --seeds and --data-dir. The options are seeds,
-    horizon, repeats and data_dir."""
+def parser(
+    description: str | None, prog: str | None = None, **defaults: Any
+) -> argparse.ArgumentParser:
+    """A parser whose help shows the description, the docstring of a module, line by line, with
+    options that several scripts share, each with its default: parser(doc, seeds=10, data_dir=None)
+    has --seeds and --data-dir. These options are seeds, horizon, repeats and data_dir."""
+    form = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
     for name, default in defaults.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **_SHARED[name])
+        made.add_argument(f"--{name.replace('_', '-')}", default=default, **_SHARED[name])
+    return made
 
 
 def add_choices(
@@ -73,8 +71,9 @@ def add_choices(
     parser.add_argument(option, nargs="+", choices=list(choices), default=chosen, help=help)
 
 
-def add_out_folder(parser: argparse.ArgumentParser) -> None:
-    """Adds --out, --overwrite and --keep of an experiment (`results.outputs`)."""
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of an experiment, with --out, --overwrite and --keep of its folder
+    (`results.outputs`). Also sets up JAX."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     finished = parser.add_mutually_exclusive_group()
     finished.add_argument(
@@ -85,6 +84,9 @@ def add_out_folder(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="resume with runs of another commit, if nothing else differs",
     )
+    options = parser.parse_args()
+    set_up_jax()
+    return options
 
 
 def parse_benchmark(parser: argparse.ArgumentParser, cached: bool = False) -> argparse.Namespace:

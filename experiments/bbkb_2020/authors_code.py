@@ -111,12 +111,11 @@ def run_ours(
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, horizon=2_000, seeds=10, data_dir=None)
     parser.add_argument(
         "--reference", type=Path, required=True, help="checkout of the authors' code"
     )
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=[5.0, 10.0, 17.5])
-    cli.add_shared(parser, horizon=2_000, seeds=10, data_dir=None)
     options = cli.parse_benchmark(parser, cached=True)
     dataset = datasets.load("abalone", options.data_dir)
     print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")

@@ -22,10 +22,9 @@ LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 def main() -> None:
     parser = regret.parser(__doc__)
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=LENGTHSCALES)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     if len(set(options.lengthscales)) < len(options.lengthscales):
         parser.error("--lengthscales must be distinct")
-    cli.set_up_jax()
     problem, source = regret.load(options)
     configs = {
         f"lengthscale_{value:g}": regret.configure(options, value) for value in options.lengthscales

@@ -34,11 +34,11 @@ CHOSEN_SETTINGS = [
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """The parser that this script and `bandwidths` share."""
-    parser = cli.parser(description)
+    parser = cli.parser(description, horizon=10_000, seeds=10, data_dir=None)
     parser.add_argument("--dataset", choices=sorted(LENGTHSCALES), default="abalone")
     # exact Thompson sampling factors an A x A matrix in every batch
     default = [name for name in ALGORITHMS if name != "ts"]
-    bandit_runs.add_options(parser, list(ALGORITHMS), 10_000, default)
+    bandit_runs.add_options(parser, list(ALGORITHMS), default)
     add_width(parser)
     parser.add_argument(
         "--regularization",
@@ -100,8 +100,7 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser(__doc__))
     problem, source = load(options)
     configs = configure(options)
     with outputs.results_folder(options, "bbkb_2020.regret", configs, options.seeds) as results:

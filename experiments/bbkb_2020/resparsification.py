@@ -103,8 +103,7 @@ def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dic
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, seeds=10, data_dir=None)
+    parser = cli.parser(__doc__, seeds=10, data_dir=None)
     cli.add_choices(parser, "--tasks", list(TASKS))
     options = cli.parse_benchmark(parser, cached=True)
     keys = jax.random.split(jax.random.key(0), options.seeds)

@@ -73,12 +73,9 @@ def summarise(runs: list[dict[str, np.ndarray]], span: float) -> dict[str, Any]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, horizon=2_000, seeds=10, data_dir=None)
+    parser = cli.parser(__doc__, horizon=2_000, seeds=10, data_dir=None)
     cli.add_choices(parser, "--settings", list(SETTINGS), list(SETTINGS))
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     space = architectures.load("nasbench101_means", options.data_dir)
     configs = {
         setting: BASE

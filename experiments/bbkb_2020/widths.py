@@ -95,12 +95,9 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=10, data_dir=None)
     cli.add_choices(parser, "--problems", list(SIZES))
-    cli.add_shared(parser, seeds=10, data_dir=None)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     loaded = {name: load(name, options.data_dir) for name in options.problems}
     configs = {
         name: {width: configure(name, width, *numbers) for width in WIDTHS}

@@ -97,9 +97,8 @@ BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, repeats=5)
     cli.add_choices(parser, "--only", list(BENCHMARKS))
-    cli.add_shared(parser, repeats=5)
     options = cli.parse_benchmark(parser)
     rows = {name: BENCHMARKS[name](options.repeats) for name in options.only}
     store.write_numbers(options.out, rows)

@@ -103,9 +103,8 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, An
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, repeats=3, data_dir=None)
     cli.add_choices(parser, "--only", list(TASKS), help="benchmarks to run")
-    cli.add_shared(parser, repeats=3, data_dir=None)
     options = cli.parse_benchmark(parser)
     rows = {name: run_task(name, TASKS[name], options) for name in options.only}
     store.write_numbers(options.out, rows)

@@ -215,10 +215,9 @@ def table(runs: list[dict[str, Any]]) -> pd.DataFrame:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=10)
     cli.add_choices(parser, "--only", list(PROBLEMS))
     cli.add_choices(parser, "--samplers", list(SAMPLERS))
-    cli.add_shared(parser, seeds=10)
     parser.add_argument("--out", type=Path, help="CSV file of the runs")
     options = parser.parse_args()
     file = options.out

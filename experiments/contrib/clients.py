@@ -183,7 +183,7 @@ def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
 
 @cli.command
 def main() -> None:
-    options = saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600).parse_args()
+    options = cli.parse(saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600))
     config = dict(
         settings=SETTINGS,
         clients=CLIENTS,

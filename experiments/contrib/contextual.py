@@ -144,7 +144,7 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    options = saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000).parse_args()
+    options = cli.parse(saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000))
     if options.horizon % PARTS:
         raise ValueError(f"horizon must be a multiple of {PARTS}; {options.horizon} was given.")
     config = dict(

@@ -151,12 +151,10 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=5)
     cli.add_choices(parser, "--only", STREAMS, help="streams")
-    cli.add_shared(parser, seeds=5)
     parser.add_argument("--examples", type=cli.count, default=4_000, help="length of each stream")
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
     more = dict(streams=options.only, river=RIVER)
     methods = {name: [*forecasters()] for name in options.only}

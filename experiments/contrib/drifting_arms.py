@@ -104,7 +104,7 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    options = saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000).parse_args()
+    options = cli.parse(saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000))
     config = dict(
         width="bayesian",
         horizon=options.horizon,

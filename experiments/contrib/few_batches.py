@@ -131,7 +131,7 @@ def draw(folder: Path) -> None:
 @cli.command
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=8, horizon=1_024, data_dir=None)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     if options.horizon < 12:
         raise ValueError(f"horizon must be at least 12; {options.horizon} was given.")
     config = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR)

@@ -84,12 +84,10 @@ def load_or_run(
 def parser(
     doc: str | None, methods: Sequence[str], problems: Sequence[str], **shared: Any
 ) -> argparse.ArgumentParser:
-    """The parser of an experiment; `shared` are defaults of `cli.add_shared`."""
-    options = cli.parser(doc)
+    """The parser of an experiment; `shared` are defaults of `cli.parser`."""
+    options = cli.parser(doc, **shared)
     cli.add_choices(options, "--only", methods, help="methods")
     cli.add_choices(options, "--problems", problems)
-    cli.add_shared(options, **shared)
-    cli.add_out_folder(options)
     return options
 
 
@@ -115,7 +113,6 @@ def run(
     more   the rest of the configuration of the tables; None: the problems and methods
     data   description of the data
     """
-    cli.set_up_jax()
     if pairs is None:
         pairs = [(problem, method) for problem in options.problems for method in options.only]
     if more is None:

@@ -189,7 +189,7 @@ def draw(folder: Path) -> None:
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, list(PROBLEMS), seeds=8, data_dir=None)
     parser.add_argument("--horizon", type=cli.count, help="default 500, on Abalone 300")
-    options = parser.parse_args()
+    options = cli.parse(parser)
     config = dict(
         width="bayesian",
         seeds=options.seeds,

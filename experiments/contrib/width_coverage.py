@@ -149,11 +149,9 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=64, horizon=200)
     cli.add_choices(parser, "--only", [*EXACT, *SKETCHED])
-    cli.add_shared(parser, seeds=64, horizon=200)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     if options.horizon < INTERVAL:
         raise ValueError(f"horizon must be at least {INTERVAL}; {options.horizon} was given.")
     config = dict(

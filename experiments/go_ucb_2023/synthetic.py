@@ -161,21 +161,18 @@ def tidy_values(row: dict[str, np.ndarray]) -> dict[str, Any]:
 def add_options(
     parser: argparse.ArgumentParser, algorithms: Sequence[str], default: Sequence[str]
 ) -> None:
-    """Adds the options of the experiments on these functions: --functions, --algorithms, --seeds,
-    --at-once, --out."""
+    """Adds the options of the experiments on these functions: --functions, --algorithms,
+    --at-once."""
     cli.add_choices(parser, "--functions", tuple(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", algorithms, default)
-    cli.add_shared(parser, seeds=PAPER_SEEDS)
     parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
-    cli.add_out_folder(parser)
 
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=PAPER_SEEDS)
     add_options(parser, tuple(OPTIMIZERS), tuple(ALGORITHMS))
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     config = configurations(options)
     with outputs.results_folder(options, "go_ucb_2023.synthetic", config, options.seeds) as results:
         runs = load_or_run(options.out, config, options.seeds, make, options.at_once)

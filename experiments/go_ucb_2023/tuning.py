@@ -210,7 +210,7 @@ def redraw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, data_dir=None)
     cli.add_choices(parser, "--models", list(MODELS))
     cli.add_choices(parser, "--data", list(SOURCES))
     cli.add_choices(parser, "--algorithms", list(OPTIMIZERS), ALGORITHMS)
@@ -218,10 +218,7 @@ def main() -> None:
         "--repetitions", type=cli.count, default=5, help="the paper: 5, one for each fold"
     )
     parser.add_argument("--jobs", type=cli.count, default=1, help="processes; each needs a core")
-    cli.add_shared(parser, data_dir=None)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     problems = [(model, data) for data in options.data for model in options.models]
     parts, regrets = {}, {}
     config = configure(options.models, options.data, options.algorithms)

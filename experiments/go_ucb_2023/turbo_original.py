@@ -143,14 +143,11 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=10)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     cli.add_choices(parser, "--functions", list(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", [OURS, ORIGINAL])
-    cli.add_shared(parser, seeds=10)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     config = {
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
     }

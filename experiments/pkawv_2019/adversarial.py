@@ -98,9 +98,7 @@ def main() -> None:
         "--tried", type=cli.count, default=256, help="random inputs that a step starts with"
     )
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     adversary, keys = make_adversary(options), jax.random.split(jax.random.key(0), options.seeds)
     forecasters = make_forecasters(options.rounds)
     config = dict(

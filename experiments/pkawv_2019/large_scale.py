@@ -240,14 +240,12 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--data-dir", help="folder of the data sets")
-    cli.add_out_folder(parser)
-    return parser.parse_args()
+    return cli.parse(parser)
 
 
 @cli.command
 def main() -> None:
     options = parse()
-    cli.set_up_jax()
     stream = streams.load_stream(
         options.data, options.scaling, options.data_dir, options.seed, options.limit
     )

@@ -203,8 +203,7 @@ def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> arg
     message where seeds and counts give no slope."""
     parser.add_argument("--seeds", type=cli.count, default=seeds)
     parser.add_argument("--counts", type=cli.count, nargs="+", default=counts)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     counts = options.counts
     if len(set(counts)) < len(counts):
         parser.error("--counts must be distinct")
@@ -212,7 +211,6 @@ def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> arg
         parser.error(
             "a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples"
         )
-    cli.set_up_jax()
     return options
 
 

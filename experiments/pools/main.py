@@ -31,11 +31,9 @@ def main() -> None:
     parser.add_argument("--acquisition", choices=ACQUISITIONS, help="of suggest")
     parser.add_argument("--threads", type=cli.count, default=1, help="concurrent campaigns")
     parser.add_argument("--data-dir", type=Path, help="folder of the data files")
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     if options.acquisition is not None and options.method != "suggest":
         parser.error("--acquisition is for --method suggest only")
-    cli.set_up_jax()
     setting = published.SETTINGS[options.pool]
     pool = setting.load(options.data_dir)
     config = dict(

@@ -37,7 +37,6 @@ Runs = dict[str, list[dict[str, np.ndarray]]]
 def add_options(
     parser: argparse.ArgumentParser,
     names: Sequence[str],
-    horizon: int,
     default: Sequence[str] | None = None,
 ) -> None:
     """Adds the options of an experiment that runs several algorithms over seeds; `default`: the
@@ -49,7 +48,6 @@ def add_options(
             raise argparse.ArgumentTypeError(f"must be ALGORITHM=SEEDS; {text!r} was given")
         return name, cli.count(number)
 
-    cli.add_shared(parser, horizon=horizon, seeds=10, data_dir=None)
     cli.add_choices(parser, "--algorithms", names, default)
     parser.add_argument(
         "--fewer",
@@ -62,7 +60,6 @@ def add_options(
     parser.add_argument(
         "--workers", type=cli.count, default=environment.usable_cores(), help="parallel seeds"
     )
-    cli.add_out_folder(parser)
 
 
 def seeds_of(options: argparse.Namespace) -> dict[str, int]:

@@ -110,8 +110,7 @@ def campaign(problem: Problem, seed: int) -> End:
 
 def parse(doc: str | None) -> tuple[argparse.Namespace, range]:
     """The options that `intervals` shares, and the seeds."""
-    parser = cli.parser(doc)
-    cli.add_shared(parser, seeds=50, data_dir=None)
+    parser = cli.parser(doc, seeds=50, data_dir=None)
     cli.add_choices(parser, "--problems", (*FUNCTIONS, *published.SETTINGS), FUNCTIONS)
     parser.add_argument("--first-seed", type=int, default=0)
     options = cli.parse_benchmark(parser, cached=True)

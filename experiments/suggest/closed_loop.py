@@ -42,14 +42,11 @@ def simple_regret(values: np.ndarray) -> np.ndarray:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=5, data_dir=None)
     parser.add_argument("--rounds", type=cli.count, default=20)
     parser.add_argument("--batch", type=cli.count, default=8)
     parser.add_argument("--random-seeds", type=cli.count, default=1000, help="of random batches")
-    cli.add_shared(parser, seeds=5, data_dir=None)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     abalone = datasets.load("abalone", options.data_dir)
     rounds, batch = options.rounds, options.batch
     if rounds * batch > len(abalone.target):

@@ -43,9 +43,8 @@ def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarr
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=10, horizon=60)
     cli.add_choices(parser, "--tables", recorded.ERRORS)
-    cli.add_shared(parser, seeds=10, horizon=60)
     options = cli.parse_benchmark(parser, cached=True)
     at = range(2 * BATCH, options.horizon + 1, BATCH)
     print(f"| table | earlier campaigns | {' | '.join(map(str, at))} |\n|{'---|' * (2 + len(at))}")

@@ -22,15 +22,12 @@ from experiments.tables.methods import FIRST, METHODS
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, horizon=200)
     cli.add_choices(parser, "--tables", list(recorded.TABLES))
     both = f"{aggregate.OURS} and {aggregate.RANDOM} are always run"
     cli.add_choices(parser, "--methods", list(METHODS), help=both)
     parser.add_argument("--seeds", type=cli.count, default=15, help="at most, for each method")
-    cli.add_shared(parser, horizon=200)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     names = {*options.methods, aggregate.OURS, aggregate.RANDOM}
     methods = {name: method for name, method in METHODS.items() if name in names}
     needed = sorted({package for method in methods.values() for package in method.packages})

@@ -176,15 +176,14 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=synthetic.PAPER_SEEDS)
     synthetic.add_options(parser, NAMES, NAMES)
     folder = Path("results/go_ucb_2023/synthetic")
     parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
     parser.add_argument(
         "--workers", type=cli.count, default=environment.usable_cores(), help="runs side by side"
     )
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     config = {
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
     }
