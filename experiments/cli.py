@@ -7,14 +7,14 @@ A script makes its parser with `parser`, adds options, also with `add_choices`, 
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jsketch.suggest.tables import command_line
 from jsketch.suggest.tables.command_line import (
     TRACEBACK,
     check_new,
-    command,
     count,
     positive,
     sentence,
@@ -44,6 +44,15 @@ _SHARED: dict[str, dict[str, Any]] = {
     "repeats": dict(type=count, help="timed runs, after one that compiles (default %(default)s)"),
     "data_dir": dict(type=Path, help="folder of the data sets"),
 }
+
+
+def command(main: Callable[[], None]) -> Callable[[], None]:
+    """Decorates the `main` of a script, as `command_line.command`, and calls it when its module is
+    the program (`python -m`): main is the last function of a module."""
+    wrapped = command_line.command(main)
+    if main.__module__ == "__main__":
+        wrapped()
+    return wrapped
 
 
 def parser(

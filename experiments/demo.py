@@ -97,7 +97,3 @@ def main() -> None:
         f"\nThe picture is {picture}. Next: python -m experiments.bbkb_2020.regret --dataset"
         " abalone --out out/abalone"
     )
-
-
-if __name__ == "__main__":
-    main()

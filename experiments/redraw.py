@@ -90,7 +90,3 @@ def main() -> None:
             raise ValueError(f"there are no results in {root}: no {tidy.CURVES}.")
         for folder in result_folders:
             print(f"{folder}: {'drawn' if redraw(folder) else 'its experiment has no figures'}")
-
-
-if __name__ == "__main__":
-    main()

@@ -137,7 +137,3 @@ def main() -> None:
                 rows.append(row)
                 print(row, flush=True)
     store.write_numbers(options.out, dict(rows=rows))
-
-
-if __name__ == "__main__":
-    main()

@@ -18,6 +18,16 @@ from experiments.runs import bandit_runs
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 
 
+def draw(out: Path) -> None:
+    """Draws regret_ratio.png from the tables in the folder, with a panel for each lengthscale."""
+    curves = tidy.load(out).curves
+    panels = {
+        f"lengthscale {lengthscale:g}": tidy.lines(part, "regret_ratio")
+        for lengthscale, part in curves.groupby("lengthscale", sort=False)
+    }
+    plots.regret_ratio_panels(out / "regret_ratio.png", panels, curves.attrs["title"])
+
+
 @cli.command
 def main() -> None:
     parser = regret.parser(__doc__)
@@ -46,17 +56,3 @@ def main() -> None:
         )
         results.write(summary, table, regret.title(options))
         draw(options.out)
-
-
-def draw(out: Path) -> None:
-    """Draws regret_ratio.png from the tables in the folder, with a panel for each lengthscale."""
-    curves = tidy.load(out).curves
-    panels = {
-        f"lengthscale {lengthscale:g}": tidy.lines(part, "regret_ratio")
-        for lengthscale, part in curves.groupby("lengthscale", sort=False)
-    }
-    plots.regret_ratio_panels(out / "regret_ratio.png", panels, curves.attrs["title"])
-
-
-if __name__ == "__main__":
-    main()

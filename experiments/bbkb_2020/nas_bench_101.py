@@ -214,7 +214,3 @@ def main() -> None:
             against_published.compare(options.out, options.initial)
         draw(options.out)
     summaries.print_table(title, algorithms)
-
-
-if __name__ == "__main__":
-    main()

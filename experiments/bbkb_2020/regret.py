@@ -117,7 +117,3 @@ def main() -> None:
         against_published.compare(options.out)
         draw(options.out)
     summaries.print_table(title(options), algorithms)
-
-
-if __name__ == "__main__":
-    main()

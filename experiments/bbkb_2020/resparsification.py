@@ -121,7 +121,3 @@ def main() -> None:
                 flush=True,
             )
         store.write_numbers(options.out, dict(seeds=options.seeds, tasks=table))
-
-
-if __name__ == "__main__":
-    main()

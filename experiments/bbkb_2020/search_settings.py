@@ -106,7 +106,3 @@ def main() -> None:
             )
         summary = dict(config=configs, seeds=options.seeds, data=space.source, settings=settings)
         results.write(summary, table, "NAS-Bench-101, settings tried")
-
-
-if __name__ == "__main__":
-    main()

@@ -165,7 +165,3 @@ def main() -> None:
         panels = dict(regret_ratio="cadata_regret_ratio")
         against_published.write_curves(options.out, panels, 0, options.data_dir)
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -73,7 +73,3 @@ def main() -> None:
         results.write(
             dict(config=config, seeds=options.seeds, problems=entries), rows, "ungrouped GP-UCB"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -117,7 +117,3 @@ def main() -> None:
         summary = dict(config=configs, seeds=options.seeds, problems=measured)
         results.write(summary, table, "BBKB (global) with four widths, mean and 95% interval")
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -197,7 +197,3 @@ def main() -> None:
             rows[name] = run_task(name, TASKS[name], options)
             store.write_numbers(options.out, rows)
     store.write_numbers(options.out, rows)
-
-
-if __name__ == "__main__":
-    main()

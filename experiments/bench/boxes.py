@@ -102,7 +102,3 @@ def main() -> None:
     options = cli.parse_benchmark(parser)
     rows = {name: BENCHMARKS[name](options.repeats) for name in options.only}
     store.write_numbers(options.out, rows)
-
-
-if __name__ == "__main__":
-    main()

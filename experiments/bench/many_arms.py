@@ -158,7 +158,3 @@ def main() -> None:
         if step in rows:
             show(step, rows[step])
     store.write_numbers(options.out, rows)
-
-
-if __name__ == "__main__":
-    main()

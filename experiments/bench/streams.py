@@ -108,7 +108,3 @@ def main() -> None:
     options = cli.parse_benchmark(parser)
     rows = {name: run_task(name, TASKS[name], options) for name in options.only}
     store.write_numbers(options.out, rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -238,7 +238,3 @@ def main() -> None:
                     files.write(file, pd.DataFrame(runs).to_csv(index=False).encode())
     runs = [run for run in runs if run["problem"] in options.only]
     print(table(runs).to_string(index=False, float_format="%.4f"))
-
-
-if __name__ == "__main__":
-    main()

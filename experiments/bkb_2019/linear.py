@@ -157,7 +157,3 @@ def main() -> None:
         results.write(summary, table, title)
         draw(options.out)
     summaries.print_table(title, algorithms)
-
-
-if __name__ == "__main__":
-    main()

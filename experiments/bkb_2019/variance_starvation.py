@@ -333,7 +333,3 @@ def main() -> None:
         ["t", "algorithm", "metric"], observed=True
     )
     print(rows["value"].mean().unstack())
-
-
-if __name__ == "__main__":
-    main()

@@ -194,7 +194,3 @@ def main() -> None:
     seeds = {method: min(options.seeds, SEEDS.get(method, options.seeds)) for method in METHODS}
     title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
     saving.run(options, "beyond.clients", title, config, runs, draw, seeds=seeds)
-
-
-if __name__ == "__main__":
-    main()

@@ -162,7 +162,3 @@ def main() -> None:
     first, *others = options.only
     pairs = [(name, m) for name in options.problems for m in (first, "uniform", *others)]
     saving.run(options, "beyond.contextual", title, config, runs, draw, pairs=pairs)
-
-
-if __name__ == "__main__":
-    main()

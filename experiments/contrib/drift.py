@@ -166,7 +166,3 @@ def main() -> None:
     saving.run(
         options, "beyond.drift", title, config, runs, draw, pairs=pairs, seeds=seeds, more=more
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -116,7 +116,3 @@ def main() -> None:
     )
     title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"
     saving.run(options, "beyond.drifting_arms", title, config, runs, draw)
-
-
-if __name__ == "__main__":
-    main()

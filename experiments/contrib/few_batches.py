@@ -138,7 +138,3 @@ def main() -> None:
     config |= dict(root_seed=0, seeds=options.seeds)
     title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
     saving.run(options, "beyond.few_batches", title, config, runs, draw)
-
-
-if __name__ == "__main__":
-    main()

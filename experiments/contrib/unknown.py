@@ -207,7 +207,3 @@ def main() -> None:
         if name == "draw" or method not in ON_DRAW
     ]
     saving.run(options, "beyond.unknown", title, config, runs, draw, pairs=pairs, data=data)
-
-
-if __name__ == "__main__":
-    main()

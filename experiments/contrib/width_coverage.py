@@ -169,7 +169,3 @@ def main() -> None:
     title = "Confidence widths: coverage and regret"
     more = dict(widths=options.only)
     saving.run(options, "beyond.width_coverage", title, config, runs, draw, pairs=pairs, more=more)
-
-
-if __name__ == "__main__":
-    main()

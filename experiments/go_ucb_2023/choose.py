@@ -104,7 +104,3 @@ def main() -> None:
             )
         rows.sort(key=lambda row: row["mean"])
         results.write(dict(seeds=options.seeds, rows=rows))
-
-
-if __name__ == "__main__":
-    main()

@@ -196,7 +196,3 @@ def main() -> None:
     for function, part in functions.items():
         rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
         summaries.print_table(function, rows)
-
-
-if __name__ == "__main__":
-    main()

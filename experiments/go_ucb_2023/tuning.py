@@ -237,7 +237,3 @@ def main() -> None:
     for problem, part in parts.items():
         rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
         summaries.print_table(problem, rows)
-
-
-if __name__ == "__main__":
-    main()

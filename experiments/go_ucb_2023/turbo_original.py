@@ -176,7 +176,3 @@ def main() -> None:
             for seed, row in enumerate(rows)
         ]
         results.write(summary, table, f"{INPUTS} inputs, no noise")
-
-
-if __name__ == "__main__":
-    main()

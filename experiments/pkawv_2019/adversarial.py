@@ -91,9 +91,8 @@ def draw(folder: Path) -> None:
 @cli.command
 def main() -> None:
     names = list(make_forecasters(1))
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=8)
     parser.add_argument("--rounds", type=cli.count, default=80, help="n (default 80)")
-    parser.add_argument("--seeds", type=cli.count, default=8)
     parser.add_argument(
         "--tried", type=cli.count, default=256, help="random inputs that a step starts with"
     )
@@ -150,7 +149,3 @@ def main() -> None:
         title = f"greedy adversary, d = {INPUTS}, {options.seeds} games"
         results.write(summary, table, title)
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -228,7 +228,7 @@ def draw(folder: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, data_dir=None)
     parser.add_argument("--data", choices=streams.NAMES, default="casp")
     parser.add_argument(
         "--limit", type=cli.count, help="first examples of the shuffled stream; all without it"
@@ -239,7 +239,6 @@ def parse() -> argparse.Namespace:
         "--time-limit", type=cli.positive, default=60.0, help="seconds of a pass (default 60)"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data-dir", help="folder of the data sets")
     return cli.parse(parser)
 
 
@@ -284,7 +283,3 @@ def main() -> None:
         table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
         results.write(summary, table, title)
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -52,7 +52,3 @@ def main() -> None:
             ]
         summary = dict(config=config, seeds=options.seeds, data="casp", methods=methods)
         results.write(summary, table, "casp, random orders and draws")
-
-
-if __name__ == "__main__":
-    main()

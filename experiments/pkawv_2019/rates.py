@@ -198,10 +198,9 @@ def draw(folder: Path) -> None:
         drawing.save(figure, path)
 
 
-def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> argparse.Namespace:
-    """The options of the parser with --seeds, --counts and --out; also sets up JAX. Exits with a
+def parse(parser: argparse.ArgumentParser, counts: list[int]) -> argparse.Namespace:
+    """The options of the parser with --counts and --out; also sets up JAX. Exits with a
     message where seeds and counts give no slope."""
-    parser.add_argument("--seeds", type=cli.count, default=seeds)
     parser.add_argument("--counts", type=cli.count, nargs="+", default=counts)
     options = cli.parse(parser)
     counts = options.counts
@@ -216,7 +215,7 @@ def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> arg
 
 @cli.command
 def main() -> None:
-    options = parse(cli.parser(__doc__), 16, COUNTS)
+    options = parse(cli.parser(__doc__, seeds=16), COUNTS)
     config = dict(
         counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
     )
@@ -261,7 +260,3 @@ def main() -> None:
         )
         results.write(summary, runs, "regret of PKAWV under a capacity condition")
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

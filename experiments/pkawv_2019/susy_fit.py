@@ -58,7 +58,3 @@ def main() -> None:
         )
     for name, row in methods.items():
         print(name, row)
-
-
-if __name__ == "__main__":
-    main()

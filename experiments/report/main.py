@@ -287,7 +287,3 @@ def main() -> None:
         text = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
         print(f"{part.paper.name:24s}{text or 'measurements'}")
     print(f"{options.out / 'index.html'} opens in any browser")
-
-
-if __name__ == "__main__":
-    main()

@@ -240,7 +240,3 @@ def main() -> None:
             )
     if failed:
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

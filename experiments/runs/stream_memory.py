@@ -62,7 +62,3 @@ def main() -> None:
     )
     show("generated examples", numbers, "[peak < 2000 MB]")
     store.write_numbers(options.out, dict(stream=numbers))
-
-
-if __name__ == "__main__":
-    main()

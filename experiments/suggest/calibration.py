@@ -139,7 +139,3 @@ def main() -> None:
         print(table_row(name, ends[name]), flush=True)
     saved = {name: [end._asdict() for end in each] for name, each in ends.items()}
     store.write_numbers(options.out, dict(first_seed=options.first_seed, ends=saved))
-
-
-if __name__ == "__main__":
-    main()

@@ -93,7 +93,3 @@ def main() -> None:
     for name, end in ends.items():
         print(f"{name:10s} simple regret {end['mean']:.2f} +- {end['ci95']:.2f} rings")
     print(f"{seconds:.1f} s a round")
-
-
-if __name__ == "__main__":
-    main()

@@ -49,7 +49,3 @@ def main() -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
     content = dict(first_seed=options.first_seed, seeds=options.seeds, shares=shares)
     store.write_numbers(options.out, content)
-
-
-if __name__ == "__main__":
-    main()

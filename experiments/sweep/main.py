@@ -342,7 +342,3 @@ def main() -> None:
     latex = latex.format_index(escape="latex", axis=1)
     files.write(sweep.out / "best.tex", latex.to_latex(hrules=True).encode())
     print(f"\nsummary.json, the tables (.parquet, .csv, .tex) and the figures are in {sweep.out}")
-
-
-if __name__ == "__main__":
-    main()

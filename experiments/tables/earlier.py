@@ -59,7 +59,3 @@ def main() -> None:
             print(f"| {name} | {label} | {' | '.join(cells)} |", flush=True)
             saved[name][label] = curves.round(6).tolist()
     store.write_numbers(options.out, dict(at=list(at), regrets=saved))
-
-
-if __name__ == "__main__":
-    main()

@@ -20,6 +20,18 @@ from experiments.tables import aggregate, recorded
 from experiments.tables.methods import FIRST, METHODS
 
 
+def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
+    """The settings and the regrets of a run."""
+    regret = table.regret(table.pool.readings(campaign.seed)[campaign.arms])
+    arrays = dict(
+        t=np.arange(1, len(regret) + 1),
+        arm=campaign.arms,
+        simple_regret=np.minimum.accumulate(regret),
+        cpu_seconds=np.asarray(campaign.seconds),
+    )
+    return tidy.Run(dict(problem=table.pool.name, algorithm=method), campaign.seed, arrays)
+
+
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, horizon=200)
@@ -58,19 +70,3 @@ def main() -> None:
         summary = dict(config=config, packages=packages, seconds="CPU time with compilation")
         results.write(summary, runs, "tables of hyperparameters")
         aggregate.draw(options.out)
-
-
-def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
-    """The settings and the regrets of a run."""
-    regret = table.regret(table.pool.readings(campaign.seed)[campaign.arms])
-    arrays = dict(
-        t=np.arange(1, len(regret) + 1),
-        arm=campaign.arms,
-        simple_regret=np.minimum.accumulate(regret),
-        cpu_seconds=np.asarray(campaign.seconds),
-    )
-    return tidy.Run(dict(problem=table.pool.name, algorithm=method), campaign.seed, arrays)
-
-
-if __name__ == "__main__":
-    main()

@@ -118,7 +118,3 @@ def main() -> None:
                 print(f"{method}, {count:,}: {one}", flush=True)
         results.write(dict(config=config, packages=versions, rows=rows))
     print("\n".join(lines(rows, options.counts, options.limit)))
-
-
-if __name__ == "__main__":
-    main()

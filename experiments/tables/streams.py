@@ -11,7 +11,6 @@ the compiled forecasters.
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,10 +60,9 @@ def one_pass(method: str, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarra
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, data_dir=None)
     cli.add_choices(parser, "--methods", METHODS)
     parser.add_argument("--limit", type=cli.count, help="the first examples only")
-    parser.add_argument("--data-dir", type=Path, help="folder of the data sets")
     options = cli.parse(parser)
     versions = environment.package_versions("scikit-learn", "river")
     stream = streams.load_stream("casp", "authors", options.data_dir, limit=options.limit)
@@ -84,7 +82,3 @@ def main() -> None:
         summary = dict(config=config, packages=versions, examples=len(stream.ys), methods=final)
         results.write(summary, runs, f"casp, n = {len(stream.ys):,}")
         large_scale.draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -215,7 +215,3 @@ def main() -> None:
         results.write(summary, table, "20 inputs, noise 0.01, other packages")
     for function, part in functions.items():
         summaries.print_table(function, part["algorithms"])
-
-
-if __name__ == "__main__":
-    main()
