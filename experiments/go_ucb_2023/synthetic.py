@@ -135,20 +135,27 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
     return dict(uniform_regret=uniform, n=n, T=steps, algorithms=table)
 
 
-def draw(folder: Path, runs: dict[str, Runs], uniform: dict[str, float], seeds: int) -> None:
-    """Draws figure2.png of all repetitions and figure2_5.png of the first five."""
+def draw(folder: Path) -> None:
+    """Draws figure2.png of all repetitions and figure2_5.png of the first five, from the tables."""
+    curves, _, provenance = tidy.load(folder)
+    seeds = curves["seed"].nunique()
+    regrets = {
+        str(function): tidy.lines(part, "regret")
+        for function, part in curves.groupby("problem", observed=True, sort=False)
+    }
+    uniform = {f: provenance["functions"][f]["uniform_regret"] for f in regrets}
+    phases = {f: FUNCTIONS[f][1] for f in regrets}
     for count in sorted({min(PAPER_SEEDS, seeds), seeds}):
-        panels = {}
-        for function, algorithms in runs.items():
-            t = np.arange(1, sum(FUNCTIONS[function][1:]) + 1)
-            panels[function] = {
-                name: (t, np.cumsum(np.stack([row["regret"] for row in rows[:count]]), 1))
-                for name, rows in algorithms.items()
+        panels = {
+            function: {
+                name: (t, np.cumsum(values[:count], 1))
+                for name, (t, values) in lines.items()
                 if name != "uniform"
             }
+            for function, lines in regrets.items()
+        }
         name = "figure2.png" if count == seeds else "figure2_5.png"
         title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({count}) of {count} repetitions"
-        phases = {function: FUNCTIONS[function][1] for function in runs}
         plots.cumulative_regret_panels(folder / name, panels, uniform, phases, title)
 
 
@@ -192,7 +199,7 @@ def main() -> None:
             for seed, row in enumerate(rows)
         ]
         results.write(summary, table, "20 inputs, noise 0.01")
-        draw(options.out, runs, uniform, options.seeds)
+        draw(options.out)
     for function, part in functions.items():
         rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
         summaries.print_table(function, rows)

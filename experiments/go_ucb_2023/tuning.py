@@ -23,7 +23,7 @@ from experiments import cli
 from experiments.data import classifiers
 from experiments.data.classifiers import MODELS, SOURCES
 from experiments.data.datasets import citation
-from experiments.figures import plots
+from experiments.figures import drawing, plots
 from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
 from experiments.go_ucb_2023.synthetic import OPTIMIZERS
 from experiments.results import environment, outputs, summaries, tidy
@@ -162,17 +162,19 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     return dict(f_star=best.tolist(), n=n, T=T, algorithms=table), regret
 
 
-def draw(folder: Path, regrets: Regrets, repetitions: int) -> None:
-    """Draws figure3.png to figure5.png: a figure for each data set, a panel for each classifier."""
-    t = np.arange(1, N + T + 1)
-    for data in dict.fromkeys(data for _, data in regrets):
-        panels = {
-            f"{TITLES[model]} (d = {len(MODELS[model].space.names)})": {
-                name: (t, np.cumsum(values, 1)) for name, values in methods.items()
-            }
-            for (model, model_data), methods in regrets.items()
-            if model_data == data
+def draw(folder: Path) -> None:
+    """Draws figure3.png to figure5.png from the tables: a figure for each data set, a panel for
+    each classifier."""
+    curves = tidy.load(folder).curves
+    repetitions = curves["seed"].nunique()
+    figures: dict[str, dict[str, drawing.Curves]] = {}
+    for problem, part in curves.groupby("problem", observed=True, sort=False):
+        model, data = str(problem).split("-")
+        figures.setdefault(data, {})[f"{TITLES[model]} (d = {len(MODELS[model].space.names)})"] = {
+            name: (t, np.cumsum(values, 1))
+            for name, (t, values) in tidy.lines(part, "regret").items()
         }
+    for data, panels in figures.items():
         title = (
             f"{data.replace('_', ' ')}, mean and 1.96 sd / sqrt({repetitions}) of {repetitions}"
             " repetitions"
@@ -194,18 +196,6 @@ def tidy_runs(regrets: Regrets) -> list[tidy.Run]:
         for name, values in methods.items()
         for repetition, regret in enumerate(values)
     ]
-
-
-def redraw(folder: Path) -> None:
-    """Draws the figures from the tables."""
-    curves = tidy.load(folder).curves
-    regrets: Regrets = {}
-    for problem, part in curves.groupby("problem", observed=True, sort=False):
-        model, data = str(problem).split("-")
-        regrets[model, data] = {
-            name: values for name, (_, values) in tidy.lines(part, "regret").items()
-        }
-    draw(folder, regrets, curves["seed"].nunique())
 
 
 @cli.command
@@ -233,7 +223,7 @@ def main() -> None:
             config=config, repetitions=options.repetitions, versions=versions, problems=parts
         )
         results.write(summary, tidy_runs(regrets), "tuning with 5 + 25 evaluations")
-        draw(options.out, regrets, options.repetitions)
+        draw(options.out)
     for problem, part in parts.items():
         rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
         summaries.print_table(problem, rows)
