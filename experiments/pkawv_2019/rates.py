@@ -199,8 +199,8 @@ def draw(folder: Path) -> None:
 
 
 def parse(parser: argparse.ArgumentParser, counts: list[int]) -> argparse.Namespace:
-    """The options of the parser with --counts and --out; also sets up JAX. Exits with a
-    message where seeds and counts give no slope."""
+    """The options of the parser with --counts and those of `cli.parse`. Exits with a message where
+    seeds and counts give no slope."""
     parser.add_argument("--counts", type=cli.count, nargs="+", default=counts)
     options = cli.parse(parser)
     counts = options.counts
