@@ -88,7 +88,9 @@ def make_bandit(task: Task, **options: Any) -> Any:
     if task.algorithm.startswith("bbkb"):
         rule = task.algorithm.removeprefix("bbkb_")
         return BBKB(**common, ratio=2.0, rule=rule, **options)
-    kinds = dict(bkb=BKB, fixed_bkb=partial(FixedBKB, batch=10), sketched_ts=SketchedTS)
+    kinds: dict[str, Any] = dict(
+        bkb=BKB, fixed_bkb=partial(FixedBKB, batch=10), sketched_ts=SketchedTS
+    )
     return kinds[task.algorithm](**common, **options)
 
 
