@@ -47,12 +47,11 @@ def write() -> None:
 
 
 def _experiment(experiment: claims.Experiment, command: str) -> list[str]:
-    figures = [
-        f for f in experiment.figures if (ROOT / "results" / experiment.folder / f.file).exists()
-    ]
+    folder = experiment.folder
+    figures = [f for f in experiment.figures if (ROOT / "results" / folder / f).exists()]
     if not figures:
         return []
-    shown = [_picture(experiment.folder, figure.file, figure.alt) for figure in figures]
+    shown = [_picture(folder, file, experiment.figures[file]) for file in figures]
     return [f"### {experiment.title}\n", *shown, f"```text\n{command}\n```\n"]
 
 

@@ -84,20 +84,6 @@ class Withdrawn(NamedTuple):
     reason: str
 
 
-class Table(NamedTuple):
-    """A CSV table in the folder of an experiment."""
-
-    file: str
-    caption: str
-
-
-class Figure(NamedTuple):
-    """A picture in the folder of an experiment."""
-
-    file: str
-    alt: str
-
-
 class Measurements(NamedTuple):
     """A table of numbers of summary.json: a row for each problem and method, or as `levels`
     names the nested entries."""
@@ -113,8 +99,8 @@ class Experiment(NamedTuple):
     folder: str  # under results/
     title: str
     note: str  # differences from the paper's set-up
-    figures: tuple[Figure, ...] = ()
-    tables: tuple[Table, ...] = ()
+    figures: Mapping[str, str] = {}  # {file: what the picture shows}
+    tables: Mapping[str, str] = {}  # {CSV file: caption}
     measurements: tuple[Measurements, ...] = ()
 
 
@@ -238,18 +224,25 @@ def leads(intervals: Iterable[Interval], tie: float) -> bool | None:
 
 
 def _side(intervals: list[Interval], fails_below: float, holds_above: float) -> bool | None:
-    if any(centre + half <= fails_below for centre, half in intervals):
-        return False
-    return True if all(centre - half > holds_above for centre, half in intervals) else None
+    return decision(
+        any(centre + half <= fails_below for centre, half in intervals),
+        all(centre - half > holds_above for centre, half in intervals),
+    )
+
+
+def decision(fails: bool, holds: bool) -> bool | None:
+    """False if a rule fails, True if it holds, and None if the numbers decide neither."""
+    return False if fails else (True if holds else None)
 
 
 def level(intervals: Iterable[Interval], margin: float) -> bool | None:
     """Whether methods have similar regrets, from the intervals of the differences: False if one
     does not contain 0, True if all lie within `margin` of 0, else None."""
     intervals = list(intervals)
-    if any(abs(centre) > half for centre, half in intervals):
-        return False
-    return True if all(abs(centre) + half <= margin for centre, half in intervals) else None
+    return decision(
+        any(abs(centre) > half for centre, half in intervals),
+        all(abs(centre) + half <= margin for centre, half in intervals),
+    )
 
 
 def interval_texts(intervals: Mapping[str, Interval], digits: int) -> str:

@@ -1,19 +1,20 @@
 """Functions for all command lines: parsers with shared options, the setup of JAX, progress bars,
 and error messages without a traceback.
 
-A script makes its parser with `parser`, and adds the options that several scripts have with
-`add_shared`, `add_choices`, `add_out_folder` or `add_out_file`.
+A script makes its parser with `parser`, adds options, also with `add_choices`, and reads them with
+`parse` or `parse_benchmark`.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jsketch.suggest.tables import command_line
 from jsketch.suggest.tables.command_line import (
     TRACEBACK,
-    command,
+    check_new,
     count,
     positive,
     sentence,
@@ -24,11 +25,10 @@ __all__ = [
     "TRACEBACK",
     "WORKERS",
     "add_choices",
-    "add_out_file",
-    "add_out_folder",
-    "add_shared",
     "command",
     "count",
+    "parse",
+    "parse_benchmark",
     "parser",
     "positive",
     "progress",
@@ -40,12 +40,6 @@ WORKERS = "threads for the runs (default 1); several may compute wrong numbers w
 LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
 
 
-def parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
-    """A parser whose help shows the description, the docstring of a module, line by line."""
-    form = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
-
-
 _SHARED: dict[str, dict[str, Any]] = {
     "seeds": dict(type=count, help="number of seeds (default %(default)s)"),
     "horizon": dict(type=count, help="evaluations of a run (default %(default)s)"),
@@ -54,12 +48,26 @@ _SHARED: dict[str, dict[str, Any]] = {
 }
 
 
-def add_shared(parser: argparse.ArgumentParser, **defaults: Any) -> None:
-    """Adds options that several scripts share, each with its default:
-    add_shared(parser, seeds=10, data_dir=None) adds --seeds and --data-dir. The options are seeds,
-    horizon, repeats and data_dir."""
+def command(main: Callable[[], None]) -> Callable[[], None]:
+    """Decorates the `main` of a script, as `command_line.command`, and calls it when its module is
+    the program (`python -m`): main is the last function of a module."""
+    wrapped = command_line.command(main)
+    if main.__module__ == "__main__":
+        wrapped()
+    return wrapped
+
+
+def parser(
+    description: str | None, prog: str | None = None, **defaults: Any
+) -> argparse.ArgumentParser:
+    """A parser whose help shows the description, the docstring of a module, line by line, with
+    options that several scripts share, each with its default: parser(doc, seeds=10, data_dir=None)
+    has --seeds and --data-dir. These options are seeds, horizon, repeats and data_dir."""
+    form = argparse.RawDescriptionHelpFormatter
+    made = argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
     for name, default in defaults.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **_SHARED[name])
+        made.add_argument(f"--{name.replace('_', '-')}", default=default, **_SHARED[name])
+    return made
 
 
 def add_choices(
@@ -74,8 +82,9 @@ def add_choices(
     parser.add_argument(option, nargs="+", choices=list(choices), default=chosen, help=help)
 
 
-def add_out_folder(parser: argparse.ArgumentParser) -> None:
-    """Adds --out, --overwrite and --keep of an experiment (`results.outputs`)."""
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options of an experiment, with --out, --overwrite and --keep of its folder
+    (`results.outputs`). Also sets up JAX."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     finished = parser.add_mutually_exclusive_group()
     finished.add_argument(
@@ -86,12 +95,21 @@ def add_out_folder(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="resume with runs of another commit, if nothing else differs",
     )
+    options = parser.parse_args()
+    set_up_jax()
+    return options
 
 
-def add_out_file(parser: argparse.ArgumentParser) -> None:
-    """Adds --out and --overwrite of a benchmark (`results.files.check_new`)."""
+def parse_benchmark(parser: argparse.ArgumentParser, cached: bool = False) -> argparse.Namespace:
+    """The options of a benchmark, with --out and --overwrite of its JSON file
+    (`results.store.write_numbers`). Also sets up JAX, `cached` or not (`set_up_jax`). Raises
+    ValueError or OSError if the file cannot be written."""
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     parser.add_argument("--overwrite", action="store_true", help="replace that file")
+    options = parser.parse_args()
+    check_new(options.out, options.overwrite)
+    set_up_jax(cached)
+    return options
 
 
 def import_from(folder: Path, file: str, repository: str) -> None:

@@ -44,11 +44,10 @@ def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, horizon=1000, seeds=4, data_dir=None)
     parser.add_argument(
         "--arms", type=cli.count, default=2000, help="generated candidates (default 2000)"
     )
-    cli.add_shared(parser, horizon=1000, seeds=4, data_dir=None)
     parser.add_argument("--dataset", choices=["generated", "abalone"], default="generated")
     parser.add_argument("--out", type=Path, default=Path("demo_out"))
     options = parser.parse_args()
@@ -98,7 +97,3 @@ def main() -> None:
         f"\nThe picture is {picture}. Next: python -m experiments.bbkb_2020.regret --dataset"
         " abalone --out out/abalone"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -4,9 +4,8 @@ hyperparameters, ten seeds each.
     python -m experiments.bbkb_2020.authors_code --reference DIR [--out FILE.json]
 
 DIR is a checkout of luigicarratino/batch-bkb, the folder that holds its bkb_lib.py; this project
-contains no part of it. The output has, for each lengthscale and rule, mean regret ratios
-R_T / R_T^unif with 95% intervals, Welch's t statistic of the difference, dictionary sizes and
-numbers of batches.
+contains no part of it. The output has, for each lengthscale and rule, regret ratios
+R_T / R_T^unif, dictionary sizes and numbers of batches with their means and 95% intervals.
 """
 
 import importlib
@@ -18,7 +17,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.data import datasets
-from experiments.results import environment, files, store, summaries
+from experiments.results import store, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH
 
@@ -110,33 +109,14 @@ def run_ours(
     return dict(zip(FIELDS, map(np.asarray, final), strict=True))
 
 
-def compare(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The numbers of a comparison of our runs with the authors'."""
-    a, b = (summaries.statistics(runs["regret_ratio"], ci=True) for runs in (ours, theirs))
-    half_a, half_b = (summaries.ci95(runs["regret_ratio"]) for runs in (ours, theirs))
-    difference = a["mean"] - b["mean"]
-    return dict(
-        ours=a,
-        authors=b,
-        welch_t=float(difference / (np.hypot(half_a, half_b) / 1.96)),
-        inside_authors_interval=bool(abs(difference) <= half_b),
-        dictionary_size=[float(runs["dictionary_size"].mean()) for runs in (ours, theirs)],
-        batches=[float(runs["batches"].mean()) for runs in (ours, theirs)],
-    )
-
-
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, horizon=2_000, seeds=10, data_dir=None)
     parser.add_argument(
         "--reference", type=Path, required=True, help="checkout of the authors' code"
     )
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=[5.0, 10.0, 17.5])
-    cli.add_shared(parser, horizon=2_000, seeds=10, data_dir=None)
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    files.check_new(options.out, options.overwrite)
-    cli.set_up_jax()
+    options = cli.parse_benchmark(parser, cached=True)
     dataset = datasets.load("abalone", options.data_dir)
     print(f"Abalone from {dataset.source}, T = {options.horizon}, {options.seeds} seeds")
     problem = problems.finite_arms(*datasets.preprocess(dataset), NOISE_STD)
@@ -148,12 +128,12 @@ def main() -> None:
             theirs = dict(zip(FIELDS, np.array(runs).T, strict=True))
             for strict in (True, False) if rule == "global_local" else (True,):
                 ours = run_ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
-                row = dict(rule=rule, strict=strict, lengthscale=lengthscale)
-                rows.append(row | compare(ours, theirs))
-                print(rows[-1], flush=True)
-    if options.out is not None:
-        store.write_json(options.out, dict(rows=rows, environment=environment.provenance()))
-
-
-if __name__ == "__main__":
-    main()
+                row: dict[str, Any] = dict(rule=rule, strict=strict, lengthscale=lengthscale)
+                for who, runs_of in (("ours", ours), ("authors", theirs)):
+                    row[who] = {
+                        field: summaries.statistics(values, ci=True)
+                        for field, values in runs_of.items()
+                    }
+                rows.append(row)
+                print(row, flush=True)
+    store.write_numbers(options.out, dict(rows=rows))

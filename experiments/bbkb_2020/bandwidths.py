@@ -12,20 +12,29 @@ from typing import Any
 from experiments import cli
 from experiments.bbkb_2020 import methods, regret
 from experiments.figures import plots
-from experiments.results import outputs, tidy
+from experiments.results import outputs, summaries, tidy
 from experiments.runs import bandit_runs
 
 LENGTHSCALES = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
+
+
+def draw(out: Path) -> None:
+    """Draws regret_ratio.png from the tables in the folder, with a panel for each lengthscale."""
+    curves = tidy.load(out).curves
+    panels = {
+        f"lengthscale {lengthscale:g}": tidy.lines(part, "regret_ratio")
+        for lengthscale, part in curves.groupby("lengthscale", sort=False)
+    }
+    plots.regret_ratio_panels(out / "regret_ratio.png", panels, curves.attrs["title"])
 
 
 @cli.command
 def main() -> None:
     parser = regret.parser(__doc__)
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=LENGTHSCALES)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     if len(set(options.lengthscales)) < len(options.lengthscales):
         parser.error("--lengthscales must be distinct")
-    cli.set_up_jax()
     problem, source = regret.load(options)
     configs = {
         f"lengthscale_{value:g}": regret.configure(options, value) for value in options.lengthscales
@@ -39,8 +48,7 @@ def main() -> None:
             algorithms = {key: bandit_runs.summarise(rows) for key, rows in runs.items()}
             lengthscales[name.removeprefix("lengthscale_")] = dict(algorithms=algorithms)
             table += bandit_runs.tidy_runs(options.dataset, config, runs)
-            print(f"\n{name.replace('_', ' ')}")
-            bandit_runs.print_table(algorithms)
+            summaries.print_table(name, algorithms)
         summary = dict(
             config=regret.configure(options, 0.0),
             **bandit_runs.shared_fields(options, source),
@@ -48,17 +56,3 @@ def main() -> None:
         )
         results.write(summary, table, regret.title(options))
         draw(options.out)
-
-
-def draw(out: Path) -> None:
-    """Draws regret_ratio.png from the tables in the folder, with a panel for each lengthscale."""
-    curves = tidy.load(out).curves
-    panels = {
-        f"lengthscale {lengthscale:g}": tidy.lines(part, "regret_ratio")
-        for lengthscale, part in curves.groupby("lengthscale", sort=False)
-    }
-    plots.regret_ratio_panels(out / "regret_ratio.png", panels, curves.attrs["title"])
-
-
-if __name__ == "__main__":
-    main()

@@ -10,15 +10,14 @@ from experiments.claims import (
     Case,
     Claim,
     Experiment,
-    Figure,
     Finding,
     Measurements,
     Missing,
     Paper,
     Source,
-    Table,
     above,
     curve,
+    decision,
     difference,
     empty_if_missing,
     entry,
@@ -140,11 +139,7 @@ def fraction_of_time(source: Source, baselines: tuple[str, ...]) -> Finding:
     theirs = {name: of for name, of in seconds.items() if name not in RULES}
     largest = {name: float(ours.max() / of.min()) for name, of in theirs.items()}
     least = {name: float(ours.min() / of.max()) for name, of in theirs.items()}
-    holds = None
-    if max(least.values()) > FRACTION:
-        holds = False
-    elif max(largest.values()) <= FRACTION:
-        holds = True
+    holds = decision(max(least.values()) > FRACTION, max(largest.values()) <= FRACTION)
     shares = {name: f"{least[name]:.2f} to {largest[name]:.2f}" for name in theirs}
     medians = [float(np.median(of)) for of in seconds.values()]
     return Finding(
@@ -234,11 +229,7 @@ def local_is_slower(source: Source) -> Finding:
     each run of the global one."""
     seconds = _seconds(source, RULES)
     fast, slow = seconds.values()
-    holds = None
-    if slow.max() <= 2 * fast.min():
-        holds = False
-    elif slow.min() > 2 * fast.max():
-        holds = True
+    holds = decision(slow.max() <= 2 * fast.min(), slow.min() > 2 * fast.max())
     return Finding(_ranges(seconds), holds)
 
 
@@ -246,11 +237,10 @@ def faster_than_evolution(source: Source) -> Finding:
     """The seconds of both rules and of evolution, without the time of evaluations."""
     seconds = _seconds(source, (*RULES, "evolution"))
     theirs = seconds["evolution"]
-    holds = None
-    if any(seconds[rule].min() > theirs.max() for rule in RULES):
-        holds = False
-    elif all(seconds[rule].max() < theirs.min() for rule in RULES):
-        holds = True
+    holds = decision(
+        any(seconds[rule].min() > theirs.max() for rule in RULES),
+        all(seconds[rule].max() < theirs.min() for rule in RULES),
+    )
     note = "" if holds else evidence.published_search_seconds(source, (*RULES, "evolution"))
     return Finding(_ranges(seconds), holds, note)
 
@@ -371,7 +361,7 @@ def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
         gaps = {key: difference(there, of) for key, of in regrets.items()}
         decisions.append(above(gaps.values()))
         texts[name] = f"{interval_text(gaps[best], 4)} at {best:g}"
-    holds = False if False in decisions else (None if None in decisions else True)
+    holds = decision(False in decisions, None not in decisions)
     return Finding(
         "R_T / R_T^unif at the best other bandwidth minus that at the table's:"
         f" {list_texts(texts)}.",
@@ -591,10 +581,10 @@ CLAIMS = (
         "Cause unknown: the paper does not describe the cross-validation.",
     ),
 )
-_PUBLISHED = Table(
-    "against_published.csv",
-    "Our values over the published ones (the poster's curves; dashed in the figures)",
-)
+_PUBLISHED = {
+    "against_published.csv": "Our values over the published ones (the poster's curves; dashed in"
+    " the figures)"
+}
 _CURVES = {
     "regret_ratio": "Regret ratio against evaluations",
     "simple_regret": "Simple regret against evaluations",
@@ -604,9 +594,9 @@ _CURVES = {
 }
 
 
-def _figures(on: str, *files: str) -> tuple[Figure, ...]:
+def _figures(on: str, *files: str) -> dict[str, str]:
     words = "{} on {}, one line for each algorithm, mean and 95% band"
-    return tuple(Figure(f"{file}.png", words.format(_CURVES[file], on)) for file in files)
+    return {f"{file}.png": words.format(_CURVES[file], on) for file in files}
 
 
 def _regression(name: str, title: str, note: str) -> Experiment:
@@ -615,7 +605,7 @@ def _regression(name: str, title: str, note: str) -> Experiment:
         f"Figures 1 and 2: {title}",
         f"The lengthscales are Table 1's; lambda, C and the scaling are chosen. {note}",
         _figures(title, "regret_ratio", "time", "batch_size", "dictionary"),
-        (_PUBLISHED,) if name.startswith("cadata") else (),
+        _PUBLISHED if name.startswith("cadata") else {},
     )
 
 
@@ -624,20 +614,16 @@ def _bandwidths(folder: str, title: str, item: str, note: str) -> Experiment:
         f"bbkb_2020/{folder}",
         f"{item} and Table 1: one lengthscale for all, {title}",
         f"{note} Thompson sampling uses the sketched posterior, not the exact one.",
-        (
-            Figure(
-                "regret_ratio.png",
-                f"Regret ratio against evaluations on {title}, a panel for each of six"
-                " lengthscales, one line for each algorithm, mean and 95% band",
-            ),
-        ),
+        {
+            "regret_ratio.png": f"Regret ratio against evaluations on {title}, a panel for each of"
+            " six lengthscales, one line for each algorithm, mean and 95% band"
+        },
     )
 
 
 def _search(name: str, title: str, on: str, note: str, poster: bool = False) -> Experiment:
-    files = ["regret_ratio", "simple_regret", "batch_size", "time"]
-    tables = (_PUBLISHED,) if poster else ()
-    return Experiment(f"bbkb_2020/{name}", title, note, _figures(on, *files), tables)
+    figures = _figures(on, "regret_ratio", "simple_regret", "batch_size", "time")
+    return Experiment(f"bbkb_2020/{name}", title, note, figures, _PUBLISHED if poster else {})
 
 
 _CELLS = (
@@ -662,9 +648,7 @@ def _settings(folder: str, methods: str) -> Experiment:
         f"bbkb_2020/{folder}",
         f"{methods} on Cadata, with settings that the paper leaves open changed one at a time",
         "Cadata as in Figure 1, except for one setting.",
-        tables=(
-            Table("settings.csv", "R_t / R_t^unif with one setting changed, over the published"),
-        ),
+        tables={"settings.csv": "R_t / R_t^unif with one setting changed, over the published"},
     )
 
 
@@ -674,13 +658,11 @@ def _widths(folder: str, problems: str) -> Experiment:
         f"Which width a user should choose: {problems}",
         "An experiment of ours: BBKB with the global rule and the widths of the authors' code, of"
         " Theorem 2 (C beta and sqrt(C) beta), and the certified one.",
-        (
-            Figure(
-                "regret_ratio.png",
-                "Regret ratio against evaluations with four widths, a panel for each problem",
-            ),
-        ),
-        (Table("widths.csv", "R_T / R_T^unif by width: mean and worst seed"),),
+        {
+            "regret_ratio.png": "Regret ratio against evaluations with four widths, a panel for"
+            " each problem"
+        },
+        {"widths.csv": "R_T / R_T^unif by width: mean and worst seed"},
     )
 
 

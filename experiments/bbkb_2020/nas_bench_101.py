@@ -160,14 +160,14 @@ def draw(folder: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, horizon=12_000, seeds=10, data_dir=None)
     parser.add_argument("--dataset", choices=["auto", *architectures.CHOICES], default="auto")
     parser.add_argument(
         "--initial", type=int, choices=[0, 2000], default=0, help="random initial evaluations"
     )
-    bandit_runs.add_options(parser, ALGORITHM_NAMES, 12_000, WARM_START_ALGORITHMS)
+    bandit_runs.add_options(parser, ALGORITHM_NAMES, WARM_START_ALGORITHMS)
     add_width(parser)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     # delta = 1/T must be below 1, and at least one evaluation must remain
     least = options.initial + 2
     if options.horizon < least:
@@ -183,7 +183,6 @@ def parse() -> argparse.Namespace:
 @cli.command
 def main() -> None:
     options = parse()
-    cli.set_up_jax()
     space = architectures.load(options.dataset, options.data_dir)
     print(f"DATA: {space.source}; {len(space.features)} architectures", flush=True)
     if space.neighbours is None:
@@ -214,8 +213,4 @@ def main() -> None:
             )
             against_published.compare(options.out, options.initial)
         draw(options.out)
-    bandit_runs.print_table(algorithms)
-
-
-if __name__ == "__main__":
-    main()
+    summaries.print_table(title, algorithms)

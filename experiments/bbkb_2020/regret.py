@@ -15,7 +15,7 @@ from typing import Any
 from experiments import cli
 from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, add_width, make
 from experiments.data import datasets
-from experiments.results import outputs
+from experiments.results import outputs, summaries
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import problems
@@ -34,11 +34,11 @@ CHOSEN_SETTINGS = [
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """The parser that this script and `bandwidths` share."""
-    parser = cli.parser(description)
+    parser = cli.parser(description, horizon=10_000, seeds=10, data_dir=None)
     parser.add_argument("--dataset", choices=sorted(LENGTHSCALES), default="abalone")
     # exact Thompson sampling factors an A x A matrix in every batch
     default = [name for name in ALGORITHMS if name != "ts"]
-    bandit_runs.add_options(parser, list(ALGORITHMS), 10_000, default)
+    bandit_runs.add_options(parser, list(ALGORITHMS), default)
     add_width(parser)
     parser.add_argument(
         "--regularization",
@@ -100,8 +100,7 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    options = parser(__doc__).parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser(__doc__))
     problem, source = load(options)
     configs = configure(options)
     with outputs.results_folder(options, "bbkb_2020.regret", configs, options.seeds) as results:
@@ -117,8 +116,4 @@ def main() -> None:
         against_published.write_curves(options.out, panels, 0, options.data_dir)
         against_published.compare(options.out)
         draw(options.out)
-    bandit_runs.print_table(algorithms)
-
-
-if __name__ == "__main__":
-    main()
+    summaries.print_table(title(options), algorithms)

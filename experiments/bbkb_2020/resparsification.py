@@ -12,16 +12,16 @@ dictionary was smaller, and the seconds for all seeds without compilation.
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from experiments import cli
-from experiments.data import datasets
-from experiments.results import environment, files, store
-from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, EVERY_BATCH, FixedBKB, SketchedTS, widths
+from experiments.bench.bandits import Task, load_problem, make_bandit
+from experiments.results import store
+from jsketch import loops
+from jsketch.bandits import EVERY_BATCH, widths
 
 RULES: dict[str, float | None] = {
     "every batch": EVERY_BATCH,
@@ -33,21 +33,10 @@ RULES: dict[str, float | None] = {
 COLUMNS = ("regret", "difference", "standard_error", "batches", "size", "smaller", "seconds")
 
 
-class Task(NamedTuple):
-    """An algorithm on a data set."""
-
-    dataset: str  # "whitened" is Abalone with decorrelated features
-    lengthscale: float
-    noise_std: float
-    regularization: float
-    horizon: int
-    algorithm: str
-    capacity: int = 256
-
-
-def _tasks() -> dict[str, Task]:
-    """The problems of the papers' figures that have a sketch, and the hard problem of the
-    benchmarks. Algorithms with one pull a batch run to a shorter horizon."""
+def _tasks() -> dict[str, tuple[Task, int]]:
+    """(task, capacity of the sketch) of the problems of the papers' figures that have a sketch, and
+    of the hard problem of the benchmarks. Algorithms with one pull a batch run to a shorter
+    horizon."""
     tasks = {}
     for dataset, lengthscale, capacity in (
         ("abalone", 17.5, 128),
@@ -63,54 +52,34 @@ def _tasks() -> dict[str, Task]:
             ("bkb", 500),
         ):
             name = f"{dataset} l = {lengthscale:g}, {algorithm}"
-            tasks[name] = Task(dataset, lengthscale, 0.01, 1e-4, horizon, algorithm, capacity)
+            tasks[name] = Task(algorithm, dataset, lengthscale, 0.01, 1e-4, horizon), capacity
     for horizon in (2_000, 6_000):
-        task = Task("whitened", 5.0, 0.025, 0.01, horizon, "bbkb_global", 512)
-        tasks[f"hard, T = {horizon:,}"] = task
+        task = Task("bbkb_global", "whitened", 5.0, 0.025, 0.01, horizon)
+        tasks[f"hard, T = {horizon:,}"] = task, 512
     return tasks
 
 
 TASKS = _tasks()
 
 
-def load(task: Task, data_dir: Any) -> Any:
-    """The problem of a task."""
-    name = "abalone" if task.dataset == "whitened" else task.dataset
-    features, mean_reward = datasets.preprocess(datasets.load(name, data_dir))
-    if task.dataset == "whitened":
-        left, _, _ = np.linalg.svd(features, full_matrices=False)
-        features = left * np.sqrt(len(features))
-    return problems.finite_arms(features, mean_reward, task.noise_std)
-
-
-def make(task: Task, resparsify: float | None) -> Any:
-    """The algorithm of a task with a rule."""
-    common: dict[str, Any] = dict(
-        kernel=kernels.Gaussian(task.lengthscale),
-        regularization=task.regularization,
-        noise_std=task.noise_std,
-        delta=1 / task.horizon,
-        capacity=task.capacity,
-        resparsify=resparsify,
-    )
-    if task.algorithm == "bkb":
-        return BKB(**common)
-    if task.algorithm == "fixed_bkb":
-        return FixedBKB(**common, batch=10)
-    if task.algorithm == "sketched_ts":
-        return SketchedTS(**common)
+def make(task: Task, **options: Any) -> Any:
+    """The algorithm of a task; "bbkb_theory" has the width of the paper."""
     if task.algorithm == "bbkb_theory":
-        return BBKB(**common, width=widths.bbkb_paper)
-    return BBKB(**common, rule=task.algorithm.removeprefix("bbkb_"))
+        task, options = (
+            task._replace(algorithm="bbkb_global"),
+            options | dict(width=widths.bbkb_paper),
+        )
+    return make_bandit(task, **options)
 
 
-def measure(task: Task, problem: Any, keys: Any) -> dict[str, dict[str, float]]:
+def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dict[str, float]]:
     """{rule: row of COLUMNS} of the runs of a task."""
     rows: dict[str, dict[str, float]] = {}
     base = np.zeros(len(keys))
     for rule, growth in RULES.items():
         start = time.perf_counter()
-        run = loops.run(make(task, growth), problem, keys, task.horizon)
+        bandit = make(task, resparsify=growth, capacity=capacity)
+        run = loops.run(bandit, problem, keys, task.horizon)
         seconds = time.perf_counter() - start - run.compile_seconds
         trace = run.trace
         regret = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))[:, -1]
@@ -134,19 +103,15 @@ def measure(task: Task, problem: Any, keys: Any) -> dict[str, dict[str, float]]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, seeds=10, data_dir=None)
+    parser = cli.parser(__doc__, seeds=10, data_dir=None)
     cli.add_choices(parser, "--tasks", list(TASKS))
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    if options.out is not None:
-        files.check_new(options.out, options.overwrite)
-    cli.set_up_jax()
+    options = cli.parse_benchmark(parser, cached=True)
     keys = jax.random.split(jax.random.key(0), options.seeds)
     table: dict[str, Any] = {}
     for name in options.tasks:
-        task = TASKS[name]
-        table[name] = measure(task, load(task, options.data_dir), keys)
+        task, capacity = TASKS[name]
+        problem = load_problem(task.dataset, task.noise_std, options.data_dir)
+        table[name] = measure(task, capacity, problem, keys)
         print(name)
         for rule, row in table[name].items():
             print(
@@ -155,10 +120,4 @@ def main() -> None:
                 f"  m {row['size']:.0f}  smaller {row['smaller']:.1f}  {row['seconds']:.1f} s",
                 flush=True,
             )
-        if options.out is not None:
-            summary = dict(seeds=options.seeds, **environment.provenance(), tasks=table)
-            store.write_json(options.out, summary)
-
-
-if __name__ == "__main__":
-    main()
+        store.write_numbers(options.out, dict(seeds=options.seeds, tasks=table))

@@ -118,13 +118,10 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, horizon=2_000, seeds=2, data_dir=None)
+    parser = cli.parser(__doc__, horizon=2_000, seeds=2, data_dir=None)
     cli.add_choices(parser, "--algorithms", METHODS, ["gp_ucb"])
     cli.add_choices(parser, "--settings", list(SETTINGS), list(GP_UCB_SETTINGS))
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     dataset = datasets.load("cadata", options.data_dir)
     features, target = datasets.preprocess(dataset)
     configs = {
@@ -168,7 +165,3 @@ def main() -> None:
         panels = dict(regret_ratio="cadata_regret_ratio")
         against_published.write_curves(options.out, panels, 0, options.data_dir)
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -52,11 +52,8 @@ def run(
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, horizon=200, seeds=2, data_dir=None)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    parser = cli.parser(__doc__, horizon=200, seeds=2, data_dir=None)
+    options = cli.parse(parser)
     config = dict(horizon=options.horizon, noise_std=NOISE_STD, norm_bound=NORM_BOUND)
     with outputs.results_folder(options, "bbkb_2020.ungrouped", config, options.seeds) as results:
         rows, entries = [], {}
@@ -76,7 +73,3 @@ def main() -> None:
         results.write(
             dict(config=config, seeds=options.seeds, problems=entries), rows, "ungrouped GP-UCB"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,7 @@ from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES
 from experiments.data import architectures, datasets
 from experiments.figures import plots
 from experiments.figures.styles import label
-from experiments.results import outputs, tidy
+from experiments.results import outputs, summaries, tidy
 from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import kernels, problems
@@ -95,18 +95,15 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=10, data_dir=None)
     cli.add_choices(parser, "--problems", list(SIZES))
-    cli.add_shared(parser, seeds=10, data_dir=None)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     loaded = {name: load(name, options.data_dir) for name in options.problems}
     configs = {
         name: {width: configure(name, width, *numbers) for width in WIDTHS}
         for name, (_, *numbers) in loaded.items()
     }
-    summaries: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     table: list[tidy.Run] = []
     with outputs.results_folder(options, "bbkb_2020.widths", configs, options.seeds) as results:
         for name, (problem, *_) in loaded.items():
@@ -114,14 +111,9 @@ def main() -> None:
             folder = options.out / "runs" / name
             runs = bandit_runs.run_all(make, problem, configs[name], folder, seeds)
             algorithms = {width: bandit_runs.summarise(rows) for width, rows in runs.items()}
-            summaries[name] = dict(algorithms=algorithms)
+            measured[name] = dict(algorithms=algorithms)
             table += bandit_runs.tidy_runs(name, configs[name], runs)
-            print(f"\n{name}")
-            bandit_runs.print_table(algorithms)
-        summary = dict(config=configs, seeds=options.seeds, problems=summaries)
+            summaries.print_table(name, algorithms)
+        summary = dict(config=configs, seeds=options.seeds, problems=measured)
         results.write(summary, table, "BBKB (global) with four widths, mean and 95% interval")
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,4 @@
-"""Benchmarks of an accelerator: many seeds at once, a grid of hyperparameters in one call, and
-millions of arms in float32 and float64.
+"""Benchmarks of an accelerator: many seeds at once, and millions of arms in float32 and float64.
 
 scripts/bench --accelerator                      on the default device of JAX
 JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU, for comparison
@@ -10,51 +9,30 @@ stream is `experiments.runs.stream_memory`.
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from experiments import cli
 from experiments.bench.timing import seconds, show
 from experiments.results import environment
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
-from jsketch.loops import rollout
 
 CAPACITY = 160  # m is at most 160 on Abalone at lengthscale 5
-ARM_INPUTS = 8
+ARM_INPUTS, HORIZON = 8, 200  # of `arms`
 Row = dict[str, Any]
 
 
-class Sizes(NamedTuple):
-    """The sizes of the benchmarks."""
-
-    runs: tuple[tuple[int, int], ...]  # (seeds, horizon)
-    sweep: tuple[int, int, int]  # lengthscales, seeds, horizon
-    arms: tuple[int, ...]
-    arms_horizon: int
-    repeats: int
-
-
-ACCELERATOR_SIZES = Sizes(
-    runs=((10, 1_000), (10, 10_000), (1_000, 1_000), (1_000, 10_000)),
-    sweep=(12, 10, 1_000),
-    arms=(1_000_000, 10_000_000),
-    arms_horizon=200,
-    repeats=3,
-)
-CPU_SIZES = ACCELERATOR_SIZES._replace(
-    runs=((10, 1_000), (10, 10_000), (100, 10_000)), arms=(1_000_000,)
-)
-
-
-def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
+def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
     """Runs of BBKB under many seeds: in one vmapped program on an accelerator, one by one on the
     cores of a CPU."""
-    for count, horizon in sizes.runs:
+    most = 100 if _on_cpu() else 1_000
+    for count, horizon in ((10, 1_000), (10, 10_000), (most, 1_000), (most, 10_000)):
         run = bandit.replace(delta=1 / horizon, max_batch=horizon)
         keys = jax.random.split(jax.random.key(0), count)
         first = loops.run(run, problem, keys, horizon)
@@ -62,7 +40,7 @@ def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
         def repeat(run: Any = run, keys: Array = keys, horizon: int = horizon) -> loops.Trace:
             return loops.run(run, problem, keys, horizon).trace
 
-        median, _ = seconds(repeat, sizes.repeats)
+        median, _ = seconds(repeat, repeats)
         yield (
             f"{count} seeds, T = {horizon:,}",
             dict(
@@ -75,32 +53,9 @@ def seeds(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
         )
 
 
-def sweep(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
-    """Lengthscales x seeds in one vmapped call of `rollout`."""
-    scales, count, horizon = sizes.sweep
-    bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
-    lengthscales = jnp.asarray(np.geomspace(5, 17.5, scales))
-    keys = jax.random.split(jax.random.key(0), count)
-
-    def one(lengthscale: Array, key: Array) -> loops.Progress:
-        return rollout(bandit.replace(kernel=kernels.Gaussian(lengthscale)), problem, key, horizon)
-
-    grid = jax.jit(jax.vmap(jax.vmap(one, (None, 0)), (0, None)))
-    median, compile_seconds = seconds(lambda: grid(lengthscales, keys), sizes.repeats)
-    yield (
-        f"{scales} lengthscales x {count} seeds by vmap, T = {horizon:,}",
-        dict(
-            run_seconds=median,
-            compile_seconds=compile_seconds,
-            milliseconds_a_run=1e3 * median / (scales * count),
-            regret_ratio=regret_ratio(grid(lengthscales, keys).trace, problem),
-        ),
-    )
-
-
-def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
+def arms() -> Iterator[tuple[str, Row]]:
     """Seconds and memory of a round of BBKB among generated arms, in float32 and float64."""
-    for count in sizes.arms:
+    for count in (1_000_000,) if _on_cpu() else (1_000_000, 10_000_000):
         random = np.random.default_rng(0)
         features = random.standard_normal((count, ARM_INPUTS))
         weights = random.standard_normal(ARM_INPUTS) / np.sqrt(ARM_INPUTS)
@@ -111,14 +66,12 @@ def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
                 kernel=kernels.Gaussian(10.0),
                 regularization=0.01,
                 noise_std=0.1,
-                delta=1 / sizes.arms_horizon,
+                delta=1 / HORIZON,
                 capacity=CAPACITY,
-                max_batch=sizes.arms_horizon,
+                max_batch=HORIZON,
             )
             key = jax.random.key(0)
-            first, again = (
-                loops.run(large, arm_problem, key, sizes.arms_horizon) for _ in range(2)
-            )
+            first, again = (loops.run(large, arm_problem, key, HORIZON) for _ in range(2))
             rounds = int(again.trace.round[-1]) + 1
             yield (
                 f"A = {count:,}, {jnp.dtype(dtype).name}",
@@ -133,13 +86,6 @@ def arms(sizes: Sizes, problem: Any, bandit: Any) -> Iterator[tuple[str, Row]]:
             )
 
 
-PARTS: dict[str, Callable[[Sizes, Any, Any], Iterator[tuple[str, Row]]]] = {
-    "seeds": seeds,
-    "sweep": sweep,
-    "arms": arms,
-}
-
-
 def regret_ratio(trace: loops.Trace, problem: Any) -> float:
     """The final regret ratio, averaged over runs."""
     return float(loops.regret_ratio(trace.regret, problem.mean_reward)[..., -1].mean())
@@ -151,22 +97,25 @@ def peak_gigabytes() -> float:
     return stats.get("peak_bytes_in_use", environment.peak_memory()) / 1e9
 
 
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds --accelerator and --parts."""
     parser.add_argument("--accelerator", action="store_true", help="benchmarks of an accelerator")
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
+    cli.add_choices(parser, "--parts", ("seeds", "arms"))
 
 
 def run(options: argparse.Namespace, problem: Any, bandit: Any) -> dict[str, dict[str, Row]]:
-    """Runs the parts of options.parts; seeds and sweep use the problem and the bandit. Returns
+    """Runs the parts of options.parts; "seeds" uses the problem and the bandit. Returns
     {part: {name: row}}."""
-    sizes = CPU_SIZES if jax.default_backend() == "cpu" else ACCELERATOR_SIZES
     rows: dict[str, dict[str, Row]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about float32 at small regularizations
         for part in options.parts:
             rows[part] = {}
-            for name, row in PARTS[part](sizes, problem, bandit):
+            for name, row in arms() if part == "arms" else seeds(problem, bandit, options.repeats):
                 rows[part][name] = row
                 show(f"{jax.default_backend()} {name}", row)
     return rows

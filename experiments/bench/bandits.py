@@ -15,6 +15,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,23 +29,22 @@ from experiments.bbkb_2020 import authors_code
 from experiments.bench import accelerator
 from experiments.bench.timing import seconds, show
 from experiments.data import datasets
-from experiments.results import environment, files, store
+from experiments.results import store
 from jsketch import kernels, loops, problems
-from jsketch.bandits import BBKB, BKB, EVERY_BATCH
+from jsketch.bandits import BBKB, BKB, EVERY_BATCH, FixedBKB, SketchedTS
 
 
 class Task(NamedTuple):
     """An algorithm on a problem."""
 
     algorithm: str
-    # "abalone"; or "whitened": abalone with decorrelated features, a hard problem
-    dataset: str
+    dataset: str  # or "whitened": abalone with decorrelated features, a hard problem
     lengthscale: float
     noise_std: float
     regularization: float
     horizon: int
-    seeds: int
-    target: str  # the time that the project aims at
+    seeds: int = 1
+    target: str = "no target"  # the time that the project aims at
 
 
 # "whitened": A = 4177, d = 8, lengthscale 5, and m is about 350 at the end
@@ -58,7 +58,7 @@ TASKS = {
     "small_seeds": Task(
         "bbkb_global", "abalone", 17.5, 0.01, 1e-4, 10_000, 10, "with compilation < 8 s"
     ),
-    "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000, 1, "no target"),
+    "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000),
     "bkb": Task("bkb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 8 s"),
 }
 RULES = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}
@@ -67,7 +67,8 @@ RULES = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}
 def load_problem(dataset: str, noise_std: float, data_dir: Path | None) -> Any:
     """The finite-arm problem of a benchmark: standardised features, decorrelated for "whitened",
     and rewards in [0, 1]."""
-    features, mean_reward = datasets.preprocess(datasets.load("abalone", data_dir))
+    name = "abalone" if dataset == "whitened" else dataset
+    features, mean_reward = datasets.preprocess(datasets.load(name, data_dir))
     if dataset == "whitened":
         left, _, _ = np.linalg.svd(features, full_matrices=False)
         features = left * np.sqrt(len(features))
@@ -84,10 +85,13 @@ def make_bandit(task: Task, **options: Any) -> Any:
         delta=1 / task.horizon,
         qbar=2.0,
     )
-    if task.algorithm == "bkb":
-        return BKB(**common, **options)
-    rule = "global_local" if task.algorithm.endswith("local") else "global"
-    return BBKB(**common, ratio=2.0, rule=rule, **options)
+    if task.algorithm.startswith("bbkb"):
+        rule = task.algorithm.removeprefix("bbkb_")
+        return BBKB(**common, ratio=2.0, rule=rule, **options)
+    kinds: dict[str, Any] = dict(
+        bkb=BKB, fixed_bkb=partial(FixedBKB, batch=10), sketched_ts=SketchedTS
+    )
+    return kinds[task.algorithm](**common, **options)
 
 
 def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -176,16 +180,12 @@ def gemm_gflops() -> float:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, repeats=3, data_dir=None)
     cli.add_choices(parser, "--only", list(TASKS), help="benchmarks to run")
-    cli.add_shared(parser, repeats=3, data_dir=None)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
-    cli.add_out_file(parser)
     accelerator.add_options(parser)
-    options = parser.parse_args()
-    files.check_new(options.out, options.overwrite)
-    cli.set_up_jax(cached=False)
-    rows: dict[str, Any] = {"environment": environment.provenance()}
+    options = cli.parse_benchmark(parser)
+    rows: dict[str, Any] = {}
     if options.accelerator:
         problem = load_problem("abalone", TASKS["abalone"].noise_std, options.data_dir)
         bandit = make_bandit(TASKS["abalone"], capacity=accelerator.CAPACITY)
@@ -197,11 +197,5 @@ def main() -> None:
         show("dense products", dict(gflops=rows["gemm_gflops"]))
         for name in options.only:
             rows[name] = run_task(name, TASKS[name], options)
-            if options.out is not None:
-                store.write_json(options.out, rows)
-    if options.out is not None:
-        store.write_json(options.out, rows)
-
-
-if __name__ == "__main__":
-    main()
+            store.write_numbers(options.out, rows)
+    store.write_numbers(options.out, rows)

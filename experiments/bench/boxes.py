@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.bench.timing import seconds
-from experiments.results import environment, files, store
+from experiments.bench.timing import seconds, show
+from experiments.results import store
 from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo
 from jsketch.box.gp.fit import Bounds
@@ -38,19 +38,12 @@ def go_ucb(repeats: int) -> dict[str, Any]:
     keys = jax.random.split(jax.random.key(0), SEEDS)
     one, compiling = seconds(lambda: loops.run(optimizer, problem, keys[0], 72), repeats)
     row: dict[str, Any] = dict(run_seconds=one, compile_seconds=compiling)
-    print(
-        f"go_ucb, f2, 72 evaluations     {one:6.2f} s, compile {compiling:.1f} s   [< 20 s]",
-        flush=True,
-    )
+    show("go_ucb, f2", row, "[run < 20 s]")
     for strategy in ("vmap", "threads"):
         run_seeds = partial(loops.run, optimizer, problem, keys, 72, strategy=strategy)
         many, compiling = seconds(run_seeds, repeats)
         row[strategy] = dict(run_seconds=many, compile_seconds=compiling, times_one_seed=many / one)
-        print(
-            f"  {SEEDS} seeds, {strategy:7s}             {many:6.2f} s, {many / one:.1f} times one "
-            "  [< 8]",
-            flush=True,
-        )
+        show(f"{SEEDS} seeds, {strategy}", row[strategy], "[< 8 times one seed]")
     return row
 
 
@@ -72,12 +65,9 @@ def gp_ei(repeats: int) -> dict[str, Any]:
         return info
 
     median, compiling = seconds(step, max(repeats, 10))
-    print(
-        f"gp_ei, 200 observations, d 20  {median:6.3f} s a fit and an ask, compile {compiling:.1f}"
-        " s   [< 0.3 s]",
-        flush=True,
-    )
-    return dict(fit_and_ask_seconds=median, compile_seconds=compiling)
+    row = dict(fit_and_ask_seconds=median, compile_seconds=compiling)
+    show("gp_ei, 200 observations", row, "[a fit and an ask < 0.3 s]")
+    return row
 
 
 def turbo(repeats: int) -> dict[str, Any]:
@@ -93,15 +83,13 @@ def _turbo(optimizer: Turbo, name: str) -> dict[str, Any]:
     run = jax.block_until_ready(loops.run(optimizer, problem, keys, 400))
     total = time.perf_counter() - began
     gaps = np.asarray(problem.maximum - run.best[:, -1])
-    reached = int((gaps <= 0.1).sum())
-    print(
-        f"turbo, {name:18s}     {reached} of {TURBO_SEEDS} seeds within 0.1 of the maximum (gaps"
-        f" {gaps.min():.3f} to {gaps.max():.3f}), {total / TURBO_SEEDS:.1f} s a seed   [>= 18]",
-        flush=True,
+    row = dict(
+        within_0_1_of_the_maximum=int((gaps <= 0.1).sum()),
+        largest_gap=float(gaps.max()),
+        seconds_a_seed_with_compilation=total / TURBO_SEEDS,
     )
-    return dict(
-        gaps=gaps.tolist(), reached=reached, seconds_a_seed_with_compilation=total / TURBO_SEEDS
-    )
+    show(f"turbo, {name}", row, f"[within 0.1: at least 18 of {TURBO_SEEDS} seeds]")
+    return row | dict(gaps=gaps.tolist())
 
 
 BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
@@ -109,18 +97,8 @@ BENCHMARKS = {"go_ucb": go_ucb, "gp_ei": gp_ei, "turbo": turbo}
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, repeats=5)
     cli.add_choices(parser, "--only", list(BENCHMARKS))
-    cli.add_shared(parser, repeats=5)
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    files.check_new(options.out, options.overwrite)
-    cli.set_up_jax(cached=False)
+    options = cli.parse_benchmark(parser)
     rows = {name: BENCHMARKS[name](options.repeats) for name in options.only}
-    if options.out is not None:
-        store.write_json(options.out, dict(benchmarks=rows, **environment.provenance()))
-        print(f"written to {options.out}")
-
-
-if __name__ == "__main__":
-    main()
+    store.write_numbers(options.out, rows)

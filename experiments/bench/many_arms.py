@@ -24,9 +24,9 @@ import numpy as np
 
 from experiments import cli
 from experiments.bench.timing import show
-from experiments.results import environment, files, store
+from experiments.results import environment, store
 from jsketch import Arms, drive, kernels
-from jsketch.bandits import BBKB, EVERY_BATCH, FixedBKB, history
+from jsketch.bandits import BBKB, FixedBKB, history
 from jsketch.scale import FileEvaluations, Streamed, open_arms
 
 INPUTS, NOISE, LENGTHSCALE, CAPACITY = 8, 0.1, 10.0, 96
@@ -64,19 +64,10 @@ def in_memory(count: int, rounds: int) -> dict[str, Any]:
         distinct=len(np.unique(np.asarray(query.index))),
         peak_gigabytes=environment.peak_memory() / 1e9,
     )
-
-    return dict(
-        arms=count,
-        init=init,
-        batch=batch,
-        bbkb=time_bbkb(domain, values, rounds, 0.25),
-        bbkb_every_batch=time_bbkb(domain, values, rounds, EVERY_BATCH),
-    )
+    return dict(arms=count, init=init, batch=batch, bbkb=time_bbkb(domain, values, rounds))
 
 
-def time_bbkb(
-    domain: Arms, values: np.ndarray, rounds: int, resparsify: float | None
-) -> dict[str, float]:
+def time_bbkb(domain: Arms, values: np.ndarray, rounds: int) -> dict[str, float]:
     """Times, memory and the best evaluated value of a number of rounds of BBKB."""
     random, key = np.random.default_rng(2), jax.random.key(0)
     times: list[float] = []
@@ -86,12 +77,7 @@ def time_bbkb(
         return np.asarray(values[arms] + NOISE * random.standard_normal(len(arms)))
 
     bandit = BBKB(
-        kernels.Gaussian(LENGTHSCALE),
-        0.01,
-        noise_std=NOISE,
-        delta=1e-4,
-        resparsify=resparsify,
-        capacity=CAPACITY,
+        kernels.Gaussian(LENGTHSCALE), 0.01, noise_std=NOISE, delta=1e-4, capacity=CAPACITY
     )
     run, timing = time_call(
         lambda: drive(bandit, evaluate, domain, key, HORIZON, stop=lambda _: len(times) == rounds)
@@ -158,10 +144,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=cli.count, default=50, help="rounds of BBKB")
     parser.add_argument("--file", action="store_true", help="candidates in a file")
     parser.add_argument("--screen", action="store_true", help="rank in float32, pick in float64")
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    files.check_new(options.out, options.overwrite)
-    cli.set_up_jax(cached=False)
+    options = cli.parse_benchmark(parser)
     warnings.simplefilter("ignore")  # about float32 with a small regularization
     if options.file:
         with tempfile.TemporaryDirectory() as folder:
@@ -171,12 +154,7 @@ def main() -> None:
     else:
         rows = in_memory(options.arms or 10_000_000, options.rounds)
     print(f"{rows['arms']:,} generated candidates, d = {INPUTS}")
-    for step in ("init", "reading", "batch", "bbkb", "bbkb_every_batch"):
+    for step in ("init", "reading", "batch", "bbkb"):
         if step in rows:
             show(step, rows[step])
-    if options.out is not None:
-        store.write_json(options.out, {"environment": environment.provenance()} | rows)
-
-
-if __name__ == "__main__":
-    main()
+    store.write_numbers(options.out, rows)

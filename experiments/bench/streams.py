@@ -15,7 +15,7 @@ import numpy as np
 from experiments import cli
 from experiments.bench.timing import seconds, show
 from experiments.data import streams
-from experiments.results import environment, files, store
+from experiments.results import store
 from jsketch import kernels, loops, online
 from jsketch.loops.streams import BLOCK
 from jsketch.scale import prequential_in_segments
@@ -82,7 +82,6 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, An
     inputs, labels = jnp.asarray(xs), jnp.asarray(ys)
     forecaster = make_forecaster(task)
     jax.clear_caches()
-
     predict = prequential_in_segments if task.method == "taylor" else loops.prequential
 
     def run() -> loops.Forecasts:
@@ -104,19 +103,8 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, An
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, repeats=3, data_dir=None)
     cli.add_choices(parser, "--only", list(TASKS), help="benchmarks to run")
-    cli.add_shared(parser, repeats=3, data_dir=None)
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    files.check_new(options.out, options.overwrite)
-    cli.set_up_jax(cached=False)
-    rows: dict[str, Any] = {"environment": environment.provenance()}
-    for name in options.only:
-        rows[name] = run_task(name, TASKS[name], options)
-    if options.out is not None:
-        store.write_json(options.out, rows)
-
-
-if __name__ == "__main__":
-    main()
+    options = cli.parse_benchmark(parser)
+    rows = {name: run_task(name, TASKS[name], options) for name in options.only}
+    store.write_numbers(options.out, rows)

@@ -1,12 +1,11 @@
-"""Comparison of `jsketch.minimize`, the TPE of Optuna, BoTorch and random search on five
-scikit-learn models with mixed hyperparameters: the cross-validated loss, and the seconds of the
-sampler.
+"""Comparison of `jsketch.minimize`, the TPE of Optuna and random search on five scikit-learn models
+with mixed hyperparameters: the cross-validated loss, and the seconds of the sampler.
 
 python -m experiments.bench.tuning                       every problem and sampler, 10 seeds
 python -m experiments.bench.tuning --only svm knn --seeds 3
 
 Finished runs are saved in the file of --out, and a later call with the same file adds runs. TPE
-needs the package optuna, BoTorch the package botorch.
+needs the package optuna.
 """
 
 import time
@@ -26,8 +25,6 @@ from jsketch.box import Category, Integer, Real
 EVALUATIONS = (20, 40)  # evaluations after which the best value is compared
 FOLDS = 3
 ROWS = 500  # of the data sets
-# of BoTorch: steps of a fit, and candidates, restarts and steps of the search for the next point
-FIT_STEPS, CANDIDATES, RESTARTS = 50, 512, 4
 
 
 class Problem(NamedTuple):
@@ -185,65 +182,7 @@ def _suggest(trial: Any, one: Any) -> Any:
     return trial.suggest_categorical(one.name, one.choices)
 
 
-def with_botorch(loss: Any, space: Space, evaluations: int, seed: int) -> Any:
-    """BoTorch for mixed inputs: MixedSingleTaskGP, the logarithm of expected improvement, and
-    optimize_acqf_mixed_alternating. With the default lengths of fit and search a run takes minutes;
-    both end earlier here. Like `minimize`, it begins with 3 points more than there are
-    hyperparameters. Numbers and integers are scaled to [0, 1]."""
-    import torch
-    from botorch.acquisition import LogExpectedImprovement
-    from botorch.fit import fit_gpytorch_mll
-    from botorch.models import MixedSingleTaskGP
-    from botorch.optim.optimize_mixed import optimize_acqf_mixed_alternating
-    from gpytorch.mlls import ExactMarginalLogLikelihood
-
-    torch.manual_seed(seed)
-    integers: dict[int, list[float]] = {}
-    categories: dict[int, list[float]] = {}
-    for i, one in enumerate(space.hyperparameters):
-        if isinstance(one, Integer):
-            integers[i] = [one.encode(value) for value in range(one.low, one.high + 1)]
-        elif isinstance(one, Category):
-            categories[i] = [float(number) for number in range(one.count)]
-    d = len(space.names)
-    bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64).repeat(1, d)
-    for i, values in (integers | categories).items():
-        bounds[:, i] = torch.tensor([values[0], values[-1]], dtype=torch.float64)
-
-    def value_at(point: Any) -> float:
-        units = [
-            (number + 0.5) / len(categories[i]) if i in categories else number
-            for i, number in enumerate(point.tolist())
-        ]
-        return loss(**space.decode(10 * np.clip(units, 0, 1)))
-
-    x = torch.quasirandom.SobolEngine(d, scramble=True, seed=seed).draw(d + 3).to(torch.float64)
-    for i, values in (integers | categories).items():
-        allowed = torch.tensor(values, dtype=torch.float64)
-        x[:, i] = allowed[(x[:, i] * len(values)).long()]
-    y = [value_at(point) for point in x]
-    while len(y) < evaluations:
-        targets = -torch.tensor(y, dtype=torch.float64)[:, None]
-        model = MixedSingleTaskGP(x, targets, list(categories))
-        likelihood = ExactMarginalLogLikelihood(model.likelihood, model)
-        fit_gpytorch_mll(likelihood, optimizer_kwargs=dict(options=dict(maxiter=FIT_STEPS)))
-        found, _ = optimize_acqf_mixed_alternating(
-            LogExpectedImprovement(model, targets.max()),
-            *(bounds, integers, categories),
-            options=dict(maxiter_alternating=RESTARTS),
-            raw_samples=CANDIDATES,
-            num_restarts=RESTARTS,
-        )
-        x = torch.cat([x, found])
-        y.append(value_at(found[0]))
-
-
-SAMPLERS = {
-    "jsketch": with_jsketch,
-    "tpe": with_tpe,
-    "botorch": with_botorch,
-    "random": with_random,
-}
+SAMPLERS = {"jsketch": with_jsketch, "tpe": with_tpe, "random": with_random}
 
 
 def measure_run(problem: Problem, sampler: str, seed: int) -> dict[str, Any]:
@@ -276,10 +215,9 @@ def table(runs: list[dict[str, Any]]) -> pd.DataFrame:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=10)
     cli.add_choices(parser, "--only", list(PROBLEMS))
     cli.add_choices(parser, "--samplers", list(SAMPLERS))
-    cli.add_shared(parser, seeds=10)
     parser.add_argument("--out", type=Path, help="CSV file of the runs")
     options = parser.parse_args()
     file = options.out
@@ -300,7 +238,3 @@ def main() -> None:
                     files.write(file, pd.DataFrame(runs).to_csv(index=False).encode())
     runs = [run for run in runs if run["problem"] in options.only]
     print(table(runs).to_string(index=False, float_format="%.4f"))
-
-
-if __name__ == "__main__":
-    main()

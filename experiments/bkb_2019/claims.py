@@ -10,7 +10,6 @@ from experiments.claims import (
     Case,
     Claim,
     Experiment,
-    Figure,
     Finding,
     Paper,
     Source,
@@ -314,14 +313,12 @@ def _starvation(name: str, kernel: str) -> Experiment:
         f"Figure 2: variance starvation, {kernel}",
         "Generated GP draws on [0, 1], evaluated on [0, 0.5] only. The bandwidth of the paper, 100,"
         " is taken as an inverse squared lengthscale, and as that of the poster's curves.",
-        (
-            Figure(
-                "variance_starvation.png",
-                "Posteriors of four methods after 6, 63 and 215 evaluations: where nothing was"
-                " observed, the error bars of the exact GP and of BKB are wide, those of the subset"
-                " of regressors shrink to zero, those of random Fourier features are too narrow",
-            ),
-        ),
+        {
+            "variance_starvation.png": "Posteriors of four methods after 6, 63 and 215 evaluations:"
+            " where nothing was observed, the error bars of the exact GP and of BKB are wide, those"
+            " of the subset of regressors shrink to zero, those of random Fourier features are too"
+            " narrow"
+        },
     )
 
 
@@ -331,13 +328,10 @@ def _linear(name: str, title: str) -> Experiment:
         f"Linear bandits, {title}",
         "The paper states this and has no experiment. Here: 500 generated arms in 40 dimensions,"
         " sketch size 10.",
-        (
-            Figure(
-                "regret_ratio.png",
-                f"Curves of the regret ratio against evaluations for linear bandits, {title}, one"
-                " line for each algorithm",
-            ),
-        ),
+        {
+            "regret_ratio.png": "Curves of the regret ratio against evaluations for linear bandits,"
+            f" {title}, one line for each algorithm"
+        },
     )
 
 

@@ -122,7 +122,7 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, horizon=5_000, seeds=10, data_dir=None)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
     parser.add_argument("--regularization", type=cli.positive, default=0.1, help="default 0.1")
     parser.add_argument(
@@ -131,9 +131,8 @@ def main() -> None:
         default=0.1,
         help="factor on SOFUL-TS's width (default 0.1)",
     )
-    bandit_runs.add_options(parser, list(ALGORITHMS), 5_000)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    bandit_runs.add_options(parser, list(ALGORITHMS))
+    options = cli.parse(parser)
     print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")
     problem = generate(options.spectrum)
     configs = {name: configure(name, options) for name in options.algorithms}
@@ -157,11 +156,4 @@ def main() -> None:
         table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
         results.write(summary, table, title)
         draw(options.out)
-    bandit_runs.print_table(algorithms)
-    print("\nexponent of the regret between T/2 and T")
-    for name, row in algorithms.items():
-        print(f"{name:18s} {row['regret_exponent']['mean']:.3f}")
-
-
-if __name__ == "__main__":
-    main()
+    summaries.print_table(title, algorithms)

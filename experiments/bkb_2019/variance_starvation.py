@@ -290,13 +290,10 @@ def _panel(axes: Axes, part: dict[Any, pd.DataFrame], name: str) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, seeds=20)
+    parser = cli.parser(__doc__, seeds=20)
     parser.add_argument("--lengthscale", type=cli.positive, default=0.1)
     parser.add_argument("--qbar", type=cli.positive, default=2.0)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     print("data: generated (GP draws)")
     config = dict(
         kernel="Gaussian",
@@ -336,7 +333,3 @@ def main() -> None:
         ["t", "algorithm", "metric"], observed=True
     )
     print(rows["value"].mean().unstack())
-
-
-if __name__ == "__main__":
-    main()

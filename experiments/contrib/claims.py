@@ -4,18 +4,18 @@ The papers behind these methods are not reproduced here, and statements of this 
 methods are tested in `tests/contrib`.
 """
 
-from experiments.claims import Experiment, Figure, Measurements, Paper
+from experiments.claims import Experiment, Measurements, Paper
 
 REGRET = ("R_T / R_T^unif", 4)
 POINTS = ("inducing points at T", 0)
 
 
 def _experiment(
-    name: str, title: str, note: str, figure: Figure, **fields: tuple[str, int]
+    name: str, title: str, note: str, file: str, alt: str, **fields: tuple[str, int]
 ) -> Experiment:
     """An experiment with one figure and a table of the fields of its summary."""
     table = Measurements("Means over seeds and their 95% intervals", fields)
-    return Experiment(f"beyond/{name}", title, note, (figure,), measurements=(table,))
+    return Experiment(f"beyond/{name}", title, note, {file: alt}, measurements=(table,))
 
 
 CONTEXTS = _experiment(
@@ -24,11 +24,9 @@ CONTEXTS = _experiment(
     "Two of the problems of its authors' scripts, with their lengthscale, regularization and width."
     " CBKB and CBBKB stop at t = 300. CPU seconds are those of all seeds in one program, compiled"
     " before, while other processes were running.",
-    Figure(
-        "regret.png",
-        "Cumulative regret, CPU seconds and inducing points against rounds for kernel UCB"
-        " with contexts, exact, with incremental projections and with resampled dictionaries",
-    ),
+    "regret.png",
+    "Cumulative regret, CPU seconds and inducing points against rounds for kernel UCB"
+    " with contexts, exact, with incremental projections and with resampled dictionaries",
     horizon=("T", 0),
     final_regret=("regret at T", 1),
     final_regret_ratio=REGRET,
@@ -41,11 +39,9 @@ DRIFT = _experiment(
     "Generated streams: `jumps` has another function every 500 examples, `turning` another phase in"
     " each, `still` the same. Forecasters on the kernel itself run on the first stream of"
     " `jumps` alone, river's on the first stream of each, where river is installed.",
-    Figure(
-        "average_loss.png",
-        "Average squared loss against examples on three streams, for forecasters that forget"
-        " nothing, at five rates, for their mixture, and for river's models",
-    ),
+    "average_loss.png",
+    "Average squared loss against examples on three streams, for forecasters that forget"
+    " nothing, at five rates, for their mixture, and for river's models",
     loss=("average loss", 4),
     total_loss=("total loss", 1),
 )
@@ -55,11 +51,9 @@ FEW = _experiment(
     "Functions on 500 points (lengthscale 0.2, noise 0.1): a draw of a Gaussian process, with the"
     " assumption F = 1, and one of known norm 2. FixedBKB has batches of 96, and as many as the"
     " exploration has.",
-    Figure(
-        "regret_ratio.png",
-        "Regret over that of uniform arms, and batches, against evaluations for batched"
-        " exploration, BBKB with both rules and FixedBKB",
-    ),
+    "regret_ratio.png",
+    "Regret over that of uniform arms, and batches, against evaluations for batched"
+    " exploration, BBKB with both rules and FixedBKB",
     horizon=("T", 0),
     final_regret_ratio=REGRET,
     final_regret=("regret at T", 1),
@@ -70,11 +64,9 @@ WIDTHS = _experiment(
     "width_coverage",
     "Tighter confidence widths (Whitehouse et al., NeurIPS 2023; Flynn, Reeb, AISTATS 2025)",
     "One function of known norm 2 on 100 arms, delta = 0.1, seeds of noise.",
-    Figure(
-        "coverage.png",
-        "For each confidence width the share of it that each run needed to cover the"
-        " function, all below one, and the regret",
-    ),
+    "coverage.png",
+    "For each confidence width the share of it that each run needed to cover the"
+    " function, all below one, and the regret",
     covered=("share of runs covered", 2),
     most_needed=("largest share of the width needed", 2),
     last_width=("width at T", 2),
@@ -86,11 +78,9 @@ CHANGING = _experiment(
     "100 arms; four functions of norm 2 one after the other, with straight lines between them"
     " (`drift`) or all at once (`jump`); the same width for all. Regret is dynamic, against the"
     " best arm of each round.",
-    Figure(
-        "regret_ratio.png",
-        "Dynamic regret over that of uniform arms against rounds, for BKB, restarts,"
-        " discounts and a window, where means drift and where they jump",
-    ),
+    "regret_ratio.png",
+    "Dynamic regret over that of uniform arms against rounds, for BKB, restarts,"
+    " discounts and a window, where means drift and where they jump",
     final_regret_ratio=REGRET,
     points=POINTS,
 )
@@ -102,11 +92,9 @@ UNKNOWN = _experiment(
     " on Abalone (T = 300, BBKB's lengthscale taken as the right one). `balancing, certified` has"
     " the width that the guarantee needs; with it nothing is ruled out within T. The norm is"
     " doubled in BBKB at the right lengthscale and with the width of the code.",
-    Figure(
-        "regret_ratio.png",
-        "Regret over that of uniform arms, and rounds, against evaluations for BBKB at three"
-        " lengthscales, for balancing by four rules, and for a norm bound that is doubled",
-    ),
+    "regret_ratio.png",
+    "Regret over that of uniform arms, and rounds, against evaluations for BBKB at three"
+    " lengthscales, for balancing by four rules, and for a norm bound that is doubled",
     final_regret_ratio=REGRET,
     final_rounds=("rounds", 1),
     out_4=("4 l ruled out", 2),
@@ -121,11 +109,9 @@ CLIENTS = _experiment(
     "32 clients, each in different contexts: a smooth function (`waves`, T = 600), and one with"
     " steps (`squares`, T = 200). Clients exchange when one of them has gathered a variance of D."
     " Numbers sent are counted in both directions. Clients alone are EK-UCB.",
-    Figure(
-        "regret_sent.png",
-        "Above, regret over that of uniform actions against the numbers that clients send, for"
-        " five thresholds and two forms of messages; below, numbers sent so far against rounds",
-    ),
+    "regret_sent.png",
+    "Above, regret over that of uniform actions against the numbers that clients send, for"
+    " five thresholds and two forms of messages; below, numbers sent so far against rounds",
     final_regret_ratio=REGRET,
     exchanges=("exchanges", 1),
     final_sent=("numbers sent", 0),

@@ -183,21 +183,14 @@ def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
 
 @cli.command
 def main() -> None:
-    options = saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600).parse_args()
-    run_config = dict(
+    options = cli.parse(saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600))
+    config = dict(
         settings=SETTINGS,
         clients=CLIENTS,
         horizon=options.horizon,
         seeds=options.seeds,
         cosines=COSINES,
     )
-    config = run_config | dict(problems=options.problems, methods=options.only)
     seeds = {method: min(options.seeds, SEEDS.get(method, options.seeds)) for method in METHODS}
     title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
-    saving.run(
-        options, "beyond.clients", title, config, runs, draw, seeds=seeds, run_config=run_config
-    )
-
-
-if __name__ == "__main__":
-    main()
+    saving.run(options, "beyond.clients", title, config, runs, draw, seeds=seeds)

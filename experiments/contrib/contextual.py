@@ -33,7 +33,7 @@ from jsketch.contrib.problems.play import advance, begin, check_flags
 from jsketch.sketch.kors import Sampling
 
 ACTIONS, WIDTH, LAM = 10, 0.1, 1.0
-LENGTHSCALE = 0.1
+LENGTHSCALE, CAPACITY, QBAR = 0.1, 256, 3.0
 PARTS = 20  # segments of a run; CPU seconds are recorded after each
 METHODS = ("k_ucb", "ek_ucb_0.5", "ek_ucb_2", "cbkb", "cbbkb_3")
 STOPS = {"cbkb": 300, "cbbkb_3": 300}
@@ -53,7 +53,7 @@ def problem_of(name: str) -> ContextualArms:
     return ContextualArms(jnp.asarray(actions[:, None]), reward)
 
 
-def bandit_of(method: str, horizon: int, capacity: int, qbar: float) -> Any:
+def bandit_of(method: str, horizon: int) -> Any:
     """A method by its name; the number in it is the beta of KORS, or the ratio C."""
     common: dict[str, Any] = dict(
         kernel=kernels.Gaussian(LENGTHSCALE),
@@ -66,10 +66,10 @@ def bandit_of(method: str, horizon: int, capacity: int, qbar: float) -> Any:
         return KUCB(**common)
     name, _, number = method.rpartition("_")
     if name == "ek_ucb":
-        return EKUCB(**common, sampling=Sampling(mu=LAM, beta=float(number)), capacity=capacity)
+        return EKUCB(**common, sampling=Sampling(mu=LAM, beta=float(number)), capacity=CAPACITY)
     ratio = 1.0 if method == "cbkb" else float(number)
     batch = 2 if ratio == 1 else 64
-    return CBBKB(**common, ratio=ratio, qbar=qbar, max_batch=batch, capacity=capacity)
+    return CBBKB(**common, ratio=ratio, qbar=QBAR, max_batch=batch, capacity=CAPACITY)
 
 
 @partial(jax.jit, static_argnames="count")
@@ -107,7 +107,7 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     if method == "uniform":
         return uniform_runs(options, name)
     horizon = min(options.horizon, STOPS.get(method, options.horizon))
-    bandit = bandit_of(method, horizon, options.capacity, options.qbar)
+    bandit = bandit_of(method, horizon)
     keys = jax.random.split(jax.random.key(1), options.seeds)
     played, seconds = run_segments(problem_of(name), bandit, horizon, keys)
     regret, uniform = (a.cumsum(axis=1) for a in (played.regret, played.uniform_regret))
@@ -144,31 +144,21 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000)
-    parser.add_argument("--capacity", type=cli.count, default=256)
-    parser.add_argument("--qbar", type=float, default=3.0)
-    options = parser.parse_args()
+    options = cli.parse(saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000))
     if options.horizon % PARTS:
         raise ValueError(f"horizon must be a multiple of {PARTS}; {options.horizon} was given.")
-    one = dict(
+    config = dict(
         horizon=options.horizon,
         stops=STOPS,
         actions=ACTIONS,
         width=WIDTH,
         regularization=LAM,
-        capacity=options.capacity,
-        qbar=options.qbar,
+        capacity=CAPACITY,
+        qbar=QBAR,
+        lengthscale=LENGTHSCALE,
+        seeds=options.seeds,
     )
-    lengthscales = {name: LENGTHSCALE for name in options.problems}
-    config = dict(methods=options.only, problems=lengthscales) | one
     title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
     first, *others = options.only
     pairs = [(name, m) for name in options.problems for m in (first, "uniform", *others)]
-    run_config = one | dict(lengthscale=LENGTHSCALE, seeds=options.seeds)
-    saving.run(
-        options, "beyond.contextual", title, config, runs, draw, pairs=pairs, run_config=run_config
-    )
-
-
-if __name__ == "__main__":
-    main()
+    saving.run(options, "beyond.contextual", title, config, runs, draw, pairs=pairs)

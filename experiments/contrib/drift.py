@@ -12,7 +12,7 @@ have the average squared loss until t, and the total loss.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,16 +96,20 @@ def river_models() -> dict[str, Callable[[], Any]]:
     }
 
 
+def river_predictions(method: str, xs: np.ndarray, ys: np.ndarray) -> Iterator[float]:
+    """The predictions of one of river's models, each made before its label is observed."""
+    model = river_models()[method]()
+    for row, y in zip(xs.tolist(), ys.tolist(), strict=True):
+        x = dict(enumerate(row))
+        yield float(model.predict_one(x) or 0)
+        model.learn_one(x, y)
+
+
 def losses(method: str, task: Task) -> np.ndarray | None:
     """Squared losses [n] of predictions within [-1, 1], each made before its label is observed;
     None if the posterior is not finite."""
     if method in river_models():
-        model = river_models()[method]()
-        predictions: Any = []
-        for row, y in zip(task.xs.tolist(), task.ys.tolist(), strict=True):
-            x = dict(enumerate(row))
-            predictions.append(float(model.predict_one(x) or 0))
-            model.learn_one(x, y)
+        predictions: Any = list(river_predictions(method, *task))
     else:
         forecaster = (forecasters() | kernel_forecasters())[method]
         try:
@@ -147,14 +151,12 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=5)
     cli.add_choices(parser, "--only", STREAMS, help="streams")
-    cli.add_shared(parser, seeds=5)
     parser.add_argument("--examples", type=cli.count, default=4_000, help="length of each stream")
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    run_config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
-    config = dict(streams=options.only, river=RIVER) | run_config
+    options = cli.parse(parser)
+    config = dict(examples=options.examples, regularization=None, discounts=DISCOUNTS)
+    more = dict(streams=options.only, river=RIVER)
     methods = {name: [*forecasters()] for name in options.only}
     if "jumps" in methods and options.examples <= MAX_KERNEL_EXAMPLES:
         methods["jumps"] += kernel_forecasters()
@@ -162,17 +164,5 @@ def main() -> None:
     seeds = {method: seeds_of(options, method) for _, method in pairs}
     title = f"Streams whose target changes, and one that stays: {options.seeds} seeds"
     saving.run(
-        options,
-        "beyond.drift",
-        title,
-        config,
-        runs,
-        draw,
-        pairs=pairs,
-        seeds=seeds,
-        run_config=run_config,
+        options, "beyond.drift", title, config, runs, draw, pairs=pairs, seeds=seeds, more=more
     )
-
-
-if __name__ == "__main__":
-    main()

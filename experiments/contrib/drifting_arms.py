@@ -104,8 +104,8 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    options = saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000).parse_args()
-    run_config = dict(
+    options = cli.parse(saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000))
+    config = dict(
         width="bayesian",
         horizon=options.horizon,
         arms=ARMS,
@@ -114,10 +114,5 @@ def main() -> None:
         anchors=ANCHORS,
         seeds=options.seeds,
     )
-    config = run_config | dict(problems=options.problems, methods=options.only)
     title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"
-    saving.run(options, "beyond.drifting_arms", title, config, runs, draw, run_config=run_config)
-
-
-if __name__ == "__main__":
-    main()
+    saving.run(options, "beyond.drifting_arms", title, config, runs, draw)

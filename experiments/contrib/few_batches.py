@@ -131,19 +131,10 @@ def draw(folder: Path) -> None:
 @cli.command
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, PROBLEMS, seeds=8, horizon=1_024, data_dir=None)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     if options.horizon < 12:
         raise ValueError(f"horizon must be at least 12; {options.horizon} was given.")
-    one = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR, root_seed=0)
-    config = one | dict(
-        problems=options.problems,
-        methods=options.only,
-        seeds_side_by_side=1,
-    )
+    config = dict(horizon=options.horizon, norm=NORM, delta=DELTA, ratio=RATIO, qbar=QBAR)
+    config |= dict(root_seed=0, seeds=options.seeds)
     title = f"Few batches, T = {options.horizon:,}, {options.seeds} seeds, mean and 95% interval"
-    run_config = one | dict(seeds=options.seeds)
-    saving.run(options, "beyond.few_batches", title, config, runs, draw, run_config=run_config)
-
-
-if __name__ == "__main__":
-    main()
+    saving.run(options, "beyond.few_batches", title, config, runs, draw)

@@ -84,12 +84,10 @@ def load_or_run(
 def parser(
     doc: str | None, methods: Sequence[str], problems: Sequence[str], **shared: Any
 ) -> argparse.ArgumentParser:
-    """The parser of an experiment; `shared` are defaults of `cli.add_shared`."""
-    options = cli.parser(doc)
+    """The parser of an experiment; `shared` are defaults of `cli.parser`."""
+    options = cli.parser(doc, **shared)
     cli.add_choices(options, "--only", methods, help="methods")
     cli.add_choices(options, "--problems", problems)
-    cli.add_shared(options, **shared)
-    cli.add_out_folder(options)
     return options
 
 
@@ -103,26 +101,30 @@ def run(
     *,
     pairs: Iterable[tuple[str, str]] | None = None,
     seeds: int | Mapping[str, int] | None = None,
-    run_config: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
     data: str = "generated",
 ) -> None:
     """Runs an experiment in the folder `options.out`: single runs, tables, summary and figure.
 
+    config  the configuration on which single runs depend
     make   make(options, problem, method) -> the arrays of the runs, one for each seed
     pairs  (problem, method) of the runs; None: all
     seeds  number of seeds, if it differs from `options.seeds` for some method
-    run_config  the part of the configuration on which single runs depend; None: all of it
+    more   the rest of the configuration of the tables; None: the problems and methods
     data   description of the data
     """
-    cli.set_up_jax()
     if pairs is None:
         pairs = [(problem, method) for problem in options.problems for method in options.only]
-    seeds, run_config = seeds or options.seeds, config if run_config is None else run_config
-    with outputs.results_folder(options, experiment, config, options.seeds) as results:
-        runs = load_or_run(options.out, run_config, pairs, seeds, partial(make, options))
+    if more is None:
+        more = dict(problems=options.problems, methods=options.only)
+    whole = {**config, **more}
+    with outputs.results_folder(options, experiment, whole, options.seeds) as results:
+        runs = load_or_run(
+            options.out, config, pairs, seeds or options.seeds, partial(make, options)
+        )
         runs = [run for run in runs if "stopped" not in run.arrays]
         summary = dict(
-            config=dict(config),
+            config=whole,
             seeds=options.seeds,
             data=data,
             problems=summarise_problems(runs),

@@ -189,8 +189,8 @@ def draw(folder: Path) -> None:
 def main() -> None:
     parser = saving.parser(__doc__, METHODS, list(PROBLEMS), seeds=8, data_dir=None)
     parser.add_argument("--horizon", type=cli.count, help="default 500, on Abalone 300")
-    options = parser.parse_args()
-    run_config = dict(
+    options = cli.parse(parser)
+    config = dict(
         width="bayesian",
         seeds=options.seeds,
         horizon=options.horizon,
@@ -198,7 +198,6 @@ def main() -> None:
         points=POINTS,
         first_bound=FIRST_BOUND,
     )
-    config = run_config | dict(problems=options.problems, methods=options.only)
     title = f"Unknown lengthscale and norm, {options.seeds} seeds, mean and 95% interval"
     data = "generated, and Abalone" if "abalone" in options.problems else "generated"
     pairs = [
@@ -207,18 +206,4 @@ def main() -> None:
         for method in options.only
         if name == "draw" or method not in ON_DRAW
     ]
-    saving.run(
-        options,
-        "beyond.unknown",
-        title,
-        config,
-        runs,
-        draw,
-        pairs=pairs,
-        run_config=run_config,
-        data=data,
-    )
-
-
-if __name__ == "__main__":
-    main()
+    saving.run(options, "beyond.unknown", title, config, runs, draw, pairs=pairs, data=data)

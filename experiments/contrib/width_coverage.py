@@ -149,14 +149,12 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=64, horizon=200)
     cli.add_choices(parser, "--only", [*EXACT, *SKETCHED])
-    cli.add_shared(parser, seeds=64, horizon=200)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     if options.horizon < INTERVAL:
         raise ValueError(f"horizon must be at least {INTERVAL}; {options.horizon} was given.")
-    run_config = dict(
+    config = dict(
         horizon=options.horizon,
         arms=ARMS,
         noise_std=NOISE,
@@ -166,21 +164,8 @@ def main() -> None:
         every=INTERVAL,
         seeds=options.seeds,
     )
-    config = run_config | dict(widths=options.only)
     kinds = {True: "exact_posterior", False: "sketched_posterior"}
     pairs = [(kinds[name in EXACT], name) for name in options.only]
     title = "Confidence widths: coverage and regret"
-    saving.run(
-        options,
-        "beyond.width_coverage",
-        title,
-        config,
-        runs,
-        draw,
-        pairs=pairs,
-        run_config=run_config,
-    )
-
-
-if __name__ == "__main__":
-    main()
+    more = dict(widths=options.only)
+    saving.run(options, "beyond.width_coverage", title, config, runs, draw, pairs=pairs, more=more)

@@ -1,2 +1,1 @@
-"""The problems of the experiments: data sets, streams, architectures, classifiers, and a table of
-expensive evaluations."""
+"""The problems of the experiments: data sets, streams, architectures and classifiers."""

@@ -8,6 +8,7 @@ repetition.
 """
 
 import io
+import math
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import sklearn
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
@@ -26,7 +26,6 @@ from threadpoolctl import threadpool_limits  # scikit-learn cannot be installed 
 
 from experiments.data import datasets
 from experiments.data.datasets import Dataset, Source
-from experiments.data.evaluations import Outcome, evaluate_once
 from jsketch.box import Category, Integer, Real, Space
 
 FOLDS = 5
@@ -65,11 +64,8 @@ def random_forest(hyperparameters: dict[str, Any], random_state: int) -> Any:
 
 
 def multi_layer_perceptron(hyperparameters: dict[str, Any], random_state: int) -> Any:
-    return make_pipeline(StandardScaler(), perceptron_of_raw_inputs(hyperparameters, random_state))
-
-
-def perceptron_of_raw_inputs(hyperparameters: dict[str, Any], random_state: int) -> Any:
-    return MLPClassifier(**hyperparameters, random_state=random_state)
+    perceptron = MLPClassifier(**hyperparameters, random_state=random_state)
+    return make_pipeline(StandardScaler(), perceptron)
 
 
 def gradient_boosting(hyperparameters: dict[str, Any], random_state: int) -> Any:
@@ -127,10 +123,6 @@ MODELS = {
         gradient_boosting,
     ),
 }
-PAPER_MODELS = tuple(MODELS)
-# the paper does not specify whether inputs are scaled; trees do not depend on the scale
-MODELS["mlp_raw"] = Model(MODELS["mlp"].space, perceptron_of_raw_inputs)
-# a part of the key of each evaluation, so that a change of it repeats all evaluations
 PROTOCOL = [
     "5 stratified folds, shuffled by random_state = repetition // 5; fold repetition % 5 is the"
     " test set",
@@ -185,17 +177,13 @@ def accuracy(
 
 
 def evaluate(
-    model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any], table: Path
-) -> Outcome:
-    """`accuracy`, from the table of evaluations if it is recorded there. Failures are recorded, not
-    raised (`evaluations.evaluate_once`)."""
-    key = dict(
-        model=model,
-        data=dataset.name,
-        sha256=SOURCES[dataset.name].sha256,
-        repetition=repetition,
-        hyperparameters=hyperparameters,
-        protocol=PROTOCOL,
-    )
-    key["scikit-learn"] = sklearn.__version__
-    return evaluate_once(table, key, lambda: accuracy(model, dataset, repetition, hyperparameters))
+    model: str, dataset: Dataset, repetition: int, hyperparameters: dict[str, Any]
+) -> tuple[float, str]:
+    """(`accuracy`, ""), or (NaN, the reason) if the evaluation fails. MemoryError and OSError are
+    failures of the machine and are raised."""
+    try:
+        return accuracy(model, dataset, repetition, hyperparameters), ""
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        return math.nan, f"{type(error).__name__}: {error}"

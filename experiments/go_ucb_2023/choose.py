@@ -70,14 +70,11 @@ def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> flo
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, seeds=4)
+    parser = cli.parser(__doc__, seeds=4)
     parser.add_argument("--reach", type=float, nargs="+", default=[0.02, 0.05, 0.1, 1.0])
     parser.add_argument("--regularization", type=float, nargs="+", default=[0.01, 1.0])
     parser.add_argument("--norm-bound", type=float, nargs="+", default=[0.1, 1.0])
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     names = ("seeds", "reach", "regularization", "norm_bound")
     config = {name: getattr(options, name) for name in names}
     with outputs.results_folder(options, "go_ucb_2023.choose", dict(settings=config)) as results:
@@ -107,7 +104,3 @@ def main() -> None:
             )
         rows.sort(key=lambda row: row["mean"])
         results.write(dict(seeds=options.seeds, rows=rows))
-
-
-if __name__ == "__main__":
-    main()

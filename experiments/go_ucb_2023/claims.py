@@ -11,6 +11,7 @@ refits the network to all observations), are beside it in every note.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from experiments.claims import (
     Case,
     Claim,
     Experiment,
-    Figure,
     Finding,
     Interval,
     Measurements,
@@ -91,53 +91,44 @@ def _per_step(source: Source, function: str, regrets: Regrets, names: list[str])
     return list_texts({n: interval_text(interval(r), 3) for n, r in ratios.items()})
 
 
-def best_on(function: str) -> Callable[[Source], Finding]:
+def best_on(source: Source, function: str) -> Finding:
     """GO-UCB has less cumulative regret than each other method on the same seeds."""
-
-    def check(source: Source) -> Finding:
-        regrets = _regrets(source, function)
-        tie = TIE * regrets[JUDGED].sum(1).mean()
-        gaps = _gaps(regrets, JUDGED)
-        notes = []
-        for name in OTHER_FORMS:
-            holds = leads(_gaps(regrets, name).values(), TIE * regrets[name].sum(1).mean())
-            words = {True: "leads", False: "does not lead", None: "is undecided"}[holds]
-            notes.append(f"{label(name)} {words}")
-        near = _per_step(source, function, regrets, [f"{name}_near" for name in CLASSICAL])
-        forms = _per_step(source, function, regrets, list(OTHER_FORMS))
-        return Finding(
-            "Regret per step over uniform's:"
-            f" {_per_step(source, function, regrets, [JUDGED, *_others(regrets)])}."
-            f" Cumulative regret more than GO-UCB's: {interval_texts(gaps, 1)}.",
-            leads(gaps.values(), tie),
-            f"{'; '.join(notes)} ({forms}). {near}.",
-        )
-
-    return check
+    regrets = _regrets(source, function)
+    tie = TIE * regrets[JUDGED].sum(1).mean()
+    gaps = _gaps(regrets, JUDGED)
+    notes = []
+    for name in OTHER_FORMS:
+        holds = leads(_gaps(regrets, name).values(), TIE * regrets[name].sum(1).mean())
+        words = {True: "leads", False: "does not lead", None: "is undecided"}[holds]
+        notes.append(f"{label(name)} {words}")
+    near = _per_step(source, function, regrets, [f"{name}_near" for name in CLASSICAL])
+    forms = _per_step(source, function, regrets, list(OTHER_FORMS))
+    return Finding(
+        "Regret per step over uniform's:"
+        f" {_per_step(source, function, regrets, [JUDGED, *_others(regrets)])}."
+        f" Cumulative regret more than GO-UCB's: {interval_texts(gaps, 1)}.",
+        leads(gaps.values(), tie),
+        f"{'; '.join(notes)} ({forms}). {near}.",
+    )
 
 
-def best_beside_botorch(function: str) -> Callable[[Source], Finding]:
+def best_beside_botorch(source: Source, function: str) -> Finding:
     """GO-UCB has less cumulative regret than each method of BoTorch itself with the priors of the
     paper's time, on the same seeds."""
-
-    def check(source: Source) -> Finding:
-        theirs = _of_botorch(source, function)
-        regrets = _regrets(read_sibling(source, "synthetic"), function)
-        total = {name: of.sum(1) for name, of in (regrets | theirs).items()}
-        gaps = {name: difference(total[JUDGED], total[name]) for name in theirs}
-        ours = {
-            name: regrets[name][: len(next(iter(theirs.values())))]
-            for name in (JUDGED, *OTHER_FORMS)
-        }
-        shown = _per_step(source, function, ours | theirs, [JUDGED, *theirs])
-        return Finding(
-            f"Regret per step over uniform's: {shown}. Cumulative regret more than GO-UCB's:"
-            f" {interval_texts(gaps, 1)}.",
-            leads(gaps.values(), TIE * total[JUDGED].mean()),
-            f"{_per_step(source, function, ours, list(OTHER_FORMS))}.",
-        )
-
-    return check
+    theirs = _of_botorch(source, function)
+    regrets = _regrets(read_sibling(source, "synthetic"), function)
+    total = {name: of.sum(1) for name, of in (regrets | theirs).items()}
+    gaps = {name: difference(total[JUDGED], total[name]) for name in theirs}
+    ours = {
+        name: regrets[name][: len(next(iter(theirs.values())))] for name in (JUDGED, *OTHER_FORMS)
+    }
+    shown = _per_step(source, function, ours | theirs, [JUDGED, *theirs])
+    return Finding(
+        f"Regret per step over uniform's: {shown}. Cumulative regret more than GO-UCB's:"
+        f" {interval_texts(gaps, 1)}.",
+        leads(gaps.values(), TIE * total[JUDGED].mean()),
+        f"{_per_step(source, function, ours, list(OTHER_FORMS))}.",
+    )
 
 
 def _of_botorch(source: Source, function: str) -> Regrets:
@@ -146,48 +137,40 @@ def _of_botorch(source: Source, function: str) -> Regrets:
     return {name: of for name, of in curves.items() if name.endswith("_gamma")}
 
 
-def best_of_the_baselines(function: str) -> Callable[[Source], Finding]:
+def best_of_the_baselines(source: Source, function: str) -> Finding:
     """TuRBO has less cumulative regret than each of the GP methods on the same seeds."""
-
-    def check(source: Source) -> Finding:
-        regrets = _regrets(source, function)
-        total = {name: of.sum(1) for name, of in regrets.items()}
-        gaps = {n: difference(total["turbo"], total[n]) for n in CLASSICAL}
-        tie = TIE * total["turbo"].mean()
-        return Finding(
-            f"Cumulative regret more than TuRBO's: {interval_texts(gaps, 1)}.",
-            leads(gaps.values(), tie),
-        )
-
-    return check
+    regrets = _regrets(source, function)
+    total = {name: of.sum(1) for name, of in regrets.items()}
+    gaps = {n: difference(total["turbo"], total[n]) for n in CLASSICAL}
+    tie = TIE * total["turbo"].mean()
+    return Finding(
+        f"Cumulative regret more than TuRBO's: {interval_texts(gaps, 1)}.",
+        leads(gaps.values(), tie),
+    )
 
 
-def flat(name: str, first: int, words: str) -> Callable[[Source], Finding]:
+def flat(source: Source, name: str, first: int, words: str) -> Finding:
     """The 95% interval of the regret per step on f1 from the evaluation `first` on lies below FLAT
     times that of the uniform policy; a negative number counts from the end. The rule fails where
     the interval lies above."""
-
-    def check(source: Source) -> Finding:
-        regrets = _regrets(source, "f1")
-        uniform = number(source, "functions", "f1", "uniform_regret")
-        late = {n: regrets[n][:, first:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
-        intervals = {n: interval(ratios) for n, ratios in late.items()}
-        centre, half = intervals.pop(name)
-        below = int((late[name] <= FLAT).sum())
-        five = (below / len(late[name])) ** 5
-        note = (
-            f"{interval_texts(intervals, 4)}. Five repetitions, the paper's number, are all at most"
-            f" {FLAT:.0%} with probability {five:.2f}."
-        )
-        note = note if name == JUDGED else ""
-        return Finding(
-            f"Regret per step {words} over uniform's: {interval_text((centre, half), 4)}, at most"
-            f" {FLAT:.0%} in {below} of {len(late[name])} repetitions.",
-            None if abs(centre - FLAT) <= half else centre < FLAT,
-            note,
-        )
-
-    return check
+    regrets = _regrets(source, "f1")
+    uniform = number(source, "functions", "f1", "uniform_regret")
+    late = {n: regrets[n][:, first:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
+    intervals = {n: interval(ratios) for n, ratios in late.items()}
+    centre, half = intervals.pop(name)
+    below = int((late[name] <= FLAT).sum())
+    five = (below / len(late[name])) ** 5
+    note = (
+        f"{interval_texts(intervals, 4)}. Five repetitions, the paper's number, are all at most"
+        f" {FLAT:.0%} with probability {five:.2f}."
+    )
+    note = note if name == JUDGED else ""
+    return Finding(
+        f"Regret per step {words} over uniform's: {interval_text((centre, half), 4)}, at most"
+        f" {FLAT:.0%} in {below} of {len(late[name])} repetitions.",
+        None if abs(centre - FLAT) <= half else centre < FLAT,
+        note,
+    )
 
 
 def least_bars(source: Source) -> Finding:
@@ -216,25 +199,21 @@ def _resampled_deviations(values: np.ndarray) -> np.ndarray:
     return draws.std(1, ddof=1)
 
 
-def steady(function: str, go_ucb: bool) -> Callable[[Source], Finding]:
+def steady(source: Source, function: str, go_ucb: bool) -> Finding:
     """The regret grows linearly: the last ten steps have at least STEADY of the average regret."""
-
-    def check(source: Source) -> Finding:
-        regrets = _regrets(source, function)
-        names = [JUDGED, *_others(regrets)] if go_ucb else list(CLASSICAL)
-        other = [n for n in (*OTHER_FORMS, *(f"{name}_near" for name in CLASSICAL)) if n in regrets]
-        shares = [_share_of_last(regrets[n]) for n in other]
-        return _steadiness(
-            {n: regrets[n] for n in names},
-            f"Beside them: {list_numbers(map(_shown, other), shares, 2)}.",
-        )
-
-    return check
+    regrets = _regrets(source, function)
+    names = [JUDGED, *_others(regrets)] if go_ucb else list(CLASSICAL)
+    other = [n for n in (*OTHER_FORMS, *(f"{name}_near" for name in CLASSICAL)) if n in regrets]
+    shares = [_share_of_last(regrets[n]) for n in other]
+    return _steadiness(
+        {n: regrets[n] for n in names},
+        f"Beside them: {list_numbers(map(_shown, other), shares, 2)}.",
+    )
 
 
-def steady_in_botorch(function: str) -> Callable[[Source], Finding]:
+def steady_in_botorch(source: Source, function: str) -> Finding:
     """The same of the methods of BoTorch itself."""
-    return lambda source: _steadiness(_of_botorch(source, function), "")
+    return _steadiness(_of_botorch(source, function), "")
 
 
 def _share_of_last(regret: np.ndarray) -> float:
@@ -304,36 +283,28 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
     return _gaps(regrets, JUDGED), "; ".join(shown)
 
 
-def much_better(problem: str) -> Callable[[Source], Finding]:
+def much_better(source: Source, problem: str) -> Finding:
     """GO-UCB has less cumulative regret than each other method on the same folds."""
-
-    def check(source: Source) -> Finding:
-        gaps, other = _tuning(source, problem)
-        above = sum(centre > half for centre, half in gaps.values())
-        return Finding(
-            f"Cumulative regret more than GO-UCB's: {interval_texts(gaps, 2)}; above 0 beyond the"
-            f" interval: {above} of {len(gaps)}, from {entry(source, 'repetitions')} repetitions.",
-            leads(gaps.values(), 0.0),
-            other,
-        )
-
-    return check
+    gaps, other = _tuning(source, problem)
+    above = sum(centre > half for centre, half in gaps.values())
+    return Finding(
+        f"Cumulative regret more than GO-UCB's: {interval_texts(gaps, 2)}; above 0 beyond the"
+        f" interval: {above} of {len(gaps)}, from {entry(source, 'repetitions')} repetitions.",
+        leads(gaps.values(), 0.0),
+        other,
+    )
 
 
-def similar(problem: str) -> Callable[[Source], Finding]:
+def similar(source: Source, problem: str) -> Finding:
     """No difference to GO-UCB in cumulative regret is beyond its interval."""
-
-    def check(source: Source) -> Finding:
-        gaps, other = _tuning(source, problem)
-        total = lines(source, "regret", problem)[JUDGED][1].sum(1)
-        return Finding(
-            f"Cumulative regret more than GO-UCB's: {interval_texts(gaps, 3)}; GO-UCB has"
-            f" {interval_text(interval(total), 3)}.",
-            level(gaps.values(), interval(total)[1]),
-            other,
-        )
-
-    return check
+    gaps, other = _tuning(source, problem)
+    total = lines(source, "regret", problem)[JUDGED][1].sum(1)
+    return Finding(
+        f"Cumulative regret more than GO-UCB's: {interval_texts(gaps, 3)}; GO-UCB has"
+        f" {interval_text(interval(total), 3)}.",
+        level(gaps.values(), interval(total)[1]),
+        other,
+    )
 
 
 def _bend(source: Source, problem: str, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -370,11 +341,14 @@ _UNIFORM = ("go_ucb_2023/synthetic_uniform",)
 _F1 = ("go_ucb_2023/synthetic_f1",)
 
 
-def _on_functions(
-    check: Callable[[str], Callable[[Source], Finding]], *names: str
-) -> tuple[Case, ...]:
+def _on_functions(check: Callable[..., Finding], *names: str) -> tuple[Case, ...]:
     return tuple(
-        Case("go_ucb_2023/synthetic", check(name), name, _UNIFORM + (_F1 if name == "f1" else ()))
+        Case(
+            "go_ucb_2023/synthetic",
+            partial(check, function=name),
+            name,
+            _UNIFORM + (_F1 if name == "f1" else ()),
+        )
         for name in names
     )
 
@@ -383,18 +357,23 @@ def _on_f1(check: Callable[[Source], Finding], name: str = "") -> tuple[Case, ..
     return (Case("go_ucb_2023/synthetic", check, name, _UNIFORM + _F1),)
 
 
-def _in_botorch(
-    check: Callable[[str], Callable[[Source], Finding]], *names: str
-) -> tuple[Case, ...]:
+def _in_botorch(check: Callable[..., Finding], *names: str) -> tuple[Case, ...]:
     sources = ("go_ucb_2023/synthetic", *_UNIFORM, *_F1)
     return tuple(
-        Case("go_ucb_2023/botorch", check(name), f"{name}, BoTorch itself", sources)
+        Case(
+            "go_ucb_2023/botorch",
+            partial(check, function=name),
+            f"{name}, BoTorch itself",
+            sources,
+        )
         for name in names
     )
 
 
-def _on_tuning(check: Callable[[Source], Finding], name: str = "", folder: str = "tuning") -> Case:
-    return Case(f"go_ucb_2023/{folder}", check, name)
+def _on_tuning(
+    check: Callable[..., Finding], problem: str, name: str = "", folder: str = "tuning"
+) -> Case:
+    return Case(f"go_ucb_2023/{folder}", partial(check, problem=problem), name)
 
 
 _SETTINGS = (
@@ -453,7 +432,7 @@ CLAIMS = (
         "GO-UCB finds the optimum of f1 shortly after phase I.",
         f"{_FLAT} after the second step of phase II. {_FLAT_FAILS}",
         _FLAT_WHY,
-        _on_f1(flat(JUDGED, SETTLED, "after the second step")),
+        _on_f1(partial(flat, name=JUDGED, first=SETTLED, words="after the second step")),
         ("confirmed",),
         f"{_SETTINGS}{_FLAT_CHANGE} With 50 repetitions it decided nothing.",
         "In part the printed rates: with them one repetition in ten does not find the plateau, with"
@@ -465,8 +444,8 @@ CLAIMS = (
         f"{_FLAT} in the last ten evaluations, for both. {_FLAT_FAILS}",
         _FLAT_WHY,
         (
-            *_on_f1(flat(JUDGED, -10, "of the last ten"), "GO-UCB"),
-            *_on_f1(flat("turbo", -10, "of the last ten"), "TuRBO"),
+            *_on_f1(partial(flat, name=JUDGED, first=-10, words="of the last ten"), "GO-UCB"),
+            *_on_f1(partial(flat, name="turbo", first=-10, words="of the last ten"), "TuRBO"),
         ),
         ("confirmed", "differs"),
         f"{_SETTINGS}{_FLAT_CHANGE}",
@@ -488,7 +467,10 @@ CLAIMS = (
         "GP-EI, GP-PI and GP-UCB have almost linear regret on f1.",
         _LINEAR,
         _LINEAR_WHY,
-        (*_on_f1(steady("f1", False), "f1"), *_in_botorch(steady_in_botorch, "f1")),
+        (
+            *_on_f1(partial(steady, function="f1", go_ucb=False), "f1"),
+            *_in_botorch(steady_in_botorch, "f1"),
+        ),
         ("differs",),
         f"{_SETTINGS} Intervals decide in place of means, and BoTorch has the priors of the paper's"
         " time.",
@@ -501,7 +483,7 @@ CLAIMS = (
         _LINEAR,
         _LINEAR_WHY,
         (
-            *_on_functions(lambda function: steady(function, True), "f2", "f3"),
+            *_on_functions(partial(steady, go_ucb=True), "f2", "f3"),
             *_in_botorch(steady_in_botorch, "f2", "f3"),
         ),
         ("differs", "confirmed"),
@@ -519,7 +501,10 @@ CLAIMS = (
         f" that of a method of BoTorch itself on f2 lies below {TIE:.0%} of GO-UCB's regret.",
         "The ratio to the uniform policy makes the two functions comparable. If GO-UCB does not"
         " lead on f2, its lead on f3 is not smaller.",
-        (*_on_functions(lambda _: smaller_gap, "f2"), *_in_botorch(best_beside_botorch, "f2")),
+        (
+            Case("go_ucb_2023/synthetic", smaller_gap, "f2", _UNIFORM),
+            *_in_botorch(best_beside_botorch, "f2"),
+        ),
         ("differs",),
         f"{_SETTINGS} Intervals decide in place of means, and BoTorch itself is beside them.",
         "On f2 the candidates of the GP methods: with uniform ones GO-UCB leads on both functions,"
@@ -531,7 +516,7 @@ CLAIMS = (
         "The 95% intervals of the other methods' cumulative regret minus GO-UCB's, on the same"
         " folds, lie within GO-UCB's own interval around 0. It fails where one does not contain 0.",
         "The same paired intervals decide that methods are similar and that one is better.",
-        (_on_tuning(similar("random_forest-breast_cancer")),),
+        (_on_tuning(similar, "random_forest-breast_cancer"),),
         ("confirmed",),
         "The earlier rule compared the error bars of the two methods, which overlap.",
         "Cause unknown; there are five repetitions.",
@@ -543,9 +528,9 @@ CLAIMS = (
         f"{_PAIRED}It fails where one lies below 0.",
         "The paper calls it statistically better.",
         (
-            _on_tuning(much_better("mlp-breast_cancer"), "perceptron", "tuning_perceptron"),
+            _on_tuning(much_better, "mlp-breast_cancer", "perceptron", "tuning_perceptron"),
             _on_tuning(
-                much_better("gradient_boosting-breast_cancer"), "boosting", "tuning_boosting"
+                much_better, "gradient_boosting-breast_cancer", "boosting", "tuning_boosting"
             ),
         ),
         ("not decidable here", "not decidable here"),
@@ -558,7 +543,7 @@ CLAIMS = (
         " from the end of phase I until then, lies at or below 0 for TuRBO, and above 0 for each GP"
         " method. It fails where one lies on the other side.",
         "A bend that is visible in a figure is a change of slope by about half.",
-        (_on_tuning(bends, folder="tuning_perceptron"),),
+        (Case("go_ucb_2023/tuning_perceptron", bends),),
         ("differs",),
         "Intervals decide in place of means, by which it would differ, and there are 20 repetitions"
         " in place of five.",
@@ -570,7 +555,7 @@ CLAIMS = (
         f"{_PAIRED}It fails where one lies below 0.",
         "As in Figure 3.",
         tuple(
-            _on_tuning(much_better(f"{model}-{data}"), f"{data}, {model.replace('_', ' ')}")
+            _on_tuning(much_better, f"{model}-{data}", f"{data}, {model.replace('_', ' ')}")
             for data in ("australian", "diabetes")
             for model in _MODELS
         ),
@@ -585,25 +570,20 @@ SYNTHETIC = Experiment(
     "f1: an all-ones network; f2: Styblinski-Tang; f3: Rastrigin. The same settings for all. The GP"
     " methods have half of their candidates near the best point; synthetic_uniform has those with"
     " uniform candidates.",
-    (
-        Figure(
-            "figure2.png",
-            "Cumulative regret on f1, f2 and f3 against evaluations, one line for each method",
-        ),
-        Figure("figure2_5.png", "The same of the first five repetitions, the paper's number"),
-    ),
+    {
+        "figure2.png": "Cumulative regret on f1, f2 and f3 against evaluations, one line for each"
+        " method",
+        "figure2_5.png": "The same of the first five repetitions, the paper's number",
+    },
 )
 UNIFORM = Experiment(
     "go_ucb_2023/synthetic_uniform",
     "Figure 2: GP methods with uniform candidates",
     "All candidates of the acquisition functions are uniform in the box, BoTorch's default.",
-    (
-        Figure(
-            "figure2.png",
-            "Cumulative regret of the GP methods with uniform candidates on f1, f2 and f3 against"
-            " evaluations",
-        ),
-    ),
+    {
+        "figure2.png": "Cumulative regret of the GP methods with uniform candidates on f1, f2 and"
+        " f3 against evaluations"
+    },
 )
 _RATIOS = Measurements(
     "Regret per step over the uniform policy's, and of the last ten steps",
@@ -633,24 +613,19 @@ BOOSTING = Experiment(
     "go_ucb_2023/tuning_boosting",
     "Figure 3c: 20 repetitions of gradient boosting on breast cancer",
     "The GP methods have uniform candidates.",
-    (
-        Figure(
-            "figure3.png",
-            "Cumulative regret in tuning gradient boosting on breast cancer, one line for each"
-            " method",
-        ),
-    ),
+    {
+        "figure3.png": "Cumulative regret in tuning gradient boosting on breast cancer, one line"
+        " for each method"
+    },
 )
 PERCEPTRON = Experiment(
     "go_ucb_2023/tuning_perceptron",
     "Figure 3b: 20 repetitions of the perceptron on breast cancer",
     "The GP methods have uniform candidates.",
-    (
-        Figure(
-            "figure3.png",
-            "Cumulative regret in tuning a network on breast cancer, one line for each method",
-        ),
-    ),
+    {
+        "figure3.png": "Cumulative regret in tuning a network on breast cancer, one line for each"
+        " method"
+    },
 )
 _SETS = {3: "breast_cancer", 4: "australian", 5: "diabetes"}
 TUNING = Experiment(
@@ -658,14 +633,11 @@ TUNING = Experiment(
     "Figures 3 to 5: tuning three classifiers on three data sets",
     "The best accuracy of all methods replaces the unknown maximum. The GP methods have half of"
     " their candidates near the best point.",
-    tuple(
-        Figure(
-            f"figure{n}.png",
-            "Cumulative regret in tuning a random forest, a network and gradient boosting on"
-            f" {name.replace('_', ' ')}, one line for each method",
-        )
+    {
+        f"figure{n}.png": "Cumulative regret in tuning a random forest, a network and gradient"
+        f" boosting on {name.replace('_', ' ')}, one line for each method"
         for n, name in _SETS.items()
-    ),
+    },
 )
 
 PAPER = Paper(

@@ -1,18 +1,14 @@
-"""Functions that these experiments share: they execute the runs that are missing in a folder, read
-all runs, and print tables."""
+"""Executes the runs that are missing in a folder, and reads all runs."""
 
 import multiprocessing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from experiments import cli
-from experiments.figures.styles import label as label_of
 from experiments.results import store
 
 Config = dict[str, Any]
@@ -23,15 +19,14 @@ def load_or_run(
     folder: Path,
     configs: Mapping[str, Mapping[str, Config]],
     seeds: int,
-    make: Callable[[Config, str, list[int], Path], None],
+    make: Callable[[Config, list[int]], list[dict[str, np.ndarray]]],
     seeds_per_call: int = 1,
     jobs: int = 1,
 ) -> dict[str, Runs]:
     """{problem: {method: runs [S]}} of all seeds; missing runs are executed first.
 
     configs  {problem: {method: the configuration on which its runs depend}}
-    make     make(config, label, seeds, folder) makes and saves some runs; with jobs > 1 a function
-             that can be pickled
+    make     make(config, seeds) makes some runs; with jobs > 1 a function that can be pickled
     seeds_per_call  seeds in one call of `make`
     jobs     processes
     """
@@ -41,26 +36,33 @@ def load_or_run(
         for method in next(iter(configs.values()))
         for problem, config in ((problem, row[method]) for problem, row in configs.items())
     }
-    calls = []
+    calls: list[tuple[str, Config, list[int]]] = []
     for label, config in labels.items():
         store.record_configuration(folder, label, config)
         missing = store.missing(folder, label, seeds)
         chunks = [missing[i : i + seeds_per_call] for i in range(0, len(missing), seeds_per_call)]
-        calls += [(partial(make, config, label, chunk, folder), len(chunk)) for chunk in chunks]
+        calls += [(label, config, chunk) for chunk in chunks]
     total = seeds * len(labels)
-    with cli.progress(total, total - sum(count for _, count in calls)) as bar:
+    with cli.progress(total, total - sum(len(chunk) for *_, chunk in calls)) as bar:
+
+        def save(label: str, chunk: list[int], runs: list[dict[str, np.ndarray]]) -> None:
+            for seed, arrays in zip(chunk, runs, strict=True):
+                store.write_npz(store.run_path(folder, label, seed), arrays)
+            bar.update(len(chunk))
+
         if jobs == 1:
-            for call, count in calls:
-                call()
-                bar.update(count)
+            for label, config, chunk in calls:
+                save(label, chunk, make(config, chunk))
         else:
             # JAX does not work in a forked process
             spawn = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(jobs, spawn, initializer=cli.set_up_jax) as pool:
-                futures = {pool.submit(call): count for call, count in calls}
+                futures = {
+                    pool.submit(make, config, chunk): (label, chunk)
+                    for label, config, chunk in calls
+                }
                 for future in as_completed(futures):
-                    future.result()
-                    bar.update(futures[future])
+                    save(*futures[future], future.result())
     return {
         problem: {
             method: [store.read_run(folder, f"{problem}-{method}", s) for s in range(seeds)]
@@ -68,20 +70,3 @@ def load_or_run(
         }
         for problem, row in configs.items()
     }
-
-
-def print_table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Prints a row of numbers for each method; a number may be a {mean, ci95} of `summaries`."""
-
-    def cell(value: Any) -> str:
-        if not isinstance(value, dict):
-            return "-" if value is None else f"{value:.4g}"
-        width = "" if value.get("ci95") is None else f" ± {value['ci95']:.3f}"
-        return f"{value['mean']:.3f}{width}"
-
-    cells = {
-        label_of(name): {field.replace("_", " "): cell(value) for field, value in row.items()}
-        for name, row in rows.items()
-    }
-    table = pd.DataFrame.from_dict(cells, orient="index").fillna("-")
-    print(f"\n{title}\n{table.to_string()}", flush=True)

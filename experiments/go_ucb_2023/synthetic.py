@@ -21,12 +21,11 @@ import numpy as np
 
 from experiments import cli
 from experiments.figures import plots
-from experiments.go_ucb_2023.loop import Config, Runs, load_or_run, print_table
-from experiments.results import outputs, store, summaries, tidy
+from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
+from experiments.results import outputs, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox, go_ucb
-from jsketch.box.go_ucb.ball import Theory
 from jsketch.problems import boxes
 from jsketch.show import full_repr
 
@@ -38,7 +37,6 @@ TABLE_FIELDS = (
     "simple_regret",
     "seconds_per_seed",
 )
-PROPOSAL = ("beta", "distance", "acquisition", "at_starts")  # saved fields of GO-UCB's proposals
 PAPER_SEEDS = 5
 # function, n, T
 FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
@@ -50,20 +48,17 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "uniform": lambda n: UniformBox(initial=n),
     "go_ucb": lambda n: GOUCB(initial=n),
     "go_ucb_eq5": lambda n: GOUCB(initial=n, refit=False, reach=0.05),
-    "go_ucb_whole_box": lambda n: GOUCB(initial=n, reach=1.0),
     "go_ucb_printed": lambda n: go_ucb.printed(n),
-    "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
     "gp_ei": lambda n: GPBandit(initial=n, acquisition="log_ei"),
     "gp_pi": lambda n: GPBandit(initial=n, acquisition="pi"),
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
-# GP methods with uniform candidates, BoTorch's default, and GO-UCB with all terms of eq. 7
+# GP methods with uniform candidates, BoTorch's default
 VARIANTS: dict[str, Callable[[int], Any]] = {
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),
     "gp_pi_uniform": lambda n: GPBandit(initial=n, acquisition="pi", sample_around_best=False),
     "gp_ucb_uniform": lambda n: GPBandit(initial=n, acquisition="ucb", sample_around_best=False),
-    "go_ucb_eq7": lambda n: GOUCB(initial=n, schedule=Theory()),
 }
 OPTIMIZERS = ALGORITHMS | VARIANTS
 CHOSEN_SETTINGS = [
@@ -77,10 +72,9 @@ CHOSEN_SETTINGS = [
 ]
 
 
-def configure(function: str, name: str, phases: tuple[int, int] | None = None) -> Config:
-    """The configuration on which the results of an algorithm on a function depend; phases: n and T
-    in place of Figure 2's."""
-    n, t = phases or FUNCTIONS[function][1:]
+def configure(function: str, name: str) -> Config:
+    """The configuration on which the results of an algorithm on a function depend."""
+    _, n, t = FUNCTIONS[function]
     return dict(
         function=function,
         algorithm=name,
@@ -99,8 +93,8 @@ def configurations(options: argparse.Namespace) -> dict[str, dict[str, Config]]:
     return {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
 
 
-def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
-    """Runs some seeds at once and saves each."""
+def make(config: Config, seeds: list[int]) -> list[dict[str, np.ndarray]]:
+    """Runs some seeds at once."""
     problem = FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
     horizon = config["n"] + config["T"]
     optimizer = OPTIMIZERS[config["algorithm"]](config["n"])
@@ -108,24 +102,9 @@ def make(config: Config, label: str, seeds: list[int], folder: Path) -> None:
     begin = time.perf_counter()
     run = jax.block_until_ready(loops.run(optimizer, problem, keys, horizon))
     seconds = np.asarray((time.perf_counter() - begin) / len(seeds))
-    regret = np.asarray(problem.maximum - run.value)
-    for row, seed in enumerate(seeds):
-        arrays = dict(
-            regret=regret[row], y=np.asarray(run.y[row]), x=np.asarray(run.x[row], np.float32)
-        )
-        arrays |= dict(seconds=seconds)
-        if hasattr(run.info, "proposal"):
-            arrays |= {k: np.asarray(getattr(run.info.proposal, k)[row]) for k in PROPOSAL}
-        store.write_npz(store.run_path(folder, label, seed), arrays)
-
-
-def regrets(config: Config, label: str, options: argparse.Namespace) -> np.ndarray:
-    """Regrets [S, n + T] of all seeds of a configuration."""
-    problem, method = label.rsplit("-", 1)
-    runs = load_or_run(
-        options.out, {problem: {method: config}}, options.seeds, make, options.at_once
-    )
-    return np.stack([run["regret"] for run in runs[problem][method]])
+    regret, x = np.asarray(problem.maximum - run.value), np.asarray(run.x, np.float32)
+    rows = zip(regret, np.asarray(run.y), x, strict=True)
+    return [dict(regret=regret, y=y, x=x, seconds=seconds) for regret, y, x in rows]
 
 
 def uniform_regret(function: str) -> float:
@@ -136,25 +115,13 @@ def uniform_regret(function: str) -> float:
     return float(problem.maximum - jax.jit(jax.vmap(problem.value))(x).mean())
 
 
-def after_step(regret: np.ndarray, function: str, step: int) -> np.ndarray:
-    """Mean regret of the evaluations after the given step of phase II, of regrets [S, n + T],
-    [S]."""
-    return regret[:, FUNCTIONS[function][1] + step :].mean(1)
-
-
-def uniform_draw(regret: np.ndarray, function: str) -> np.ndarray:
-    """Expected regret of the output of Algorithm 1, one of x_1..x_T drawn uniformly: the mean over
-    phase II of regrets [S, n + T], [S]."""
-    return after_step(regret, function, 0)
-
-
 def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
     """The entry of one function in summary.json."""
     _, n, steps = FUNCTIONS[function]
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["regret"] for row in rows])
-        settled = after_step(regret, function, 2)
+        settled = regret[:, n + 2 :].mean(1)
         table[name] = dict(
             cumulative_regret=summaries.statistics(regret.sum(1), ci=True),
             cumulative_regret_first_5=summaries.statistics(regret[:PAPER_SEEDS].sum(1), ci=True),
@@ -163,34 +130,32 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
             below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
             ratio_last_10=summaries.statistics(regret[:, -10:].mean(1) / uniform),
             simple_regret=summaries.statistics(regret.min(1)),
-            uniform_draw_ratio=summaries.statistics(uniform_draw(regret, function) / uniform),
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
         )
-        if "beta" in rows[0]:
-            beta, distance, reached, at_starts = (
-                np.stack([row[key][n:] for row in rows]) for key in PROPOSAL
-            )
-            table[name] |= dict(
-                largest_distance_over_beta=float((distance / beta).max()),
-                ascent_never_below_starts=bool((reached >= at_starts).all()),
-            )
     return dict(uniform_regret=uniform, n=n, T=steps, algorithms=table)
 
 
-def draw(folder: Path, runs: dict[str, Runs], uniform: dict[str, float], seeds: int) -> None:
-    """Draws figure2.png of all repetitions and figure2_5.png of the first five."""
+def draw(folder: Path) -> None:
+    """Draws figure2.png of all repetitions and figure2_5.png of the first five, from the tables."""
+    curves, _, provenance = tidy.load(folder)
+    seeds = curves["seed"].nunique()
+    regrets = {
+        str(function): tidy.lines(part, "regret")
+        for function, part in curves.groupby("problem", observed=True, sort=False)
+    }
+    uniform = {f: provenance["functions"][f]["uniform_regret"] for f in regrets}
+    phases = {f: FUNCTIONS[f][1] for f in regrets}
     for count in sorted({min(PAPER_SEEDS, seeds), seeds}):
-        panels = {}
-        for function, algorithms in runs.items():
-            t = np.arange(1, sum(FUNCTIONS[function][1:]) + 1)
-            panels[function] = {
-                name: (t, np.cumsum(np.stack([row["regret"] for row in rows[:count]]), 1))
-                for name, rows in algorithms.items()
+        panels = {
+            function: {
+                name: (t, np.cumsum(values[:count], 1))
+                for name, (t, values) in lines.items()
                 if name != "uniform"
             }
+            for function, lines in regrets.items()
+        }
         name = "figure2.png" if count == seeds else "figure2_5.png"
         title = f"20 inputs, noise 0.01, mean and 1.96 sd / sqrt({count}) of {count} repetitions"
-        phases = {function: FUNCTIONS[function][1] for function in runs}
         plots.cumulative_regret_panels(folder / name, panels, uniform, phases, title)
 
 
@@ -201,27 +166,20 @@ def tidy_values(row: dict[str, np.ndarray]) -> dict[str, Any]:
 
 
 def add_options(
-    parser: argparse.ArgumentParser,
-    functions: Sequence[str] = tuple(FUNCTIONS),
-    algorithms: Sequence[str] = tuple(OPTIMIZERS),
-    default: Sequence[str] | None = None,
-    seeds: int = 10,
+    parser: argparse.ArgumentParser, algorithms: Sequence[str], default: Sequence[str]
 ) -> None:
-    """Adds the options of the experiments on these functions: --functions, --algorithms, --seeds,
-    --at-once, --out."""
-    cli.add_choices(parser, "--functions", tuple(FUNCTIONS), functions)
+    """Adds the options of the experiments on these functions: --functions, --algorithms,
+    --at-once."""
+    cli.add_choices(parser, "--functions", tuple(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", algorithms, default)
-    cli.add_shared(parser, seeds=seeds)
     parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
-    cli.add_out_folder(parser)
 
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    add_options(parser, default=tuple(ALGORITHMS), seeds=PAPER_SEEDS)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    parser = cli.parser(__doc__, seeds=PAPER_SEEDS)
+    add_options(parser, tuple(OPTIMIZERS), tuple(ALGORITHMS))
+    options = cli.parse(parser)
     config = configurations(options)
     with outputs.results_folder(options, "go_ucb_2023.synthetic", config, options.seeds) as results:
         runs = load_or_run(options.out, config, options.seeds, make, options.at_once)
@@ -241,11 +199,7 @@ def main() -> None:
             for seed, row in enumerate(rows)
         ]
         results.write(summary, table, "20 inputs, noise 0.01")
-        draw(options.out, runs, uniform, options.seeds)
+        draw(options.out)
     for function, part in functions.items():
         rows = {n: {f: row[f] for f in TABLE_FIELDS} for n, row in part["algorithms"].items()}
-        print_table(function, rows)
-
-
-if __name__ == "__main__":
-    main()
+        summaries.print_table(function, rows)

@@ -5,8 +5,8 @@ inputs, with 20 + 280 evaluations.
 
 DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with their
 defaults, in float64, one evaluation at a time, without noise, on the same boxes. The initial points
-are uniform here and a Latin hypercube there. An interrupted comparison resumes
-with the missing runs; several processes may share a folder, one for each function.
+are uniform here and a Latin hypercube there. An interrupted comparison resumes with the missing
+runs.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments import cli
-from experiments.go_ucb_2023.loop import Config, Runs, load_or_run, print_table
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.go_ucb_2023.loop import Config, load_or_run
+from experiments.results import environment, outputs, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
 from jsketch.problems import boxes
@@ -100,27 +100,25 @@ def run_original(problem: boxes.BoxProblem, seed: int, library: Any) -> np.ndarr
     return -optimizer.fX[:HORIZON, 0]
 
 
-def make(
-    config: Config, label: str, seeds: list[int], folder: Path, reference: Path | None
-) -> None:
-    """Makes one run and saves it."""
+def make(config: Config, seeds: list[int], reference: Path | None) -> list[dict[str, np.ndarray]]:
+    """Makes one run."""
     problem, [seed] = FUNCTIONS[config["problem"]](), seeds
-    if config["algorithm"] == ORIGINAL and reference is None:
-        raise ValueError(
-            f"{folder} lacks runs of the authors' code on {config['problem']}: --reference takes a"
-            " checkout."
-        )
-    library = load(reference) if reference and config["algorithm"] == ORIGINAL else None
-    began = time.perf_counter()
-    if library is not None:
+    if config["algorithm"] == ORIGINAL:
+        if reference is None:
+            raise ValueError(
+                f"runs of the authors' code on {config['problem']} are missing: --reference takes a"
+                " checkout."
+            )
+        library = load(reference)
+        began = time.perf_counter()
         y = run_original(problem, seed, library)
     else:
+        began = time.perf_counter()
         key = jax.random.fold_in(jax.random.key(0), seed)
         y = np.asarray(loops.run(Turbo(initial=INITIAL), problem, key, HORIZON).y)
     seconds = np.asarray(time.perf_counter() - began)
     regret = np.asarray(problem.maximum - np.maximum.accumulate(y))
-    arrays = dict(y=y, simple_regret=regret, seconds=seconds)
-    store.write_npz(store.run_path(folder, label, seed), arrays)
+    return [dict(y=y, simple_regret=regret, seconds=seconds)]
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
@@ -143,44 +141,28 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
     return dict(algorithms=table, p_value=p)
 
 
-def print_medians(functions: dict[str, Any]) -> None:
-    """Prints the median regrets of the best point, and the p values."""
-    for function, part in functions.items():
-        rows = {
-            name: {t: shown["median"] for t, shown in row["simple_regret"].items()}
-            for name, row in part["algorithms"].items()
-        }
-        print_table(f"{function}, median regret after evaluations (p = {part['p_value']})", rows)
-
-
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=10)
     parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     cli.add_choices(parser, "--functions", list(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", [OURS, ORIGINAL])
-    cli.add_shared(parser, seeds=10)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     config = {
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
     }
-
-    def make_all() -> dict[str, Runs]:
-        one = partial(make, reference=options.reference)
-        return load_or_run(options.out, config, options.seeds, one)
-
-    if options.functions != list(FUNCTIONS) or options.algorithms != [OURS, ORIGINAL]:
-        # one of several processes, which only executes runs; the whole command makes the tables
-        print_medians({f: summarise(parts) for f, parts in make_all().items()})
-        return
     with outputs.results_folder(
         options, "go_ucb_2023.turbo_original", config, options.seeds
     ) as results:
-        runs = make_all()
+        one = partial(make, reference=options.reference)
+        runs = load_or_run(options.out, config, options.seeds, one)
         functions = {f: summarise(parts) for f, parts in runs.items()}
-        print_medians(functions)
+        for function, part in functions.items():
+            rows = {
+                name: {t: shown["median"] for t, shown in row["simple_regret"].items()}
+                for name, row in part["algorithms"].items()
+            }
+            summaries.print_table(f"{function}, median regret (p = {part['p_value']})", rows)
         summary = dict(
             config=config,
             seeds=options.seeds,
@@ -194,7 +176,3 @@ def main() -> None:
             for seed, row in enumerate(rows)
         ]
         results.write(summary, table, f"{INPUTS} inputs, no noise")
-
-
-if __name__ == "__main__":
-    main()

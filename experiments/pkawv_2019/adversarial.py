@@ -58,7 +58,6 @@ def make_adversary(options: argparse.Namespace) -> adversaries.Adversary:
         kernels.Gaussian(LENGTHSCALE),
         box,
         regularization=REGULARIZATION,
-        comparator=options.comparator,
         tried=options.tried,
     )
 
@@ -92,19 +91,13 @@ def draw(folder: Path) -> None:
 @cli.command
 def main() -> None:
     names = list(make_forecasters(1))
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=8)
     parser.add_argument("--rounds", type=cli.count, default=80, help="n (default 80)")
-    parser.add_argument("--seeds", type=cli.count, default=8)
     parser.add_argument(
         "--tried", type=cli.count, default=256, help="random inputs that a step starts with"
     )
-    parser.add_argument(
-        "--comparator", choices=adversaries.Adversary.choices["comparator"], default="ridge"
-    )
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     adversary, keys = make_adversary(options), jax.random.split(jax.random.key(0), options.seeds)
     forecasters = make_forecasters(options.rounds)
     config = dict(
@@ -112,7 +105,7 @@ def main() -> None:
         rounds=options.rounds,
         lengthscale=LENGTHSCALE,
         regularization=REGULARIZATION,
-        comparator=options.comparator,
+        comparator="ridge",
         tried=options.tried,
     )
     rows: dict[str, Any] = {}
@@ -156,7 +149,3 @@ def main() -> None:
         title = f"greedy adversary, d = {INPUTS}, {options.seeds} games"
         results.write(summary, table, title)
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -148,7 +148,7 @@ def tabulate(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    options = rates.parse(cli.parser(__doc__), 4, [64, 128, 256, 512, 1024])
+    options = rates.parse(cli.parser(__doc__, seeds=4), [64, 128, 256, 512, 1024])
     options.counts.sort()
     config = dict(
         counts=options.counts,
@@ -169,7 +169,3 @@ def main() -> None:
         data = "made up: a function of the Gaussian kernel's space with noise"
         results.write(dict(config=config, data=data, measured=measured))
         tabulate(options.out)
-
-
-if __name__ == "__main__":
-    main()

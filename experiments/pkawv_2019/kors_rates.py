@@ -106,9 +106,9 @@ def measure(
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=8)
     parser.add_argument("--method", choices=list(SIZES), default="pkawv")
-    options = rates.parse(parser, 8, rates.COUNTS)
+    options = rates.parse(parser, rates.COUNTS)
     config = dict(
         method=options.method,
         counts=options.counts,
@@ -140,7 +140,3 @@ def main() -> None:
             measured=measured,
         )
         results.write(summary, runs, f"regret of {options.method} under a capacity condition")
-
-
-if __name__ == "__main__":
-    main()

@@ -5,14 +5,13 @@ python -m experiments.pkawv_2019.large_scale --data casp --out results/pkawv_201
 The settings are those of the first author's notebook (THEORY 7.8, 10.2): lam = 1, lengthscale 1 (4
 for SUSY), KORS with mu = 1, beta = 1, eps = 0.5 and the weights of the code ("nystrom") or of the
 theory ("nystrom_theory"), FOGD with 1000 frequencies and step 1/sqrt(n), and the predictions of
-projected kernel ridge regression, or of PKAWV with --awv. Finished methods in the folder are not
-run again.
+projected kernel ridge regression. Finished methods in the folder are not run again.
 """
 
 import argparse
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ def configure(name: str, options: argparse.Namespace) -> Config:
         mu=1.0,
         beta=1.0,
         eps=0.5,
-        awv=options.awv,
+        awv=False,  # whether PKAWV predicts as in the paper
         time_limit=options.time_limit,
     )
 
@@ -89,58 +88,69 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
     return online.KernelAWV(kernel, **ridge, capacity=512)
 
 
-def passes(
-    config: Config, xs: np.ndarray, ys: np.ndarray, forecaster: Any
-) -> Iterator[tuple[np.ndarray, int]]:
+def passes(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
     """(predictions, features or points) of consecutive chunks; each prediction is made before its
     label is observed."""
-    if config["method"] == "sklearn":
-        yield from _sklearn(config, xs, ys)
-        return
+    seed = config["seed"]
+    if config["method"] != "sklearn":
+        forecaster = make_forecaster(config, xs.shape[1], len(ys))
+        return predict_compiled(forecaster, xs, ys, seed)
+    from sklearn.kernel_approximation import Nystroem
+
+    # the points are among the first inputs, which are available from the start
+    size, gamma = min(SKLEARN_COMPONENTS, len(xs)), 0.5 / config["lengthscale"] ** 2
+    features = Nystroem(gamma=gamma, n_components=size, random_state=seed).fit(xs[:SKLEARN_SEEN])
+    return ((prediction, size) for prediction in predict_sgd(features, xs, ys, seed))
+
+
+def predict_compiled(
+    forecaster: Any, xs: np.ndarray, ys: np.ndarray, seed: int
+) -> Iterator[tuple[np.ndarray, int]]:
+    """(predictions, features or points) of a forecaster on consecutive chunks."""
     chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
-    for forecasts, _ in loops.prequential(forecaster, chunks, jax.random.key(config["seed"])):
+    for forecasts, _ in loops.prequential(forecaster, chunks, jax.random.key(seed)):
         yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
 
 
-def _sklearn(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """Stochastic gradient steps with scikit-learn's defaults on Nystroem features of points among
-    the first inputs, which are available from the start. A block is predicted, then learned."""
-    from sklearn.kernel_approximation import Nystroem
+def predict_sgd(features: Any, xs: np.ndarray, ys: np.ndarray, seed: int) -> Iterator[np.ndarray]:
+    """Predictions of stochastic gradient steps with scikit-learn's defaults on its features. A
+    block is predicted, then learned."""
     from sklearn.linear_model import SGDRegressor
 
-    size = min(SKLEARN_COMPONENTS, len(xs))
-    features = Nystroem(
-        gamma=0.5 / config["lengthscale"] ** 2, n_components=size, random_state=config["seed"]
-    )
-    features.fit(xs[:SKLEARN_SEEN])
-    model = SGDRegressor(random_state=config["seed"])
+    model = SGDRegressor(random_state=seed)
     for begin in range(0, len(ys), SKLEARN_BLOCK):
         block = slice(begin, begin + SKLEARN_BLOCK)
         z, y = features.transform(xs[block]), ys[block]
         prediction = model.predict(z) if begin else np.zeros(len(y))
         model.partial_fit(z, y)
-        yield prediction, size
+        yield prediction
 
 
-def run_once(
-    config: Config, xs: np.ndarray, ys: np.ndarray, forecaster: Any = None
+def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
+    """The curve of one pass, which the time limit may end."""
+    return curve_of(lambda: passes(config, xs, ys), ys, config["time_limit"])
+
+
+def curve_of(
+    make: Callable[[], Iterable[tuple[Any, int]]],
+    ys: np.ndarray,
+    time_limit: float = np.inf,
+    bound: float = np.inf,
 ) -> dict[str, np.ndarray]:
-    """Cumulative averages of one pass, which the time limit may end, with seconds and sizes at the
-    ends of chunks. forecaster: replaces that of the configuration."""
-    predictions: list[np.ndarray] = []
+    """Cumulative averages, with seconds and sizes at the ends of chunks, of the (predictions, size)
+    that make() yields. Predictions beyond `bound` count as `bound`."""
+    predictions: list[Any] = []
     seconds: list[float] = []
     sizes: list[int] = []
     began = time.perf_counter()
-    if forecaster is None and config["method"] != "sklearn":
-        forecaster = make_forecaster(config, xs.shape[1], len(ys))
-    for prediction, size in passes(config, xs, ys, forecaster):
+    for prediction, size in make():
         predictions.append(prediction)
         seconds.append(time.perf_counter() - began)
         sizes.append(size)
-        if seconds[-1] > config["time_limit"]:
+        if seconds[-1] > time_limit:
             break
     ends = list(itertools.accumulate(len(prediction) for prediction in predictions))
-    forecast = np.concatenate(predictions)
+    forecast = np.clip(np.concatenate(predictions), -bound, bound)
     labels = ys[: len(forecast)]
     # a prediction of zero is wrong with probability 1/2
     wrong = np.where(forecast == 0, 0.5, np.sign(forecast) != np.sign(labels))
@@ -218,7 +228,7 @@ def draw(folder: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, data_dir=None)
     parser.add_argument("--data", choices=streams.NAMES, default="casp")
     parser.add_argument(
         "--limit", type=cli.count, help="first examples of the shuffled stream; all without it"
@@ -226,21 +236,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument(
-        "--awv", action="store_true", help="PKAWV's prediction instead of ridge regression's"
-    )
-    parser.add_argument(
         "--time-limit", type=cli.positive, default=60.0, help="seconds of a pass (default 60)"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data-dir", help="folder of the data sets")
-    cli.add_out_folder(parser)
-    return parser.parse_args()
+    return cli.parse(parser)
 
 
 @cli.command
 def main() -> None:
     options = parse()
-    cli.set_up_jax()
     stream = streams.load_stream(
         options.data, options.scaling, options.data_dir, options.seed, options.limit
     )
@@ -279,7 +283,3 @@ def main() -> None:
         table = [tidy_run(configs[name], curve, stream.classes) for name, curve in curves.items()]
         results.write(summary, table, title)
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

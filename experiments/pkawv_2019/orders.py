@@ -22,20 +22,17 @@ def curve(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.nda
     """The curve of a method; the seed gives the order of the stream and the draws of the method."""
     stream = streams.load_stream("casp", "authors", options.data_dir, seed, options.limit)
     settings = dict(data="casp", scaling="authors", seed=seed, limit=options.limit)
-    settings |= dict(awv=False, time_limit=300.0)
+    settings |= dict(time_limit=300.0)
     config = large_scale.configure(name, argparse.Namespace(**settings))
     return large_scale.run_once(config, stream.xs, stream.ys)
 
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, seeds=20, data_dir=None)
+    parser = cli.parser(__doc__, seeds=20, data_dir=None)
     cli.add_choices(parser, "--methods", METHODS, METHODS)
     parser.add_argument("--limit", type=cli.count, help="first examples of each order")
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     config = dict(methods=options.methods, limit=options.limit)
     with outputs.results_folder(options, "pkawv_2019.orders", config, options.seeds) as results:
         table: list[tidy.Run] = []
@@ -55,7 +52,3 @@ def main() -> None:
             ]
         summary = dict(config=config, seeds=options.seeds, data="casp", methods=methods)
         results.write(summary, table, "casp, random orders and draws")
-
-
-if __name__ == "__main__":
-    main()

@@ -198,13 +198,11 @@ def draw(folder: Path) -> None:
         drawing.save(figure, path)
 
 
-def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> argparse.Namespace:
-    """The options of the parser with --seeds, --counts and --out; also sets up JAX. Exits with a
-    message where seeds and counts give no slope."""
-    parser.add_argument("--seeds", type=cli.count, default=seeds)
+def parse(parser: argparse.ArgumentParser, counts: list[int]) -> argparse.Namespace:
+    """The options of the parser with --counts and those of `cli.parse`. Exits with a message where
+    seeds and counts give no slope."""
     parser.add_argument("--counts", type=cli.count, nargs="+", default=counts)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
+    options = cli.parse(parser)
     counts = options.counts
     if len(set(counts)) < len(counts):
         parser.error("--counts must be distinct")
@@ -212,13 +210,12 @@ def parse(parser: argparse.ArgumentParser, seeds: int, counts: list[int]) -> arg
         parser.error(
             "a slope with an error needs at least 2 seeds and 2 counts of at least 2 examples"
         )
-    cli.set_up_jax()
     return options
 
 
 @cli.command
 def main() -> None:
-    options = parse(cli.parser(__doc__), 16, COUNTS)
+    options = parse(cli.parser(__doc__, seeds=16), COUNTS)
     config = dict(
         counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
     )
@@ -263,7 +260,3 @@ def main() -> None:
         )
         results.write(summary, runs, "regret of PKAWV under a capacity condition")
         draw(options.out)
-
-
-if __name__ == "__main__":
-    main()

@@ -45,13 +45,10 @@ def errors(degree: int, xs: np.ndarray, ys: np.ndarray) -> dict[str, float]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, data_dir=None)
+    parser = cli.parser(__doc__, data_dir=None)
     parser.add_argument("--degrees", type=cli.count, nargs="+", default=[2, 3])
     parser.add_argument("--limit", type=cli.count, help="first examples of the sample")
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     stream = streams.load_stream("susy", "authors", options.data_dir, 0, options.limit)
     config = dict(degrees=options.degrees, limit=options.limit, lengthscale=LENGTHSCALE)
     with outputs.results_folder(options, "pkawv_2019.susy_fit", config) as results:
@@ -61,7 +58,3 @@ def main() -> None:
         )
     for name, row in methods.items():
         print(name, row)
-
-
-if __name__ == "__main__":
-    main()

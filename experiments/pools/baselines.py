@@ -5,10 +5,8 @@ Features are those of `suggest`, with numbers scaled to [0, 1]. BoTorch is not a
 project: `pip install botorch`.
 """
 
-import importlib
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +21,9 @@ def random_forest(
     features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
     """The candidates with the largest predicted values."""
-    forest = importlib.import_module("sklearn.ensemble").RandomForestRegressor(random_state=seed)
+    from sklearn.ensemble import RandomForestRegressor
+
+    forest = RandomForestRegressor(random_state=seed)
     predicted = forest.fit(features[arms], values).predict(features)
     predicted[arms] = -np.inf
     return np.argsort(-predicted, kind="stable")[:batch]
@@ -33,17 +33,26 @@ def botorch_ei(
     features: np.ndarray, arms: np.ndarray, values: np.ndarray, batch: int, seed: int
 ) -> np.ndarray:
     """A batch with a large joint expected improvement, which is maximised greedily."""
-    torch = _torch()
+    try:
+        import torch
+        from botorch import acquisition, fit, models, optim
+        from gpytorch.mlls import ExactMarginalLogLikelihood
+    except ImportError as error:
+        raise ValueError("this baseline needs BoTorch: pip install botorch") from error
+    # operations on small matrices are faster on one core
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
     torch.manual_seed(seed)
-    acquisition = importlib.import_module("botorch.acquisition")
     candidates = np.setdiff1d(np.arange(len(features)), arms)
     points, targets = torch.tensor(features[arms]), torch.tensor(values)[:, None]
     # that of one candidate has a closed form
     kind = "LogExpectedImprovement" if batch == 1 else "qLogExpectedImprovement"
-    improvement = getattr(acquisition, kind)(_gp(points, targets), best_f=targets.max())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        batch_points, _ = importlib.import_module("botorch.optim").optimize_acqf_discrete(
+        gp = models.SingleTaskGP(points, targets)
+        fit.fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
+        improvement = getattr(acquisition, kind)(gp, best_f=targets.max())
+        batch_points, _ = optim.optimize_acqf_discrete(
             improvement, q=batch, choices=torch.tensor(features[candidates]), unique=True
         )
     # candidates with equal features are chosen in the order of their rows
@@ -52,29 +61,6 @@ def botorch_ei(
         equal = candidates[(features[candidates] == point).all(1)]
         rows.append(next(int(row) for row in equal if row not in rows))
     return np.array(rows)
-
-
-def _torch() -> Any:
-    try:
-        torch = importlib.import_module("torch")
-        importlib.import_module("botorch")
-    except ImportError as error:
-        raise ValueError("this baseline needs BoTorch: pip install botorch") from error
-    # operations on small matrices are faster on one core
-    torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)
-    return torch
-
-
-def _gp(points: Any, targets: Any) -> Any:
-    """BoTorch's default model, fitted to the values."""
-    models = importlib.import_module("botorch.models")
-    gp = models.SingleTaskGP(points, targets)
-    likelihood = importlib.import_module("gpytorch.mlls").ExactMarginalLogLikelihood
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        importlib.import_module("botorch.fit").fit_gpytorch_mll(likelihood(gp.likelihood, gp))
-    return gp
 
 
 def random_candidates(

@@ -9,7 +9,6 @@ defaults were chosen on seeds from 1,000 on (README.md); seeds from 0 on are rep
 
 import argparse
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -19,34 +18,6 @@ from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
 from experiments.results import outputs, store, summaries, tidy
 from jsketch.suggest.tables.options import ACQUISITIONS
-
-
-@cli.command
-def main() -> None:
-    parser = cli.parser(__doc__)
-    parser.add_argument("--pool", choices=published.SETTINGS, required=True)
-    parser.add_argument("--seeds", type=cli.count, default=50)
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--method", choices=["suggest", *baselines.CHOOSERS], default="suggest")
-    parser.add_argument("--acquisition", choices=ACQUISITIONS, help="of suggest")
-    parser.add_argument("--threads", type=cli.count, default=1, help="concurrent campaigns")
-    parser.add_argument("--data-dir", type=Path, help="folder of the data files")
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    if options.acquisition is not None and options.method != "suggest":
-        parser.error("--acquisition is for --method suggest only")
-    cli.set_up_jax()
-    setting = published.SETTINGS[options.pool]
-    pool = setting.load(options.data_dir)
-    config = dict(
-        pool=options.pool,
-        method=options.method,
-        sizes=list(setting.sizes),
-        first_seed=options.first_seed,
-        acquisition=options.acquisition or "default",
-    )
-    with outputs.results_folder(options, "pools", config, options.seeds) as results:
-        report(results, options.pool, config, pool, play(options, pool))
 
 
 def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
@@ -103,5 +74,25 @@ def report(
     print(f"{seconds:.1f} CPU seconds a campaign, with compilation")
 
 
-if __name__ == "__main__":
-    main()
+@cli.command
+def main() -> None:
+    parser = cli.parser(__doc__, seeds=50, data_dir=None)
+    parser.add_argument("--pool", choices=published.SETTINGS, required=True)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--method", choices=["suggest", *baselines.CHOOSERS], default="suggest")
+    parser.add_argument("--acquisition", choices=ACQUISITIONS, help="of suggest")
+    parser.add_argument("--threads", type=cli.count, default=1, help="concurrent campaigns")
+    options = cli.parse(parser)
+    if options.acquisition is not None and options.method != "suggest":
+        parser.error("--acquisition is for --method suggest only")
+    setting = published.SETTINGS[options.pool]
+    pool = setting.load(options.data_dir)
+    config = dict(
+        pool=options.pool,
+        method=options.method,
+        sizes=list(setting.sizes),
+        first_seed=options.first_seed,
+        acquisition=options.acquisition or "default",
+    )
+    with outputs.results_folder(options, "pools", config, options.seeds) as results:
+        report(results, options.pool, config, pool, play(options, pool))

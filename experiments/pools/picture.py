@@ -64,7 +64,3 @@ def main() -> None:
     options = parser.parse_args()
     draw(options.results)
     print(f"{options.results / 'arylation.png'} is drawn.")
-
-
-if __name__ == "__main__":
-    main()

@@ -43,7 +43,7 @@ class Section(NamedTuple):
 
     experiment: claims.Experiment
     command: str
-    figures: list[claims.Figure]  # those whose files exist
+    figures: dict[str, str]  # {file: what the picture shows}, of files that exist
     tables: list[tuple[str, list[list[str]]]]  # (caption, rows with the header first)
     provenance: dict[str, Any]
 
@@ -72,9 +72,9 @@ def part_of(paper: claims.Paper, root: Path) -> Part:
 def section(part: claims.Experiment, folder: Path, command: str) -> Section:
     """The figures and tables of an experiment whose results are in `folder`."""
     tables = [
-        (table.caption, rows)
-        for table in part.tables
-        if (folder / table.file).is_file() and (rows := _rows(folder / table.file))
+        (caption, rows)
+        for file, caption in part.tables.items()
+        if (folder / file).is_file() and (rows := _rows(folder / file))
     ]
     record = provenance(folder)
     if record:
@@ -82,7 +82,7 @@ def section(part: claims.Experiment, folder: Path, command: str) -> Section:
         tables += [
             (table.caption, claims.measurement_rows(source, table)) for table in part.measurements
         ]
-    figures = [figure for figure in part.figures if (folder / figure.file).is_file()]
+    figures = {file: alt for file, alt in part.figures.items() if (folder / file).is_file()}
     return Section(part, command, figures, tables, record)
 
 
@@ -144,8 +144,8 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
     files.check_folder(out)
     parts = [part_of(paper, root) for paper in PAPERS]
     for one in (one for part in parts for one in part.sections):
-        for figure in one.figures:
-            place = Path(one.experiment.folder, figure.file)
+        for file in one.figures:
+            place = Path(one.experiment.folder, file)
             files.write(out / "figures" / place, (root / place).read_bytes())
     counts = {part.paper.name: verdict_counts(part) for part in parts}
     total = sum(counts.values(), Counter[str]())
@@ -288,7 +288,3 @@ def main() -> None:
         text = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
         print(f"{part.paper.name:24s}{text or 'measurements'}")
     print(f"{options.out / 'index.html'} opens in any browser")
-
-
-if __name__ == "__main__":
-    main()

@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = cli.parser(__doc__, prog="scripts/reproduce")
+    parser = cli.parser(__doc__, prog="scripts/reproduce", data_dir=None)
     parser.add_argument(
         "--quick", action="store_true", help="a tiny size of each: figures, but no findings"
     )
@@ -61,7 +61,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--out", type=Path, help="folder of all results (default: results/; reproduced/ if --quick)"
     )
-    cli.add_shared(parser, data_dir=None)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and end")
     options = parser.parse_args(arguments)
     out = options.out or (Path("reproduced") if options.quick else RESULTS)
@@ -241,7 +240,3 @@ def main() -> None:
             )
     if failed:
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

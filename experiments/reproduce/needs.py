@@ -45,7 +45,6 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.go_ucb_2023.tuning": ("--data", tuple(classifiers.SOURCES)),
     "experiments.pkawv_2019.large_scale": ("--data", ("casp",)),
     "experiments.pkawv_2019.orders": ("", ("casp",)),
-    "experiments.pkawv_2019.settings": ("--data", streams.NAMES),
     "experiments.pkawv_2019.susy_fit": ("", ("susy",)),
     "experiments.tables.streams": ("", ("casp",)),
 }

@@ -28,7 +28,6 @@ SMALL = {
     "experiments.go_ucb_2023.packages.compare": (
         "--functions f1 --seeds 1 --algorithms skopt_ei botorch_ei"
     ),
-    "experiments.go_ucb_2023.phases": "--functions f2 --n 2 --steps 4 --seeds 2",
     "experiments.go_ucb_2023.synthetic": "--functions f1 --seeds 2",
     "experiments.go_ucb_2023.tuning": (
         "--repetitions 1 --models random_forest --data breast_cancer"
@@ -40,7 +39,6 @@ SMALL = {
     "experiments.pkawv_2019.kors_rates": "--counts 64 128 --seeds 2",
     "experiments.pkawv_2019.orders": "--limit 1000 --seeds 2",
     "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",
-    "experiments.pkawv_2019.settings": "--limit 256 --time-limit 5",
     "experiments.pkawv_2019.susy_fit": "--limit 500 --degrees 2 3",
     "experiments.tables.earlier": "--tables protein --seeds 2 --horizon 20",
     "experiments.tables.main": (
@@ -56,7 +54,6 @@ SMALL_BY_FOLDER = {
     "bbkb_2020/nas_warm": AFTER_INITIAL,
     "bbkb_2020/nas_warm_code": AFTER_INITIAL,
     "bbkb_2020/nas_macro_warm": AFTER_INITIAL,
-    "go_ucb_2023/tuning_raw": "--repetitions 1 --models mlp_raw --data breast_cancer",
     # 423,624 arms
     "bbkb_2020/nas_whole": "--horizon 20 --seeds 1",
     "bbkb_2020/nas_whole_code": "--horizon 20 --seeds 1",

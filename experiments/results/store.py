@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.results import files
+from experiments.results import environment, files
 
 _ABSENT = "missing"
 _CHECKSUM = "checksum"  # the last entry of a JSON object in a file
@@ -30,6 +30,12 @@ def write_json(path: Path, content: Any) -> None:
         content = json.loads(json.dumps(content, allow_nan=False))
         content[_CHECKSUM] = _checksum(content)
     files.write(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def write_numbers(path: Path | None, content: dict[str, Any]) -> None:
+    """Writes the numbers of a benchmark with their provenance; nothing without a path."""
+    if path is not None:
+        write_json(path, dict(environment=environment.provenance(), **content))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,9 +1,12 @@
-"""Statistics over runs: means with 95% intervals, and fitted powers."""
+"""Statistics over runs: means with 95% intervals, fitted powers, and printed tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
+
+from experiments.figures.styles import label
 
 
 def ci95(values: Sequence[float] | np.ndarray) -> float:
@@ -45,3 +48,20 @@ def growth(x: np.ndarray, y: np.ndarray) -> float:
     centred = y - y.mean()
     explained = (table @ centred) ** 2 / np.square(table).sum(1)
     return float(powers[np.argmax(explained)])
+
+
+def print_table(title: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Prints a row of numbers for each method; a number may be an entry of `statistics`."""
+
+    def cell(value: Any) -> str:
+        if not isinstance(value, dict):
+            return "-" if value is None else f"{value:.4g}"
+        width = "" if value.get("ci95") is None else f" ± {value['ci95']:.3f}"
+        return f"{value['mean']:.3f}{width}"
+
+    cells = {
+        label(name): {field.replace("_", " "): cell(value) for field, value in row.items()}
+        for name, row in rows.items()
+    }
+    table = pd.DataFrame.from_dict(cells, orient="index").fillna("-")
+    print(f"\n{title}\n{table.to_string()}", flush=True)

@@ -21,8 +21,6 @@ COMPARED_T = (500, 1_000, 2_000, 5_000, 10_000)
 # tolerance beyond the ends of a published curve, which is thinned to 80 points
 REACH = 0.06
 
-Panels = Mapping[str, Mapping[str, published.Curve]]  # {metric: {algorithm: (t [P], value [P])}}
-
 
 def write_curves(
     folder: Path,

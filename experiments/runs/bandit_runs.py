@@ -37,7 +37,6 @@ Runs = dict[str, list[dict[str, np.ndarray]]]
 def add_options(
     parser: argparse.ArgumentParser,
     names: Sequence[str],
-    horizon: int,
     default: Sequence[str] | None = None,
 ) -> None:
     """Adds the options of an experiment that runs several algorithms over seeds; `default`: the
@@ -49,7 +48,6 @@ def add_options(
             raise argparse.ArgumentTypeError(f"must be ALGORITHM=SEEDS; {text!r} was given")
         return name, cli.count(number)
 
-    cli.add_shared(parser, horizon=horizon, seeds=10, data_dir=None)
     cli.add_choices(parser, "--algorithms", names, default)
     parser.add_argument(
         "--fewer",
@@ -60,7 +58,6 @@ def add_options(
         help="fewer seeds for slow algorithms",
     )
     parser.add_argument("--workers", type=cli.count, default=1, help=cli.WORKERS)
-    cli.add_out_folder(parser)
 
 
 def seeds_of(options: argparse.Namespace) -> dict[str, int]:
@@ -255,19 +252,3 @@ def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -
 def seconds_curves(curves: pd.DataFrame) -> plots.Curves:
     """Seconds against t, from the first progress report on."""
     return tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
-
-
-def print_table(summary: dict[str, Any]) -> None:
-    """Prints the final regret ratio, batches, dictionary size and seconds of each algorithm."""
-    print(
-        f"\n{'algorithm':18s} {'R_T / R_T^unif':>18s} {'batches':>9s} {'dictionary':>10s}"
-        f" {'run s':>8s} {'compile s':>9s}"
-    )
-    for name, row in summary.items():
-        ci = row["regret_ratio"]["ci95"]
-        interval = f"+- {ci:.4f}" if ci is not None else ""
-        print(
-            f"{name:18s} {row['regret_ratio']['mean']:8.4f} {interval:>9s}"
-            f" {row['batches']['mean']:9.1f} {row['dictionary_size']['mean']:10.1f}"
-            f" {row['run_seconds']:8.2f} {row['compile_seconds']:9.2f}"
-        )

@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from experiments import cli
-from experiments.results import environment, files, store
+from experiments.bench.timing import show
+from experiments.results import environment, store
 from jsketch import loops, online
 from jsketch.sketch.taylor import Taylor
 
@@ -35,26 +36,19 @@ def main() -> None:
     parser.add_argument(
         "--chunk", type=cli.count, default=65_536, help="examples in memory at a time"
     )
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    files.check_new(options.out, options.overwrite)
-    cli.set_up_jax(cached=False)
+    options = cli.parse_benchmark(parser)
     forecaster = online.PKAWV(Taylor(INPUTS, DEGREE, lengthscale=4.0), regularization=1.0)
     chunks = generate_examples(options.examples, options.chunk)
     loss, early, first_seconds = 0.0, 0.0, 0.0
     began = time.perf_counter()
-    with cli.progress(options.examples, unit="example") as bar:
-
-        def progress(done: int) -> None:
-            bar.update(done - bar.n)
-
-        stream = loops.prequential(forecaster, chunks, jax.random.key(0), on_progress=progress)
-        for number, (forecasts, _) in enumerate(stream):
-            loss += float(forecasts.loss.sum())
-            if number == 0:
-                first_seconds = time.perf_counter() - began
-            if number <= 1:
-                early = environment.peak_memory() / 1e6
+    for number, (forecasts, _) in enumerate(
+        loops.prequential(forecaster, chunks, jax.random.key(0))
+    ):
+        loss += float(forecasts.loss.sum())
+        if number == 0:
+            first_seconds = time.perf_counter() - began
+        if number <= 1:
+            early = environment.peak_memory() / 1e6
     seconds = time.perf_counter() - began
     numbers = dict(
         examples=options.examples,
@@ -66,18 +60,5 @@ def main() -> None:
         peak_mb_after_two_chunks=early,
         peak_mb=environment.peak_memory() / 1e6,
     )
-    print(
-        f"{options.examples:,} generated examples, d = {INPUTS}, Taylor features of degree"
-        f" {DEGREE}\n"
-        f"{seconds:.1f} s with the generation of the examples:"
-        f" {numbers['microseconds_per_example']:.2f} microseconds per example; the first chunk,"
-        f" with compilation, took {first_seconds:.1f} s\n"
-        f"average loss {numbers['average_loss']:.4f}\n"
-        f"peak memory {numbers['peak_mb']:.0f} MB, {early:.0f} MB after two chunks   [< 2000]"
-    )
-    if options.out is not None:
-        store.write_json(options.out, {"environment": environment.provenance(), "stream": numbers})
-
-
-if __name__ == "__main__":
-    main()
+    show("generated examples", numbers, "[peak < 2000 MB]")
+    store.write_numbers(options.out, dict(stream=numbers))

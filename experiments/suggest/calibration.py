@@ -12,6 +12,7 @@ returns.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +22,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.pools import published
-from experiments.results import environment, files, store
+from experiments.results import store
 from jsketch import kernels
 from jsketch.suggest import Library, library, stopping, suggest
 
@@ -107,6 +108,15 @@ def campaign(problem: Problem, seed: int) -> End:
     return End(len(arms))
 
 
+def parse(doc: str | None) -> tuple[argparse.Namespace, range]:
+    """The options that `intervals` shares, and the seeds."""
+    parser = cli.parser(doc, seeds=50, data_dir=None)
+    cli.add_choices(parser, "--problems", (*FUNCTIONS, *published.SETTINGS), FUNCTIONS)
+    parser.add_argument("--first-seed", type=int, default=0)
+    options = cli.parse_benchmark(parser, cached=True)
+    return options, range(options.first_seed, options.first_seed + options.seeds)
+
+
 def table_row(name: str, ends: list[End]) -> str:
     """A row of a table in Markdown."""
     at = [end.evaluations for end in ends if end.gain is not None]
@@ -118,16 +128,7 @@ def table_row(name: str, ends: list[End]) -> str:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, seeds=50, data_dir=None)
-    cli.add_choices(parser, "--problems", (*FUNCTIONS, *published.SETTINGS), FUNCTIONS)
-    parser.add_argument("--first-seed", type=int, default=0)
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    if options.out is not None:
-        files.check_new(options.out, options.overwrite)
-    cli.set_up_jax()
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    options, seeds = parse(__doc__)
     ends: dict[str, list[End]] = {}
     print(
         "| problem | campaigns | stopped | after (10% to 90%) | too early |\n|---|---|---|---|---|"
@@ -136,11 +137,5 @@ def main() -> None:
         problem_of = problems(name, options.data_dir)
         ends[name] = [campaign(problem_of(seed), seed) for seed in seeds]
         print(table_row(name, ends[name]), flush=True)
-    if options.out is not None:
-        saved = {name: [end._asdict() for end in each] for name, each in ends.items()}
-        content = dict(first_seed=options.first_seed, ends=saved, **environment.provenance())
-        store.write_json(options.out, content)
-
-
-if __name__ == "__main__":
-    main()
+    saved = {name: [end._asdict() for end in each] for name, each in ends.items()}
+    store.write_numbers(options.out, dict(first_seed=options.first_seed, ends=saved))

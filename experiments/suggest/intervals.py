@@ -13,8 +13,7 @@ import jax
 import numpy as np
 
 from experiments import cli
-from experiments.pools import published
-from experiments.results import environment, files, store
+from experiments.results import store
 from experiments.suggest import calibration
 from jsketch.suggest import leave_one_out, predict, suggest
 from jsketch.suggest.prediction import interval_reach
@@ -37,17 +36,7 @@ def coverage(problem: calibration.Problem, count: int, seed: int) -> tuple[float
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    cli.add_shared(parser, seeds=50, data_dir=None)
-    choices = (*calibration.FUNCTIONS, *published.SETTINGS)
-    cli.add_choices(parser, "--problems", choices, calibration.FUNCTIONS)
-    parser.add_argument("--first-seed", type=int, default=0)
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    if options.out is not None:
-        files.check_new(options.out, options.overwrite)
-    cli.set_up_jax()
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    options, seeds = calibration.parse(__doc__)
     shares: dict[str, dict[int, list[float]]] = {}
     print(f"| problem | {' | '.join(f'{n} values | their batch' for n in COUNTS)} |")
     print("|---" * (1 + 2 * len(COUNTS)) + "|")
@@ -58,10 +47,5 @@ def main() -> None:
         }
         cells = [f"{share:.2f}" for pair in shares[name].values() for share in pair]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
-    if options.out is not None:
-        content = dict(first_seed=options.first_seed, seeds=options.seeds, shares=shares)
-        store.write_json(options.out, content | environment.provenance())
-
-
-if __name__ == "__main__":
-    main()
+    content = dict(first_seed=options.first_seed, seeds=options.seeds, shares=shares)
+    store.write_numbers(options.out, content)

@@ -244,7 +244,7 @@ def run_job(sweep: Sweep, number: int, of: int) -> None:
 
 def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace]:
     """The sweep of a command line, and the options that distribute it."""
-    parser = cli.parser(__doc__, prog="scripts/sweep")
+    parser = cli.parser(__doc__, prog="scripts/sweep", horizon=None, seeds=None, data_dir=None)
     defaults = {
         field: value
         for field, value in vars(Sweep(Path())).items()
@@ -257,7 +257,6 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         "--algorithm", help="as the experiment of the problem calls it, or yours as module:Name"
     )
     parser.add_argument("--kernel", choices=settings.KERNELS, help="in place of the experiment's")
-    cli.add_shared(parser, horizon=None, seeds=None, data_dir=None)
     for option, values, help in (
         ("--grid", "NUMBER VALUE ...", "a number of the algorithm and its values"),
         ("--random", "NUMBER LOW HIGH", "a number that is drawn uniformly in the logarithm"),
@@ -343,7 +342,3 @@ def main() -> None:
     latex = latex.format_index(escape="latex", axis=1)
     files.write(sweep.out / "best.tex", latex.to_latex(hrules=True).encode())
     print(f"\nsummary.json, the tables (.parquet, .csv, .tex) and the figures are in {sweep.out}")
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from experiments import cli
-from experiments.results import environment, files, store
+from experiments.results import store
 from experiments.tables import recorded
 from jsketch.suggest import join_campaigns, suggest
 
@@ -43,14 +43,9 @@ def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarr
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, seeds=10, horizon=60)
     cli.add_choices(parser, "--tables", recorded.ERRORS)
-    cli.add_shared(parser, seeds=10, horizon=60)
-    cli.add_out_file(parser)
-    options = parser.parse_args()
-    if options.out is not None:
-        files.check_new(options.out, options.overwrite)
-    cli.set_up_jax()
+    options = cli.parse_benchmark(parser, cached=True)
     at = range(2 * BATCH, options.horizon + 1, BATCH)
     print(f"| table | earlier campaigns | {' | '.join(map(str, at))} |\n|{'---|' * (2 + len(at))}")
     saved: dict[str, dict[str, list[list[float]]]] = {}
@@ -63,10 +58,4 @@ def main() -> None:
             cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(curves.mean(0), error, strict=True)]
             print(f"| {name} | {label} | {' | '.join(cells)} |", flush=True)
             saved[name][label] = curves.round(6).tolist()
-    if options.out is not None:
-        content = dict(at=list(at), regrets=saved, **environment.provenance())
-        store.write_json(options.out, content)
-
-
-if __name__ == "__main__":
-    main()
+    store.write_numbers(options.out, dict(at=list(at), regrets=saved))

@@ -20,17 +20,26 @@ from experiments.tables import aggregate, recorded
 from experiments.tables.methods import FIRST, METHODS
 
 
+def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
+    """The settings and the regrets of a run."""
+    regret = table.regret(table.pool.readings(campaign.seed)[campaign.arms])
+    arrays = dict(
+        t=np.arange(1, len(regret) + 1),
+        arm=campaign.arms,
+        simple_regret=np.minimum.accumulate(regret),
+        cpu_seconds=np.asarray(campaign.seconds),
+    )
+    return tidy.Run(dict(problem=table.pool.name, algorithm=method), campaign.seed, arrays)
+
+
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
+    parser = cli.parser(__doc__, horizon=200)
     cli.add_choices(parser, "--tables", list(recorded.TABLES))
     both = f"{aggregate.OURS} and {aggregate.RANDOM} are always run"
     cli.add_choices(parser, "--methods", list(METHODS), help=both)
     parser.add_argument("--seeds", type=cli.count, default=15, help="at most, for each method")
-    cli.add_shared(parser, horizon=200)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     names = {*options.methods, aggregate.OURS, aggregate.RANDOM}
     methods = {name: method for name, method in METHODS.items() if name in names}
     needed = sorted({package for method in methods.values() for package in method.packages})
@@ -61,19 +70,3 @@ def main() -> None:
         summary = dict(config=config, packages=packages, seconds="CPU time with compilation")
         results.write(summary, runs, "tables of hyperparameters")
         aggregate.draw(options.out)
-
-
-def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
-    """The settings and the regrets of a run."""
-    regret = table.regret(table.pool.readings(campaign.seed)[campaign.arms])
-    arrays = dict(
-        t=np.arange(1, len(regret) + 1),
-        arm=campaign.arms,
-        simple_regret=np.minimum.accumulate(regret),
-        cpu_seconds=np.asarray(campaign.seconds),
-    )
-    return tidy.Run(dict(problem=table.pool.name, algorithm=method), campaign.seed, arrays)
-
-
-if __name__ == "__main__":
-    main()

@@ -43,78 +43,32 @@ class Space(NamedTuple):
 HPOLIB = Space((2, 2, 4, 3, 3, 6, 2, 6, 6), (0, 1, 6), "val_loss", 0.0, -1.0)
 HPOBENCH = Space((10, 10, 3, 10, 10), (), "val_acc", 1.0, 100.0)
 NAS = Space((5,) * 6, tuple(range(6)), "val_acc", 100.0, 1.0)
-# space, file of the package, sha256
+# sha256 of the files of the package
+HPOLIB_FILES = {
+    "protein_structure": "583e6b45d18d1cd38dc2d823f3567724d92e451694fe82c5c89f80790a5ec620",
+    "slice_localization": "9b454266def7d64d38138def520c39017513e748c0ba73be51e9925000332ff1",
+    "naval_propulsion": "4d10de47056702a57cf8c0cef19088c1ce830a8eba9175ea5983aa5785256fe4",
+    "parkinsons_telemonitoring": "7299fbec18a74f27f3af5355b633cf9854f34ca0569a4fd85fa13d470e722b9d",
+}
+HPOBENCH_FILES = {
+    "australian": "9e218898ba8a937f405a25c7b333342b5152bd14ad173218aeae8f2334de1b91",
+    "blood_transfusion": "47596acae26fca5803ddb049b02a8dec0c9d999f5618a67f3fe3bc0c24dfad4c",
+    "credit_g": "97cf95dbead6c11004469e3bc3ee7396ce29b088128b6d3a031d4a9d0318494d",
+    "kc1": "c682823ca58c308f2c0ac64430dda6941bbccc6a55c6abccdacbd62a811bb3d9",
+    "phoneme": "2e8b9cb0a2726968dd185a4824f14c288c5625a281438550b0d4a46ba2549302",
+    "segment": "a6db9d0fbf921a1cda604c376282465f683c8c7a6467eff12aa73260f62a83b5",
+    "vehicle": "12cf1793f7860457bf3da149aa3a5b69c9c8e2872181f44162e9858590f35992",
+}
+NAS_FILES = {
+    "cifar10": "2f6f8dcb4c6c8d12e33a8202cec38bcef7614ae04bd233c81e3726e4d20eba11",
+    "cifar100": "a038736ae0f19bf169df58632f3d2941102270818931a0034f280eb52b8893b2",
+    "imagenet": "59ac8d52a62a66d3df0fab19f7569d71fb2a1aa246eac811d56d550143a970b8",
+}
+# {table: (space, file of the package, sha256)}
 TABLES = {
-    "protein": (
-        HPOLIB,
-        "hpolib/protein_structure.pkl",
-        "583e6b45d18d1cd38dc2d823f3567724d92e451694fe82c5c89f80790a5ec620",
-    ),
-    "slice": (
-        HPOLIB,
-        "hpolib/slice_localization.pkl",
-        "9b454266def7d64d38138def520c39017513e748c0ba73be51e9925000332ff1",
-    ),
-    "naval": (
-        HPOLIB,
-        "hpolib/naval_propulsion.pkl",
-        "4d10de47056702a57cf8c0cef19088c1ce830a8eba9175ea5983aa5785256fe4",
-    ),
-    "parkinsons": (
-        HPOLIB,
-        "hpolib/parkinsons_telemonitoring.pkl",
-        "7299fbec18a74f27f3af5355b633cf9854f34ca0569a4fd85fa13d470e722b9d",
-    ),
-    "mlp_australian": (
-        HPOBENCH,
-        "hpobench/australian.pkl",
-        "9e218898ba8a937f405a25c7b333342b5152bd14ad173218aeae8f2334de1b91",
-    ),
-    "mlp_blood_transfusion": (
-        HPOBENCH,
-        "hpobench/blood_transfusion.pkl",
-        "47596acae26fca5803ddb049b02a8dec0c9d999f5618a67f3fe3bc0c24dfad4c",
-    ),
-    "mlp_credit_g": (
-        HPOBENCH,
-        "hpobench/credit_g.pkl",
-        "97cf95dbead6c11004469e3bc3ee7396ce29b088128b6d3a031d4a9d0318494d",
-    ),
-    "mlp_kc1": (
-        HPOBENCH,
-        "hpobench/kc1.pkl",
-        "c682823ca58c308f2c0ac64430dda6941bbccc6a55c6abccdacbd62a811bb3d9",
-    ),
-    "mlp_phoneme": (
-        HPOBENCH,
-        "hpobench/phoneme.pkl",
-        "2e8b9cb0a2726968dd185a4824f14c288c5625a281438550b0d4a46ba2549302",
-    ),
-    "mlp_segment": (
-        HPOBENCH,
-        "hpobench/segment.pkl",
-        "a6db9d0fbf921a1cda604c376282465f683c8c7a6467eff12aa73260f62a83b5",
-    ),
-    "mlp_vehicle": (
-        HPOBENCH,
-        "hpobench/vehicle.pkl",
-        "12cf1793f7860457bf3da149aa3a5b69c9c8e2872181f44162e9858590f35992",
-    ),
-    "nas_cifar10": (
-        NAS,
-        "nasbench201/cifar10.pkl",
-        "2f6f8dcb4c6c8d12e33a8202cec38bcef7614ae04bd233c81e3726e4d20eba11",
-    ),
-    "nas_cifar100": (
-        NAS,
-        "nasbench201/cifar100.pkl",
-        "a038736ae0f19bf169df58632f3d2941102270818931a0034f280eb52b8893b2",
-    ),
-    "nas_imagenet": (
-        NAS,
-        "nasbench201/imagenet.pkl",
-        "59ac8d52a62a66d3df0fab19f7569d71fb2a1aa246eac811d56d550143a970b8",
-    ),
+    **{f.split("_")[0]: (HPOLIB, f"hpolib/{f}.pkl", sha) for f, sha in HPOLIB_FILES.items()},
+    **{f"mlp_{f}": (HPOBENCH, f"hpobench/{f}.pkl", sha) for f, sha in HPOBENCH_FILES.items()},
+    **{f"nas_{f}": (NAS, f"nasbench201/{f}.pkl", sha) for f, sha in NAS_FILES.items()},
 }
 ERRORS = tuple(name for name, (space, *_) in TABLES.items() if space is HPOLIB)
 

@@ -101,9 +101,7 @@ def main() -> None:
     parser.add_argument("--counts", type=cli.count, nargs="+", default=list(COUNTS))
     limit_help = "CPU seconds of a process (default %(default)s)"
     parser.add_argument("--limit", type=cli.count, default=300, help=limit_help)
-    cli.add_out_folder(parser)
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     chosen = [METHODS[method][0] for method in options.methods]
     packages = ("botorch", "gpytorch", "torch") if "botorch_ei" in chosen else ()
     versions = environment.package_versions("scikit-learn", *packages)
@@ -120,7 +118,3 @@ def main() -> None:
                 print(f"{method}, {count:,}: {one}", flush=True)
         results.write(dict(config=config, packages=versions, rows=rows))
     print("\n".join(lines(rows, options.counts, options.limit)))
-
-
-if __name__ == "__main__":
-    main()

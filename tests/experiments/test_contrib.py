@@ -67,7 +67,7 @@ def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
     for column, (_, digits) in enumerate(table.fields.values(), 2):
         assert {row[column] for row in rows} == {f"{0.6:.{digits}f} ± {1.2706:.{digits}f}"}
     assert redraw.redraw(folder)
-    assert all((folder / figure.file).is_file() for figure in EXPERIMENTS[name].figures)
+    assert all((folder / file).is_file() for file in EXPERIMENTS[name].figures)
 
 
 def test_a_table_leaves_out_missing_numbers_and_methods_without_any(tmp_path):

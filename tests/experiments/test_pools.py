@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.pools import baselines, campaigns, laboratory, published
+from experiments.pools import baselines, campaigns, published
 from experiments.pools.libraries import Pool
 from experiments.results import store
 from experiments.suggest import calibration, intervals
@@ -121,19 +121,6 @@ def test_an_evaluation_reads_one_of_its_repeats():
     campaign = baselines.play(noisy, (30, 5), 2, choose)
     np.testing.assert_array_equal(received[0], noisy.readings(2)[campaign.arms[:30]])
     np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
-
-
-def test_a_laboratory_keeps_its_budget(monkeypatch):
-    """A campaign ends when the budget pays for no candidate. Rounds may have different options."""
-    costs = laboratory.prices(LEVELS[:, 0], 0)
-    assert sorted(set(costs)) == pytest.approx(np.geomspace(1, 10, 4))
-    arms = laboratory.play(POOL, 0, budget=40.0, costs=costs, cost_exponent=None)
-    assert 40.0 - costs.min() < costs[arms].sum() <= 40.0 and len(set(arms)) == len(arms)
-    monkeypatch.setattr(laboratory, "AT", (5, 10, 15))
-    odd = laboratory.play(POOL, 0, each=lambda seed, count: dict(exclude=np.arange(0, 70, 2)))
-    assert (odd[5:] % 2 == 1).all()
-    best = laboratory.best(odd, POOL)
-    assert best.tolist() == [VALUES[odd[:n]].max() for n in (5, 10, 15)]
 
 
 def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch):

@@ -192,7 +192,7 @@ def saved_page(tmp_path_factory):
 def test_page_of_the_saved_results(saved_page):
     out, parts = saved_page
     page, pictures = sound_page(out)
-    files = [f"{part.folder}/{figure.file}" for part in EXPERIMENTS for figure in part.figures]
+    files = [f"{part.folder}/{file}" for part in EXPERIMENTS for file in part.figures]
     assert pictures == [f"figures/{file}" for file in files if (RESULTS / file).is_file()]
     text = unescape(page)
     sections = re.findall(r"<section.*?</section>", text, flags=re.DOTALL)

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from suggest_command import A, evaluations, library, run, truth, write
 
-from experiments.suggest.example import make
 from jsketch import kernels
 from jsketch.suggest import Columns, Mixed, data, evidence
 from jsketch.suggest import library as scaled
@@ -264,12 +263,11 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
         run(tmp_path, library(), None, out="next.xlsx")
 
 
-def test_the_example_is_what_its_script_makes():
-    for name, table in make.tables().items():
-        pd.testing.assert_frame_equal(pd.read_csv(make.FOLDER / name), table)
-    candidates = tables.read_sheet(make.FOLDER / "library.csv").candidates
-    done = tables.read_evaluations(make.FOLDER / "done.csv", candidates)
-    assert len(np.unique(done.arms)) == len(done.arms) - 1 == make.MEASURED
+def test_the_example_is_read():
+    folder = ROOT / "experiments" / "suggest" / "example"
+    candidates = tables.read_sheet(folder / "library.csv").candidates
+    done = tables.read_evaluations(folder / "done.csv", candidates)
+    assert len(np.unique(done.arms)) == len(done.arms) - 1 == 24
 
 
 def chemistry():

@@ -12,7 +12,6 @@ width of its UCB; both are those of the example in its documentation. An interru
 resumes with the missing runs.
 """
 
-import importlib
 import time
 import warnings
 from collections.abc import Callable
@@ -25,8 +24,8 @@ import numpy as np
 
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
-from experiments.go_ucb_2023.loop import load_or_run, print_table
-from experiments.results import environment, outputs, store, summaries, tidy
+from experiments.go_ucb_2023.loop import load_or_run
+from experiments.results import environment, outputs, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import UniformBox
@@ -56,12 +55,10 @@ def run(
 def _scikit_optimize(
     name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
 ) -> np.ndarray:
-    optimizer = importlib.import_module("skopt").Optimizer(
-        [tuple(side) for side in box.tolist()],
-        acq_func=SKOPT[name],
-        n_initial_points=len(x),
-        random_state=seed,
-    )
+    from skopt import Optimizer
+
+    sides, kind = [tuple(side) for side in box.tolist()], SKOPT[name]
+    optimizer = Optimizer(sides, acq_func=kind, n_initial_points=len(x), random_state=seed)
     optimizer.tell(x.tolist(), (-y).tolist())  # scikit-optimize minimises
     points = list(x)
     for _ in range(steps):
@@ -73,8 +70,9 @@ def _scikit_optimize(
 def _botorch(
     name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
 ) -> np.ndarray:
-    torch = importlib.import_module("torch")
-    optimize = importlib.import_module("botorch.optim").optimize_acqf
+    import torch
+    from botorch.optim import optimize_acqf
+
     torch.manual_seed(seed)
     torch.set_num_threads(1)  # small matrices are faster on one core
     torch.set_default_dtype(torch.float64)
@@ -82,7 +80,7 @@ def _botorch(
     points, values = torch.tensor(x), torch.tensor(y)[:, None]
     for _ in range(steps):
         acquisition = _acquisition(name, points, values, bounds)
-        point, _ = optimize(
+        point, _ = optimize_acqf(
             acquisition, bounds, q=1, num_restarts=RESTARTS, raw_samples=RAW_SAMPLES
         )
         points = torch.cat([points, point.detach()])
@@ -93,23 +91,22 @@ def _botorch(
 def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
     """The acquisition function of a GP with BoTorch's default kernel and priors, fitted to all
     values."""
-    models = importlib.import_module("botorch.models")
-    transforms = importlib.import_module("botorch.models.transforms")
-    priors: dict[str, Any] = {}
+    from botorch import acquisition as kinds
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from botorch.models.transforms import Normalize, Standardize
+    from botorch.models.utils import gpytorch_modules
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    inputs, priors = points.shape[1], {}
     if name.endswith(GAMMA):
-        modules = importlib.import_module("botorch.models.utils.gpytorch_modules")
-        priors["covar_module"] = modules.get_matern_kernel_with_gamma_prior(points.shape[1])
-        priors["likelihood"] = modules.get_gaussian_likelihood_with_gamma_prior()
-    gp = models.SingleTaskGP(
-        points,
-        values,
-        **priors,
-        input_transform=transforms.Normalize(points.shape[1], bounds=bounds),
-        outcome_transform=transforms.Standardize(1),
+        priors["covar_module"] = gpytorch_modules.get_matern_kernel_with_gamma_prior(inputs)
+        priors["likelihood"] = gpytorch_modules.get_gaussian_likelihood_with_gamma_prior()
+    transforms = dict(
+        input_transform=Normalize(inputs, bounds=bounds), outcome_transform=Standardize(1)
     )
-    likelihood = importlib.import_module("gpytorch.mlls").ExactMarginalLogLikelihood
-    importlib.import_module("botorch.fit").fit_gpytorch_mll(likelihood(gp.likelihood, gp))
-    kinds = importlib.import_module("botorch.acquisition")
+    gp = SingleTaskGP(points, values, **priors, **transforms)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
     if name.startswith("botorch_ucb"):
         return kinds.UpperConfidenceBound(gp, beta=BETA)
     kind = dict(
@@ -121,12 +118,11 @@ def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
     return kind(gp, best_f=values.max())
 
 
-def row(regret: np.ndarray, function: str, uniform: float) -> dict[str, Any]:
+def row(regret: np.ndarray, uniform: float) -> dict[str, Any]:
     """The entry of regrets [S, n + T] in summary.json."""
     values = dict(
         regret_ratio=regret.mean(1) / uniform,
         ratio_last_10=regret[:, -10:].mean(1) / uniform,
-        uniform_draw_ratio=synthetic.uniform_draw(regret, function) / uniform,
         simple_regret=regret.min(1),
     )
     return {
@@ -159,8 +155,8 @@ def configure(function: str, name: str) -> dict[str, Any]:
     return config | (dict(beta=BETA) if name.startswith("botorch_ucb") else {})
 
 
-def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> None:
-    """Makes one run and saves it in the folder."""
+def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]]:
+    """Makes one run."""
     function, name, [seed] = config["function"], config["algorithm"], seeds
     problem_of, n, steps = synthetic.FUNCTIONS[function]
     problem = problem_of(20, synthetic.NOISE_STD)
@@ -175,21 +171,19 @@ def make(config: dict[str, Any], label: str, seeds: list[int], folder: Path) -> 
     began = time.perf_counter()
     x = run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
     regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))
-    arrays = dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))
-    store.write_npz(store.run_path(folder, label, seed), arrays)
+    return [dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))]
 
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__)
-    synthetic.add_options(parser, algorithms=NAMES, seeds=synthetic.PAPER_SEEDS)
+    parser = cli.parser(__doc__, seeds=synthetic.PAPER_SEEDS)
+    synthetic.add_options(parser, NAMES, NAMES)
     folder = Path("results/go_ucb_2023/synthetic")
     parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
     parser.add_argument(
         "--workers", type=cli.count, default=environment.usable_cores(), help="runs side by side"
     )
-    options = parser.parse_args()
-    cli.set_up_jax()
+    options = cli.parse(parser)
     config = {
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
     }
@@ -201,10 +195,10 @@ def main() -> None:
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
-            rows = {n: row(regret, function, uniform) for n, regret in ours[function].items()}
+            rows = {n: row(regret, uniform) for n, regret in ours[function].items()}
             for name, runs in runs_by_function[function].items():
                 regret = np.stack([run["regret"] for run in runs])
-                rows[name] = row(regret, function, uniform)
+                rows[name] = row(regret, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
         table = [
@@ -220,8 +214,4 @@ def main() -> None:
         summary = dict(config=config, seeds=options.seeds, functions=functions)
         results.write(summary, table, "20 inputs, noise 0.01, other packages")
     for function, part in functions.items():
-        print_table(function, part["algorithms"])
-
-
-if __name__ == "__main__":
-    main()
+        summaries.print_table(function, part["algorithms"])

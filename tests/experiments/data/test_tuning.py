@@ -1,11 +1,11 @@
-"""Tuning of classifiers: the data, and evaluations that are made once."""
+"""Tuning of classifiers: the data, the folds, and evaluations that fail."""
 
 import math
 
 import numpy as np
 import pytest
 
-from experiments.data import classifiers, datasets, evaluations
+from experiments.data import classifiers, datasets
 
 REAL = {  # rows, inputs, rows of class 1
     "breast_cancer": (683, 9, 239),
@@ -42,64 +42,18 @@ def test_folds_partition_the_rows_and_keep_the_classes():
     assert set(classifiers.split(target, 0)[1]) != set(classifiers.split(target, 5)[1])
 
 
-# evaluations on disk
+def test_an_evaluation_that_fails_has_a_reason(monkeypatch):
+    def evaluate(result):
+        def accuracy(*_):
+            if isinstance(result, Exception):
+                raise result
+            return result
 
+        monkeypatch.setattr(classifiers, "accuracy", accuracy)
+        return classifiers.evaluate("mlp", generated_dataset(), 0, dict(depth=3))
 
-def count_calls(value):
-    calls = []
-
-    def evaluate():
-        calls.append(value)
-        if isinstance(value, Exception):
-            raise value
-        return value
-
-    return evaluate, calls
-
-
-@pytest.mark.parametrize(
-    ("value", "recorded", "error"),
-    [
-        (0.5, 0.5, ""),
-        (np.float32(0.25), 0.25, ""),
-        (math.nan, math.nan, "the value was nan"),
-        (-math.inf, math.nan, "the value was -inf"),
-        (None, math.nan, "TypeError"),
-        (ValueError("no such loss"), math.nan, "ValueError: no such loss"),
-        (RuntimeError("diverged"), math.nan, "RuntimeError: diverged"),
-    ],
-)
-def test_each_evaluation_is_made_once(tmp_path, value, recorded, error):
-    table = tmp_path / "new" / "table.sqlite"
-    evaluate, calls = count_calls(value)
-    first = evaluations.evaluate_once(table, dict(a=1, b="x"), evaluate)
-    second = evaluations.evaluate_once(table, dict(b="x", a=1), evaluate)
-    assert len(calls) == 1
-    for outcome in (first, second):
-        np.testing.assert_equal(outcome.value, recorded)
-        assert error in outcome.error and bool(error) == bool(outcome.error)
-    assert first.seconds == second.seconds >= 0
-    evaluations.evaluate_once(table, dict(a=2, b="x"), evaluate)
-    assert len(calls) == 2
-
-
-def test_the_key_holds_what_the_accuracy_depends_on(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr(classifiers, "accuracy", lambda *arguments: calls.append(arguments) or 0.5)
-    table, point = tmp_path / "table.sqlite", dict(depth=3)
-
-    def evaluate(model="mlp", repetition=0, point=point):
-        return classifiers.evaluate(model, generated_dataset(), repetition, point, table)
-
-    evaluate()
-    evaluate()
-    assert len(calls) == 1
-    evaluate(model="random_forest")
-    evaluate(repetition=1)
-    evaluate(point=dict(depth=4))
-    assert len(calls) == 4
-    monkeypatch.setattr(classifiers.sklearn, "__version__", "another")
-    evaluate()
-    monkeypatch.setattr(classifiers, "PROTOCOL", ["another"])
-    evaluate()
-    assert len(calls) == 6
+    assert evaluate(0.5) == (0.5, "")
+    value, reason = evaluate(ValueError("no such loss"))
+    assert math.isnan(value) and reason == "ValueError: no such loss"
+    with pytest.raises(OSError, match="the disk"):
+        evaluate(OSError("the disk"))
