@@ -33,7 +33,7 @@ from jax.typing import DTypeLike
 
 from jsketch import arguments, show
 
-__all__ = ["dataclass", "field", "in_dtype"]
+__all__ = ["Settings", "dataclass", "field", "in_dtype"]
 
 Tree = TypeVar("Tree")
 Class = TypeVar("Class", bound=type)
@@ -69,6 +69,16 @@ def dataclass(cls: Class) -> Class:
     _register_pytree(cls, leaves, static)
     _register_state_dict(cls, leaves)
     return cls
+
+
+class Settings:
+    """The base class of dataclasses whose constructor checks its arguments: it raises ValueError
+    for an invalid component or static field."""
+
+    def __post_init__(self) -> None:
+        from jsketch import checks  # not above, because checks imports this module
+
+        checks.constructor_arguments(self)
 
 
 class _Docstring:

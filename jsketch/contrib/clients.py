@@ -73,14 +73,11 @@ class IndependentState:
 
 
 @struct.dataclass
-class IndependentClients:
+class IndependentClients(struct.Settings):
     """N clients, each with a bandit of `contrib.contextual` and without exchanges: a baseline."""
 
     bandit: Any  # ContextualUCB
     clients: int = struct.field(pytree_node=False, default=8)  # N
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
         checks.settings(self)

@@ -141,7 +141,7 @@ class Bayesian:
 
 
 @struct.dataclass
-class KernelBandit:
+class KernelBandit(struct.Settings):
     """The fields of all algorithms with a kernel and a confidence width. Subclasses add the field
     `width`."""
 
@@ -151,9 +151,6 @@ class KernelBandit:
     noise_std: ArrayLike = 0.1  # xi, standard deviation of the noise of a reward
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
 
 class WidthFields(Protocol):

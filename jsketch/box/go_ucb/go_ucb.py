@@ -102,7 +102,7 @@ class GOInfo(BoxInfo):
 
 @struct.dataclass
 @one_dtype
-class GOUCB:
+class GOUCB(struct.Settings):
     """GO-UCB: `initial` uniform points in the first round, then one point a round.
 
     schedule        beta_t, a schedule of `ball` such as `OFUL`
@@ -148,9 +148,6 @@ class GOUCB:
     steps: int = struct.field(pytree_node=False, default=60)
     from_best: bool = struct.field(pytree_node=False, default=True)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": tuple(FORMS)}
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
