@@ -127,59 +127,51 @@ COMPONENTS: dict[str, tuple[str, str]] = {
 def component(name: str, value: Any) -> None:
     """The named field is an object with the methods and fields in COMPONENTS."""
     members, words = COMPONENTS[name]
-    if isinstance(value, type) or not all(hasattr(value, member) for member in members.split()):
+    if isinstance(value, type) or not set(members.split()).issubset(dir(value)):
         label = "kernel" if COMPONENTS[name] is _KERNEL else name
         raise ValueError(f"{label} must be {words}; {value!r} was given.")
 
 
 def constructor_arguments(algorithm: Any) -> None:
-    """The components of an algorithm are valid, and so are its static fields. For constructors,
-    where numbers may be arrays, over which the algorithm is vmapped."""
-    for field in algorithm.__dataclass_fields__.values():
-        if field.name in COMPONENTS:
-            component(field.name, getattr(algorithm, field.name))
-        elif not field.metadata.get("pytree_node", True):
-            _setting(algorithm, field)
-            value = getattr(algorithm, field.name)
-            if field.type in ("int", "int | None") and value is not None:
-                count(**{field.name: value})
-    _width(algorithm)
-
-
-def _setting(algorithm: Any, field: Any) -> None:
-    """The value of a field is in its range."""
+    """The components, the static fields and the width of an algorithm, or of another `Settings`,
+    are valid. Static fields are in their RANGES or their class's `choices`, and True or False where
+    the default is one of them. Numbers may be arrays, over which the algorithm is vmapped."""
     choices = getattr(algorithm, "choices", {})
-    name, value = field.name, getattr(algorithm, field.name)
-    if name in choices:
-        choice(choices[name], **{name: value})
-    elif isinstance(field.default, bool):
-        boolean(**{name: value})
-    elif name in RANGES and not (value is None and "None" in str(field.type)):
-        RANGES[name](**{name: value})
+    for field in algorithm.__dataclass_fields__.values():
+        name, value = field.name, getattr(algorithm, field.name)
+        optional = value is None and "None" in str(field.type)
+        if name in COMPONENTS:
+            component(name, value)
+        elif field.metadata.get("pytree_node", True) or optional:
+            continue
+        elif name in choices:
+            choice(choices[name], **{name: value})
+        elif isinstance(field.default, bool):
+            boolean(**{name: value})
+        elif name in RANGES:
+            RANGES[name](**{name: value})
+        elif field.type in ("int", "int | None"):
+            count(**{name: value})
+    if hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width"):
+        width = algorithm.width
+        if not callable(width) or jax.tree_util.all_leaves([width]):
+            raise ValueError(
+                "width must be a Width, such as widths.bbkb_paper, or widths.Formula(function) with"
+                f" a function of (evidence, confidence); {width!r} was given."
+            )
 
 
 def settings(algorithm: Any) -> None:
-    """The fields of an algorithm, or of another dataclass of settings, are in their ranges: that in
-    RANGES, one of the class's `choices`, or True and False where the default is one of them. The
-    width of an algorithm with a norm bound is a valid `Width`."""
+    """Each number of an algorithm, or of another `Settings`, is one number in its range, and the
+    numbers of its width are valid."""
     for field in getattr(algorithm, "__dataclass_fields__", {}).values():
-        _setting(algorithm, field)
-    width = _width(algorithm)
+        name, value = field.name, getattr(algorithm, field.name)
+        optional = value is None and "None" in str(field.type)
+        if name in RANGES and field.metadata.get("pytree_node", True) and not optional:
+            RANGES[name](**{name: value})
+    width = getattr(algorithm, "width", None)
     if hasattr(width, "check"):
         width.check()
-
-
-def _width(algorithm: Any) -> Any:
-    """The width of an algorithm with a norm bound; None for others."""
-    if not (hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width")):
-        return None
-    width = algorithm.width
-    if not callable(width) or jax.tree_util.all_leaves([width]):
-        raise ValueError(
-            "width must be a Width, such as widths.bbkb_paper, or widths.Formula(function) with a"
-            f" function of (evidence, confidence); {width!r} was given."
-        )
-    return width
 
 
 def is_real(dtype: Any) -> bool:

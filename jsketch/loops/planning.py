@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsketch import arguments, checks, devices
+from jsketch import checks, devices, struct
 from jsketch.loops import advance
 
 PILOT_SECONDS = 1.0  # approximate duration of the timed part
@@ -45,7 +45,7 @@ class Plan:
         )
 
 
-@arguments.checked
+@struct.checked_names
 def plan(
     bandit: Any,
     problem: Any,

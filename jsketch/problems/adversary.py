@@ -37,7 +37,7 @@ class GameState:
 
 
 @struct.dataclass
-class Adversary:
+class Adversary(struct.Settings):
     """An adversary with inputs in a box and labels in [-B, B].
 
     The loss of the comparator "ridge" is the squared loss of kernel ridge regression (the paper's
