@@ -69,7 +69,7 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
     def once(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
         return jnp.zeros_like(carry[0]), change(carry[1])
 
-    return lax.while_loop(operator.itemgetter(0), once, (needed, old))[1]
+    return lax.while_loop(lambda carry: carry[0], once, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap

@@ -309,7 +309,4 @@ class Forecaster(struct.Settings):
 
 def is_traced(*values: Any) -> bool:
     """Whether any leaf is a tracer, whose value is not available."""
-    for leaf in jax.tree.leaves(values):
-        if isinstance(leaf, jax.core.Tracer):
-            return True
-    return False
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))

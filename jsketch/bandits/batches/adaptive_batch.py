@@ -14,7 +14,6 @@ therefore computed a few times in a batch, for the arms whose bound may exceed C
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -284,7 +283,7 @@ def pick_from_set(
         bound=bound,
         active=jnp.ones((), bool),
     )
-    return lax.while_loop(operator.attrgetter("active"), stride, start)
+    return lax.while_loop(lambda p: p.active, stride, start)
 
 
 def with_pulls(precision: Array, last: LastSet) -> Array:
