@@ -362,6 +362,26 @@ def example(x: Any) -> Array:
     return x
 
 
+def candidates(x: Any, dimension: int) -> None:
+    """The candidates are a finite, non-empty matrix [A, dimension]."""
+    if jnp.ndim(x) != 2 or np.shape(x)[0] == 0 or np.shape(x)[1] != dimension:
+        cause = f"the shape is {np.shape(x)}"
+        raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {cause}.")
+    if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
+        raise ValueError("candidates must be finite.")
+
+
+def floating_dtype(dtype: Any) -> Any:
+    """The floating dtype as a JAX dtype; None is JAX's default."""
+    try:
+        found = jnp.dtype(jnp.zeros(()).dtype if dtype is None else dtype)
+    except TypeError:
+        found = jnp.dtype(bool)
+    if not jnp.issubdtype(found, jnp.floating):
+        raise ValueError(f"dtype must be a floating dtype; {dtype!r} was given.")
+    return found
+
+
 def box(domain: Box, dimension: int) -> None:
     """The box is finite, has this dimension, and lower < upper."""
     for name, value in (("lower", domain.lower), ("upper", domain.upper)):

@@ -25,7 +25,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.bandits.points.inputs import check_candidates, floating_dtype
 from jsketch.contrib.contextual import argmax_or_uniform, empty_info
 from jsketch.linalg import cond_per_run, matmul
 from jsketch.posterior import ridge
@@ -43,7 +42,7 @@ def points_of_clients(clients: int, x: Any, axes: int, inputs: int | None = None
     if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
         form = f"[{clients}, C, {d}]" if axes == 3 else f"[{clients}, {d}]"
         raise ValueError(f"the points of {clients} clients have the shape {form}, not {x.shape}.")
-    check_candidates(x.reshape(-1, d), d)
+    checks.candidates(x.reshape(-1, d), d)
     return jnp.asarray(x)
 
 
@@ -191,7 +190,7 @@ class SharedEmbedding(widths.KernelBandit):
         checks.capacity(dimension=dimension)
         sketched.check_bandit(self)
         capacity, slots = self.capacity, self.clients * self.max_history
-        dtype = floating_dtype(dtype)
+        dtype = checks.floating_dtype(dtype)
         floats = slots * (dimension + 5) + (self.clients + 3) * capacity**2
         checks.memory(floats, dtype, max_history=self.max_history, capacity=capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)

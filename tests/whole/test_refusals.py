@@ -30,7 +30,6 @@ from jsketch.bandits import (
     evolution,
     history,
     initial,
-    partition,
     widths,
 )
 from jsketch.bandits.linear.fourier import FourierTS
@@ -49,6 +48,7 @@ from jsketch.contrib import (
     SharedEmbedding,
     WindowBKB,
     over_discounts,
+    partition,
 )
 from jsketch.online.mixture import Mixture
 from jsketch.posterior import exact

@@ -153,21 +153,12 @@ class KernelBandit(struct.Settings):
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
 
 
-class WidthFields(Protocol):
-    """The fields that `confidence_width` reads."""
-
-    regularization: ArrayLike
-    noise_std: ArrayLike
-    norm_bound: ArrayLike
-    delta: ArrayLike
-    width: Width
-
-
-def confidence_width(bandit: WidthFields, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
+def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
     """The width [] of an algorithm, in the dtype of the evidence; `ratio` is C of `Confidence`."""
     b, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
     confidence = Confidence(b.regularization, b.noise_std, b.norm_bound, b.delta, ratio)
-    return b.width(evidence, confidence)
+    width: Array = b.width(evidence, confidence)
+    return width
 
 
 def _bias(c: Confidence) -> Array:
