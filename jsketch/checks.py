@@ -601,11 +601,9 @@ def feature_map(features: Any, method: str, words: str) -> None:
 # Kernels
 
 
-def kernel_inputs(kernel: Any, x: Any = None) -> None:
-    """The kernel has the methods of a kernel, and its optional methods `check` and `check_inputs`
-    accept the inputs x [n,d], unless x is None."""
-    component("kernel", kernel)
-    if x is None or is_traced(kernel, x):
+def kernel_inputs(kernel: Any, x: Any) -> None:
+    """The optional methods `check` and `check_inputs` of the kernel accept the inputs x [n,d]."""
+    if is_traced(kernel, x):
         return
     if hasattr(kernel, "check"):
         kernel.check(x)
