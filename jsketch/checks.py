@@ -127,7 +127,7 @@ COMPONENTS: dict[str, tuple[str, str]] = {
 def component(name: str, value: Any) -> None:
     """The named field is an object with the methods and fields in COMPONENTS."""
     members, words = COMPONENTS[name]
-    if isinstance(value, type) or not set(members.split()).issubset(dir(value)):
+    if isinstance(value, type) or not all(hasattr(value, member) for member in members.split()):
         label = "kernel" if COMPONENTS[name] is _KERNEL else name
         raise ValueError(f"{label} must be {words}; {value!r} was given.")
 
