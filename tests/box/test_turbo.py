@@ -279,13 +279,8 @@ def test_several_regions_share_the_initial_points_and_compete():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (dict(batch=0), "batch must be an integer of at least 1"),
-        (dict(regions=0), "regions must be an integer"),
         (dict(regions=6), "needs one of the initial points"),
         (dict(candidates=2), "candidates must be at least the batch"),
-        (dict(frequencies=1.5), "frequencies must be an integer of at least 1; 1.5"),
-        (dict(fit_steps=0), "fit_steps must be an integer"),
-        (dict(least_length=0.0), "least_length must be a finite number above 0"),
         (dict(bounds=fit.Bounds(noise=(0.1, 0.1))), "noise needs finite"),
     ],
 )
