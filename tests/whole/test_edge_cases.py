@@ -9,16 +9,7 @@ import pytest
 from cases import CASES, HORIZON, features, problem
 
 from jsketch import Arms, Query, kernels, loops, problems
-from jsketch.bandits import (
-    BBKB,
-    BKB,
-    GPBUCB,
-    SOFUL,
-    TS,
-    FixedBKB,
-    Uniform,
-    widths,
-)
+from jsketch.bandits import BBKB, BKB, GPBUCB, SOFUL, TS, FixedBKB, Uniform, widths
 from jsketch.box import UniformBox
 from jsketch.contrib import MiniGP
 from jsketch.sketch import bless

@@ -421,10 +421,7 @@ CALLS = {
         (lambda: begin(BKB(KERNEL), pull_counts=ZEROS, reward_sums=ONES), "0 was never evaluated"),
         (lambda: warm(dictionary=[3, 40]), "dictionary names arm 40"),
         (lambda: warm(dictionary=[0.5]), "a vector of arm numbers"),
-        (
-            lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY),
-            "whole number of evaluations",
-        ),
+        (lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY), "whole number of evaluations"),
     ],
     "problems": [
         (lambda: problems.finite_arms(X[0], ZEROS, 0.1), "must be a matrix"),

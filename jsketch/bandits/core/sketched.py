@@ -377,12 +377,7 @@ def refresh_with(
 
 
 def refresh_where_needed(
-    state: State,
-    feedback: Feedback,
-    dictionary: Dictionary,
-    extends: Array,
-    model: Any,
-    most: int,
+    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, most: int
 ) -> State:
     """`refresh_with`, by low-rank updates where `extends` [] is true and they are accurate. The
     batch has at most `most` picks."""
@@ -501,10 +496,7 @@ def with_upper_information(state: State, regularization: ArrayLike) -> State:
 
 
 def checked_history(
-    bandit: SketchedBandit,
-    domain: Arms,
-    key: PRNGKey,
-    data: Evaluations | History,
+    bandit: SketchedBandit, domain: Arms, key: PRNGKey, data: Evaluations | History
 ) -> History | None:
     """The evaluations as a history, None without any; `key` is that of `init`. A `History` is
     returned unchanged: `Sharded` checks the evaluations of all arms and passes a part of them to
@@ -576,11 +568,7 @@ def _sampled_dictionary(
 
 
 def residuals(
-    kernel: Kernel,
-    features: Nystrom,
-    dictionary: Dictionary,
-    arms: Array,
-    rows: Rows = ONE_DEVICE,
+    kernel: Kernel, features: Nystrom, dictionary: Dictionary, arms: Array, rows: Rows = ONE_DEVICE
 ) -> Array:
     """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. It costs as much as
     the sweep of a refresh; a batch computes the residuals of its arms from their variances."""

@@ -23,13 +23,7 @@ from jsketch.box import history
 from jsketch.box.go_ucb import ball as balls
 from jsketch.box.go_ucb import model as models
 from jsketch.box.go_ucb.ball import OFUL, Ball, ellipsoid, estimate
-from jsketch.box.go_ucb.model import (
-    Gradient,
-    LevenbergMarquardt,
-    Network,
-    finite_rows,
-    flatten,
-)
+from jsketch.box.go_ucb.model import Gradient, LevenbergMarquardt, Network, finite_rows, flatten
 from jsketch.box.history import History, Scaling, identity_scaling, standard_scaling
 from jsketch.linalg import lazy_cond, matmul, put
 from jsketch.precision import one_dtype
