@@ -215,13 +215,7 @@ def test_wrong_boxes(box, words):
         loops.drive(UniformBox(), on_host, box, KEY, 5)
 
 
-def test_wrong_settings():
-    for make, changes, words in [
-        (UniformBox, dict(initial=0), "initial must be an integer of at least 1"),
-        (GP.replace, dict(candidates=3), "candidates must be at least twice"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            make(**changes).init(BOX, KEY, horizon=5)
+def test_wrong_horizons():
     for optimizer in (GP, TURBO, GOUCB(initial=INITIAL)):
         with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
             optimizer.init(BOX, KEY, horizon=0)

@@ -9,7 +9,7 @@ from scipy.stats import qmc
 
 from experiments.bench.boxes import NOISELESS
 from jsketch import loops
-from jsketch.box import Turbo, fit, history
+from jsketch.box import Turbo, history
 from jsketch.box import regression as gp
 from jsketch.box.gp.regression import Hyperparameters
 from jsketch.box.turbo import local_gp, trust_regions
@@ -274,19 +274,6 @@ def test_several_regions_share_the_initial_points_and_compete():
         count = int(state.history.count)
         np.testing.assert_array_equal(state.owner[count - len(used) : count], used)
     assert regions_used == {0, 1}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (dict(regions=6), "needs one of the initial points"),
-        (dict(candidates=2), "candidates must be at least the batch"),
-        (dict(bounds=fit.Bounds(noise=(0.1, 0.1))), "noise needs finite"),
-    ],
-)
-def test_refusals(changes, words):
-    with pytest.raises(ValueError, match=words):
-        SMALL.replace(**changes).init(boxes.branin().domain, KEY, horizon=20)
 
 
 @pytest.mark.slow

@@ -36,6 +36,7 @@ from jsketch.bandits import (
 from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
 from jsketch.box import history as box_history
+from jsketch.box.gp.fit import Bounds, LogNormal, Prior
 from jsketch.contrib import (
     CBBKB,
     EKUCB,
@@ -72,6 +73,7 @@ IMAGINARY = X + 1j
 ZEROS, ONES = np.zeros(40), np.ones(40)
 ARMS, PROBLEM = Arms(X), problems.finite_arms(X, X[:, 0], 0.1)
 BOX, POINT = Box(jnp.zeros(1), jnp.ones(1)), jnp.zeros(2)
+FLAT, NOWHERE = LogNormal(0.0, 0.0), LogNormal(np.nan, 1.0)
 ON_BOX = problems.on_box(len, BOX)
 UNIFORM = Uniform().init(ARMS, KEY)
 ONE = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
@@ -112,6 +114,10 @@ def run(bandit=None, problem=PROBLEM, key=KEY, horizon=2, **options):
 
 def drive(bandit=None, objective=pytest.fail, domain=ARMS, key=KEY, horizon=2, **options):
     return loops.drive(bandit or Uniform(), objective, domain, key, horizon, **options)
+
+
+def over_box(optimizer):
+    return optimizer.init(BOX, KEY, horizon=5)
 
 
 def tell(query, y, bandit=None, state=UNIFORM):
@@ -465,6 +471,16 @@ CALLS = {
     "boxes": [
         (lambda: UniformBox().init(Box([1j], [1.0]), KEY, horizon=2), "box must be real"),
         (lambda: GPBandit().init(BOX, KEY, horizon=LARGE), "need about"),
+        (lambda: over_box(UniformBox(initial=0)), "initial must be an integer of at least 1"),
+        (lambda: over_box(GPBandit(candidates=3)), "candidates must be at least twice"),
+        (lambda: over_box(GPBandit(prior=1.0)), "prior must be a Prior, or None for .*; 1.0 was"),
+        (lambda: over_box(GPBandit(prior=Prior(noise=0.1))), "noise needs a density.*0.1 was"),
+        (lambda: over_box(GPBandit(prior=Prior(noise=FLAT))), "prior.noise.scale must be a finite"),
+        (lambda: over_box(GPBandit(prior=Prior(NOWHERE))), "lengthscale.location must be a finite"),
+        (lambda: over_box(GPBandit(bounds=Bounds((0.0, 1.0)))), "lengthscale needs finite 0 < low"),
+        (lambda: over_box(Turbo(bounds=Bounds(noise=(0.1, 0.1)))), "noise needs finite"),
+        (lambda: over_box(Turbo(regions=9)), "needs one of the initial points"),
+        (lambda: over_box(Turbo(batch=3, candidates=2)), "candidates must be at least the batch"),
         (lambda: UniformBox().init(Box(LONG, 1 + LONG), KEY, horizon=LARGE), "horizon = 1,000,0"),
         (lambda: tell(ONE_POINT, [1j], UniformBox(), BOX_STATE), "y must be real"),
         (lambda: tell(ONE_POINT, np.zeros(2), UniformBox(), BOX_STATE), "one value for each slot"),
