@@ -175,8 +175,8 @@ def _root(x: Array) -> Array:
 
 def _code(information: Array, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(information + log 1/delta), as in the authors' code."""
-    noise = jnp.sqrt(jnp.maximum(information - jnp.log(c.delta), 0))
-    return jnp.sqrt(c.regularization) * c.norm_bound + c.noise_std * noise
+    bias = jnp.sqrt(c.regularization) * c.norm_bound
+    return bias + c.noise_std * jnp.sqrt(jnp.maximum(information - jnp.log(c.delta), 0))
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
