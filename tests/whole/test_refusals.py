@@ -45,6 +45,7 @@ from jsketch.contrib import (
     DiscountedBKB,
     DiscountedPKAWV,
     IndependentClients,
+    LengthscaleBalancing,
     MiniGP,
     NormDoubling,
     SharedEmbedding,
@@ -52,6 +53,8 @@ from jsketch.contrib import (
     over_discounts,
     partition,
 )
+from jsketch.contrib.problems import ClientArms, ContextualArms, DriftingArms, drifting_draw, play
+from jsketch.contrib.problems.contextual import Squares
 from jsketch.online.mixture import Mixture
 from jsketch.posterior import exact
 from jsketch.sketch import bless
@@ -88,6 +91,14 @@ Y, TWO, LONG, LAMS = X[:, 0], jnp.ones(2), jnp.zeros(99), np.array([1e-3, 0.1, 1
 over, discounts = online.over_regularizations, over_discounts
 evaluations_of = partial(history.of_evaluations, ARMS)
 STATE = NYSTROM.init(X[0], KEY)
+SCALES, KEYS, CORNERS = (1.0, 0.5), jax.random.split(KEY, 2), jnp.ones((3, 2))
+GP, SKETCH, WINDOW = GPUCB(KERNEL), BKB(KERNEL), WindowBKB(KERNEL, window=3)
+EK, SHORT = EKUCB(KERNEL), KUCB(KERNEL, max_history=4)
+SHARED = SharedEmbedding(KERNEL, clients=3, max_wait=3, max_history=16, capacity=24)
+DRIFTING = DriftingArms(ARMS, jnp.ones((2, 40)), 4, 0.0)
+ACTIONS = jnp.linspace(0, 1, 5)[:, None]
+CONTEXTS = ContextualArms(ACTIONS, Squares())
+RATIONAL = LengthscaleBalancing(GP.replace(kernel=kernels.RationalQuadratic()), SCALES)
 MIN_MAX = online.KernelAWV(discrete.MinMax(), capacity=2)
 NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
 
@@ -118,6 +129,39 @@ def drive(bandit=None, objective=pytest.fail, domain=ARMS, key=KEY, horizon=2, *
 
 def over_box(optimizer):
     return optimizer.init(BOX, KEY, horizon=5)
+
+
+def init(value):
+    """The state of an algorithm over arms, points or a box, or of a forecaster."""
+    first = next(iter(inspect.signature(value.init).parameters))
+    if first == "domain" and type(value).__module__.startswith("jsketch.box"):
+        return over_box(value)
+    return value.init(dict(domain=ARMS, dimension=2, x=POINT)[first], KEY)
+
+
+def ask_at(bandit, x):
+    return bandit.ask(bandit.init(2, KEY), x, KEY)
+
+
+def tell_at(bandit, x, y):
+    return bandit.tell(bandit.init(2, KEY), x, y, KEY)
+
+
+def tell_other_window():
+    query = WINDOW.ask(begin(WINDOW), KEY)
+    WINDOW.replace(window=9).tell(begin(WINDOW), query, jnp.zeros(query.index.shape), KEY)
+
+
+def balancing(base=SKETCH, scales=SCALES, *bounds, **options):
+    return init(LengthscaleBalancing(base, scales, *bounds, **options))
+
+
+def contexts(**changes):
+    play(CONTEXTS.replace(**changes), SHORT, 4, KEYS)
+
+
+def drift(**options):
+    drifting_draw(KEY, KERNEL, X, **dict(noise_std=0.1, period=10) | options)
 
 
 def tell(query, y, bandit=None, state=UNIFORM):
@@ -272,8 +316,7 @@ SETTINGS = [
 @pytest.mark.parametrize(("make", "words"), SETTINGS)
 def test_settings_of_algorithms(make, words):
     with pytest.raises(ValueError, match=words):
-        bandit = make()
-        bandit.init(2 if isinstance(bandit, PointBBKB) else ARMS, KEY)
+        init(make())
 
 
 PUBLIC = [
@@ -297,14 +340,10 @@ def test_numbers_out_of_their_range_are_refused(value):
     """-1 is in no range. `init` checks the numbers that may be arrays in the constructor."""
     if not hasattr(value, "init"):
         return
-    first = next(iter(inspect.signature(value.init).parameters))
-    arms_or_box = BOX if type(value).__module__.startswith("jsketch.box") else ARMS
-    start = dict(dimension=2, x=POINT).get(first, arms_or_box)
-    more = dict(horizon=5) if first == "domain" else {}
     names = [field.name for field in dataclasses.fields(value) if field.name in checks.RANGES]
     for name in names:
         with pytest.raises(ValueError, match=rf"{name} .*; -1"):
-            value.replace(**{name: -1}).init(start, KEY, **more)
+            init(value.replace(**{name: -1}))
             pytest.fail(name)
 
 
@@ -467,6 +506,49 @@ CALLS = {
         (lambda: online.NOGD(KERNEL, 0.1, count=LARGE).init(POINT, KEY), "count = 1,000,000,000"),
         (lambda: online.FOGD(KERNEL, 0.1, count=2 * LARGE).init(LONG, KEY), "count = 2,000,0"),
         (lambda: online.NystromAWV(KERNEL, memory=2 * LARGE).init(LONG, KEY), "memory = 2,000,0"),
+    ],
+    "contrib": [
+        (lambda: init(DiscountedBKB(KERNEL, discount=1.1)), "discount must lie between 0 and 1"),
+        (lambda: init(WINDOW.replace(resparsify=0.25)), "observation"),
+        (tell_other_window, "holds the last 3 observations, and window is 9"),
+        (lambda: balancing(scales=(0.5, 1.0)), "the longest one first"),
+        (lambda: balancing(scales="abc"), "lengthscales"),
+        (lambda: balancing(SKETCH, SCALES, np.ones((2, 2))), r"\(2,\) and \(2, 2\)"),
+        (lambda: balancing(scales=(1e200, 1e-200)), "a candidate has .* norm bound inf"),
+        (lambda: balancing(delta=1.5), "delta is a probability"),
+        (lambda: balancing(rule="least"), "rule must be one of"),
+        (lambda: balancing(GP, rule="evidence"), "take BKB or BBKB"),
+        (lambda: balancing(WINDOW), "a GPUCB, BKB or BBKB; WindowBKB"),
+        (lambda: balancing(BBKB(KERNEL, initial=np.arange(3))), "base has an initial design"),
+        (lambda: balancing(GP.replace(kernel=kernels.Linear())), "kernel; Linear was"),
+        (lambda: init(RATIONAL), 'Take rule="realised"'),
+        (lambda: init(NormDoubling(GP)), "a BKB or a BBKB; GPUCB"),
+        (lambda: init(NormDoubling(BKB(KERNEL, norm_bound=0.0))), "norm_bound must be a finite"),
+        (lambda: EK.init(2, KEY, "int32"), "dtype must be a floating dtype"),
+        (lambda: ask_at(EK, jnp.zeros((3, 1))), r"a matrix \[A, 2\]"),
+        (lambda: tell_at(EK, jnp.full(2, jnp.nan), 1.0), "candidates must be finite"),
+        (lambda: tell_at(EK, jnp.zeros(2), jnp.zeros(2)), "y must be one real number"),
+        (lambda: EK.replace(width=widths.bkb_code).confidence_width(init(EK)), "variance_sum"),
+        (lambda: ask_at(SHARED, jnp.zeros((2, 4, 2))), "points of 3 clients"),
+        (lambda: ask_at(SHARED, jnp.zeros((3, 4, 1))), r"the shape \[3, C, 2\]"),
+        (lambda: tell_at(SHARED, CORNERS * jnp.nan, jnp.ones(3)), "finite"),
+        (lambda: tell_at(SHARED, CORNERS, jnp.ones(2)), "3 rewards"),
+        (lambda: tell_at(SHARED, 1.0, jnp.ones(3)), r"the shape \[3, 2\]"),
+        (lambda: tell_at(SHARED, CORNERS, 1j * np.ones(3)), "real numbers"),
+        (lambda: drift(period=0), "period must be"),
+        (lambda: drift(abrupt="yes"), "abrupt"),
+        (lambda: drift(noise_std=-1.0), "noise_std must be"),
+        (lambda: play(DRIFTING, Uniform(), 12, KEYS, restart=0), "restart must be"),
+        (
+            lambda: play(DRIFTING, Uniform(), 2, KEYS[None]),
+            r"keys must be keys \[S\], one for each run",
+        ),
+        (lambda: play(CONTEXTS, SHORT, 0, KEYS), "horizon must be an integer"),
+        (lambda: play(CONTEXTS, SHORT, 8, KEYS), "max_history of at least 8"),
+        (lambda: contexts(actions=ACTIONS[:, 0]), "A single feature is a column"),
+        (lambda: contexts(inputs=0), "inputs must be an"),
+        (lambda: contexts(reward=lambda c, a: a), "reward must be a callable pytree"),
+        (lambda: play(ClientArms(CONTEXTS), SHORT, 3, KEYS), "a bandit of one client"),
     ],
     "boxes": [
         (lambda: UniformBox().init(Box([1j], [1.0]), KEY, horizon=2), "box must be real"),
