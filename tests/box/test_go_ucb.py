@@ -451,7 +451,6 @@ def model_of(w, output):
         (dict(initial=0), "initial must be an integer of at least 1; 0"),
         (dict(starts=10, candidates=5), "starts are chosen from 5 candidates"),
         (dict(schedule=balls.OFUL(delta=1.0)), "delta is a probability"),
-        (dict(oracle=models.Gradient(rule="lbfgs")), "rule must be one of"),
         (dict(oracle=LM(restarts=0)), "restarts must be an integer of at least 1"),
         (dict(model=Vector()), r"one number for one point.*\(2,\)"),
         (model_of(jnp.ones(3), lambda x: x[None]), "one number for one point"),

@@ -36,6 +36,7 @@ from jsketch.bandits import (
 from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
 from jsketch.box import history as box_history
+from jsketch.box.go_ucb.model import Gradient, LevenbergMarquardt
 from jsketch.box.gp.fit import Bounds, LogNormal, Prior
 from jsketch.contrib import (
     CBBKB,
@@ -329,6 +330,7 @@ PUBLIC = [
     *(RegularizedEvolution(NEIGHBOURS), IndependentClients(KUCB(KERNEL))),
     *(NormDoubling(BKB(KERNEL)), kernels.Scaled(KERNEL, 2.0)),
     *(kernels.Sum(KERNEL, KERNEL), kernels.Product(KERNEL, KERNEL)),
+    *(Gradient(), LevenbergMarquardt(), Sampling(), RandomFourier(), QuadratureFourier()),
 ]
 
 
