@@ -169,7 +169,7 @@ def settings(algorithm: Any) -> None:
         optional = value is None and "None" in str(field.type)
         if name in RANGES and field.metadata.get("pytree_node", True) and not optional:
             RANGES[name](**{name: value})
-    width = getattr(algorithm, "width", None)
+    width: Any = getattr(algorithm, "width", None)
     if hasattr(width, "check"):
         width.check()
 
