@@ -133,53 +133,45 @@ def component(name: str, value: Any) -> None:
 
 
 def constructor_arguments(algorithm: Any) -> None:
-    """The components of an algorithm are valid, and so are its static fields. For constructors,
-    where numbers may be arrays, over which the algorithm is vmapped."""
-    for field in algorithm.__dataclass_fields__.values():
-        if field.name in COMPONENTS:
-            component(field.name, getattr(algorithm, field.name))
-        elif not field.metadata.get("pytree_node", True):
-            _setting(algorithm, field)
-            value = getattr(algorithm, field.name)
-            if field.type in ("int", "int | None") and value is not None:
-                count(**{field.name: value})
-    _width(algorithm)
-
-
-def _setting(algorithm: Any, field: Any) -> None:
-    """The value of a field is in its range."""
+    """The components, the static fields and the width of an algorithm, or of another `Settings`,
+    are valid. Static fields are in their RANGES or their class's `choices`, and True or False where
+    the default is one of them. Numbers may be arrays, over which the algorithm is vmapped."""
     choices = getattr(algorithm, "choices", {})
-    name, value = field.name, getattr(algorithm, field.name)
-    if name in choices:
-        choice(choices[name], **{name: value})
-    elif isinstance(field.default, bool):
-        boolean(**{name: value})
-    elif name in RANGES and not (value is None and "None" in str(field.type)):
-        RANGES[name](**{name: value})
+    for field in algorithm.__dataclass_fields__.values():
+        name, value = field.name, getattr(algorithm, field.name)
+        optional = value is None and "None" in str(field.type)
+        if name in COMPONENTS:
+            component(name, value)
+        elif field.metadata.get("pytree_node", True) or optional:
+            continue
+        elif name in choices:
+            choice(choices[name], **{name: value})
+        elif isinstance(field.default, bool):
+            boolean(**{name: value})
+        elif name in RANGES:
+            RANGES[name](**{name: value})
+        elif field.type in ("int", "int | None"):
+            count(**{name: value})
+    if hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width"):
+        width = algorithm.width
+        if not callable(width) or jax.tree_util.all_leaves([width]):
+            raise ValueError(
+                "width must be a Width, such as widths.bbkb_paper, or widths.Formula(function) with"
+                f" a function of (evidence, confidence); {width!r} was given."
+            )
 
 
 def settings(algorithm: Any) -> None:
-    """The fields of an algorithm, or of another dataclass of settings, are in their ranges: that in
-    RANGES, one of the class's `choices`, or True and False where the default is one of them. The
-    width of an algorithm with a norm bound is a valid `Width`."""
+    """Each number of an algorithm, or of another `Settings`, is one number in its range, and the
+    numbers of its width are valid."""
     for field in getattr(algorithm, "__dataclass_fields__", {}).values():
-        _setting(algorithm, field)
-    width = _width(algorithm)
+        name, value = field.name, getattr(algorithm, field.name)
+        optional = value is None and "None" in str(field.type)
+        if name in RANGES and field.metadata.get("pytree_node", True) and not optional:
+            RANGES[name](**{name: value})
+    width: Any = getattr(algorithm, "width", None)
     if hasattr(width, "check"):
         width.check()
-
-
-def _width(algorithm: Any) -> Any:
-    """The width of an algorithm with a norm bound; None for others."""
-    if not (hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width")):
-        return None
-    width = algorithm.width
-    if not callable(width) or jax.tree_util.all_leaves([width]):
-        raise ValueError(
-            "width must be a Width, such as widths.bbkb_paper, or widths.Formula(function) with a"
-            f" function of (evidence, confidence); {width!r} was given."
-        )
-    return width
 
 
 def is_real(dtype: Any) -> bool:
@@ -368,6 +360,26 @@ def example(x: Any) -> Array:
     if not jnp.issubdtype(x.dtype, jnp.floating):
         raise ValueError(f"examples must be floating point numbers; their dtype is {x.dtype}.")
     return x
+
+
+def candidates(x: Any, dimension: int) -> None:
+    """The candidates are a finite, non-empty matrix [A, dimension]."""
+    if jnp.ndim(x) != 2 or np.shape(x)[0] == 0 or np.shape(x)[1] != dimension:
+        cause = f"the shape is {np.shape(x)}"
+        raise ValueError(f"candidates must be a matrix [A, {dimension}], A >= 1; {cause}.")
+    if not is_traced(x) and not np.isfinite(np.asarray(x)).all():
+        raise ValueError("candidates must be finite.")
+
+
+def floating_dtype(dtype: Any) -> Any:
+    """The floating dtype as a JAX dtype; None is JAX's default."""
+    try:
+        found = jnp.dtype(jnp.zeros(()).dtype if dtype is None else dtype)
+    except TypeError:
+        found = jnp.dtype(bool)
+    if not jnp.issubdtype(found, jnp.floating):
+        raise ValueError(f"dtype must be a floating dtype; {dtype!r} was given.")
+    return found
 
 
 def box(domain: Box, dimension: int) -> None:
@@ -589,11 +601,9 @@ def feature_map(features: Any, method: str, words: str) -> None:
 # Kernels
 
 
-def kernel_inputs(kernel: Any, x: Any = None) -> None:
-    """The kernel has the methods of a kernel, and its optional methods `check` and `check_inputs`
-    accept the inputs x [n,d], unless x is None."""
-    component("kernel", kernel)
-    if x is None or is_traced(kernel, x):
+def kernel_inputs(kernel: Any, x: Any) -> None:
+    """The optional methods `check` and `check_inputs` of the kernel accept the inputs x [n,d]."""
+    if is_traced(kernel, x):
         return
     if hasattr(kernel, "check"):
         kernel.check(x)

@@ -19,9 +19,12 @@ raises a TypeError with the nearest name. The comments of fields are part of the
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import functools
 import inspect
 import re
 import textwrap
+from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
@@ -31,12 +34,13 @@ from flax import serialization
 from flax.struct import field
 from jax.typing import DTypeLike
 
-from jsketch import arguments, show
+from jsketch import show
 
-__all__ = ["dataclass", "field", "in_dtype"]
+__all__ = ["Settings", "checked_names", "dataclass", "field", "in_dtype"]
 
 Tree = TypeVar("Tree")
 Class = TypeVar("Class", bound=type)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _replace(self: Any, /, **changes: Any) -> Any:
@@ -56,7 +60,7 @@ def dataclass(cls: Class) -> Class:
     dataclasses.dataclass(frozen=True, repr=False)(cls)
     cls.replace = _replace  # type: ignore[attr-defined]
     fields = dataclasses.fields(cls)
-    arguments.checked(cls)
+    checked_names(cls)
     cls.__doc__ = _Docstring(cls)  # type: ignore[assignment]
     for f in fields:
         if not f.init:
@@ -69,6 +73,39 @@ def dataclass(cls: Class) -> Class:
     _register_pytree(cls, leaves, static)
     _register_state_dict(cls, leaves)
     return cls
+
+
+def checked_names(function: Function) -> Function:
+    """The function, or the class with its constructor, with a check of the names of arguments: a
+    wrong name raises a TypeError with the nearest parameter."""
+    if isinstance(function, type):
+        function.__init__ = _with_check(function.__init__, function.__name__)  # type: ignore[misc]
+        return function
+    return _with_check(function, function.__name__)
+
+
+def _with_check(function: Any, name: str) -> Any:
+    names = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for wrong in kwargs.keys() - names:
+            nearest = difflib.get_close_matches(wrong, names, 1)
+            advice = f": did you mean {nearest[0]}?" if nearest else f"; it has {', '.join(names)}."
+            raise TypeError(f"{name} has no argument {wrong}{advice}")
+        return function(*args, **kwargs)
+
+    return call
+
+
+class Settings:
+    """The base class of dataclasses whose constructor checks its arguments: it raises ValueError
+    for an invalid component or static field."""
+
+    def __post_init__(self) -> None:
+        from jsketch import checks  # not above, because checks imports this module
+
+        checks.constructor_arguments(self)
 
 
 class _Docstring:

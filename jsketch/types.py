@@ -162,14 +162,8 @@ class Bandit(Protocol[SomeState]):
     def grow(self, state: SomeState, capacity: int) -> SomeState: ...
 
 
-class Algorithm:
-    """The base class of algorithms over arms, with the defaults of their optional methods. The
-    constructor of a dataclass raises ValueError for an invalid component or static field."""
-
-    def __post_init__(self) -> None:
-        from jsketch import checks  # not above, because checks imports this module
-
-        checks.constructor_arguments(self)
+class Algorithm(struct.Settings):
+    """The base class of algorithms over arms, with the defaults of their optional methods."""
 
     def confidence_bounds(self, state: Any) -> tuple[Array, Array, Array] | None:
         """(mean [A], variance [A], width []) of the confidence bounds mean +- width sqrt(variance)
@@ -269,7 +263,7 @@ class ForecastInfo:
     nonfinite: Array  # [] bool, an ignored label was infinite, or the state is not finite
 
 
-class Forecaster:
+class Forecaster(struct.Settings):
     """The base class of forecasters: a subclass defines `init`, `predict` and `update`. `predict`
     is pure and does not depend on the label; a label that is not finite is ignored.
 
@@ -282,17 +276,11 @@ class Forecaster:
                       the first `done` <= `limit` examples of a block; limit 0 changes nothing
 
     The attribute `grows = True` declares the method grow(state) -> state, which enlarges the
-    capacity. The constructor of a dataclass raises ValueError for an invalid component or static
-    field.
+    capacity.
     """
 
     takes: Any = "examples"
     grows: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        from jsketch import checks  # not above, because checks imports this module
-
-        checks.constructor_arguments(self)
 
     def init(self, x: Array, key: PRNGKey) -> Any:
         """The state before the first example; x [d] is one example."""

@@ -1,12 +1,15 @@
 """Small random problems for tests of the theory, and programs that several tests share."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
 
-from jsketch import Arms, kernels
+from jsketch import Arms, kernels, loops
 from jsketch.bandits import BBKB
+from jsketch.loops.rollouts import start
 from jsketch.posterior import exact
 from jsketch.types import Evaluations
 
@@ -43,6 +46,26 @@ class Problem:
 
     def dense(self):
         return DENSE(self.kernel, *map(jnp.asarray, (self.x, self.counts, self.sums)), self.lam)
+
+
+@partial(jax.jit, static_argnums=(1, 3))
+def states_at(bandit, draw, keys, stops):
+    """(problems [S], the finished runs [S], states [S, len(stops)]) of runs to the last of the
+    `stops`, each on a problem draw(key) of its own. Algorithms that differ in numbers share the
+    program."""
+
+    def one(key):
+        problem, horizon = draw(key), stops[-1]
+
+        def until(progress, stop):
+            progress = loops.rollout(bandit, problem, key, horizon, progress, stop)
+            return progress, progress.state
+
+        # A rollout without rounds would be a second program.
+        initial = start(bandit, problem, key, horizon)
+        return problem, *jax.lax.scan(until, initial, jnp.array(stops, jnp.int32))
+
+    return jax.vmap(one)(keys)
 
 
 def walk(seed, n=120):

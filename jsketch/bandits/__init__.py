@@ -1,7 +1,6 @@
 """Bandits over a list of arms or over points, one file for each algorithm or paper. `core/` has
-their parts, `batches/` has the rules that end a batch, `linear/` has algorithms that are linear in
-inputs or features, and `points/` has those without a list of arms. A new algorithm starts from
-`template`.
+their parts, `batches/` has the rules that end a batch, and `linear/` has algorithms that are linear
+in inputs or features. A new algorithm starts from `template`.
 """
 
 from jsketch.bandits import evolution
@@ -16,8 +15,7 @@ from jsketch.bandits.gp_bucb import GPBUCB
 from jsketch.bandits.gp_ucb import GPUCB, EpsGreedy
 from jsketch.bandits.linear.fourier import FourierTS, FourierUCB
 from jsketch.bandits.linear.linear_sketches import CBRAP, SOFUL
-from jsketch.bandits.points import partition
-from jsketch.bandits.points.point_bbkb import PointBBKB
+from jsketch.bandits.point_bbkb import PointBBKB
 from jsketch.bandits.thompson import TS, SketchedTS
 from jsketch.bandits.uniform import Uniform
 from jsketch.types import Evaluations
@@ -43,6 +41,5 @@ __all__ = [
     "evolution",
     "history",
     "initial",
-    "partition",
     "widths",
 ]

@@ -146,10 +146,7 @@ def remaining(history: History, limit: ArrayLike | None) -> Array:
 
 
 def query(
-    history: History,
-    initial: Array,
-    propose: Callable[[], Array],
-    limit: ArrayLike | None = None,
+    history: History, initial: Array, propose: Callable[[], Array], limit: ArrayLike | None = None
 ) -> BoxQuery:
     """All initial points [n,d] in the first round, then propose() [B,d], up to the capacity and the
     limit.

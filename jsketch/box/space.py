@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 from jsketch.types import Box
 
 SIDE = 10.0  # the length of the box in each input
@@ -42,7 +42,7 @@ class Hyperparameter(Protocol):
     def encode(self, value: Any) -> float: ...
 
 
-@arguments.checked
+@struct.checked_names
 @dataclass(frozen=True)
 class Real:
     """A number from low to high on a linear scale, or on a logarithmic one with log=True. With
@@ -89,7 +89,7 @@ class Real:
         return min(max(unit, margin), 1 - margin)
 
 
-@arguments.checked
+@struct.checked_names
 @dataclass(frozen=True)
 class Integer:
     """An integer from low to high, both included. Each has an interval of the same length or, with
@@ -145,7 +145,7 @@ class Integer:
         return math.log(int(self.low) - 0.5), math.log(int(self.high) + 0.5)
 
 
-@arguments.checked
+@struct.checked_names
 @dataclass(frozen=True)
 class Category:
     """One of several choices (strings, numbers, True, False, None), which have intervals of the

@@ -24,13 +24,10 @@ class UniformState:
 
 @struct.dataclass
 @one_dtype
-class UniformBox:
+class UniformBox(struct.Settings):
     """A baseline whose points are uniform at random."""
 
     initial: int = struct.field(pytree_node=False, default=1)  # int, points of the first round
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

@@ -7,10 +7,11 @@ unknown         the lengthscale or the norm of the function is unknown
 few_batches     few and long batches
 mini_gp         exact Gaussian processes that evaluate few arms many times each
 nonstationary   mean rewards that change
+partition       Ada-BKB's search of a box
 problems        problems for these methods, and the loop that plays them
 """
 
-from jsketch.contrib import problems
+from jsketch.contrib import partition, problems
 from jsketch.contrib.clients import IndependentClients, SharedEmbedding
 from jsketch.contrib.contextual import CBBKB, EKUCB, KUCB
 from jsketch.contrib.discounted import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
@@ -36,5 +37,6 @@ __all__ = [
     "SharedEmbedding",
     "WindowBKB",
     "over_discounts",
+    "partition",
     "problems",
 ]

@@ -25,7 +25,6 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchState
-from jsketch.bandits.points.inputs import check_candidates, floating_dtype
 from jsketch.contrib.contextual import argmax_or_uniform, empty_info
 from jsketch.linalg import cond_per_run, matmul
 from jsketch.posterior import ridge
@@ -43,7 +42,7 @@ def points_of_clients(clients: int, x: Any, axes: int, inputs: int | None = None
     if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
         form = f"[{clients}, C, {d}]" if axes == 3 else f"[{clients}, {d}]"
         raise ValueError(f"the points of {clients} clients have the shape {form}, not {x.shape}.")
-    check_candidates(x.reshape(-1, d), d)
+    checks.candidates(x.reshape(-1, d), d)
     return jnp.asarray(x)
 
 
@@ -73,14 +72,11 @@ class IndependentState:
 
 
 @struct.dataclass
-class IndependentClients:
+class IndependentClients(struct.Settings):
     """N clients, each with a bandit of `contrib.contextual` and without exchanges: a baseline."""
 
     bandit: Any  # ContextualUCB
     clients: int = struct.field(pytree_node=False, default=8)  # N
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> IndependentState:
         checks.settings(self)
@@ -194,7 +190,7 @@ class SharedEmbedding(widths.KernelBandit):
         checks.capacity(dimension=dimension)
         sketched.check_bandit(self)
         capacity, slots = self.capacity, self.clients * self.max_history
-        dtype = floating_dtype(dtype)
+        dtype = checks.floating_dtype(dtype)
         floats = slots * (dimension + 5) + (self.clients + 3) * capacity**2
         checks.memory(floats, dtype, max_history=self.max_history, capacity=capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)

@@ -19,8 +19,7 @@ from jsketch import checks, struct
 from jsketch.bandits.core import widths
 from jsketch.bandits.core.sketched import EVERY_BATCH
 from jsketch.bandits.core.widths import Evidence
-from jsketch.bandits.points.inputs import check_candidates, floating_dtype
-from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
+from jsketch.bandits.point_bbkb import PointBBKB, PointState
 from jsketch.linalg import cond_per_run, matmul, put, put_if
 from jsketch.online.nystrom_awv import NystromAWV, NystromState
 from jsketch.precision import in_dtype, one_dtype
@@ -75,7 +74,7 @@ class ContextualUCB(widths.KernelBandit):
         checks.settings(self)
         checks.capacity(dimension=dimension)
         checks.one_key(key=key)
-        return jnp.zeros(dimension, floating_dtype(dtype))
+        return jnp.zeros(dimension, checks.floating_dtype(dtype))
 
     def _checked(self, state: Any, x: Any, y: Any) -> tuple[Array, Array]:
         """(x [d], y []) as arrays of the same dtype. Raises ValueError for a point that is not
@@ -88,7 +87,7 @@ class ContextualUCB(widths.KernelBandit):
 
 def check_points(kernel: Any, x: Any, inputs: int) -> None:
     """Raises ValueError for an empty or non-finite matrix, or another number of inputs."""
-    check_candidates(x, inputs)
+    checks.candidates(x, inputs)
     checks.kernel_inputs(kernel, x)
 
 

@@ -13,14 +13,11 @@ from jsketch.struct import in_dtype
 
 
 @struct.dataclass
-class Scaled:
+class Scaled(struct.Settings):
     """variance * kernel."""
 
     kernel: Any  # a kernel of `jsketch.kernels`
     variance: ArrayLike = 1.0  # a number >= 0
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def gram(self, x: Array, y: Array) -> Array:
         return in_dtype(self.variance, x.dtype) * self.kernel.gram(x, y)
@@ -39,14 +36,11 @@ class Scaled:
 
 
 @struct.dataclass
-class Pair:
+class Pair(struct.Settings):
     """Base of combinations of two kernels of the same inputs."""
 
     left: Any  # a kernel of `jsketch.kernels`
     right: Any  # a kernel of `jsketch.kernels`
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def check_inputs(self, x: Any) -> None:
         checks.kernel_inputs(self.left, x)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 
 Pair = tuple[Any, Any]  # (xs, ys)
 
 
-@arguments.checked
+@struct.checked_names
 def chunks(
     xs: Any,
     ys: Any = None,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 from jsketch.loops.streams import is_pair, stream
 from jsketch.online import PKAWV
 from jsketch.sketch.taylor import Standardized, Taylor, basis_size
@@ -22,7 +22,7 @@ LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 
 
-@arguments.checked
+@struct.checked_names
 def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = True) -> PKAWV:
     """A `PKAWV` with Taylor features, whose scales fit the first events.
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import arguments, checks, struct
+from jsketch import checks, struct
 from jsketch.bandits.core import sketched
 from jsketch.box.history import checked_box
 from jsketch.loops.advance import larger_capacity
@@ -61,7 +61,7 @@ class Driven:
         return self.x[first], float(self.y[first])
 
 
-@arguments.checked
+@struct.checked_names
 def drive(
     algorithm: Bandit[Any] | BoxOptimizer,
     objective: Callable[[np.ndarray], Any],

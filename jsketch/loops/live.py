@@ -17,7 +17,7 @@ import numpy as np
 from jax.random import fold_in
 from jax.typing import DTypeLike
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 from jsketch.loops.describe import describe, rebuild, to_json
 from jsketch.loops.saving import STREAM, RunFile, parse
 from jsketch.loops.streams import Forecasts, prequential, warn_of_diverged
@@ -39,7 +39,7 @@ _step = jax.jit(
 )
 
 
-@arguments.checked
+@struct.checked_names
 class Live:
     """A forecaster and its state after `received` examples of d = `inputs` numbers.
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jsketch import arguments, checks, devices
+from jsketch import checks, devices, struct
 from jsketch.loops import advance
 
 PILOT_SECONDS = 1.0  # approximate duration of the timed part
@@ -44,7 +44,7 @@ class Plan:
         )
 
 
-@arguments.checked
+@struct.checked_names
 def plan(
     bandit: Any,
     problem: Any,

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import arguments, checks, devices, struct
+from jsketch import checks, devices, struct
 from jsketch.box.history import checked_box, write
 from jsketch.linalg import aligned, put, sequential_vmap
 from jsketch.problems.boxes import OnBox
@@ -127,7 +127,7 @@ def _record(
     return lax.fori_loop(0, -(-count // size), write_chunk, trace)
 
 
-@arguments.checked
+@struct.checked_names
 def rollout(
     algorithm: Any,
     problem: Any,

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import arguments, checks, devices, struct
+from jsketch import checks, devices, struct
 from jsketch.bandits.core import sketched
 from jsketch.loops.advance import Clock, advance, capacity_of
 from jsketch.loops.rollouts import BoxRun, Progress, Trace, rollout
@@ -55,7 +55,7 @@ class Run:
         )
 
 
-@arguments.checked
+@struct.checked_names
 def run(
     algorithm: Any,
     problem: Any,

@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch import arguments, checks, struct
+from jsketch import checks, struct
 from jsketch.linalg import any_over_vmap, put
 from jsketch.online.base import takes
 from jsketch.precision import dtype_of, in_dtype
@@ -199,7 +199,7 @@ _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 _stream = partial(jax.jit, static_argnames="block")(stream)
 
 
-@arguments.checked
+@struct.checked_names
 def prequential(
     forecaster: Any,
     examples: Any,

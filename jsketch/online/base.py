@@ -31,9 +31,6 @@ class KernelForecaster(Forecaster):
     kernel: Any
     regularization: ArrayLike = 1.0  # lambda of PKAWV, alpha of the Newton steps
 
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
-
     def check_rounding(self, x: Array) -> bool:
         return rounding.check_kernel(self.kernel, x, self.regularization)
 

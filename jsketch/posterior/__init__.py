@@ -1,4 +1,4 @@
-"""Posteriors given features (`ridge`, `features`) or all observed points (`exact`)."""
+"""Posteriors given features (`ridge`) or all observed points (`exact`)."""
 
 from jsketch.posterior import exact, ridge
 from jsketch.posterior.ridge import bayes_std

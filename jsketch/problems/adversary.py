@@ -37,7 +37,7 @@ class GameState:
 
 
 @struct.dataclass
-class Adversary:
+class Adversary(struct.Settings):
     """An adversary with inputs in a box and labels in [-B, B].
 
     The loss of the comparator "ridge" is the squared loss of kernel ridge regression (the paper's
@@ -141,7 +141,6 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     Raises ValueError for invalid arguments and where the capacity of the forecaster is too small,
     because a game does not grow it, and FloatingPointError where a forecaster is not finite.
     """
-    checks.kernel_inputs(adversary.kernel)
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)
     checks.capacity(rounds=rounds)

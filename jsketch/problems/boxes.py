@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import arguments, checks, struct
+from jsketch import checks, struct
 from jsketch.box.history import checked_box
 from jsketch.linalg import matmul
 from jsketch.types import Box, PRNGKey
@@ -49,7 +49,7 @@ class OnBox:
     domain: Box  # the box
 
 
-@arguments.checked
+@struct.checked_names
 def on_box(objective: Callable[[Array, PRNGKey], Array], box: Box) -> OnBox:
     """The problem of maximising a function over a box, for `loops.run` and `loops.rollout`.
 

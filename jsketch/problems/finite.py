@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from jsketch import arguments, checks, struct
+from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.types import Arms, PRNGKey, is_traced
 
@@ -63,7 +63,7 @@ def _check(features: Any, rewards: Any, name: str) -> None:
         raise ValueError(f"{name} must be finite: {invalid} values are not.")
 
 
-@arguments.checked
+@struct.checked_names
 def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
     """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong
     shapes, non-finite rewards or negative noise."""
@@ -77,7 +77,7 @@ def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> Gaussi
     return GaussianArms(Arms(features), mean_reward, noise_std)
 
 
-@arguments.checked
+@struct.checked_names
 def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on
     wrong shapes."""
@@ -93,7 +93,7 @@ def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     return RecordedArms(Arms(features), evaluations)
 
 
-@arguments.checked
+@struct.checked_names
 def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) -> GaussianArms:
     """A problem whose mean rewards are a draw of GP(0, kernel) at features [A,d]; O(A^3), by an
     eigendecomposition without jitter."""
@@ -103,7 +103,7 @@ def gp_draw(key: PRNGKey, kernel: Any, features: Array, noise_std: ArrayLike) ->
     return finite_arms(features, mean_reward, noise_std)
 
 
-@arguments.checked
+@struct.checked_names
 def rkhs_draw(
     key: PRNGKey,
     kernel: Any,

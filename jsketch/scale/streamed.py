@@ -93,7 +93,7 @@ class Choice(NamedTuple):
 
 
 @struct.dataclass
-class Streamed:
+class Streamed(struct.Settings):
     """FixedBKB over the arms of a file."""
 
     bandit: Any  # FixedBKB

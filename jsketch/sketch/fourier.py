@@ -65,7 +65,7 @@ def near_zero(x: Array) -> Array:
 
 
 @struct.dataclass
-class RandomFourier:
+class RandomFourier(struct.Settings):
     """`count` random frequencies, M = 2 count features, for a Gaussian or a Matern kernel."""
 
     count: int = struct.field(pytree_node=False, default=64)
@@ -91,7 +91,7 @@ class RandomFourier:
 
 
 @struct.dataclass
-class QuadratureFourier:
+class QuadratureFourier(struct.Settings):
     """A grid of Gauss-Hermite nodes, `nodes` for each input, for a Gaussian kernel. M = nodes^d
     features (+ 1 for odd nodes), because a frequency and its negative have the same features up to
     signs and half of the symmetric grid suffices."""

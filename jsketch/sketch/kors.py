@@ -46,7 +46,7 @@ class Kors:
 
 
 @struct.dataclass
-class Sampling:
+class Sampling(struct.Settings):
     """The settings of KORS."""
 
     mu: ArrayLike = 1.0  # regularization of the leverage scores

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 from jsketch.show import html_table, short_repr
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
@@ -93,7 +93,7 @@ class Constraints(NamedTuple):
     failures: bool  # whether failed evaluations lower the chance of similar candidates
 
 
-@arguments.checked
+@struct.checked_names
 def suggest(
     candidates: Any = None,
     arms: Any = (),

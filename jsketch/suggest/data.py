@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 from jsketch.kernels.table import Precomputed, check_table, index_features
 from jsketch.show import short_repr
 from jsketch.suggest.mixed import Columns, Mixed, check_columns, column_kinds, groups_of
@@ -77,7 +77,7 @@ class Moments(NamedTuple):
     weight: np.ndarray  # [m]
 
 
-@arguments.checked
+@struct.checked_names
 def library(
     candidates: Any = None,
     columns: Sequence[Columns] | None = None,

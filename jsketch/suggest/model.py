@@ -23,7 +23,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from scipy import optimize
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 from jsketch.box.gp import regression
 from jsketch.box.gp.fit import LogNormal
 from jsketch.linalg import matmul
@@ -198,7 +198,7 @@ def _loss(
     return -log_posterior(kernel, distances, data, _from_free(jnp, free, fixed), errors)
 
 
-@arguments.checked
+@struct.checked_names
 def fit(
     candidates: Any,
     arms: Any,
@@ -331,7 +331,7 @@ class LeftOut(NamedTuple):
         return float(1 - np.square(residual / unit).sum() / np.square(deviation / unit).sum())
 
 
-@arguments.checked
+@struct.checked_names
 def leave_one_out(
     candidates: Any,
     arms: Any,

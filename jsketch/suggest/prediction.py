@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from scipy import special
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 from jsketch.show import short_repr
 from jsketch.suggest import choice, posterior
 from jsketch.suggest.batch import arrays_of
@@ -32,7 +32,7 @@ class Prediction(NamedTuple):
         return short_repr(self)
 
 
-@arguments.checked
+@struct.checked_names
 def predict(
     candidates: Any,
     arms: Any,

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jsketch import arguments, checks
+from jsketch import checks, struct
 from jsketch.box.space import Space
 from jsketch.loops.saving import RunFile, lock_files, run_file
 from jsketch.show import html_table, short_repr
@@ -122,7 +122,7 @@ class Result:
     _repr_html_ = html_table
 
 
-@arguments.checked
+@struct.checked_names
 def minimize(
     f: Callable[..., Any],
     space: Any,
@@ -169,7 +169,7 @@ def minimize(
     return _search(f, space, evaluations, False, *options)
 
 
-@arguments.checked
+@struct.checked_names
 def maximize(
     f: Callable[..., Any],
     space: Any,

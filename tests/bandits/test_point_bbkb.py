@@ -7,7 +7,8 @@ import oracles
 import pytest
 
 from jsketch import Arms, Box, kernels
-from jsketch.bandits import BKB, PointBBKB, partition, widths
+from jsketch.bandits import BKB, PointBBKB, widths
+from jsketch.contrib import partition
 
 KEY = jax.random.key(0)
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))

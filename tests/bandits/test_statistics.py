@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from small_problems import states_at
 
-from jsketch import Arms, Query, kernels, loops, problems
+from jsketch import Arms, Query, kernels, problems
 from jsketch.bandits import BBKB, BKB, GPUCB, TS, SketchedTS, widths
 from jsketch.bandits.core import sketched
-from jsketch.loops.rollouts import start
 from jsketch.posterior import exact
 from jsketch.sketch.dictionary import qbar_theory
 
@@ -29,26 +29,12 @@ def draw(key):
     return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
 
 
-@jax.jit
 def states(bandit):
-    """(mean rewards [S,A], arms [S,A,2], states at three times, overflows [S]) of 64 runs, each on
-    a problem of its own. Algorithms that differ in numbers share the program."""
-
-    def one(key):
-        problem = draw(key)
-
-        def until(progress, stop):
-            progress = loops.rollout(bandit, problem, key, HORIZON, progress, stop)
-            return progress, progress.state
-
-        # A rollout without rounds would be a second program.
-        first = start(bandit, problem, key, HORIZON)
-        end, stacked = jax.lax.scan(until, first, jnp.array(STOPS, jnp.int32))
-        return problem.mean_reward, problem.arms.features, stacked, end.overflow
-
-    f, x, stacked, overflow = jax.vmap(one)(jax.random.split(jax.random.key(11), SEEDS))
-    at_stops = [jax.tree.map(lambda leaf, i=i: leaf[:, i], stacked) for i in range(len(STOPS))]
-    return f, x, at_stops, overflow
+    """(the problems [S], states at three times) of 64 runs."""
+    keys = jax.random.split(jax.random.key(11), SEEDS)
+    problem, end, stacked = states_at(bandit, draw, keys, STOPS)
+    assert not np.asarray(end.overflow).any()
+    return problem, [jax.tree.map(lambda leaf, i=i: leaf[:, i], stacked) for i in range(len(STOPS))]
 
 
 BATCH = dict(COMMON, max_batch=32)
@@ -74,14 +60,13 @@ def test_confidence_intervals_cover(name):
     holds.
     """
     bandit = COVERING[name]
-    f, _, at_stops, overflow = states(bandit)
-    assert not np.asarray(overflow).any()
+    problem, at_stops = states(bandit)
     for claimed in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
         for state in at_stops:
             posterior = getattr(state, "posterior", state)
             width = np.asarray(jax.vmap(claimed.confidence_width)(state))[:, None]
-            error = np.abs(np.asarray(posterior.mean - f))
+            error = np.abs(np.asarray(posterior.mean - problem.mean_reward))
             failed |= (error > width * np.sqrt(np.asarray(posterior.variance)) + 1e-9).any(1)
         assert failed.sum() <= 14
 
@@ -100,10 +85,9 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
     dimension of the variances used for resampling."""
     # the program of `test_confidence_intervals_cover` serves here too
     bandit = COVERING["certified"].replace(qbar=qbar)
-    _, x, at_stops, _ = states(bandit)
-    state = at_stops[-1]
+    problem, (*_, state) = states(bandit)
     dense = jax.jit(jax.vmap(lambda x, n, s: exact.dense(KERNEL, x, n, s, LAM).variance))
-    exact_variance = np.asarray(dense(x, state.pull_counts, state.reward_sums))
+    exact_variance = np.asarray(dense(problem.arms.features, state.pull_counts, state.reward_sums))
     ratio = np.asarray(state.variance) / exact_variance
     wrong = (ratio > 3) | (ratio < 1 / 3)
     assert wrong.any(1).sum() == 0 if qbar > 2 else wrong.mean() < 0.1

@@ -2,14 +2,13 @@
 number of batches, the size of the dictionary, the coverage and the regret."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
+from small_problems import states_at
 
-from jsketch import kernels, loops, problems
+from jsketch import kernels, problems
 from jsketch.bandits import BBKB, BKB, EVERY_BATCH, widths
-from jsketch.loops.rollouts import start
 from jsketch.sketch.dictionary import qbar_theory
 
 # the theorems assume lambda >= 1
@@ -34,10 +33,14 @@ class Runs:
     [S,A,A], traces [S,T], and the states at four times with the widths that choose the arms."""
 
     def __init__(self, bandit):
-        f, x, end, self.states, self.widths = run(bandit)
+        keys = jax.random.split(jax.random.key(18), SEEDS)
+        problem, end, self.states = states_at(bandit, draw, keys, STOPS)
         assert not np.asarray(end.overflow).any()
-        self.f, x, self.trace = np.asarray(f), np.asarray(x), jax.tree.map(np.asarray, end.trace)
-        self.grams = [oracles.gaussian(one, one, LENGTHSCALE) for one in x]
+        self.widths = jax.vmap(jax.vmap(bandit.confidence_width))(self.states)
+        self.f, self.trace = np.asarray(problem.mean_reward), jax.tree.map(np.asarray, end.trace)
+        self.grams = [
+            oracles.gaussian(x, x, LENGTHSCALE) for x in np.asarray(problem.arms.features)
+        ]
 
     def exact_variances(self, seed):
         """sigma_{t-1}^2(x_t) and sigma_t^2(x_t) of the run's picks, t = 1..T, [2,T]."""
@@ -56,24 +59,10 @@ class Runs:
         return (error / band).max((1, 2))
 
 
-@jax.jit
-def run(bandit):
-    def one(key):
-        x_key, f_key = jax.random.split(key)
-        x = jax.random.uniform(x_key, (ARMS, 2))
-        problem = problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
-
-        def until(progress, stop):
-            progress = loops.rollout(bandit, problem, key, HORIZON, progress, stop)
-            state = progress.state
-            return progress, (state, bandit.confidence_width(state))
-
-        # A rollout without rounds would be a second program.
-        initial = start(bandit, problem, key, HORIZON)
-        end, (states, widths_at_stops) = jax.lax.scan(until, initial, jnp.array(STOPS, jnp.int32))
-        return problem.mean_reward, x, end, states, widths_at_stops
-
-    return jax.vmap(one)(jax.random.split(jax.random.key(18), SEEDS))
+def draw(key):
+    x_key, f_key = jax.random.split(key)
+    x = jax.random.uniform(x_key, (ARMS, 2))
+    return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
 
 
 # the rule of the paper, and the rule that resamples beyond 1.25 times the expected size only
@@ -149,21 +138,13 @@ def test_variances_are_accurate_at_the_theorems_oversampling(growth):
 
     def accurate(qbar):
         bandit = BKB(**COMMON | dict(resparsify=growth), qbar=qbar, width=widths.bkb_code)
-        runs, within_bound = Runs(bandit), []
-        for gram, counts, variances in zip(
-            runs.grams,
-            *map(np.asarray, (runs.states.pull_counts, runs.states.variance)),
-            strict=True,
-        ):
-            ratios = []
-            for n, variance in zip(counts, variances, strict=True):
-                root = np.sqrt(n)
-                inner = root[:, None] * gram * root + LAM * np.eye(ARMS)
-                half = root[:, None] * gram
-                exact = (np.diagonal(gram) - (half * np.linalg.solve(inner, half)).sum(0)) / LAM
-                ratios.append(variance / exact)
-            within_bound.append(np.max(ratios) <= 3 and np.min(ratios) >= 1 / 3)
-        return np.sum(within_bound)
+        runs = Runs(bandit)
+        gram, root = np.stack(runs.grams)[:, None], np.sqrt(runs.states.pull_counts)
+        half = root[..., None] * gram
+        inner = half * root[..., None, :] + LAM * np.eye(ARMS)
+        exact = (1 - (half * np.linalg.solve(inner, half)).sum(-2)) / LAM
+        ratio = np.asarray(runs.states.variance) / exact
+        return ((ratio <= 3) & (ratio >= 1 / 3)).all((1, 2)).sum()
 
     assert accurate(THEORY) >= (1 - DELTA) * SEEDS > accurate(0.02)
 

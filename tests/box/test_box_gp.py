@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 
-from jsketch import Box, kernels, loops
+from jsketch import kernels, loops
 from jsketch.box import GPBandit, fit
 from jsketch.box import regression as gp
 from jsketch.box.gp.fit import LogNormal, Prior
@@ -198,25 +198,6 @@ def test_without_data_a_fit_is_the_mode_of_the_prior():
     assert float(numbers.outputscale) == pytest.approx(np.exp(0.5 - 0.64), rel=1e-4)
     assert float(numbers.noise) == pytest.approx(np.exp(-5), rel=1e-4)
     assert float(value) == pytest.approx(0, abs=1e-9)
-
-
-UNIT = Box(jnp.zeros(2), jnp.ones(2))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (dict(prior=1.0), "prior must be a Prior, or None for maximum likelihood; 1.0 was given"),
-        (dict(prior=Prior(noise=0.1)), "prior: noise needs a density such as LogNormal.*0.1 was"),
-        (dict(prior=Prior(noise=LogNormal(0.0, 0.0))), "prior.noise.scale must be a finite number"),
-        (dict(prior=Prior(LogNormal(np.nan, 1.0))), "lengthscale.location must be a finite number"),
-        (dict(bounds=fit.Bounds((0.0, 1.0))), "lengthscale needs finite 0 < low < high"),
-        (dict(bounds=fit.Bounds(noise=(0.2, 0.1))), "noise needs finite"),
-    ],
-)
-def test_refusals(wrong, words):
-    with pytest.raises(ValueError, match=words):
-        GPBandit(**wrong).init(UNIT, jax.random.key(0), horizon=5)
 
 
 def regrets(problem, horizon):

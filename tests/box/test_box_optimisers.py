@@ -215,23 +215,7 @@ def test_wrong_boxes(box, words):
         loops.drive(UniformBox(), on_host, box, KEY, 5)
 
 
-def test_wrong_settings():
-    for make, changes, words in [
-        (UniformBox, dict(initial=0), "initial must be an integer of at least 1"),
-        (GP.replace, dict(acquisition="knowledge"), "acquisition must be one of"),
-        (
-            GP.replace,
-            dict(sample_around_best="no"),
-            "sample_around_best must be True or False; 'no'",
-        ),
-        (GP.replace, dict(margin=-1.0), "margin must be a finite number, at least 0"),
-        (GP.replace, dict(starts=0), "starts must be an integer"),
-        (GP.replace, dict(steps=0), "steps must be an integer"),
-        (GP.replace, dict(restarts=1.5), "restarts must be an integer, at least 0; 1.5"),
-        (GP.replace, dict(candidates=3), "candidates must be at least twice"),
-    ]:
-        with pytest.raises(ValueError, match=words):
-            make(**changes).init(BOX, KEY, horizon=5)
+def test_wrong_horizons():
     for optimizer in (GP, TURBO, GOUCB(initial=INITIAL)):
         with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
             optimizer.init(BOX, KEY, horizon=0)

@@ -449,12 +449,8 @@ def model_of(w, output):
     ("changes", "words"),
     [
         (dict(initial=0), "initial must be an integer of at least 1; 0"),
-        (dict(reach=0.0), "reach must be a finite number above 0"),
-        (dict(regularization=-1.0), "regularization must be a finite number above 0; -1.0"),
-        (dict(acquisition="ei"), "acquisition must be one of"),
         (dict(starts=10, candidates=5), "starts are chosen from 5 candidates"),
         (dict(schedule=balls.OFUL(delta=1.0)), "delta is a probability"),
-        (dict(oracle=models.Gradient(rule="lbfgs")), "rule must be one of"),
         (dict(oracle=LM(restarts=0)), "restarts must be an integer of at least 1"),
         (dict(model=Vector()), r"one number for one point.*\(2,\)"),
         (model_of(jnp.ones(3), lambda x: x[None]), "one number for one point"),

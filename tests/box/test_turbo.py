@@ -9,7 +9,7 @@ from scipy.stats import qmc
 
 from experiments.bench.boxes import NOISELESS
 from jsketch import loops
-from jsketch.box import Turbo, fit, history
+from jsketch.box import Turbo, history
 from jsketch.box import regression as gp
 from jsketch.box.gp.regression import Hyperparameters
 from jsketch.box.turbo import local_gp, trust_regions
@@ -274,24 +274,6 @@ def test_several_regions_share_the_initial_points_and_compete():
         count = int(state.history.count)
         np.testing.assert_array_equal(state.owner[count - len(used) : count], used)
     assert regions_used == {0, 1}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (dict(batch=0), "batch must be an integer of at least 1"),
-        (dict(regions=0), "regions must be an integer"),
-        (dict(regions=6), "needs one of the initial points"),
-        (dict(candidates=2), "candidates must be at least the batch"),
-        (dict(frequencies=1.5), "frequencies must be an integer of at least 1; 1.5"),
-        (dict(fit_steps=0), "fit_steps must be an integer"),
-        (dict(least_length=0.0), "least_length must be a finite number above 0"),
-        (dict(bounds=fit.Bounds(noise=(0.1, 0.1))), "noise needs finite"),
-    ],
-)
-def test_refusals(changes, words):
-    with pytest.raises(ValueError, match=words):
-        SMALL.replace(**changes).init(boxes.branin().domain, KEY, horizon=20)
 
 
 @pytest.mark.slow

@@ -9,16 +9,7 @@ import pytest
 from cases import CASES, HORIZON, features, problem
 
 from jsketch import Arms, Query, kernels, loops, problems
-from jsketch.bandits import (
-    BBKB,
-    BKB,
-    GPBUCB,
-    SOFUL,
-    TS,
-    FixedBKB,
-    Uniform,
-    widths,
-)
+from jsketch.bandits import BBKB, BKB, GPBUCB, SOFUL, TS, FixedBKB, Uniform, widths
 from jsketch.box import UniformBox
 from jsketch.contrib import MiniGP
 from jsketch.sketch import bless
@@ -61,13 +52,6 @@ def test_arrays_lists_and_tables_are_arms():
     assert problems.finite_arms(table, table["a"], 0.1).arms.features.shape == (40, 2)
     with pytest.raises(ValueError, match="a matrix of numbers: could not convert"):
         begin(Uniform(), table.assign(c="word"))
-
-
-def test_a_masked_slot_is_not_observed():
-    bandit = CASES["bkb"]
-    query = Query(index=jnp.zeros(1, jnp.int32), mask=jnp.zeros(1, bool))
-    state, info = bandit.tell(begin(bandit, features()), query, jnp.ones(1), KEY)
-    assert int(info.observed) == 0 and float(state.pull_counts.sum()) == 0
 
 
 # Warnings

@@ -2,6 +2,7 @@
 row."""
 
 import dataclasses
+import inspect
 import itertools
 from functools import partial
 
@@ -30,12 +31,13 @@ from jsketch.bandits import (
     evolution,
     history,
     initial,
-    partition,
     widths,
 )
 from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
 from jsketch.box import history as box_history
+from jsketch.box.go_ucb.model import Gradient, LevenbergMarquardt
+from jsketch.box.gp.fit import Bounds, LogNormal, Prior
 from jsketch.contrib import (
     CBBKB,
     EKUCB,
@@ -44,12 +46,16 @@ from jsketch.contrib import (
     DiscountedBKB,
     DiscountedPKAWV,
     IndependentClients,
+    LengthscaleBalancing,
     MiniGP,
     NormDoubling,
     SharedEmbedding,
     WindowBKB,
     over_discounts,
+    partition,
 )
+from jsketch.contrib.problems import ClientArms, ContextualArms, DriftingArms, drifting_draw, play
+from jsketch.contrib.problems.contextual import Squares
 from jsketch.online.mixture import Mixture
 from jsketch.posterior import exact
 from jsketch.sketch import bless
@@ -71,6 +77,7 @@ IMAGINARY = X + 1j
 ZEROS, ONES = np.zeros(40), np.ones(40)
 ARMS, PROBLEM = Arms(X), problems.finite_arms(X, X[:, 0], 0.1)
 BOX, POINT = Box(jnp.zeros(1), jnp.ones(1)), jnp.zeros(2)
+FLAT, NOWHERE = LogNormal(0.0, 0.0), LogNormal(np.nan, 1.0)
 ON_BOX = problems.on_box(len, BOX)
 UNIFORM = Uniform().init(ARMS, KEY)
 ONE = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
@@ -85,6 +92,14 @@ Y, TWO, LONG, LAMS = X[:, 0], jnp.ones(2), jnp.zeros(99), np.array([1e-3, 0.1, 1
 over, discounts = online.over_regularizations, over_discounts
 evaluations_of = partial(history.of_evaluations, ARMS)
 STATE = NYSTROM.init(X[0], KEY)
+SCALES, KEYS, CORNERS = (1.0, 0.5), jax.random.split(KEY, 2), jnp.ones((3, 2))
+GP, SKETCH, WINDOW = GPUCB(KERNEL), BKB(KERNEL), WindowBKB(KERNEL, window=3)
+EK, SHORT = EKUCB(KERNEL), KUCB(KERNEL, max_history=4)
+SHARED = SharedEmbedding(KERNEL, clients=3, max_wait=3, max_history=16, capacity=24)
+DRIFTING = DriftingArms(ARMS, jnp.ones((2, 40)), 4, 0.0)
+ACTIONS = jnp.linspace(0, 1, 5)[:, None]
+CONTEXTS = ContextualArms(ACTIONS, Squares())
+RATIONAL = LengthscaleBalancing(GP.replace(kernel=kernels.RationalQuadratic()), SCALES)
 MIN_MAX = online.KernelAWV(discrete.MinMax(), capacity=2)
 NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
 
@@ -111,6 +126,43 @@ def run(bandit=None, problem=PROBLEM, key=KEY, horizon=2, **options):
 
 def drive(bandit=None, objective=pytest.fail, domain=ARMS, key=KEY, horizon=2, **options):
     return loops.drive(bandit or Uniform(), objective, domain, key, horizon, **options)
+
+
+def over_box(optimizer):
+    return optimizer.init(BOX, KEY, horizon=5)
+
+
+def init(value):
+    """The state of an algorithm over arms, points or a box, or of a forecaster."""
+    first = next(iter(inspect.signature(value.init).parameters))
+    if first == "domain" and type(value).__module__.startswith("jsketch.box"):
+        return over_box(value)
+    return value.init(dict(domain=ARMS, dimension=2, x=POINT)[first], KEY)
+
+
+def ask_at(bandit, x):
+    return bandit.ask(bandit.init(2, KEY), x, KEY)
+
+
+def tell_at(bandit, x, y):
+    return bandit.tell(bandit.init(2, KEY), x, y, KEY)
+
+
+def tell_other_window():
+    query = WINDOW.ask(begin(WINDOW), KEY)
+    WINDOW.replace(window=9).tell(begin(WINDOW), query, jnp.zeros(query.index.shape), KEY)
+
+
+def balancing(base=SKETCH, scales=SCALES, *bounds, **options):
+    return init(LengthscaleBalancing(base, scales, *bounds, **options))
+
+
+def contexts(**changes):
+    play(CONTEXTS.replace(**changes), SHORT, 4, KEYS)
+
+
+def drift(**options):
+    drifting_draw(KEY, KERNEL, X, **dict(noise_std=0.1, period=10) | options)
 
 
 def tell(query, y, bandit=None, state=UNIFORM):
@@ -203,27 +255,18 @@ def test_rewards_of_another_shape(name):
 
 # functions that make a forecaster
 FORECASTERS = [
-    (lambda: RIDGE.replace(regularization=0.0), "regularization must be a finite number above 0"),
-    (lambda: online.KernelAWV(None), "kernel must be a kernel"),
     (lambda: online.NystromAWV(KERNEL, sampling=Sampling(mu=0.0)), "mu must be"),
     (lambda: online.NystromAWV(KERNEL, 1.0, Sampling(weights="other")), "weights must be one of"),
-    (lambda: online.FOGD(KERNEL, 0.0), "step_size must be"),
     (lambda: online.FOGD(kernels.Linear(), 0.1), "Gaussian and Matern"),
-    (lambda: online.ProsNKONS(KERNEL, bound=0.0), "bound must be"),
     (lambda: online.ProsNKONS(KERNEL, sampling=Sampling(beta=0.0)), "beta must be"),
-    (lambda: KONS.replace(minimum_probability=1.5), "minimum_probability must lie between 0 and 1"),
     # discounts
     (lambda: PLAIN.replace(discount=0.0), "discount must be a finite number above 0; 0.0"),
     (lambda: PLAIN.replace(discount=1.01), "discount must lie between 0 and 1; 1.01"),
     (lambda: PLAIN.replace(discount=np.ones(2)), "discount must be one number"),
-    (lambda: PLAIN.replace(renew="no"), "renew must be True or False"),
     (lambda: discounts(PLAIN, 0.9, 1.0), "leading axis"),
     (lambda: discounts(online.FOGD(KERNEL, 0.1), [0.9], 1.0), "the grid has 'discount'"),
     # mixtures
     (lambda: over(RIDGE, 0.1, 1.0), "leading axis"),
-    (lambda: over(RIDGE, LAMS, 0.0), "bound must be a finite number above 0"),
-    (lambda: over(RIDGE, LAMS, 1.0, learning_rate=-1.0), "learning_rate must be"),
-    (lambda: over(RIDGE, LAMS, 1.0, rule="hedge"), "rule must be one of"),
     (lambda: Mixture(RIDGE, {"penalize_current": TWO}, 1.0), "the grid has 'penalize_current'"),
     (lambda: Mixture(RIDGE, {}, 1.0), "leading axis"),
     (lambda: Mixture(RIDGE, {"regularization": -LAMS}, 1.0), "regularization must be a finite"),
@@ -236,18 +279,10 @@ SETTINGS = [
     (lambda: BKB(KERNEL, regularization=ONES), r"regularization must be one number; .* \(40,\)"),
     (lambda: BKB(KERNEL, 1e-320), "regularization must be above"),
     (lambda: BKB(KERNEL, noise_std=-0.1), "noise_std must be a finite number, at least 0; -0.1"),
-    (lambda: BKB(KERNEL, norm_bound=-1.0), "norm_bound must be a finite number"),
     (lambda: BBKB(KERNEL, delta=0.0), "delta is a probability"),
     (lambda: BBKB(KERNEL, ratio=0.9), "ratio must be at least 1; 0.9"),
-    (lambda: BBKB(KERNEL, resparsify=-0.5), "resparsify must be"),
-    (lambda: BBKB(KERNEL, qbar=0.0), "qbar must be a finite number above 0"),
-    (lambda: BBKB(KERNEL, rule="local"), "rule must be one of"),
-    (lambda: BBKB(KERNEL, local_statistic="e"), "local_statistic must be one of"),
     (lambda: BBKB(KERNEL, max_batch=0), "max_batch must be an integer of at least 1; 0"),
-    (lambda: BBKB(KERNEL, lazy="no"), "lazy must be True or False"),
-    (lambda: BKB(KERNEL, capacity=0), "capacity must be an integer of at least 1; 0"),
     (lambda: EpsGreedy(KERNEL, epsilon=1.5), "epsilon"),
-    (lambda: Uniform(batch=0), "batch must be an integer of at least 1"),
     (lambda: FixedBKB(KERNEL, max_pending=-1), "max_pending must be an integer"),
     (lambda: BKB(kernels.Gaussian(1e-200)), "lengthscale must be at least"),
     (lambda: BKB(kernels.Gaussian([1.0, 2.0])), "lengthscale must be a number or an array"),
@@ -258,8 +293,6 @@ SETTINGS = [
         lambda: BKB(KERNEL, width=lambda evidence, c: 2.0),
         r"widths.Formula\(function\) with .* <fun",
     ),
-    (lambda: CBRAP(width="paper"), "width must be a Width, such as .* 'paper' was given"),
-    (lambda: SOFUL(width=widths.Bayesian), "width must be a Width"),
     (lambda: SOFUL(width=widths.bkb_code), "reads 'variance_sum', which this algorithm"),
     (lambda: SOFUL(form="ei"), "form must be one of"),
     (lambda: CBRAP(size=0), "size must be an integer of at least 1; 0"),
@@ -284,8 +317,7 @@ SETTINGS = [
 @pytest.mark.parametrize(("make", "words"), SETTINGS)
 def test_settings_of_algorithms(make, words):
     with pytest.raises(ValueError, match=words):
-        bandit = make()
-        bandit.init(2 if isinstance(bandit, PointBBKB) else ARMS, KEY)
+        init(make())
 
 
 PUBLIC = [
@@ -298,10 +330,26 @@ PUBLIC = [
     *(RegularizedEvolution(NEIGHBOURS), IndependentClients(KUCB(KERNEL))),
     *(NormDoubling(BKB(KERNEL)), kernels.Scaled(KERNEL, 2.0)),
     *(kernels.Sum(KERNEL, KERNEL), kernels.Product(KERNEL, KERNEL)),
+    *(Gradient(), LevenbergMarquardt(), Sampling(), RandomFourier(), QuadratureFourier()),
 ]
 
 
-@pytest.mark.parametrize("value", PUBLIC, ids=lambda one: type(one).__name__)
+public = pytest.mark.parametrize("value", PUBLIC, ids=lambda one: type(one).__name__)
+
+
+@public
+def test_numbers_out_of_their_range_are_refused(value):
+    """-1 is in no range. `init` checks the numbers that may be arrays in the constructor."""
+    if not hasattr(value, "init"):
+        return
+    names = [field.name for field in dataclasses.fields(value) if field.name in checks.RANGES]
+    for name in names:
+        with pytest.raises(ValueError, match=rf"{name} .*; -1"):
+            init(value.replace(**{name: -1}))
+            pytest.fail(name)
+
+
+@public
 def test_parts_and_sizes_of_another_kind_are_refused_at_construction(value):
     parts = {*checks.COMPONENTS, "features", *(["width"] if hasattr(value, "norm_bound") else [])}
     names = [
@@ -385,8 +433,6 @@ CALLS = {
         (lambda: evolve(NEIGHBOURS.ravel()), r"table \[A, K\]"),
         (lambda: evolve(np.where(NEIGHBOURS == 5, 81, NEIGHBOURS)), "is 81; the arms are 0 to 80"),
         (lambda: evolve(np.full((81, 2), -1)), "arm 0 has no neighbour"),
-        (lambda: evolve(population=0), "population must be"),
-        (lambda: evolve(sample=0), "sample must be"),
         (lambda: evolve(population=5, sample=6), "sample must be at most the population; 6 of 5"),
         (lambda: evolve(NEIGHBOURS + 0.5), "integers"),
         (lambda: evolution.one_change_apart(np.zeros((2, 3))), "repeated"),
@@ -422,10 +468,7 @@ CALLS = {
         (lambda: begin(BKB(KERNEL), pull_counts=ZEROS, reward_sums=ONES), "0 was never evaluated"),
         (lambda: warm(dictionary=[3, 40]), "dictionary names arm 40"),
         (lambda: warm(dictionary=[0.5]), "a vector of arm numbers"),
-        (
-            lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY),
-            "whole number of evaluations",
-        ),
+        (lambda: bless.bless(KERNEL, X, ONES / 2, 1.0, KEY), "whole number of evaluations"),
     ],
     "problems": [
         (lambda: problems.finite_arms(X[0], ZEROS, 0.1), "must be a matrix"),
@@ -466,9 +509,62 @@ CALLS = {
         (lambda: online.FOGD(KERNEL, 0.1, count=2 * LARGE).init(LONG, KEY), "count = 2,000,0"),
         (lambda: online.NystromAWV(KERNEL, memory=2 * LARGE).init(LONG, KEY), "memory = 2,000,0"),
     ],
+    "contrib": [
+        (lambda: init(DiscountedBKB(KERNEL, discount=1.1)), "discount must lie between 0 and 1"),
+        (lambda: init(WINDOW.replace(resparsify=0.25)), "observation"),
+        (tell_other_window, "holds the last 3 observations, and window is 9"),
+        (lambda: balancing(scales=(0.5, 1.0)), "the longest one first"),
+        (lambda: balancing(scales="abc"), "lengthscales"),
+        (lambda: balancing(SKETCH, SCALES, np.ones((2, 2))), r"\(2,\) and \(2, 2\)"),
+        (lambda: balancing(scales=(1e200, 1e-200)), "a candidate has .* norm bound inf"),
+        (lambda: balancing(delta=1.5), "delta is a probability"),
+        (lambda: balancing(rule="least"), "rule must be one of"),
+        (lambda: balancing(GP, rule="evidence"), "take BKB or BBKB"),
+        (lambda: balancing(WINDOW), "a GPUCB, BKB or BBKB; WindowBKB"),
+        (lambda: balancing(BBKB(KERNEL, initial=np.arange(3))), "base has an initial design"),
+        (lambda: balancing(GP.replace(kernel=kernels.Linear())), "kernel; Linear was"),
+        (lambda: init(RATIONAL), 'Take rule="realised"'),
+        (lambda: init(NormDoubling(GP)), "a BKB or a BBKB; GPUCB"),
+        (lambda: init(NormDoubling(BKB(KERNEL, norm_bound=0.0))), "norm_bound must be a finite"),
+        (lambda: EK.init(2, KEY, "int32"), "dtype must be a floating dtype"),
+        (lambda: ask_at(EK, jnp.zeros((3, 1))), r"a matrix \[A, 2\]"),
+        (lambda: tell_at(EK, jnp.full(2, jnp.nan), 1.0), "candidates must be finite"),
+        (lambda: tell_at(EK, jnp.zeros(2), jnp.zeros(2)), "y must be one real number"),
+        (lambda: EK.replace(width=widths.bkb_code).confidence_width(init(EK)), "variance_sum"),
+        (lambda: ask_at(SHARED, jnp.zeros((2, 4, 2))), "points of 3 clients"),
+        (lambda: ask_at(SHARED, jnp.zeros((3, 4, 1))), r"the shape \[3, C, 2\]"),
+        (lambda: tell_at(SHARED, CORNERS * jnp.nan, jnp.ones(3)), "finite"),
+        (lambda: tell_at(SHARED, CORNERS, jnp.ones(2)), "3 rewards"),
+        (lambda: tell_at(SHARED, 1.0, jnp.ones(3)), r"the shape \[3, 2\]"),
+        (lambda: tell_at(SHARED, CORNERS, 1j * np.ones(3)), "real numbers"),
+        (lambda: drift(period=0), "period must be"),
+        (lambda: drift(abrupt="yes"), "abrupt"),
+        (lambda: drift(noise_std=-1.0), "noise_std must be"),
+        (lambda: play(DRIFTING, Uniform(), 12, KEYS, restart=0), "restart must be"),
+        (
+            lambda: play(DRIFTING, Uniform(), 2, KEYS[None]),
+            r"keys must be keys \[S\], one for each run",
+        ),
+        (lambda: play(CONTEXTS, SHORT, 0, KEYS), "horizon must be an integer"),
+        (lambda: play(CONTEXTS, SHORT, 8, KEYS), "max_history of at least 8"),
+        (lambda: contexts(actions=ACTIONS[:, 0]), "A single feature is a column"),
+        (lambda: contexts(inputs=0), "inputs must be an"),
+        (lambda: contexts(reward=lambda c, a: a), "reward must be a callable pytree"),
+        (lambda: play(ClientArms(CONTEXTS), SHORT, 3, KEYS), "a bandit of one client"),
+    ],
     "boxes": [
         (lambda: UniformBox().init(Box([1j], [1.0]), KEY, horizon=2), "box must be real"),
         (lambda: GPBandit().init(BOX, KEY, horizon=LARGE), "need about"),
+        (lambda: over_box(UniformBox(initial=0)), "initial must be an integer of at least 1"),
+        (lambda: over_box(GPBandit(candidates=3)), "candidates must be at least twice"),
+        (lambda: over_box(GPBandit(prior=1.0)), "prior must be a Prior, or None for .*; 1.0 was"),
+        (lambda: over_box(GPBandit(prior=Prior(noise=0.1))), "noise needs a density.*0.1 was"),
+        (lambda: over_box(GPBandit(prior=Prior(noise=FLAT))), "prior.noise.scale must be a finite"),
+        (lambda: over_box(GPBandit(prior=Prior(NOWHERE))), "lengthscale.location must be a finite"),
+        (lambda: over_box(GPBandit(bounds=Bounds((0.0, 1.0)))), "lengthscale needs finite 0 < low"),
+        (lambda: over_box(Turbo(bounds=Bounds(noise=(0.1, 0.1)))), "noise needs finite"),
+        (lambda: over_box(Turbo(regions=9)), "needs one of the initial points"),
+        (lambda: over_box(Turbo(batch=3, candidates=2)), "candidates must be at least the batch"),
         (lambda: UniformBox().init(Box(LONG, 1 + LONG), KEY, horizon=LARGE), "horizon = 1,000,0"),
         (lambda: tell(ONE_POINT, [1j], UniformBox(), BOX_STATE), "y must be real"),
         (lambda: tell(ONE_POINT, np.zeros(2), UniformBox(), BOX_STATE), "one value for each slot"),

@@ -154,12 +154,7 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
 
 
 def extend_by_set(
-    state: SketchState,
-    kernel: Kernel,
-    width: Array,
-    batch: Batch,
-    ratio: ArrayLike,
-    limit: Array,
+    state: SketchState, kernel: Kernel, width: Array, batch: Batch, ratio: ArrayLike, limit: Array
 ) -> Batch:
     """The batch with the picks of one working set, until it has `limit` picks or the global bound
     exceeds the ratio. A set may have no pick: its scores are then current, and the next set

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,19 +14,10 @@ from jax import Array, lax
 
 from jsketch import checks, devices
 from jsketch.linalg import ONE_DEVICE, Rows, sequential_vmap
-from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query, State
+from jsketch.types import Arms, Evaluations, Info, PRNGKey, Query
 
 Carry = TypeVar("Carry")
 
-
-class HasFirstArm(State, Protocol):
-    """A state with the number of observations and the first arm to pull."""
-
-    first_arm: Array  # [] int32, a uniform arm, redrawn when its evaluation fails
-    count: Array  # [], observations
-
-
-Counting = TypeVar("Counting", bound=HasFirstArm)
 
 SLOTS = 256  # slots of a query that an accelerator adds to the history in one step
 
@@ -81,7 +72,7 @@ def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKe
     return jnp.where(failed, (first_arm + step) % arms, first_arm)
 
 
-def count_observations(state: Counting, observed: Array, nonempty: Array, key: PRNGKey) -> Counting:
+def count_observations(state: Any, observed: Array, nonempty: Array, key: PRNGKey) -> Any:
     """The state after `observed` [] more observations. Where the query had slots (`nonempty` [])
     and there is no observation yet, the first arm is redrawn."""
     count = state.count + observed.astype(state.count.dtype)
@@ -90,7 +81,7 @@ def count_observations(state: Counting, observed: Array, nonempty: Array, key: P
     return replace(state, count=count, first_arm=first_arm)
 
 
-def first_or_best(state: HasFirstArm, scores: Array) -> Query:
+def first_or_best(state: Any, scores: Array) -> Query:
     """The arm with the largest of the scores [A], or the first arm before any observation."""
     best = jnp.argmax(scores).astype(jnp.int32)
     return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))

@@ -55,6 +55,7 @@ def uncertainty_sampling(
     `most` evaluations do not suffice.
     """
     domain = checks.arms(domain)
+    checks.component("kernel", kernel)
     checks.positive(regularization=regularization, max_variance=max_variance)
     checks.capacity(most=most)
     checks.memory(most, jnp.int32, most=most)

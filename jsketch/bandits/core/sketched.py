@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -110,21 +110,6 @@ class SketchState:
 
 
 State = TypeVar("State", bound=SketchState)
-
-
-class SketchFields(Protocol):
-    """The fields of `SketchedBandit` that these functions read."""
-
-    kernel: Kernel
-    regularization: ArrayLike
-    qbar: ArrayLike
-    width: widths.Width
-    capacity: int
-
-    @property
-    def resparsify(self) -> ArrayLike | None: ...
-
-    incremental: ClassVar[bool]
 
 
 @struct.dataclass
@@ -301,7 +286,7 @@ def apply_feedback(
     query: Query,
     width: Array,
     key: PRNGKey,
-    bandit: SketchFields,
+    bandit: Any,
     uniform: Array | None = None,
     added: Array | None = None,
     from_scratch: bool = False,
@@ -310,6 +295,7 @@ def apply_feedback(
     start of the batch, then refreshes the posterior. Where the dictionary exceeds the capacity, or
     that of the warm start did, the state is returned unchanged and info.overflow is true.
 
+    bandit          an algorithm with the fields of `SketchedBandit`
     uniform, added  arguments of `dictionary.extend_or_resample`; `added` is by default the arms
                     pulled in the batch
     from_scratch    whether no low-rank update is used, so that `whiten` stays upper triangular
@@ -391,12 +377,7 @@ def refresh_with(
 
 
 def refresh_where_needed(
-    state: State,
-    feedback: Feedback,
-    dictionary: Dictionary,
-    extends: Array,
-    model: Any,
-    most: int,
+    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, most: int
 ) -> State:
     """`refresh_with`, by low-rank updates where `extends` [] is true and they are accurate. The
     batch has at most `most` picks."""
@@ -515,10 +496,7 @@ def with_upper_information(state: State, regularization: ArrayLike) -> State:
 
 
 def checked_history(
-    bandit: SketchedBandit,
-    domain: Arms,
-    key: PRNGKey,
-    data: Evaluations | History,
+    bandit: SketchedBandit, domain: Arms, key: PRNGKey, data: Evaluations | History
 ) -> History | None:
     """The evaluations as a history, None without any; `key` is that of `init`. A `History` is
     returned unchanged: `Sharded` checks the evaluations of all arms and passes a part of them to
@@ -562,7 +540,7 @@ def checked_history(
 
 
 def _sampled_dictionary(
-    bandit: SketchFields, domain: Arms, key: PRNGKey, pulls: Array, method: str
+    bandit: Any, domain: Arms, key: PRNGKey, pulls: Array, method: str
 ) -> np.ndarray:
     """The arms of a dictionary of the observed evaluations, sampled on the host by BLESS or by
     exact leverage scores."""
@@ -590,11 +568,7 @@ def _sampled_dictionary(
 
 
 def residuals(
-    kernel: Kernel,
-    features: Nystrom,
-    dictionary: Dictionary,
-    arms: Array,
-    rows: Rows = ONE_DEVICE,
+    kernel: Kernel, features: Nystrom, dictionary: Dictionary, arms: Array, rows: Rows = ONE_DEVICE
 ) -> Array:
     """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. It costs as much as
     the sweep of a refresh; a batch computes the residuals of its arms from their variances."""
@@ -631,7 +605,7 @@ def _gram(kernel: Kernel, x: Array) -> Array:
     return kernel.gram(x, x)
 
 
-def check_bandit(bandit: SketchFields) -> None:
+def check_bandit(bandit: Any) -> None:
     """Raises ValueError for settings out of their ranges. Warns of a width that is proved for an
     exact posterior only (THEORY 4.1, 4.7): on a sketch it holds while the dictionary contains all
     pulled arms and C is 1."""

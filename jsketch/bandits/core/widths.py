@@ -141,7 +141,7 @@ class Bayesian:
 
 
 @struct.dataclass
-class KernelBandit:
+class KernelBandit(struct.Settings):
     """The fields of all algorithms with a kernel and a confidence width. Subclasses add the field
     `width`."""
 
@@ -152,25 +152,13 @@ class KernelBandit:
     norm_bound: ArrayLike = 1.0  # F >= |f| in the RKHS
     delta: ArrayLike = 0.1  # failure probability; the papers use 1/T
 
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
-
-class WidthFields(Protocol):
-    """The fields that `confidence_width` reads."""
-
-    regularization: ArrayLike
-    noise_std: ArrayLike
-    norm_bound: ArrayLike
-    delta: ArrayLike
-    width: Width
-
-
-def confidence_width(bandit: WidthFields, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
+def confidence_width(bandit: Any, evidence: Any, ratio: ArrayLike = 1.0) -> Array:
     """The width [] of an algorithm, in the dtype of the evidence; `ratio` is C of `Confidence`."""
     b, ratio = in_dtype((bandit, ratio), evidence.count.dtype)
     confidence = Confidence(b.regularization, b.noise_std, b.norm_bound, b.delta, ratio)
-    return b.width(evidence, confidence)
+    width: Array = b.width(evidence, confidence)
+    return width
 
 
 def _bias(c: Confidence) -> Array:
@@ -187,7 +175,8 @@ def _root(x: Array) -> Array:
 
 def _code(information: Array, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(information + log 1/delta), as in the authors' code."""
-    return _bias(c) + c.noise_std * _root(information - jnp.log(c.delta))
+    bias = jnp.sqrt(c.regularization) * c.norm_bound
+    return bias + c.noise_std * jnp.sqrt(jnp.maximum(information - jnp.log(c.delta), 0))
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:

@@ -1,4 +1,11 @@
-"""The posterior on fixed features of the arms, of CBRAP, FourierUCB and FourierTS."""
+"""The ridge posterior on fixed features of the arms, of CBRAP, FourierUCB and FourierTS. A rank-one
+step takes O(A M + M^2).
+
+With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1, mean(x) = u(x).P sum_i y_i u_i and
+variance(x) = u(x).P u(x), in leverage units. The state contains a root of P (Potter's update;
+Kaminski, Bryson, Schmidt. Discrete square root filtering. IEEE Transactions on Automatic Control,
+1971), so that P stays positive and Thompson samples need no factorization.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +20,41 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.core import counts, widths
 from jsketch.bandits.core.widths import ucb
-from jsketch.posterior import features as posteriors
-from jsketch.posterior.features import FeaturePosterior
+from jsketch.linalg import matmul
 from jsketch.struct import in_dtype
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
+
+
+@struct.dataclass
+class FeaturePosterior:
+    """The posterior of the A arms."""
+
+    root: Array  # [M, M], R with R R^T = P
+    mean: Array  # [A]
+    variance: Array  # [A], leverage units
+    logdet: Array  # [], logdet(V / lam)
+
+
+def observe(
+    posterior: FeaturePosterior, whitened: Array, arm: Array, y: Array, observed: Array
+) -> FeaturePosterior:
+    """The posterior after reward y [] at arm [], unchanged unless observed []; whitened [A,M] are
+    the features u of all arms."""
+    v = matmul(whitened[arm], posterior.root)
+    direction = matmul(posterior.root, v)  # P u
+    e = jnp.square(v).sum()
+    gain = jnp.where(observed, 1 / (1 + e), 0)
+    sd = jnp.sqrt(1 + e)
+    # (I - c v v^T)^2 = I - v v^T / (1 + e)
+    c = jnp.where(observed, 1 / (sd * (sd + 1)), 0)
+    covariance = matmul(whitened, direction)  # [A], of every arm with this one
+    innovation = jnp.where(observed, y - posterior.mean[arm], 0)
+    return FeaturePosterior(
+        root=posterior.root - direction[:, None] * (c * v)[None, :],
+        mean=posterior.mean + covariance * (gain * innovation),
+        variance=jnp.maximum(posterior.variance - jnp.square(covariance) * gain, 0),
+        logdet=posterior.logdet + jnp.where(observed, jnp.log1p(e), 0),
+    )
 
 
 @struct.dataclass
@@ -40,7 +78,12 @@ def start(regularization: ArrayLike, domain: Arms, key: PRNGKey, z: Array) -> Fe
         domain=domain,
         first_arm=jax.random.randint(key, (), 0, domain.count, jnp.int32),
         whitened=whitened,
-        posterior=posteriors.prior(whitened),
+        posterior=FeaturePosterior(
+            root=jnp.eye(z.shape[1], dtype=dtype),
+            mean=jnp.zeros(len(z), dtype),
+            variance=jnp.square(whitened).sum(1),
+            logdet=jnp.zeros((), dtype),
+        ),
         count=jnp.zeros((), dtype),
         prior_variance=jnp.max(jnp.square(z).sum(1)),
     )
@@ -74,7 +117,7 @@ class FeatureBandit(Algorithm):
         observed = counts.usable(query, y)
 
         def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
-            return posteriors.observe(posterior, state.whitened, query.index[i], y[i], observed[i])
+            return observe(posterior, state.whitened, query.index[i], y[i], observed[i])
 
         posterior = counts.over_slots(one, state.posterior, query)
         width = self.confidence_width(state)

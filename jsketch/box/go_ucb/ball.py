@@ -96,7 +96,7 @@ class Step(NamedTuple):
 
 
 @struct.dataclass
-class OFUL:
+class OFUL(struct.Settings):
     """beta_t = (sqrt(lam) b + sigma sqrt(logdet(Sigma_t/lam) + 2 log 1/delta))^2, the ball of a
     linear model around a prior guess w0 (Abbasi-Yadkori, Pal, Szepesvari 2011; THEORY 8.2)."""
 
@@ -112,7 +112,7 @@ class OFUL:
 
 
 @struct.dataclass
-class Printed:
+class Printed(struct.Settings):
     """beta_t = d_w^3 F^4 t / T of Appendix D.1. At F = 1 the ball is so large that it constrains
     nothing (THEORY 8.2)."""
 
@@ -125,7 +125,7 @@ class Printed:
 
 
 @struct.dataclass
-class Theory:
+class Theory(struct.Settings):
     """beta_t = c (d_w sigma^2 + d_w^3 / mu^2 + d_w^3 t / (mu^2 T)), all terms of eq. 7; `Printed`
     has only the last term (THEORY 8.2). The paper gives the order and does not specify c."""
 

@@ -23,13 +23,7 @@ from jsketch.box import history
 from jsketch.box.go_ucb import ball as balls
 from jsketch.box.go_ucb import model as models
 from jsketch.box.go_ucb.ball import OFUL, Ball, ellipsoid, estimate
-from jsketch.box.go_ucb.model import (
-    Gradient,
-    LevenbergMarquardt,
-    Network,
-    finite_rows,
-    flatten,
-)
+from jsketch.box.go_ucb.model import Gradient, LevenbergMarquardt, Network, finite_rows, flatten
 from jsketch.box.history import History, Scaling, identity_scaling, standard_scaling
 from jsketch.linalg import lazy_cond, matmul, put
 from jsketch.precision import one_dtype
@@ -102,7 +96,7 @@ class GOInfo(BoxInfo):
 
 @struct.dataclass
 @one_dtype
-class GOUCB:
+class GOUCB(struct.Settings):
     """GO-UCB: `initial` uniform points in the first round, then one point a round.
 
     schedule        beta_t, a schedule of `ball` such as `OFUL`
@@ -148,9 +142,6 @@ class GOUCB:
     steps: int = struct.field(pytree_node=False, default=60)
     from_best: bool = struct.field(pytree_node=False, default=True)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": tuple(FORMS)}
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

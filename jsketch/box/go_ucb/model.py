@@ -152,7 +152,7 @@ def _residuals(model: Flat, w: Array, x: Array, y: Array, mask: Array) -> tuple[
 
 
 @struct.dataclass
-class LevenbergMarquardt:
+class LevenbergMarquardt(struct.Settings):
     """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each. mu falls after a step
     that reduces the loss and rises after a rejected one, so the loss never exceeds that of the
     start."""
@@ -185,7 +185,7 @@ class LevenbergMarquardt:
 
 
 @struct.dataclass
-class Gradient:
+class Gradient(struct.Settings):
     """Steps of Adam or SGD (optax) on the mean squared error of all points."""
 
     rate: ArrayLike = 0.02

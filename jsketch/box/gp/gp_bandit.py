@@ -48,7 +48,7 @@ def unit_data(box: Box, observed: History) -> Data:
 
 @struct.dataclass
 @one_dtype
-class GPBandit:
+class GPBandit(struct.Settings):
     """A GP optimiser: `initial` uniform points in the first round, then one point a round. `tell`
     refits the hyperparameters, and `ask` maximises the acquisition function.
 
@@ -83,9 +83,6 @@ class GPBandit:
     starts: int = struct.field(pytree_node=False, default=8)
     steps: int = struct.field(pytree_node=False, default=60)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": ("log_ei", "pi", "ucb")}
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

@@ -51,7 +51,7 @@ class TurboInfo(BoxInfo):
 
 @struct.dataclass
 @one_dtype
-class Turbo:
+class Turbo(struct.Settings):
     """TuRBO, whose trust regions share the initial points and compete for the points of a batch. A
     region that is too small restarts with a Latin hypercube of as many points as it first had.
 
@@ -82,9 +82,6 @@ class Turbo:
     candidates: int | None = struct.field(pytree_node=False, default=None)
     frequencies: int = struct.field(pytree_node=False, default=512)
     fit_steps: int = struct.field(pytree_node=False, default=50)
-
-    def __post_init__(self) -> None:
-        checks.constructor_arguments(self)
 
     def init(
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None

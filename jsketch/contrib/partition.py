@@ -16,7 +16,7 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits.points.point_bbkb import PointBBKB, PointState
+from jsketch.bandits.point_bbkb import PointBBKB, PointState
 from jsketch.linalg import put
 from jsketch.types import Box, Kernel
 

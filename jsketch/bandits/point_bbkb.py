@@ -21,7 +21,6 @@ from jsketch import checks, struct
 from jsketch.bandits.core import counts, sketched, widths
 from jsketch.bandits.core.sketched import SketchedBandit, SketchState
 from jsketch.bandits.core.widths import ucb
-from jsketch.bandits.points.inputs import check_candidates, floating_dtype
 from jsketch.linalg import matmul, pad_identity, put
 from jsketch.posterior import ridge
 from jsketch.search import maximise_over_box
@@ -69,7 +68,7 @@ class PointBBKB(SketchedBandit):
         for invalid arguments."""
         checks.capacity(dimension=dimension)
         sketched.check_bandit(self)
-        dtype = floating_dtype(dtype)
+        dtype = checks.floating_dtype(dtype)
         floats = self.max_history * (dimension + 5) + 3 * self.capacity**2
         checks.memory(floats, dtype, max_history=self.max_history, capacity=self.capacity)
         checks.model(Arms(jnp.zeros((1, dimension), dtype)), self.kernel, self.regularization)
@@ -109,7 +108,7 @@ class PointBBKB(SketchedBandit):
     def choose(self, state: PointState, key: PRNGKey, candidates: Array) -> Array:
         """The number [] of the best of the candidates [A,d]; before the first pick it is uniform.
         Raises ValueError for an empty or non-finite matrix, or another number of inputs."""
-        check_candidates(candidates, state.sketch.domain.features.shape[1])
+        checks.candidates(candidates, state.sketch.domain.features.shape[1])
         checks.kernel_inputs(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
         return jnp.where(
@@ -132,7 +131,7 @@ class PointBBKB(SketchedBandit):
         ValueError for a point that is not finite or has another number of inputs, and when batch or
         history are full; a traced pick is then dropped: check `ends` and `full`."""
         x = in_dtype(checks.example(x), state.bound.dtype)
-        check_candidates(x[None], state.sketch.domain.features.shape[1])
+        checks.candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
             raise ValueError(
                 "the batch or the history is full: tell the batch (max_batch ="
