@@ -1,8 +1,8 @@
 """A rule that ends a campaign: joint draws of the posterior show how much better than the best
 evaluated candidate an unevaluated one may be.
 
-`should_stop` is true where the 95% quantile of that gain is at most a tolerance. A simulation
-measures its calibration: `python -m experiments.suggest.calibration`.
+`should_stop` is true where the quantile PROBABILITY of that gain is at most a tolerance. A
+simulation measures its calibration: `python -m experiments.suggest.calibration`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LENGTHSCALE_DIVISORS = (
 LEAST_INFLATION = 0.5  # of the standard deviations of a rougher model
 LIKELIHOOD_MARGIN = 3.0  # in log likelihood, by which a rougher model is ruled out
 DRAWS = 1024
-PROBABILITY = 0.95
+PROBABILITY = 0.975  # above 95%, because the rule is applied after every batch
 TOLERANCE = 0.01  # of the range of the values
 MIN_VALUES = 10  # with fewer values the fitted noise and lengthscales are guesses
 GAIN_KEY = 4  # folded into the key of a suggestion

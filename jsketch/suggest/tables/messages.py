@@ -127,7 +127,8 @@ def _stop(results: Results, gain: stopping.Gain, at_most: float) -> str:
         remark = "" if row == gain.best else f" The better value of {remark}"
         return (
             f"Stop: the best is {_described(inputs, gain.best)} with {value:.4g}; no candidate that"
-            f" was not measured is more than {top:.2g} {closer}, with 95% probability by the"
+            f" was not measured is more than {top:.2g} {closer}, with"
+            f" {100 * stopping.PROBABILITY:g}% probability by the"
             f" model.{remark}"
         )
     name = f"Stop: {_described(inputs, row)} with {best:.4g}"
