@@ -1,10 +1,8 @@
-"""A long stream of `PKAWV` in parallel segments: one on each core of a CPU, or hundreds in one
-program on an accelerator, where a hundred blocks take as long as one."""
+"""A long stream of `PKAWV` in parallel segments, for accelerators, where a hundred blocks take as
+long as one."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -14,16 +12,14 @@ from jax import Array, lax
 
 from jsketch import checks, devices
 from jsketch.linalg import matmul
-from jsketch.loops.streams import BLOCK, Forecasts, Pass, prequential, stream
+from jsketch.loops.streams import BLOCK, Forecasts, Pass, stream
 from jsketch.online import PKAWV
 from jsketch.online.ridge import RidgeState
 from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
 
 CHUNK = 2048  # examples in one product of `learn`
-# examples of a segment; a shorter one costs more than it saves: on a CPU the start of a program on
-# another core, on an accelerator a step of `learn`
-MIN_SEGMENT, MIN_SEGMENT_ACCELERATOR = 32_768, 8_192
+MIN_SEGMENT = 8_192  # examples; a shorter one saves less than its step of `learn` costs
 
 
 @jax.jit
@@ -75,7 +71,8 @@ def prequential_in_segments(
 
     forecaster, key, state, first, block  as in `prequential`
     examples  a tuple (xs, ys): xs [n, d], ys [n]
-    segments  int, number of segments; None: chosen by the length of the stream
+    segments  int, number of segments; None: chosen by the length of the stream on an accelerator,
+              and one on a CPU
 
     Raises the errors of `prequential`, and ValueError for another forecaster.
 
@@ -89,10 +86,7 @@ def prequential_in_segments(
     xs, ys = checks.stream(*examples, None if state is None else dtype_of(state))
     count = len(ys)
     if segments is None:
-        accelerator = devices.on_accelerator()
-        max_segments = count if accelerator else os.cpu_count() or 1
-        min_length = MIN_SEGMENT_ACCELERATOR if accelerator else MIN_SEGMENT
-        segments = max(1, min(max_segments, count // min_length))
+        segments = max(1, count // MIN_SEGMENT) if devices.on_accelerator() else 1
     checks.capacity(segments=segments, block=block)
     key = checks.one_key(key=key)
     forecaster = in_dtype(forecaster, xs.dtype)
@@ -104,29 +98,14 @@ def prequential_in_segments(
     extra = parts * length - count
     xs = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(parts, length, -1)
     ys = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(parts, length)
-    if devices.on_accelerator():
-        passes = _vmapped_streams(forecaster, state, xs, ys, jax.random.split(key)[1], block=block)
-        forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], passes.forecasts)
-        if bool(passes.nonfinite.any()) or not bool(jnp.isfinite(forecasts.prediction).all()):
-            raise FloatingPointError(
-                "a label was infinite, or a prediction or the state is not finite: use NaN for a"
-                " missing label; otherwise try float64 or a larger regularization."
-            )
-        return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
-    states = [state]
-    for x, y in zip(xs[:-1], ys[:-1], strict=True):
-        states.append(learn(forecaster, states[-1], x, y))
-
-    def run(i: int) -> tuple[Forecasts, Any]:
-        begin = first + i * length
-        return prequential(
-            forecaster, (xs[i], ys[i]), key, state=states[i], first=begin, block=block
+    passes = _vmapped_streams(forecaster, state, xs, ys, jax.random.split(key)[1], block=block)
+    forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], passes.forecasts)
+    if bool(passes.nonfinite.any()) or not bool(jnp.isfinite(forecasts.prediction).all()):
+        raise FloatingPointError(
+            "a label was infinite, or a prediction or the state is not finite: use NaN for a"
+            " missing label; otherwise try float64 or a larger regularization."
         )
-
-    with ThreadPoolExecutor(parts) as pool:
-        results = list(pool.map(run, range(parts)))
-    forecasts = jax.tree.map(lambda *a: jnp.concatenate(a)[:count], *(f for f, _ in results))
-    return forecasts, results[-1][1]
+    return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
 
 
 @partial(jax.jit, static_argnames="block")

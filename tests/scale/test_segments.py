@@ -5,18 +5,16 @@ import numpy as np
 import pytest
 from test_online import examples, with_value
 
-from jsketch import devices, kernels, loops, online
+from jsketch import kernels, loops, online
 from jsketch.scale import prequential_in_segments
 from jsketch.sketch.taylor import Taylor
 
 KEY = jax.random.key(0)
 
 
-@pytest.mark.parametrize("accelerator", [False, True])
 @pytest.mark.parametrize(("lam", "cut"), [(1e-4, None), (0.5, 1500)])
-def test_the_predictions_are_those_of_one_pass(lam, cut, accelerator, monkeypatch):
+def test_the_predictions_are_those_of_one_pass(lam, cut):
     """Labels are missing, the last segment is shorter, and the stream may resume."""
-    monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
     xs, ys = examples(13, 5000)
     ys = with_value(ys, slice(None, None, 7), np.nan)
     forecaster = online.PKAWV(Taylor(2, 4, 0.8), lam)

@@ -180,9 +180,7 @@ def main() -> None:
     synthetic.add_options(parser, NAMES, NAMES)
     folder = Path("results/go_ucb_2023/synthetic")
     parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
-    parser.add_argument(
-        "--workers", type=cli.count, default=environment.usable_cores(), help="runs side by side"
-    )
+    parser.add_argument("--workers", type=cli.count, default=1, help=cli.WORKERS)
     options = cli.parse(parser)
     config = {
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
