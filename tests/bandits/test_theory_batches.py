@@ -1,12 +1,16 @@
 """The papers' deterministic statements about batches, ratios and confidence (THEORY 4.4 to 5.6),
 against oracles."""
 
+import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
-from small_problems import ARMS, PROBLEMS, Problem, batch_of, bounds
+from cases import features as case_features
+from small_problems import ARMS, KEY, PROBLEMS, Problem, batch_of, bounds
 
-from jsketch.bandits import widths
+from jsketch import kernels, loops, problems
+from jsketch.bandits import GPBUCB, GPUCB, widths
+from jsketch.contrib import MiniGP
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +53,46 @@ def test_noiseless_confidence(random_problems):
         assert (error <= float(bandit.confidence_width(state)) * sd * (1 + 1e-6) + 1e-8).all()
         failures += (error > np.sqrt(p.lam) * norm * sd * (1 + 1e-6)).any()
     assert failures > 0
+
+
+def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
+    """A batch is one arm, repeated (C^2 - 1) / sigma^2 times. The posterior after the batch is the
+    one of the rewards added one by one."""
+    x = case_features()
+    problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
+    bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
+    state = loops.rollout(bandit, problem, KEY, 600).state.replace(domain=problem.arms)
+    query = bandit.ask(state, KEY)
+    arm, size = int(query.index[0]), int(query.size)
+    before = float(state.posterior.variance[arm])
+    assert size == max(int(8 / before), 1) and size > 1
+    y = jnp.where(query.mask, jnp.cos(jnp.arange(2000.0)), jnp.nan)
+    after, _ = bandit.tell(state, query, y, KEY)
+    shrinks = before / float(after.posterior.variance[arm])
+    assert shrinks == pytest.approx(1 + size * before, rel=1e-9) and 9 - before <= shrinks <= 9
+    one_by_one, _ = GPBUCB(kernels.Gaussian(0.5), 0.01).tell(state, query, y, KEY)
+    np.testing.assert_allclose(after.posterior.mean, one_by_one.posterior.mean, atol=1e-9)
+    np.testing.assert_allclose(after.posterior.logdet, one_by_one.posterior.logdet, rtol=1e-9)
+
+
+def test_gp_bucb_batches_end_where_their_rule_ends_them():
+    """The last pick is the first one after which the product of 1 + sigma^2_{s-1} (BBKB Alg. 2), or
+    the sum of Lemma 1, exceeds C."""
+    x = np.asarray(case_features())
+    problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
+    gram, sizes, options = oracles.gaussian(x, x, 2.0), {}, dict(max_batch=200, new_arms=40)
+    # at this regularization picks lower the variances of later ones in their batch
+    before = loops.rollout(GPUCB(kernels.Gaussian(2.0), 1.0), problem, KEY, 10)
+    for rule in ("product", "sum"):
+        bandit = GPBUCB(kernels.Gaussian(2.0), 1.0, ratio=3.0, rule=rule, **options)
+        query = bandit.ask(before.state.replace(domain=problem.arms), KEY)
+        counts = np.bincount(before.trace.arm, minlength=60).astype(float)
+        first, bounds_after = np.diag(oracles.exact(gram, counts, counts, 1.0)[1]), [1.0]
+        for arm in np.asarray(query.index)[np.asarray(query.mask)]:
+            variance = np.diag(oracles.exact(gram, counts, counts, 1.0)[1])[arm]
+            bound = bounds_after[-1]
+            bounds_after.append(bound * (1 + variance) if rule == "product" else bound + first[arm])
+            counts[arm] += 1
+        assert bounds_after[-1] > 3.0 >= bounds_after[-2]
+        sizes[rule] = len(bounds_after) - 1
+    assert sizes["sum"] >= sizes["product"] > 1

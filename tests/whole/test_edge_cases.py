@@ -54,6 +54,13 @@ def test_arrays_lists_and_tables_are_arms():
         begin(Uniform(), table.assign(c="word"))
 
 
+def test_a_masked_slot_is_not_observed():
+    bandit = CASES["bkb"]
+    query = Query(index=jnp.zeros(1, jnp.int32), mask=jnp.zeros(1, bool))
+    state, info = bandit.tell(begin(bandit, features()), query, jnp.ones(1), KEY)
+    assert int(info.observed) == 0 and float(state.pull_counts.sum()) == 0
+
+
 # Warnings
 
 
