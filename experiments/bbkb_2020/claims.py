@@ -234,14 +234,20 @@ def local_is_slower(source: Source) -> Finding:
 
 
 def faster_than_evolution(source: Source) -> Finding:
-    """The seconds of both rules and of evolution, without the time of evaluations."""
-    seconds = _seconds(source, (*RULES, "evolution"))
+    """The seconds of both rules and of evolution, without the time of evaluations. The program of
+    evolution is not the paper's, so that a slower rule contradicts the claim only where it is
+    slower on the poster as well."""
+    names = (*RULES, "evolution")
+    seconds, poster = _seconds(source, names), evidence.poster_seconds(source)
     theirs = seconds["evolution"]
     holds = decision(
-        any(seconds[rule].min() > theirs.max() for rule in RULES),
+        any(
+            seconds[rule].min() > theirs.max() and poster.get(rule, 0) > poster.get("evolution", 0)
+            for rule in RULES
+        ),
         all(seconds[rule].max() < theirs.min() for rule in RULES),
     )
-    note = "" if holds else evidence.published_search_seconds(source, (*RULES, "evolution"))
+    note = "" if holds else evidence.published_search_seconds(source, names)
     return Finding(_ranges(seconds), holds, note)
 
 
@@ -404,7 +410,8 @@ CLAIMS = (
         f"Its R_t / R_t^unif at t = {FIRST:,} with the whole width is more than {ABOVE} times that"
         " with a tenth of the width on the same seeds, and that of BBKB (one seed, taken as"
         " exact), beyond the 95% interval.",
-        "On the authors' poster the method ends at 1.26 times BBKB's regret.",
+        "On the authors' poster the method ends at 1.26 times BBKB's regret. The regret of both"
+        " grows like t^0.5: the rule compares levels.",
         (Case("bbkb_2020/cadata_settings_ts", hardly_converges, "Cadata", ("bbkb_2020/cadata",)),),
         ("differs", "differs"),
         "The paper states this of the undivided width, which was run on Cadata. The earlier claim"
@@ -489,14 +496,17 @@ CLAIMS = (
     Claim(
         "Section 5, Figures 3 and 7",
         "Without experimental costs both rules are faster than the baselines.",
-        "The slowest run of either rule takes less time than the fastest of evolution. It fails"
-        " where even the fastest run of a rule takes more than the slowest of evolution.",
-        "On the poster epsilon-greedy is faster than BBKB, so that evolution alone is meant.",
+        "The slowest run of either rule takes less time than the fastest of our evolution. It fails"
+        " where even the fastest run of a rule takes more than its slowest, and the poster has the"
+        " same order.",
+        "The paper times the program of automl/nas_benchmarks, and ours is compiled. That program,"
+        " with a table of the cells in place of its benchmark and ConfigSpace 0.7.1, takes 23.5 to"
+        " 28.5 CPU seconds for 10,000 evaluations, look-ups left out (four seeds, not saved): more"
+        " than the global rule takes, while the local one takes 12 to 41 s, depending on what else"
+        " runs. On the poster epsilon-greedy is faster than BBKB, so that evolution is meant.",
         _cases(faster_than_evolution, **_SEARCHES),
         ("differs", "differs"),
-        "Extremes decide in place of means.",
-        cause="Cause unknown: our evolution is compiled and takes 0.2 s where the poster's takes 47"
-        " s, but the authors' program was not timed.",
+        "Extremes decide in place of means. With our evolution alone it differs.",
     ),
     Claim(
         "Section 5, Figures 3 and 7",
@@ -545,11 +555,12 @@ CLAIMS = (
         "The figure separates the curves.",
         _cases(beats_evolution, nas=""),
         ("differs",),
-        cause="In part C or the noise, which the paper does not give: with C = 1.1, and without"
-        " noise, BBKB ties with evolution at t = 2,000 (evolution's simple regret minus BBKB's is"
-        " 0.0005 ± 0.0009 and 0.0005 ± 0.0006), where with the theorem's width it is behind"
-        " (-0.0015 ± 0.0007). With no setting does it lead. At T our evolution has simple regret 0"
-        " in all seeds, so that no method can have less. Otherwise cause unknown.",
+        cause="The width: with the theorem's BBKB is behind at t = 2,000 (evolution's simple regret"
+        " minus BBKB's, in accuracy: -0.0016 ± 0.0007), with the code's it ties (-0.0006 ± 0.0012)."
+        " With the code's width 4 of 10 seeds find the best cell, 9 with C = 1.1 (0.0004 ± 0.0009),"
+        " 9 without noise (0.0004 ± 0.0006); our noise is Gaussian in place of the paper's draw"
+        " from three trainings. With no setting does it lead. At T our evolution has simple regret"
+        " 0 in all seeds, so that no method can have less.",
     ),
     Claim(
         "Appendix D.1, Figures 5 and 6",
@@ -570,10 +581,10 @@ CLAIMS = (
     ),
     Claim(
         "Appendix D.1, Table 1",
-        "The bandwidths of Table 1 are the best ones of each algorithm.",
-        "The 95% interval of the regret of each algorithm of Table 1 at each of five other"
-        " bandwidths minus that at the table's, on the same seeds, lies above 0. It fails where one"
-        " lies below 0.",
+        "The bandwidths of Table 1 are the best ones of each algorithm (Abalone).",
+        "The 95% interval of the regret of each algorithm of Table 1 but async-TS, on Abalone, at"
+        " each of five other bandwidths minus that at the table's, on the same seeds, lies above 0."
+        " It fails where one lies below 0.",
         "The paper chooses them by cross-validation, as those that perform best.",
         _cases(partial(best_lengthscales, published=_TABLE_1), bandwidths_abalone="Abalone"),
         ("differs", "not decidable here"),

@@ -223,7 +223,7 @@ CLAIMS = (
     Claim(
         "Section 5",
         "Random Fourier features suffer from variance starvation.",
-        _STARVED_RULE,
+        f"With as many features as BKB has inducing points, {_STARVED_RULE}",
         _STARVED_WHY,
         _with_both_kernels(partial(starves, method="rff")),
         ("confirmed", "confirmed"),
@@ -259,7 +259,7 @@ CLAIMS = (
     ),
     Claim(
         "Section 5",
-        "BKB has less regret than SOFUL-TS.",
+        "With the widths of the theorems BKB has less regret than SOFUL-TS.",
         "The 95% interval of the difference in regret on the same seeds lies above 0.",
         "The paper compares bounds. BKB has the width of Theorem 4.1, and SOFUL-TS its whole width"
         " with the log-determinant of its sketch; SOFUL-TS with the closed form of its paper was"

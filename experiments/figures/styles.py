@@ -44,6 +44,7 @@ METHOD_STYLES = {
     "go_ucb": ("GO-UCB", "#D55E00", "solid"),
     "go_ucb_eq5": ("GO-UCB, eq. 5", "#CC79A7", (0, (6, 1))),
     "go_ucb_printed": ("GO-UCB, printed settings", "#8C564B", (0, (7, 2))),
+    "go_ucb_printed_uniform": ("GO-UCB, printed settings, uniform start", "#8C564B", "solid"),
     "gp_ei": ("GP-EI", "#009E73", (0, (2, 1))),
     "gp_pi": ("GP-PI", "#0072B2", (0, (3, 1, 1, 1, 1, 1))),
     "turbo": ("TuRBO", "#E69F00", (0, (1, 1))),

@@ -54,8 +54,9 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
-# GP methods with uniform candidates, BoTorch's default
+# GP methods with uniform candidates, BoTorch's default; ascents from a uniform point
 VARIANTS: dict[str, Callable[[int], Any]] = {
+    "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),
     "gp_pi_uniform": lambda n: GPBandit(initial=n, acquisition="pi", sample_around_best=False),
     "gp_ucb_uniform": lambda n: GPBandit(initial=n, acquisition="ucb", sample_around_best=False),

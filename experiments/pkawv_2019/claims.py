@@ -427,8 +427,8 @@ CLAIMS = (
         "The paper's curves of the two are hardly distinguishable.",
         _on_streams(near_exact),
         ("confirmed", "differs", "confirmed", "differs"),
-        cause="The degree: on cod-rna the excess falls from 61% at M = 2 to 17% at 3 and 5% at 4;"
-        " on ijcnn1 M = 4 has too many features.",
+        cause="The degree: on cod-rna the excess falls from 60% at M = 2 to 17% at 3 and 5.5% at 4."
+        " On ijcnn1 it is 14% at M = 2 and 12% at 3: cause unknown.",
     ),
     Claim(
         "Section 4, Figures 2 and 4",
