@@ -413,7 +413,7 @@ CALLS = {
         (lambda: tell(Query(np.zeros((1, 1), int), ONE.mask), [[1.0]]), "must be a vector"),
         (lambda: tell(Query(np.zeros(1), ONE.mask), [1.0]), "its dtype float64"),
         (lambda: tell(Query(np.zeros(2, int), ONE.mask), [1.0, 2.0]), "a bool for each of 2"),
-        (lambda: traced_width(widths.soful_paper), "'shrunk', which this algorithm does not have"),
+        (lambda: traced_width(widths.soful_paper), "'shrunk', but the Evidence of this algorithm"),
         (lambda: widths.Formula(lambda e: 1.0), r"function of \(evidence, confidence\)"),
         (lambda: traced_width(widths.Formula(lambda e, c: "wide")), "width must be one real"),
         (lambda: traced_width(widths.Formula(lambda e, c: e.count * X[0])), "one real number"),
