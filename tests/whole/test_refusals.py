@@ -293,7 +293,7 @@ SETTINGS = [
         lambda: BKB(KERNEL, width=lambda evidence, c: 2.0),
         r"widths.Formula\(function\) with .* <fun",
     ),
-    (lambda: SOFUL(width=widths.bkb_code), "reads 'variance_sum', which this algorithm"),
+    (lambda: SOFUL(width=widths.bkb_code), "reads 'variance_sum', but the DirectionsEvidence"),
     (lambda: SOFUL(form="ei"), "form must be one of"),
     (lambda: CBRAP(size=0), "size must be an integer of at least 1; 0"),
     (lambda: SOFUL(scale=0.0), "scale must be a finite number above 0"),
