@@ -193,10 +193,10 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
 
     def from_state_dict(value: Any, saved: dict[str, Any]) -> Any:
         if not isinstance(saved, dict) or sorted(saved) != sorted(leaves):
-            names = ", ".join(sorted(saved)) if isinstance(saved, dict) else repr(saved)
+            found = isinstance(saved, dict) and f"has the fields {', '.join(sorted(saved))}"
             raise ValueError(
-                f"A {cls.__name__} has the fields {', '.join(leaves)}; the saved one at"
-                f" {serialization.current_path() or '.'} has {names}."
+                f"A {cls.__name__} has the fields {', '.join(leaves)}; the saved value at"
+                f" {serialization.current_path() or '.'} {found or f'is {saved!r}'}."
             )
         restore = serialization.from_state_dict
         fields = {name: restore(getattr(value, name), saved[name], name) for name in leaves}

@@ -12,15 +12,15 @@ choices are static) with three pure methods:
 `horizon` (static) is the number of evaluations of the run, which algorithms over arms do not use.
 `data` is None or `Evaluations`; an algorithm that cannot start from them raises a ValueError.
 
-`limit` [] is the number of evaluations that can be made now, an integer, traced or not. A longer
-batch is cut there, which keeps every guarantee. A masked slot or a NaN in `y` is not observed. A
-reward of an arm that does not exist raises a ValueError; where the arms are traced it is ignored
-and sets the flag `nonfinite`, as an infinite reward does.
+`limit` [] is the number of evaluations that can be made now, a scalar integer (it may be traced). A
+longer batch is cut to `limit` evaluations; the guarantees still hold. A masked slot or a NaN in `y`
+is not observed. A reward of an arm that does not exist raises a ValueError; where the arms are
+traced, the reward is ignored and sets the flag `nonfinite`, as an infinite reward does.
 
-Of several arms with the largest score the one with the lowest index is picked. Another program
-(vmap or threads, another capacity or device) rounds differently and may pick another one of several
-arms with equal features, of which `init` warns. Such arms "tie"; equal picks are promised up to
-them.
+Of several arms with the largest score the one with the lowest index is picked. `init` warns of arms
+with equal features. Such arms "tie": the same call compiled differently (under vmap or in threads,
+with another capacity or on another device) rounds differently. It makes the same picks, except that
+one of several tied arms may replace another.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ PRNGKey = Array
 
 @struct.dataclass
 class Arms:
-    """A finite domain of A candidates with d features, an array or a DataFrame of floating point
-    numbers. The features for a `Precomputed` kernel are arm numbers [A, 1]."""
+    """A finite domain of A candidates with d features. `features` is an array or a DataFrame of
+    floating point numbers; for a `Precomputed` kernel they are arm numbers [A, 1]."""
 
     features: Array  # [A, d]
     # None where one device has all arms; otherwise the `jsketch.scale.shards.Shard` of
@@ -51,7 +51,7 @@ class Arms:
 
     @property
     def count(self) -> int:
-        """A."""
+        """The number of arms A."""
         return len(self.features) if self.shard is None else int(self.shard.arms)
 
     @property
@@ -74,8 +74,8 @@ class Evaluations:
 
     pull_counts: Any = None  # [A], observed evaluations of each arm
     reward_sums: Any = None  # [A], sums of their rewards
-    # inducing arms [n]; None: all evaluated arms; "bless" and "leverage" sample them by approximate
-    # and by exact leverage scores (THEORY 3.4)
+    # the inducing arms [n], or None for all evaluated arms, or "bless" / "leverage" to sample
+    # inducing arms by approximate / exact leverage scores (THEORY 3.4)
     dictionary: Any = None
     failed: Any = None  # arms [n] whose evaluations failed and are not counted, for `FixedBKB`
 
@@ -89,7 +89,8 @@ class Query:
 
     index: Array  # [B] int32, arm of each evaluation
     mask: Array  # [B] bool, true for a slot that is to be evaluated
-    # [] bool, the batch ended at its capacity B and not by its rule; None without such a rule
+    # [] bool, true where the batch was cut at capacity B before the algorithm's stopping rule ended
+    # it; None for an algorithm without a stopping rule
     truncated: Array | None = None
 
     @property
@@ -105,7 +106,7 @@ class Query:
 
 @struct.dataclass
 class Info:
-    """A record of one round. Flags are arrays, for which the loops raise errors on the host."""
+    """A record of one round. The flags are arrays; on the host the loops raise or warn."""
 
     batch_size: Array  # [] int32, evaluations of the round, failed ones included
     observed: Array  # [] int32, evaluations with a finite reward
@@ -114,12 +115,13 @@ class Info:
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary exceeds the capacity: the round is NOT applied
-    truncated: Array  # [] bool, the batch ended at its capacity B and not by its rule
+    # [] bool, `Query.was_truncated`; for `FixedBKB`, true where too many arms were pending
+    truncated: Array
     # [] bool, an ignored reward was infinite or of an arm that does not exist, or the posterior or
     # the width is not finite
     nonfinite: Array
-    # [] bool, rounding may change variances by more than 0.1% of the largest (near-duplicates in
-    # the dictionary, float32); only algorithms with a sketched posterior set it
+    # [] bool, true where rounding (near-duplicates in the dictionary, float32) may change variances
+    # by more than 0.1% of the largest. Only algorithms with a sketched posterior set it
     imprecise: Array | bool = False
 
 

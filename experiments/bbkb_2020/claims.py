@@ -37,16 +37,16 @@ from experiments.figures.styles import label
 from experiments.results.summaries import growth
 from experiments.runs import evidence
 
-RULES = ("bbkb_global", "bbkb_global_local")
+BATCH_RULES = ("bbkb_global", "bbkb_global_local")
 BASELINES = ("gp_ucb", "gp_bucb", "bkb", "sketched_ts", "eps_greedy")
-FIRST = 2_000  # evaluations of the run times in Figure 2
-FRACTION = 0.5  # of a baseline's time
-FEWER = 0.9  # batches of the local rule over those of the global one
-LINEAR = (0.75, 1.25)  # powers that count as linear growth
-ABOVE = 1.2  # times BBKB's regret, above which a method hardly converges
-WITHIN = 1.5  # times the least regret of all algorithms at all lengthscales
-SAME = 5e-4  # a quarter of the difference between the two best cells
-MINUTE = 60.0  # seconds that the training of a batch takes at least
+EARLY_HORIZON = 2_000  # Figure 2 shows the run times of so many evaluations
+MAX_TIME_RATIO = 0.5  # BBKB's time is at most this fraction of a baseline's
+MAX_BATCH_RATIO = 0.9  # the local rule makes less than this share of the global one's batches
+LINEAR_POWERS = (0.75, 1.25)  # batch sizes that grow with such a power of t grow linearly
+MIN_REGRET_RATIO = 1.2  # a method with more than so many times BBKB's regret hardly converges
+MAX_REGRET_RATIO = 1.5  # a good regret is at most so many times the least one of all
+REGRET_TOLERANCE = 5e-4  # it is a quarter of the difference between the two best cells
+MIN_TRAINING_SECONDS = 60.0  # the training of a batch takes at least a minute
 
 
 def _at(source: Source, metric: str, name: str, t: int, problem: str | None = None) -> np.ndarray:
@@ -55,8 +55,8 @@ def _at(source: Source, metric: str, name: str, t: int, problem: str | None = No
     return np.array([np.interp(t, points, row) for row in of_seeds])
 
 
-def _run_here(source: Source, names: tuple[str, ...]) -> list[str]:
-    """The algorithms among `names` that were run. Raises Missing if none was."""
+def _names_with_results(source: Source, names: tuple[str, ...]) -> list[str]:
+    """The `names` of which the source has results. Raises Missing if there are none."""
     found = [name for name in names if name in entry(source, "algorithms")]
     if not found:
         raise Missing(f"this run has none of {', '.join(names)}")
@@ -64,28 +64,28 @@ def _run_here(source: Source, names: tuple[str, ...]) -> list[str]:
 
 
 def least_regret(source: Source) -> Finding:
-    """The regret of each baseline minus that of the better rule of BBKB on the same seeds, at the
-    last evaluation of the baseline."""
-    rules, intervals, texts, alone = _run_here(source, RULES), {}, {}, []
-    for name in _run_here(source, BASELINES):
+    """The regret of each baseline minus that of BBKB's better batch rule on the same seeds, at
+    the last evaluation of the baseline."""
+    rules, intervals, texts, single_seeds = _names_with_results(source, BATCH_RULES), {}, {}, []
+    for name in _names_with_results(source, BASELINES):
         end = int(entry(source, "algorithms", name, "horizon"))
-        theirs = _at(source, "regret_ratio", name, end)
-        ours = min(
+        baseline = _at(source, "regret_ratio", name, end)
+        bbkb = min(
             (_at(source, "regret_ratio", rule, end) for rule in rules), key=lambda v: v.mean()
         )
-        texts[name] = f"{theirs.mean():.4f} (BBKB {ours.mean():.4f}) at t = {end:,}"
-        if min(len(ours), len(theirs)) < 2:
-            alone.append(label(name))
+        texts[name] = f"{baseline.mean():.4f} (BBKB {bbkb.mean():.4f}) at t = {end:,}"
+        if min(len(bbkb), len(baseline)) < 2:
+            single_seeds.append(label(name))
         else:
-            intervals[name] = difference(ours, theirs)
+            intervals[name] = difference(bbkb, baseline)
     holds = leads(intervals.values(), 0.0) if intervals else None
-    single = f" One seed: {', '.join(alone)}." if alone else ""
-    if holds and alone:
+    seed_note = f" One seed: {', '.join(single_seeds)}." if single_seeds else ""
+    if holds and single_seeds:
         holds = None
     note = "" if holds else f"{_with_other_settings(source)} {evidence.late_regret(source)}".strip()
-    more = f" More than BBKB's on the same seeds: {interval_texts(intervals, 4)}."
+    interval_note = f" More than BBKB's on the same seeds: {interval_texts(intervals, 4)}."
     return Finding(
-        f"R_t / R_t^unif: {list_texts(texts)}.{more if intervals else ''}{single}",
+        f"R_t / R_t^unif: {list_texts(texts)}.{interval_note if intervals else ''}{seed_note}",
         holds,
         note,
     )
@@ -109,42 +109,41 @@ def _of_folder(source: Source, suffix: str, words: str) -> str:
 def hardly_converges(source: Source) -> Finding:
     """The regret of Thompson sampling with its whole width at t = 2,000, against that with a tenth
     of it on the same seeds, and against BBKB's mean."""
+    settings = ("its width not divided by 10", "as in regret")  # names in the results
     whole, tenth = (
-        _at(source, "regret_ratio", "sketched_ts", FIRST, setting)
-        for setting in ("its width not divided by 10", "as in regret")
+        _at(source, "regret_ratio", "sketched_ts", EARLY_HORIZON, setting) for setting in settings
     )
     bbkb = read_sibling(source, "cadata")
-    best = min(_at(bbkb, "regret_ratio", rule, FIRST).mean() for rule in _run_here(bbkb, RULES))
+    rules = _names_with_results(bbkb, BATCH_RULES)
+    best = min(_at(bbkb, "regret_ratio", rule, EARLY_HORIZON).mean() for rule in rules)
     gaps = [
-        difference(ABOVE * tenth, whole),
-        difference(np.full(len(whole), ABOVE * best), whole),
+        difference(MIN_REGRET_RATIO * tenth, whole),
+        difference(np.full(len(whole), MIN_REGRET_RATIO * best), whole),
     ]
     return Finding(
-        f"R_t / R_t^unif at t = {FIRST:,}, {len(whole)} seeds: {whole.mean():.3f} with the whole"
-        f" width, {tenth.mean():.3f} with a tenth; BBKB has {best:.3f}.",
+        f"R_t / R_t^unif at t = {EARLY_HORIZON:,}, {len(whole)} seeds: {whole.mean():.3f} with the"
+        f" whole width, {tenth.mean():.3f} with a tenth; BBKB has {best:.3f}.",
         leads(gaps, 0.0),
     )
 
 
 def fraction_of_time(source: Source, baselines: tuple[str, ...]) -> Finding:
-    """The seconds of the faster rule of BBKB until t = 2,000 over those of the baselines. Other
-    programs delay some runs, so that extremes over seeds decide: the slowest run of BBKB over the
-    fastest of a baseline must be small, and the rule fails where even the fastest over the slowest
-    is not."""
-    seconds = {
-        name: _at(source, "seconds", name, FIRST)
-        for name in (*_run_here(source, RULES), *_run_here(source, baselines))
-    }
-    ours = min((seconds[name] for name in seconds if name in RULES), key=np.median)
-    theirs = {name: of for name, of in seconds.items() if name not in RULES}
-    largest = {name: float(ours.max() / of.min()) for name, of in theirs.items()}
-    least = {name: float(ours.min() / of.max()) for name, of in theirs.items()}
-    holds = decision(max(least.values()) > FRACTION, max(largest.values()) <= FRACTION)
-    shares = {name: f"{least[name]:.2f} to {largest[name]:.2f}" for name in theirs}
-    medians = [float(np.median(of)) for of in seconds.values()]
+    """The seconds of BBKB's faster batch rule until t = 2,000 divided by those of the baselines.
+    Other programs delay some runs, so that extremes over seeds decide: the claim holds if BBKB's
+    slowest run takes at most MAX_TIME_RATIO of a baseline's fastest, and it fails if even BBKB's
+    fastest run takes more than MAX_TIME_RATIO of a baseline's slowest."""
+    names = _names_with_results(source, BATCH_RULES) + _names_with_results(source, baselines)
+    seconds = {name: _at(source, "seconds", name, EARLY_HORIZON) for name in names}
+    bbkb = min((seconds[name] for name in seconds if name in BATCH_RULES), key=np.median)
+    baseline_seconds = {name: runs for name, runs in seconds.items() if name not in BATCH_RULES}
+    largest = {name: float(bbkb.max() / runs.min()) for name, runs in baseline_seconds.items()}
+    least = {name: float(bbkb.min() / runs.max()) for name, runs in baseline_seconds.items()}
+    holds = decision(max(least.values()) > MAX_TIME_RATIO, max(largest.values()) <= MAX_TIME_RATIO)
+    shares = {name: f"{least[name]:.2f} to {largest[name]:.2f}" for name in largest}
+    medians = [float(np.median(runs)) for runs in seconds.values()]
     return Finding(
-        f"Median seconds until t = {FIRST:,}: {list_numbers(seconds, medians, 2)}; the faster rule"
-        f" over the baseline, least and largest: {list_texts(shares)}.",
+        f"Median seconds until t = {EARLY_HORIZON:,}: {list_numbers(seconds, medians, 2)}; the"
+        f" faster rule over the baseline, least and largest: {list_texts(shares)}.",
         holds,
         "" if holds else f"{_time_with_code_width(source)} {_ungrouped(source)}".strip(),
     )
@@ -153,12 +152,13 @@ def fraction_of_time(source: Source, baselines: tuple[str, ...]) -> Finding:
 @empty_if_missing
 def _time_with_code_width(source: Source) -> str:
     other = read_sibling(source, f"{source.folder.name}_code")
-    ours, theirs = (
-        float(np.median(_at(other, "seconds", name, FIRST))) for name in ("bbkb_global", "gp_ucb")
+    bbkb, gp_ucb = (
+        float(np.median(_at(other, "seconds", name, EARLY_HORIZON)))
+        for name in ("bbkb_global", "gp_ucb")
     )
     return (
-        f"With the widths of the code: {ours:.2f} s, GP-UCB {theirs:.2f} s, a share of"
-        f" {ours / theirs:.2f}."
+        f"With the widths of the code: {bbkb:.2f} s, GP-UCB {gp_ucb:.2f} s, a share of"
+        f" {bbkb / gp_ucb:.2f}."
     )
 
 
@@ -171,7 +171,8 @@ def _ungrouped(source: Source) -> str:
     half, whole = (_at(other, "seconds", "gp_ucb", t, name).mean() for t in (end // 2, end))
     return (
         f"GP-UCB without groups: {half:.2f} s until t = {end // 2:,}, {whole:.2f} s until t ="
-        f" {end:,}; {whole * (FIRST / end) ** 2:,.0f} s until t = {FIRST:,} if it grows as t^2."
+        f" {end:,}; {whole * (EARLY_HORIZON / end) ** 2:,.0f} s until t = {EARLY_HORIZON:,} if it"
+        " grows as t^2."
     )
 
 
@@ -186,10 +187,10 @@ def _powers(source: Source, rule: str) -> np.ndarray:
 
 def batches_grow(source: Source) -> Finding:
     """The powers of t with which batch sizes grow."""
-    powers = {rule: _powers(source, rule) for rule in RULES}
+    powers = {rule: _powers(source, rule) for rule in BATCH_RULES}
     intervals = {rule: interval(of) for rule, of in powers.items()}
-    margins = [of - LINEAR[0] for of in powers.values()] + [
-        LINEAR[1] - of for of in powers.values()
+    margins = [of - LINEAR_POWERS[0] for of in powers.values()] + [
+        LINEAR_POWERS[1] - of for of in powers.values()
     ]
     return Finding(
         f"Powers of t, mean over seeds: {interval_texts(intervals, 2)}.",
@@ -199,17 +200,17 @@ def batches_grow(source: Source) -> Finding:
 
 
 def _batches(source: Source) -> dict[str, np.ndarray]:
-    return {r: np.asarray(values(source, "algorithms", r, "batches")) for r in RULES}
+    return {r: np.asarray(values(source, "algorithms", r, "batches")) for r in BATCH_RULES}
 
 
 def fewer_batches(source: Source) -> Finding:
     """The numbers of batches of both rules, on the same seeds."""
     batches = _batches(source)
-    text = list_numbers(RULES, [of.mean() for of in batches.values()], 1)
-    gap = difference(batches[RULES[1]], FEWER * batches[RULES[0]])
+    text = list_numbers(BATCH_RULES, [of.mean() for of in batches.values()], 1)
+    gap = difference(batches[BATCH_RULES[1]], MAX_BATCH_RATIO * batches[BATCH_RULES[0]])
     return Finding(
-        f"Batches in T evaluations: {text}. {FEWER:g} times those of the global rule, minus those"
-        f" of the local rule: {interval_text(gap, 1)}.",
+        f"Batches in T evaluations: {text}. {MAX_BATCH_RATIO:g} times those of the global rule,"
+        f" minus those of the local rule: {interval_text(gap, 1)}.",
         above([gap]),
     )
 
@@ -227,7 +228,7 @@ def _ranges(seconds: dict[str, np.ndarray]) -> str:
 def local_is_slower(source: Source) -> Finding:
     """The seconds of both rules: whether each run of the local one takes more than twice as long as
     each run of the global one."""
-    seconds = _seconds(source, RULES)
+    seconds = _seconds(source, BATCH_RULES)
     fast, slow = seconds.values()
     holds = decision(slow.max() <= 2 * fast.min(), slow.min() > 2 * fast.max())
     return Finding(_ranges(seconds), holds)
@@ -237,15 +238,15 @@ def faster_than_evolution(source: Source) -> Finding:
     """The seconds of both rules and of evolution, without the time of evaluations. The program of
     evolution is not the paper's, so that a slower rule contradicts the claim only where it is
     slower on the poster as well."""
-    names = (*RULES, "evolution")
+    names = (*BATCH_RULES, "evolution")
     seconds, poster = _seconds(source, names), evidence.poster_seconds(source)
     theirs = seconds["evolution"]
     holds = decision(
         any(
             seconds[rule].min() > theirs.max() and poster.get(rule, 0) > poster.get("evolution", 0)
-            for rule in RULES
+            for rule in BATCH_RULES
         ),
-        all(seconds[rule].max() < theirs.min() for rule in RULES),
+        all(seconds[rule].max() < theirs.min() for rule in BATCH_RULES),
     )
     note = "" if holds else evidence.published_search_seconds(source, names)
     return Finding(_ranges(seconds), holds, note)
@@ -255,26 +256,26 @@ def local_is_fastest_with_training(source: Source) -> Finding:
     """The training time of a batch above which the local rule takes less time than the global one,
     and that above which the global one takes less than evolution, which evaluates one by one; both
     from the slowest run of the first method and the fastest of the second."""
-    seconds = _seconds(source, (*RULES, "evolution"))
+    seconds = _seconds(source, (*BATCH_RULES, "evolution"))
     batches = {rule: float(of.mean()) for rule, of in _batches(source).items()}
     horizon = entry(source, "algorithms", "evolution")["horizon"]
-    fewer = batches[RULES[0]] - batches[RULES[1]]
-    above_global = (seconds[RULES[1]].max() - seconds[RULES[0]].min()) / fewer
-    above_evolution = (seconds[RULES[0]].max() - seconds["evolution"].min()) / (
-        horizon - batches[RULES[0]]
+    fewer = batches[BATCH_RULES[0]] - batches[BATCH_RULES[1]]
+    above_global = (seconds[BATCH_RULES[1]].max() - seconds[BATCH_RULES[0]].min()) / fewer
+    above_evolution = (seconds[BATCH_RULES[0]].max() - seconds["evolution"].min()) / (
+        horizon - batches[BATCH_RULES[0]]
     )
     return Finding(
-        f"Batches: {list_numbers(RULES, batches.values(), 1)}. The local rule is the fastest when"
-        f" the training of a batch takes more than {above_global:.2f} s, and the global rule is"
-        f" faster than evolution, which trains {horizon:,.0f} cells one by one, from"
+        f"Batches: {list_numbers(BATCH_RULES, batches.values(), 1)}. The local rule is the"
+        f" fastest when the training of a batch takes more than {above_global:.2f} s, and the"
+        f" global rule is faster than evolution, which trains {horizon:,.0f} cells one by one, from"
         f" {max(above_evolution, 0):.4f} s on.",
-        bool(fewer > 0 and max(above_global, above_evolution) <= MINUTE),
+        bool(fewer > 0 and max(above_global, above_evolution) <= MIN_TRAINING_SECONDS),
     )
 
 
 def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, list[float]]:
     """The field of the rules that were run and of evolution as text, and evolution's values."""
-    names = (*_run_here(source, RULES), "evolution")
+    names = (*_names_with_results(source, BATCH_RULES), "evolution")
     shown = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
     return list_texts(shown), values(source, "algorithms", "evolution", field)
 
@@ -284,7 +285,7 @@ def less_regret_than_evolution(source: Source) -> Finding:
     text, theirs = _against_evolution(source, "regret_ratio", 3)
     intervals = {
         rule: difference(values(source, "algorithms", rule, "regret_ratio"), theirs)
-        for rule in RULES
+        for rule in BATCH_RULES
     }
     return Finding(
         f"R_T / R_T^unif: {text}. Evolution's minus the rule's: {interval_texts(intervals, 3)}.",
@@ -302,7 +303,7 @@ def matches_evolution(source: Source) -> Finding:
         f"Simple regret at T: BBKB, global {np.mean(ours):.5f}, evolution {np.mean(theirs):.5f};"
         f" BBKB has the best cell in {found} of {len(ours)} seeds. BBKB's minus evolution's on the"
         f" same seeds: {interval_text(gap, 5)}.",
-        level([gap], SAME),
+        level([gap], REGRET_TOLERANCE),
     )
 
 
@@ -310,7 +311,8 @@ def beats_evolution(source: Source) -> Finding:
     """The simple regret of evolution minus that of each rule on the same seeds."""
     text, theirs = _against_evolution(source, "simple_regret", 5)
     intervals = [
-        difference(values(source, "algorithms", rule, "simple_regret"), theirs) for rule in RULES
+        difference(values(source, "algorithms", rule, "simple_regret"), theirs)
+        for rule in BATCH_RULES
     ]
     holds = leads(intervals, 0.0)
     note = "" if holds else evidence.search_settings(source)
@@ -335,14 +337,14 @@ def widest_range(source: Source) -> Finding:
     """The number of lengthscales at which each algorithm has nearly the least regret."""
     table = _by_lengthscale(source)
     least = min(min(row.values()) for row in table.values())
-    good = {
-        name: sum(ratio <= WITHIN * least for ratio in row.values()) for name, row in table.items()
-    }
-    ours = max(good[rule] for rule in RULES if rule in good)
-    holds = all(ours > count for name, count in good.items() if name not in RULES)
-    poor = [key for key, ratio in table[RULES[0]].items() if ratio > WITHIN * least]
+    limit = MAX_REGRET_RATIO * least
+    good = {name: sum(ratio <= limit for ratio in row.values()) for name, row in table.items()}
+    ours = max(good[rule] for rule in BATCH_RULES if rule in good)
+    holds = all(ours > count for name, count in good.items() if name not in BATCH_RULES)
+    poor = [key for key, ratio in table[BATCH_RULES[0]].items() if ratio > limit]
     return Finding(
-        f"Lengthscales within {WITHIN} times {least:.3f}: {list_numbers(good, good.values(), 0)}.",
+        f"Lengthscales within {MAX_REGRET_RATIO} times {least:.3f}:"
+        f" {list_numbers(good, good.values(), 0)}.",
         holds,
         "" if holds else evidence.at_lengthscales(table, poor, source),
     )
@@ -407,9 +409,9 @@ CLAIMS = (
         "Appendix D.1",
         "Batched Thompson sampling struggles to converge, before its width is divided by 10"
         " (Cadata).",
-        f"Its R_t / R_t^unif at t = {FIRST:,} with the whole width is more than {ABOVE} times that"
-        " with a tenth of the width on the same seeds, and that of BBKB (one seed, taken as"
-        " exact), beyond the 95% interval.",
+        f"Its R_t / R_t^unif at t = {EARLY_HORIZON:,} with the whole width is more than"
+        f" {MIN_REGRET_RATIO} times that with a tenth of the width on the same seeds, and that of"
+        " BBKB (one seed, taken as exact), beyond the 95% interval.",
         "On the authors' poster the method ends at 1.26 times BBKB's regret. The regret of both"
         " grows like t^0.5: the rule compares levels.",
         (Case("bbkb_2020/cadata_settings_ts", hardly_converges, "Cadata", ("bbkb_2020/cadata",)),),
@@ -421,10 +423,10 @@ CLAIMS = (
     Claim(
         "Section 5, Figure 2",
         "BBKB takes only a fraction of BKB's time.",
-        f"The slowest run of the faster rule takes at most {FRACTION} of the seconds of BKB's"
-        f" fastest one in the first {FIRST:,} iterations, with the widths of the theorems and of"
-        " the code. It fails where even its fastest run takes more than that share of BKB's"
-        " slowest one.",
+        f"The slowest run of the faster rule takes at most {MAX_TIME_RATIO} of the seconds of"
+        f" BKB's fastest one in the first {EARLY_HORIZON:,} iterations, with the widths of the"
+        " theorems and of the code. It fails where even its fastest run takes more than that"
+        " share of BKB's slowest one.",
         "The figure has the time of the first 2,000 iterations. Half is the largest share that one"
         " would call a fraction. Other programs ran on the machine, which changes the extremes"
         " most.",
@@ -441,9 +443,9 @@ CLAIMS = (
     Claim(
         "Section 5, Figure 2",
         "BBKB takes only a fraction of the time of GP-UCB and GP-BUCB.",
-        f"The slowest run of the faster rule takes at most {FRACTION} of the seconds of the fastest"
-        f" run of each in the first {FIRST:,} iterations. It fails where even its fastest run takes"
-        " more than that share of the slowest run of one.",
+        f"The slowest run of the faster rule takes at most {MAX_TIME_RATIO} of the seconds of the"
+        f" fastest run of each in the first {EARLY_HORIZON:,} iterations. It fails where even its"
+        " fastest run takes more than that share of the slowest run of one.",
         "As for BKB.",
         _cases(
             partial(fraction_of_time, baselines=("gp_ucb", "gp_bucb")),
@@ -462,7 +464,7 @@ CLAIMS = (
         "Section 5, Figures 3 and 7",
         "The batches of both rules grow linearly.",
         "The 95% interval over seeds of the power p of the best fit a + c t^p to the batch sizes of"
-        f" a run lies in [{LINEAR[0]}, {LINEAR[1]}], for both rules.",
+        f" a run lies in [{LINEAR_POWERS[0]}, {LINEAR_POWERS[1]}], for both rules.",
         "A line has p = 1, with or without an offset.",
         _cases(batches_grow, **_SEARCHES),
         ("confirmed",) * 4,
@@ -475,8 +477,8 @@ CLAIMS = (
     Claim(
         "Section 5, Figures 3 and 7",
         "The local rule makes larger batches.",
-        f"It needs fewer than {FEWER:g} times the batches of the global rule, beyond the 95%"
-        " interval of the difference on the same seeds.",
+        f"It needs fewer than {MAX_BATCH_RATIO:g} times the batches of the global rule, beyond the"
+        " 95% interval of the difference on the same seeds.",
         "A tenth is more than the variation between seeds.",
         _cases(fewer_batches, **_SEARCHES),
         ("confirmed",) * 4,
@@ -535,8 +537,8 @@ CLAIMS = (
         "Section 5, Figure 4",
         "After 2,000 initial evaluations BBKB matches the simple regret of regularized evolution.",
         "The 95% interval of the global rule's simple regret minus evolution's, on the same seeds,"
-        f" lies within {SAME:g} of 0, with the theorem's width and with that of the authors' code."
-        " It fails where one does not contain 0.",
+        f" lies within {REGRET_TOLERANCE:g} of 0, with the theorem's width and with that of the"
+        " authors' code. It fails where one does not contain 0.",
         "The paper names the width of the theorem, and the poster's regret is that of the code's."
         " The bound is a quarter of the difference between the two best cells.",
         _cases(
@@ -565,8 +567,8 @@ CLAIMS = (
     Claim(
         "Appendix D.1, Figures 5 and 6",
         "BBKB is robust over a wider range of bandwidths than the others.",
-        f"Its regret ratio is within {WITHIN} times the least of all at more of the six bandwidths"
-        " than that of any other algorithm.",
+        f"Its regret ratio is within {MAX_REGRET_RATIO} times the least of all at more of the six"
+        " bandwidths than that of any other algorithm.",
         "The paper does not define robust; on Abalone with the theorems' widths no factor between"
         " 1.05 and 4 gives BBKB more bandwidths than GP-BUCB. There are 1 to 5 seeds with these"
         " widths.",

@@ -5,8 +5,8 @@
 There are 100 arms in the unit square, a Gaussian kernel of lengthscale 0.5, noise 0.1, and lambda =
 noise^2. The mean passes through four functions of RKHS norm 2 at equal distances in time, linearly
 ("drift") or in steps ("jump"). The width of all methods is two posterior standard deviations. The
-tables have the dynamic regret over that of uniform arms, against t, over the whole run and over its
-last tenth, and the inducing points at the end.
+tables have the dynamic regret divided by that of uniform choice, as a function of t, for the whole
+run and for its last tenth, and the inducing points at the end.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def problem_of(kind: str, horizon: int) -> DriftingArms:
         KERNEL,
         jax.random.uniform(arms_key, (ARMS, 2)),
         NOISE,
-        # the last line ends at the horizon
+        # the last segment between functions (drift) or the last step (jump) ends at the horizon
         period=horizon / (ANCHORS if kind == "jump" else ANCHORS - 1),
         anchors=ANCHORS,
         norm=NORM,
@@ -75,22 +75,22 @@ def problem_of(kind: str, horizon: int) -> DriftingArms:
 
 
 def runs(options: argparse.Namespace, kind: str, name: str) -> list[dict[str, Any]]:
-    """The runs of a method on a problem, one a seed."""
+    """The runs of a method on a problem, one for each seed."""
     horizon, problem = options.horizon, problem_of(kind, options.horizon)
     method, keys = METHODS[name], jax.random.split(jax.random.key(1), options.seeds)
-    played = play(problem, method.bandit, horizon, keys, restart=method.restart)
+    record = play(problem, method.bandit, horizon, keys, restart=method.restart)
     means = jax.vmap(problem.mean_reward)(jnp.arange(horizon))
-    uniform = np.asarray(means.max(1) - means.mean(1))
-    regret, late = np.asarray(played.regret), -max(horizon // 10, 1)
+    uniform_regret = np.asarray(means.max(1) - means.mean(1))
+    regret, tenth = np.asarray(record.regret), slice(-max(horizon // 10, 1), None)
     t = saving.grid(horizon)
-    ratio = (regret.cumsum(1) / uniform.cumsum())[:, t - 1]
+    ratio = (regret.cumsum(1) / uniform_regret.cumsum())[:, t - 1]
     return [
         dict(
             t=t,
             regret_ratio=ratio[seed],
             final_regret_ratio=ratio[seed, -1],
-            last_tenth=regret[seed, late:].sum() / uniform[late:].sum(),
-            points=played.dictionary_size[seed, -1],
+            last_tenth=regret[seed, tenth].sum() / uniform_regret[tenth].sum(),
+            points=record.dictionary_size[seed, -1],
         )
         for seed in range(options.seeds)
     ]

@@ -29,6 +29,7 @@ class Scaled(struct.Settings):
         checks.nonnegative(variance=self.variance)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
+        """The error of values between points [m,d] and `others` other points, in eps k(x,x)."""
         return checks.kernel_rounding(self.kernel, points, others)
 
     def check_inputs(self, x: Any) -> None:
@@ -37,7 +38,7 @@ class Scaled(struct.Settings):
 
 @struct.dataclass
 class Pair(struct.Settings):
-    """Base of combinations of two kernels of the same inputs."""
+    """Base class of kernels that combine two kernels on the same inputs."""
 
     left: Any  # a kernel of `jsketch.kernels`
     right: Any  # a kernel of `jsketch.kernels`
@@ -58,6 +59,7 @@ class Sum(Pair):
         return self.left.diag(x) + self.right.diag(x)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
+        """The larger error of the two kernels, in eps k(x,x), which bounds that of the sum."""
         left, right = (checks.kernel_rounding(k, points, others) for k in (self.left, self.right))
         return jnp.maximum(left, right)
 
@@ -73,5 +75,5 @@ class Product(Pair):
         return self.left.diag(x) * self.right.diag(x)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        left, right = (checks.kernel_rounding(k, points, others) for k in (self.left, self.right))
-        return left + right
+        """The sum of the errors of the two kernels, because relative errors of factors add."""
+        return sum(checks.kernel_rounding(k, points, others) for k in (self.left, self.right))

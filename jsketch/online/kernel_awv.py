@@ -21,11 +21,11 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class KernelState:
-    """t of at most N labelled examples, and L^-1 of K_tt + lam I = L L^T."""
+    """The t labelled examples, at most N, and L^-1, where L L^T = K_tt + lam I."""
 
     points: Array  # [N, d]
-    inverse: Array  # [N, N], lower triangular; the identity beyond t
-    solved: Array  # [N], L^-1 y
+    inverse: Array  # [N, N], L^-1, lower triangular; the rows beyond t are those of the identity
+    solved: Array  # [N], L^-1 y of the labels y; zero beyond t
     used: Array  # [] int32, t
 
 
@@ -34,7 +34,7 @@ class KernelState:
 class KernelAWV(KernelForecaster):
     """The forecaster of Azoury, Warmuth and Vovk in the space of a kernel.
 
-    penalize_current  False: kernel ridge regression
+    penalize_current  True: AWV. False: kernel ridge regression
     capacity          int, the initial capacity N for labelled examples
     """
 
@@ -54,10 +54,10 @@ class KernelAWV(KernelForecaster):
         )
 
     def predict(self, state: KernelState, x: Array) -> Array:
-        row, pivot = self._row(state, x)
+        row, squared_pivot = self._row(state, x)
         ridge = matmul(row, state.solved)
-        # 1 + h = (lam + k(x,x) - |row|^2) / lam
-        return ridge * self._diagonal(state, x) / pivot if self.penalize_current else ridge
+        # AWV divides the ridge prediction by (lam + k(x,x) - |row|^2) / lam
+        return ridge * self._diagonal(state, x) / squared_pivot if self.penalize_current else ridge
 
     def update(
         self, state: KernelState, x: Array, y: Array, key: PRNGKey
@@ -90,13 +90,13 @@ class KernelAWV(KernelForecaster):
 
     def _row(self, state: KernelState, x: Array) -> tuple[Array, Array]:
         """(the row [N] that x would add to L, the square [] of its pivot)."""
-        used = jnp.arange(state.points.shape[0], dtype=jnp.int32) < state.used
-        cross = jnp.where(used, self.kernel.gram(x[None], state.points)[0], 0)
+        is_used = jnp.arange(state.points.shape[0], dtype=jnp.int32) < state.used
+        cross = jnp.where(is_used, self.kernel.gram(x[None], state.points)[0], 0)
         row = matmul(state.inverse, cross)
         residual = jnp.maximum(self.kernel.diag(x[None])[0] - jnp.square(row).sum(), 0)
         return row, jnp.asarray(self._diagonal(state, x), x.dtype) + residual
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        """The number [] that is added to k(x,x) on the diagonal for a new example x [d]; a subclass
-        may override it."""
+        """The regularization [] of a new example x [d], which is added to k(x,x) on the diagonal. A
+        subclass may override it."""
         return self.regularization

@@ -12,14 +12,14 @@ from jsketch.box import GPBandit, acquisition
 from jsketch.box import regression as gp
 from jsketch.box.gp.regression import Hyperparameters
 
-LEFT = -np.array([1e-3, 0.1, 0.9, 2.0, 4.999, 5.001, 8.0, 20.0, 38.0, 40.0, 300.0, 1e4, 1e8])
-RIGHT = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
+NEGATIVE_Z = -np.array([1e-3, 0.1, 0.9, 2, 4.999, 5.001, 8, 20, 38, 40, 300, 1e4, 1e8])
+NONNEGATIVE_Z = np.array([0.0, 1e-3, 0.5, 2.0, 5.0, 10.0, 40.0, 1e4])
 LOG_ROOT_2PI = np.log(2 * np.pi) / 2
 
 
 def laplace(t, power):
-    """The integral of s^power exp(-s^2/2 - t s) over s > 0, by quadrature in units where exp(-t s)
-    is exp(-s)."""
+    """The integral of s^power exp(-s^2/2 - t s) over s > 0, by quadrature with s / max(t, 1) in
+    place of s."""
     scale = max(t, 1.0)
     value, _ = quad(
         lambda s: s**power * np.exp(-((s / scale) ** 2) / 2 - t / scale * s),
@@ -52,36 +52,35 @@ def log_excess(z):
     ],
 )
 def test_values_in_both_tails(function, oracle):
-    z = np.concatenate([LEFT, RIGHT])
+    z = np.concatenate([NEGATIVE_Z, NONNEGATIVE_Z])
     values = jax.jit(function)(jnp.asarray(z), jnp.ones(len(z)), 0.0)
     expected = [oracle(value) for value in z]
-    # a logarithm near zero has an absolute error
+    # near zero only the absolute error of a logarithm is small, so that atol is needed
     np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-14)
 
 
 def test_gradients_in_both_tails():
-    """d log E(Z + z)_+ / dz = Phi / E and d log Phi / dz = phi / Phi are ratios of integrals for z
-    < 0."""
+    """d log EI / dz = Phi / EI with EI = E (Z + z)_+, and d log Phi / dz = phi / Phi. For z < 0
+    both follow from the integrals of `laplace`."""
     slope = jax.jit(
         jax.vmap(jax.grad(lambda z: acquisition.log_expected_improvement(z, jnp.ones(()), 0.0)))
     )
-    np.testing.assert_allclose(
-        slope(jnp.asarray(LEFT)), [laplace(-z, 0) / laplace(-z, 1) for z in LEFT], rtol=1e-10
-    )
-    expected = norm.cdf(RIGHT) / (norm.pdf(RIGHT) + RIGHT * norm.cdf(RIGHT))
-    np.testing.assert_allclose(slope(jnp.asarray(RIGHT)), expected, rtol=1e-11)
+    expected = [laplace(-z, 0) / laplace(-z, 1) for z in NEGATIVE_Z]
+    np.testing.assert_allclose(slope(jnp.asarray(NEGATIVE_Z)), expected, rtol=1e-10)
+    z = NONNEGATIVE_Z
+    expected = norm.cdf(z) / (norm.pdf(z) + z * norm.cdf(z))
+    np.testing.assert_allclose(slope(jnp.asarray(z)), expected, rtol=1e-11)
     slope = jax.jit(jax.vmap(jax.grad(acquisition.log_normal_cdf)))
-    np.testing.assert_allclose(
-        slope(jnp.asarray(LEFT)), [1 / laplace(-z, 0) for z in LEFT], rtol=1e-10
-    )
-    expected = norm.pdf(RIGHT) / norm.cdf(RIGHT)
-    np.testing.assert_allclose(slope(jnp.asarray(RIGHT)), expected, rtol=1e-11, atol=1e-300)
+    expected = [1 / laplace(-z, 0) for z in NEGATIVE_Z]
+    np.testing.assert_allclose(slope(jnp.asarray(NEGATIVE_Z)), expected, rtol=1e-10)
+    expected = norm.pdf(z) / norm.cdf(z)
+    np.testing.assert_allclose(slope(jnp.asarray(z)), expected, rtol=1e-11, atol=1e-300)
 
 
 @pytest.mark.float32
-def test_tails_are_finite_in_this_precision():
+def test_values_and_gradients_are_finite_in_the_default_dtype():
     dtype = jnp.zeros(()).dtype
-    z = jnp.asarray(np.concatenate([LEFT, RIGHT]), dtype)
+    z = jnp.asarray(np.concatenate([NEGATIVE_Z, NONNEGATIVE_Z]), dtype)
     for function in (
         acquisition.log_expected_improvement,
         acquisition.log_probability_of_improvement,
@@ -93,7 +92,7 @@ def test_tails_are_finite_in_this_precision():
         assert np.isfinite(value).all() and np.isfinite(slope).all()
 
 
-def test_the_score_of_a_gp_exceeds_the_best_value_by_the_margin():
+def test_ei_and_pi_use_the_best_value_plus_the_margin_and_ucb_uses_the_width():
     """The threshold of EI and PI is the best standardized value plus the margin; UCB has none."""
     random = np.random.default_rng(0)
     u, y, mask = random.uniform(size=(8, 1)), random.normal(size=8), np.arange(8) < 6

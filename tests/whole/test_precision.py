@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cases import CASES, OPTIMISERS, VARIANTS, features
 from test_online import CASES as FORECASTERS
-from test_online import VARIANTS as SIMILAR
+from test_online import VARIANTS as FORECASTER_VARIANTS
 
 from jsketch import Arms, Box, kernels
 from jsketch.bandits import BKB, PointBBKB
@@ -22,8 +22,8 @@ GAUSSIAN = kernels.Gaussian(np.full(2, 0.5))
 
 
 def with_float64_numbers(algorithm):
-    """The algorithm with every Python number as a NumPy float64, and with one lengthscale for each
-    input."""
+    """A copy of the algorithm in which Python numbers are NumPy float64 numbers, and a Gaussian
+    kernel has a lengthscale for each input."""
     if isinstance(getattr(algorithm, "kernel", None), kernels.Gaussian):
         algorithm = algorithm.replace(kernel=GAUSSIAN)
     return jax.tree.map(
@@ -31,7 +31,7 @@ def with_float64_numbers(algorithm):
     )
 
 
-def all_single(tree):
+def assert_all_float32(tree):
     floating = [
         leaf.dtype for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)
     ]
@@ -39,39 +39,39 @@ def all_single(tree):
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - VARIANTS))
-def test_bandits(name):
-    def round_(bandit, x, y):
+def test_bandits_have_the_dtype_of_the_arms(name):
+    def one_round(bandit, x, y):
         state = bandit.init(Arms(x), KEY)
         query = bandit.ask(state, KEY)
-        reads = {"confidence_width": (), "scores": (), "sample": (KEY,), "samples": (KEY,)}
-        read_values = [
-            getattr(bandit, name)(state, *key)
-            for name, key in reads.items()
-            if callable(getattr(bandit, name, None))
+        optional_methods = dict(confidence_width=(), scores=(), sample=(KEY,), samples=(KEY,))
+        values = [
+            getattr(bandit, method)(state, *arguments)
+            for method, arguments in optional_methods.items()
+            if callable(getattr(bandit, method, None))
         ]
-        return state, bandit.tell(state, query, y[: len(query.index)], KEY), read_values
+        return state, bandit.tell(state, query, y[: len(query.index)], KEY), values
 
     y = np.zeros(20)
-    states = jax.eval_shape(round_, with_float64_numbers(CASES[name]), features(jnp.float32), y)
-    all_single(states)
+    states = jax.eval_shape(one_round, with_float64_numbers(CASES[name]), features(jnp.float32), y)
+    assert_all_float32(states)
     before, (after, _), _ = states
     chex.assert_trees_all_equal_shapes_and_dtypes(before, after)
 
 
-def test_bandits_over_points():
-    def round_(bandit, x, y):
+def test_bandits_over_points_have_the_dtype_of_init():
+    def one_round(bandit, x, y):
         state = bandit.init(2, KEY, jnp.float32)
         picked = bandit.pull(state, x[bandit.choose(state, KEY, x)])
         best = bandit.maximise(state, KEY, Box(x[0] - 1, x[0] + 1))
         return state, bandit.tell(picked, y, KEY), best
 
     bandit = with_float64_numbers(PointBBKB(GAUSSIAN, max_batch=2, max_history=8, capacity=4))
-    all_single(jax.eval_shape(round_, bandit, np.zeros((5, 2)), np.zeros(2)))
+    assert_all_float32(jax.eval_shape(one_round, bandit, np.zeros((5, 2)), np.zeros(2)))
 
 
-@pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in SIMILAR])
-def test_forecasters(name):
-    def round_(forecaster, x, xs, ys):
+@pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in FORECASTER_VARIANTS])
+def test_forecasters_have_the_dtype_of_the_first_example(name):
+    def one_round(forecaster, x, xs, ys):
         state = forecaster.init(x, KEY)
         updated = forecaster.update(state, xs[0], ys[0], KEY)
         results = [state, forecaster.predict(state, xs[0]), updated]
@@ -82,28 +82,28 @@ def test_forecasters(name):
         return results
 
     x = jnp.zeros(2, jnp.float32)
-    all_single(
+    assert_all_float32(
         jax.eval_shape(
-            round_, with_float64_numbers(FORECASTERS[name]), x, np.ones((3, 2)), np.ones(3)
+            one_round, with_float64_numbers(FORECASTERS[name]), x, np.ones((3, 2)), np.ones(3)
         )
     )
 
 
 @pytest.mark.parametrize("numbers", ["of_numpy", "of_python"])
 @pytest.mark.parametrize("name", ["uniform", "gp_ucb", "turbo_2", "go_ucb"])
-def test_optimisers_of_a_box(name, numbers):
-    """With Python numbers in the kernel, a posterior still has the dtype of its arrays."""
+def test_optimisers_have_the_dtype_of_the_box(name, numbers):
+    """With Python numbers in the kernel the posterior has the dtype of the box as well."""
 
-    def round_(optimizer, box, y):
+    def one_round(optimizer, box, y):
         state = optimizer.init(box, KEY, horizon=6)
         query = optimizer.ask(state, KEY)
-        reads = []
+        values = []
         if isinstance(optimizer, GPBandit):
             posterior = optimizer.posterior(state)
             names = GPBandit.choices["acquisition"]
             scores = [optimizer.replace(acquisition=name).score(posterior) for name in names]
-            reads = [score(query.x) for score in scores]
-        return state, query, optimizer.tell(state, query, y[: len(query.mask)], KEY), reads
+            values = [score(query.x) for score in scores]
+        return state, query, optimizer.tell(state, query, y[: len(query.mask)], KEY), values
 
     optimizer = OPTIMISERS[name]
     if numbers == "of_numpy":
@@ -111,12 +111,12 @@ def test_optimisers_of_a_box(name, numbers):
         if hasattr(optimizer, "bounds"):
             optimizer = optimizer.replace(bounds=with_float64_numbers(Bounds()))
     box = Box(jnp.zeros(2, jnp.float32), jnp.ones(2, jnp.float32))
-    all_single(jax.eval_shape(round_, optimizer, box, np.zeros(8)))
+    assert_all_float32(jax.eval_shape(one_round, optimizer, box, np.zeros(8)))
 
 
 def test_rounding_between_far_clusters_is_reported():
-    """With clusters at a distance of 100 lengthscales, float32 rounds values within a cluster by
-    3e-4, which is more than 0.1% of the residual variances."""
+    """For clusters 100 lengthscales apart in each input, float32 rounds kernel values within a
+    cluster by 3e-4, which changes some variances by more than 0.1% of the largest."""
     random = np.random.default_rng(0)
     near, sides = 0.1 * random.standard_normal((1100, 2)), random.integers(0, 2, (1100, 1))
     counts = np.zeros(1100)

@@ -24,7 +24,7 @@ PAGES = [
     and "_build" not in file.parts
     and "file_format: mystnb" not in file.read_text()
 ]
-LINKING = [
+FILES_WITH_LINKS = [
     *(ROOT / "docs").rglob("*.md"),
     *ROOT.glob("*.md"),
     *(ROOT / "experiments").rglob("README.md"),
@@ -33,8 +33,8 @@ LINKING = [
 
 
 def blocks(text, language="python"):
-    """Pairs (code, printed text) of a page. The text is in the comments at the end of a block, or
-    in a block of text directly below."""
+    """Pairs (code, printed text) of a page. The printed text is in the comments at the end of a
+    block, or in a block of text directly below."""
     matches = re.findall(rf"^```{language}\n(.*?)^```\n(?:```text\n(.*?)^```)?", text, re.M | re.S)
     for code, below in matches:
         comments = re.search(r"((?:^# .*\n)+)\Z", code, re.M)
@@ -45,10 +45,10 @@ def blocks(text, language="python"):
     ("code", "printed"), [*blocks(README)], ids=["function", "stream", "paper"]
 )
 def test_a_block_of_the_readme_runs_in_a_new_process(code, printed, tmp_path):
-    """The block runs in an empty folder, with the default configuration of JAX, without a
-    warning."""
+    """The block has at most 10 lines of code, and runs in an empty folder, with the default
+    configuration of JAX, without a warning."""
     (tmp_path / "block.py").write_text(code)
-    # a new process needs its time for compilation
+    # the variable may be set for the tests, and is not part of the default configuration
     environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
     process = subprocess.run(
         [sys.executable, "block.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
@@ -83,7 +83,8 @@ def test_a_block_of_the_site_runs_alone(code, printed, tmp_path, monkeypatch, ca
 
 
 def test_the_command_of_the_readme_suggests_a_batch(tmp_path, monkeypatch):
-    """The command reads the sheet above it, and the batch has conditions that were not measured."""
+    """The command reads the sheet above it, and each row of the batch is an
+    unmeasured row of the sheet."""
     monkeypatch.chdir(tmp_path)
     sheet = next(text for text, _ in blocks(README, "text") if text.startswith("Solvent"))
     Path("sheet.csv").write_text(sheet)
@@ -101,13 +102,13 @@ def test_the_readme_is_short():
     assert len(README.splitlines()) <= 120
 
 
-@pytest.mark.parametrize("file", LINKING, ids=lambda file: str(file.relative_to(ROOT)))
+@pytest.mark.parametrize("file", FILES_WITH_LINKS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_links_exist(file):
     if "_build" in file.parts:
         pytest.skip("built by scripts/docs")
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", file.read_text())
     missing = [link for link in links if "://" not in link and not (file.parent / link).exists()]
-    # written by docs/gallery.py
+    # docs/gallery.py writes gallery.md
     assert [link for link in missing if not link.endswith("gallery.md")] == []
 
 

@@ -50,8 +50,8 @@ def test_no_two_classes_have_the_same_structure():
     instances = pytrees()
     assert len(instances) > 100
     structures = [(type(value), jax.tree.structure(value)) for value in instances]
-    for (one, first), (other, second) in combinations(structures, 2):
-        assert first != second, f"{one} equals {other}"
+    for (kind, structure), (other_kind, other_structure) in combinations(structures, 2):
+        assert structure != other_structure, f"{kind} has the structure of {other_kind}"
     assert jax.tree.structure(Thompson()) != jax.tree.structure(ExpectedImprovement())
     assert jax.tree.structure(Pair(1)) == jax.tree.structure(Pair(3))
     assert jax.tree.structure(Pair(1)) != jax.tree.structure(Pair(1, name="other"))
@@ -66,20 +66,20 @@ def test_jit_keeps_the_class():
         jax.tree.map(np.testing.assert_array_equal, returned, given)
 
 
-def test_an_object_is_frozen_and_replaced():
+def test_fields_are_frozen_and_replace_returns_a_changed_copy():
     pair = Pair(1.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         pair.a = 2.0
     assert pair.replace(a=3.0) == dataclasses.replace(pair, a=3.0) == Pair(3.0)
 
 
-def test_the_state_dict_is_the_leaves():
+def test_the_state_dict_has_the_leaves_and_restores_them():
     saved = serialization.to_state_dict(Pair(1.0, Twin(5.0)))
     assert saved == {"a": 1.0, "b": {"a": 5.0, "b": 2.0}}
     restored = serialization.from_state_dict(Pair(0.0, Twin(0.0), "kept"), saved)
     assert restored == Pair(1.0, Twin(5.0), "kept")
-    words = "A Twin has the fields a, b; the saved one at ./b has a, c"
+    words = "A Twin has the fields a, b; the saved value at ./b has the fields a, c"
     with pytest.raises(ValueError, match=words):
         serialization.from_state_dict(Pair(0.0, Twin(0.0)), {"a": 1.0, "b": {"a": 1, "c": 2}})
-    with pytest.raises(ValueError, match="the saved one at . has None"):
+    with pytest.raises(ValueError, match="the saved value at . is None"):
         serialization.from_state_dict(Pair(0.0), None)

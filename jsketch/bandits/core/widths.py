@@ -1,9 +1,9 @@
 """Confidence widths: the number of posterior standard deviations that an upper confidence bound
 adds to the mean.
 
-A width is a callable pytree, width(evidence, confidence) -> []. It reads the `Evidence`, which are
-scalars of the posterior, and the `Confidence`, the assumptions of the user. Algorithms take one as
-an argument:
+A width is a callable pytree, width(evidence, confidence) -> []. It reads the `Evidence`, scalars of
+the posterior with variances in leverage units (divided by lam), and the `Confidence`, the
+assumptions of the user. Algorithms take a width as an argument:
 
     BBKB(kernel, width=widths.bbkb_paper)                   a formula of this file
     BBKB(kernel, width=widths.Bayesian(deviations=2.0))     a width whose numbers are leaves
@@ -13,8 +13,9 @@ The `*_code` widths are those of the BBKB authors' experiments, and only they re
 of the papers. No theorem covers them (THEORY 4.6). The theorems of the `*_paper` widths have
 conditions that the defaults do not satisfy: q_bar >= 72 log(4T/delta) for BKB, and lam >= 1 and
 q_bar >= 72 C log(4t/delta) for BBKB (THEORY 3.2, 4.3). `mixture` is the narrowest width with a
-proof for an exact posterior. `certified` and `certified_mixture` hold for any dictionary on the
-noise event alone; BBKB's rule="global_local" then needs local_statistic="guaranteed" (THEORY 5.4).
+proof for an exact posterior. `certified` and `certified_mixture` hold for any dictionary: only
+their bound on the noise can fail, with probability at most delta. BBKB's rule="global_local" then
+needs local_statistic="guaranteed" (THEORY 5.4).
 All widths assume a kernel and a lam that are fixed before the data.
 """
 
@@ -36,16 +37,16 @@ BIAS = 1 + 2**0.5  # 1 + 1/sqrt(1 - eps)
 
 
 def ucb(mean: Array, variance: Array, width: ArrayLike) -> Array:
-    """Upper confidence bounds mean + width sigma, of any shape; variances in leverage units."""
+    """Upper confidence bounds mean + width sigma, of any shape, with variances sigma^2."""
     return mean + width * jnp.sqrt(variance)
 
 
 @struct.dataclass
 class Evidence:
-    """The scalars [] of a posterior that widths read, in leverage units."""
+    """The scalars [] of a posterior that widths read."""
 
     count: Array  # t, observations
-    # sum_s log(1 + sigma~^2_fb(x_s)), each with the variance at the start of its batch
+    # sum_s log(1 + sigma~^2_fb(x_s)), sigma~^2_fb the variance at the start of the batch of x_s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
     variance_sum: Array  # sum_i n_i sigma~^2(x_i), the sketched effective dimension
@@ -57,7 +58,8 @@ class Evidence:
 
 def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
     """The evidence of an exact posterior after `count` observations: its information is the logdet
-    and its residuals are zero. With count and logdet 0 it is the evidence of any prior."""
+    and its residuals are zero. With count and logdet 0 it is the evidence
+    of any posterior before the first observation."""
     zero = jnp.zeros_like(count)
     return Evidence(count, logdet, logdet, zero, logdet, zero, prior_variance)
 
@@ -115,8 +117,8 @@ class Formula:
             fields = ", ".join(type(error.obj).__dataclass_fields__)
             name = getattr(self.function, "__name__", self.function)
             raise ValueError(
-                f"the width {name} reads {error.name!r}, which this algorithm does not have: its"
-                f" evidence has {fields}. Choose another width."
+                f"the width {name} reads {error.name!r}, but the {type(error.obj).__name__} of this"
+                f" algorithm has the fields {fields}. Choose another width."
             ) from error
         checks.one_number(width=width)
         return width
@@ -124,14 +126,14 @@ class Formula:
 
 @struct.dataclass
 class Bayesian:
-    """sqrt(lam) `deviations`: a number of standard deviations of the Bayesian posterior, which
-    practitioners choose; no theorem covers it. With 1, a Thompson sample is a draw from that
-    posterior. A traced number below 0 makes the width NaN and sets `info.nonfinite`."""
+    """The width sqrt(lam) `deviations`: the bounds are `deviations` standard deviations of the
+    Bayesian posterior from its mean. No theorem covers it. With 1, a Thompson sample is a draw from
+    that posterior. A traced number below 0 makes the width NaN and sets `info.nonfinite`."""
 
     deviations: ArrayLike = 2.0
 
     def check(self) -> None:
-        """Raises ValueError for a number of deviations that is not finite and at least 0."""
+        """Raises ValueError unless `deviations` is finite and at least 0."""
         checks.nonnegative(deviations=self.deviations)
 
     def __call__(self, evidence: Any, confidence: Confidence) -> Array:
