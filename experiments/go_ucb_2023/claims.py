@@ -693,11 +693,11 @@ PERCEPTRON = Experiment(
 )
 START = Experiment(
     "go_ucb_2023/tuning_start",
-    "Figures 3b and 3c: GO-UCB with ascents from a uniform point",
+    "Figure 3: GO-UCB with ascents from a uniform point",
     "The printed settings with another start, on breast cancer. Regret is relative to the best"
     " accuracy of this method alone.",
     {
-        "figure3.png": "Cumulative regret in tuning two classifiers on breast cancer, ascents from"
+        "figure3.png": "Cumulative regret in tuning all classifiers on breast cancer, ascents from"
         " a uniform point"
     },
 )
