@@ -50,8 +50,8 @@ class Problem:
 
 @partial(jax.jit, static_argnums=(1, 3))
 def states_at(bandit, draw, keys, stops):
-    """(problems [S], the finished runs [S], states [S, len(stops)]) of runs to the last of the
-    `stops`, each on a problem draw(key) of its own. Algorithms that differ in numbers share the
+    """(problems [S], the finished runs [S], states [S, len(stops)]) of one run for each key, on the
+    problem draw(key), to the last of the `stops`. Algorithms that differ in numbers share the
     program."""
 
     def one(key):

@@ -65,10 +65,8 @@ TASKS = _tasks()
 def make(task: Task, **options: Any) -> Any:
     """The algorithm of a task; "bbkb_theory" has the width of the paper."""
     if task.algorithm == "bbkb_theory":
-        task, options = (
-            task._replace(algorithm="bbkb_global"),
-            options | dict(width=widths.bbkb_paper),
-        )
+        task = task._replace(algorithm="bbkb_global")
+        options["width"] = widths.bbkb_paper
     return make_bandit(task, **options)
 
 

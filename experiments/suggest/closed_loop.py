@@ -22,8 +22,6 @@ from experiments.figures import plots
 from experiments.results import outputs, summaries, tidy
 from jsketch.suggest import suggest
 
-LARGEST = 29.0  # rings
-
 
 def play(
     features: np.ndarray, values: np.ndarray, rounds: int, batch: int, seed: int
@@ -35,9 +33,9 @@ def play(
     return values[arms].reshape(rounds, batch)
 
 
-def simple_regret(values: np.ndarray) -> np.ndarray:
+def simple_regret(values: np.ndarray, largest: float) -> np.ndarray:
     """[rounds], of values [rounds, batch]."""
-    return LARGEST - np.maximum.accumulate(values.max(1))
+    return largest - np.maximum.accumulate(values.max(1))
 
 
 @cli.command
@@ -54,9 +52,9 @@ def main() -> None:
     config = dict(data=abalone.source, rounds=rounds, batch=batch, root_seed=0)
     seeds = dict(suggested=options.seeds, random=options.random_seeds)
     with outputs.results_folder(options, "closed_loop", dict(config, seeds_of=seeds)) as results:
-        began = time.perf_counter()
+        largest, began = float(abalone.target.max()), time.perf_counter()
         suggested = [
-            simple_regret(play(abalone.features, abalone.target, rounds, batch, seed))
+            simple_regret(play(abalone.features, abalone.target, rounds, batch, seed), largest)
             for seed in range(options.seeds)
         ]
         seconds = (time.perf_counter() - began) / options.seeds / rounds
@@ -65,7 +63,8 @@ def main() -> None:
             simple_regret(
                 np.random.default_rng(seed)
                 .permutation(abalone.target)[: rounds * batch]
-                .reshape(rounds, batch)
+                .reshape(rounds, batch),
+                largest,
             )
             for seed in range(options.random_seeds)
         ]

@@ -4,7 +4,7 @@ evaluations: `jsketch.suggest`, a random forest of scikit-learn, and BoTorch.
     python -m experiments.tables.scale --out results/tables/scale
 
 The candidates are MADE UP: d = 8, uniform, and a smooth function with noise. Each number comes from
-a process of its own. A second call of `suggest` compiles nothing. BoTorch maximises its expected
+a separate process. A second call of `suggest` compiles nothing. BoTorch maximises its expected
 improvement by `optimize_acqf_discrete` in chunks of 2,048 candidates, its default; its batches of
 one are the first pick of the batch alone, and later picks are slower, because they are joint with
 all earlier ones.

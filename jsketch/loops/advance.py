@@ -31,8 +31,8 @@ CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 2.25, 1.125
 LARGE_CAPACITY = 256
 
 # These passes take nearly half of the compile time, and programs that consist of matrix products
-# are as fast without them (`scripts/bench`). XLA raises an
-# error for a flag that its version does not have
+# are as fast without them (`scripts/bench`). XLA raises an error for a flag that its version does
+# not have
 COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
     COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False

@@ -324,6 +324,29 @@ def _predict(
     size: int = 0,
 ) -> tuple[Forecasts, Any]:
     """`prequential` over arrays, which are padded to `size` examples."""
+    forecaster, xs, ys, state, stream_key = prepare(forecaster, key, xs, ys, state, first, block)
+    had_diverged = getattr(state, "diverged", False)
+    count = len(ys)
+    if count < size:
+        xs = jnp.asarray(np.pad(np.asarray(xs), ((0, size - count), (0, 0)), mode="edge"))
+        ys = jnp.asarray(np.pad(np.asarray(ys), (0, size - count), constant_values=np.nan))
+    run = _stream(forecaster, state, xs, ys, stream_key, first, block=block, count=count)
+    while bool(run.overflow):
+        run = replace(run, state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
+        run = _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
+    forecasts = run.forecasts
+    if count < len(ys):
+        forecasts = jax.tree.map(lambda values: jnp.asarray(np.asarray(values)[:count]), forecasts)
+    check_finite(run.nonfinite, forecasts, first)
+    warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
+    return forecasts, run.state
+
+
+def prepare(
+    forecaster: Any, key: PRNGKey, xs: Any, ys: Any, state: Any, first: int, block: int
+) -> tuple[Any, Array, Array, Any, PRNGKey]:
+    """(forecaster, xs, ys, state, key of the stream) of the arguments of `prequential`, in one
+    dtype, with its checks and warnings on the host."""
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state))
     checks.forecaster_inputs(forecaster, xs)
     key = checks.one_key(key=key)
@@ -331,7 +354,6 @@ def _predict(
     checks.capacity(block=block)
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)
-    had_diverged = getattr(state, "diverged", False)
     largest = _largest(xs)
     if state is None:
         # raises errors of static mistakes, and warns of rounding, outside of jit
@@ -341,30 +363,23 @@ def _predict(
     else:
         _check_state(forecaster, state, xs[0], init_key)
         forecaster.check_rounding(largest)
-    count = len(ys)
-    if count < size:
-        xs = jnp.asarray(np.pad(np.asarray(xs), ((0, size - count), (0, 0)), mode="edge"))
-        ys = jnp.asarray(np.pad(np.asarray(ys), (0, size - count), constant_values=np.nan))
-    run = _stream(forecaster, state, xs, ys, stream_key, first, block=block, count=count)
-    while bool(run.overflow):
-        run = replace(run, state=forecaster.grow(run.state), overflow=jnp.zeros((), bool))
-        run = _stream(forecaster, run.state, xs, ys, stream_key, first, resume=run, block=block)
-    if bool(run.nonfinite):
+    return forecaster, xs, ys, state, stream_key
+
+
+def check_finite(nonfinite: Array, forecasts: Forecasts, first: int) -> None:
+    """Raises FloatingPointError where a pass was stopped (`nonfinite` []), or a prediction is not
+    finite."""
+    if bool(nonfinite):
         raise FloatingPointError(
             "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
             " for a missing label; otherwise try float64 or a larger regularization."
         )
-    warn_of_diverged(getattr(run.state, "diverged", False) & ~np.asarray(had_diverged))
-    forecasts = run.forecasts
-    if count < len(ys):
-        forecasts = jax.tree.map(lambda values: jnp.asarray(np.asarray(values)[:count]), forecasts)
     finite = np.isfinite(forecasts.prediction)
     if not finite.all():
         raise FloatingPointError(
             f"the prediction of example {first + np.flatnonzero(~finite)[0]} is not finite: try"
             " float64 or a larger regularization."
         )
-    return forecasts, run.state
 
 
 def _warn_of_scale(forecaster: Any, xs: Array) -> None:

@@ -3,7 +3,7 @@
 Sharded, place           arms over the devices of a mesh
 distributed              arms over several processes
 Streamed, open_arms      arms in a file that is larger than the memory
-prequential_in_segments  segments of a long stream in parallel, on all cores or an accelerator
+prequential_in_segments  segments of a long stream in parallel, on an accelerator
 """
 
 from jsketch.scale import distributed

@@ -12,10 +12,9 @@ from jax import Array, lax
 
 from jsketch import checks, devices
 from jsketch.linalg import matmul
-from jsketch.loops.streams import BLOCK, Forecasts, Pass, stream
+from jsketch.loops.streams import BLOCK, Forecasts, Pass, check_finite, prepare, stream
 from jsketch.online import PKAWV
 from jsketch.online.ridge import RidgeState
-from jsketch.precision import dtype_of, in_dtype
 from jsketch.types import PRNGKey
 
 CHUNK = 2048  # examples in one product of `learn`
@@ -83,28 +82,20 @@ def prequential_in_segments(
             "the forecaster must be a PKAWV, which learns many examples at once; a"
             f" {type(forecaster).__name__} was given."
         )
-    xs, ys = checks.stream(*examples, None if state is None else dtype_of(state))
+    forecaster, xs, ys, state, key = prepare(forecaster, key, *examples, state, first, block)
     count = len(ys)
     if segments is None:
         segments = max(1, count // MIN_SEGMENT) if devices.on_accelerator() else 1
-    checks.capacity(segments=segments, block=block)
-    key = checks.one_key(key=key)
-    forecaster = in_dtype(forecaster, xs.dtype)
-    if state is None:
-        state = forecaster.init(xs[0], jax.random.split(key)[0])
+    checks.capacity(segments=segments)
     # whole blocks, of equal length, so that all segments run one program
     length = -(-count // (segments * block)) * block
     parts = -(-count // length)
     extra = parts * length - count
     xs = jnp.pad(xs, ((0, extra), (0, 0)), mode="edge").reshape(parts, length, -1)
     ys = jnp.pad(ys, (0, extra), constant_values=jnp.nan).reshape(parts, length)
-    passes = _vmapped_streams(forecaster, state, xs, ys, jax.random.split(key)[1], block=block)
+    passes = _vmapped_streams(forecaster, state, xs, ys, key, block=block)
     forecasts = jax.tree.map(lambda a: a.reshape(-1)[:count], passes.forecasts)
-    if bool(passes.nonfinite.any()) or not bool(jnp.isfinite(forecasts.prediction).all()):
-        raise FloatingPointError(
-            "a label was infinite, or a prediction or the state is not finite: use NaN for a"
-            " missing label; otherwise try float64 or a larger regularization."
-        )
+    check_finite(passes.nonfinite.any(), forecasts, first)
     return forecasts, jax.tree.map(lambda leaf: leaf[-1], passes.state)
 
 

@@ -29,7 +29,7 @@ THEORY = float(qbar_theory(HORIZON, DELTA))
 
 
 class Runs:
-    """Runs of a bandit, each on a problem of its own: mean rewards [S,A], the arms' Gram matrices
+    """Runs of a bandit, each on another problem: mean rewards [S,A], the arms' Gram matrices
     [S,A,A], traces [S,T], and the states at four times with the widths that choose the arms."""
 
     def __init__(self, bandit):

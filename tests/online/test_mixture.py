@@ -32,7 +32,7 @@ def examples(seed=0, n=80, noise=0.3):
 
 
 def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
-    """Predictions [G, n] of each expert in a run of its own."""
+    """Predictions [G, n] of each expert in a separate run."""
     experts = [forecaster.replace(regularization=lam) for lam in lams]
     return np.stack([loops.prequential(expert, (xs, ys), KEY)[0].prediction for expert in experts])
 

@@ -1,4 +1,4 @@
-"""Streams of growing dictionaries under vmap: each run equals a run of its own, and no step copies
+"""Streams of growing dictionaries under vmap: each run equals a separate run, and no step copies
 the states of all runs."""
 
 import jax

@@ -58,8 +58,8 @@ class Evidence:
 
 def exact_evidence(count: Array, logdet: Array, prior_variance: Array) -> Evidence:
     """The evidence of an exact posterior after `count` observations: its information is the logdet
-    and its residuals are zero. With count and logdet 0 it is the evidence
-    of any posterior before the first observation."""
+    and its residuals are zero. With count and logdet 0 it is the evidence of any posterior before
+    the first observation."""
     zero = jnp.zeros_like(count)
     return Evidence(count, logdet, logdet, zero, logdet, zero, prior_variance)
 
@@ -177,8 +177,7 @@ def _root(x: Array) -> Array:
 
 def _code(information: Array, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(information + log 1/delta), as in the authors' code."""
-    bias = jnp.sqrt(c.regularization) * c.norm_bound
-    return bias + c.noise_std * jnp.sqrt(jnp.maximum(information - jnp.log(c.delta), 0))
+    return _bias(c) + c.noise_std * _root(information - jnp.log(c.delta))
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
