@@ -13,7 +13,7 @@ from jsketch import checks, devices, struct
 from jsketch.loops import advance
 
 PILOT_SECONDS = 1.0  # approximate duration of the timed part
-# speed of one of several threads, relative to a single one (results/bench.json: abalone_seeds)
+# speed of one of several threads, relative to a single one (measured: ten runs on Abalone)
 THREAD_SPEED = 0.86
 # time of seeds in one program on a CPU, relative to separate runs (measured: 24 runs on Abalone);
 # every round waits for the slowest seed
