@@ -35,10 +35,9 @@ BLOCK = 32  # columns that are factored one by one; products factor the rest
 MARGIN = 100.0
 
 
-def matmul(a: Array, b: Array) -> Array:
-    """a @ b at full precision. By default accelerators round float32 products, and Gram matrices
-    lose positivity."""
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+# a @ b at full precision: by default accelerators round float32 products, and Gram matrices lose
+# positivity
+matmul = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 
 def aligned(vector: ArrayLike, x: Array) -> Array:
@@ -69,7 +68,7 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
     def once(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
         return jnp.zeros_like(carry[0]), change(carry[1])
 
-    return lax.while_loop(lambda carry: carry[0], once, (needed, old))[1]
+    return lax.while_loop(operator.itemgetter(0), once, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap
@@ -159,39 +158,36 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
 
 def matmul_upper(a: Array, upper: Array) -> Array:
     """a [n,M] @ upper [M,M], upper triangular, in column blocks that skip the zeros."""
-    return jnp.concatenate(list(_column_blocks(a, upper)), axis=1)
+    blocks = []
+    for begin, end in _column_blocks(len(upper)):
+        blocks.append(matmul(a[:, :end], upper[:end, begin:end]))
+    return jnp.concatenate(blocks, axis=1)
 
 
 def squares_upper(a: Array, upper: Array) -> Array:
     """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The blocks of
     the product are not concatenated, which would take a third of the time of the product."""
     total = jnp.zeros(a.shape[0], a.dtype)
-    for block in _column_blocks(a, upper):
-        total = total + jnp.square(block).sum(1)
+    for begin, end in _column_blocks(len(upper)):
+        total = total + jnp.square(matmul(a[:, :end], upper[:end, begin:end])).sum(1)
     return total
-
-
-def _column_blocks(a: Array, upper: Array) -> Iterator[Array]:
-    for begin, end in pairwise(_block_edges(len(upper))):
-        yield matmul(a[:, :end], upper[:end, begin:end])
 
 
 def upper_outer(upper: Array) -> Array:
     """upper @ upper^T, [M,M], for upper [M,M] upper triangular. It skips the zeros and the entries
     that symmetry determines, and takes a third of the flops."""
     blocks = []
-    for begin, end in pairwise(_block_edges(len(upper))):
+    for begin, end in _column_blocks(len(upper)):
         block = matmul(upper[:end, begin:], upper[begin:end, begin:].T)
         blocks.append(jnp.pad(block, ((0, len(upper) - end), (0, 0))))
     product = jnp.concatenate(blocks, axis=1)
     return jnp.triu(product) + jnp.triu(product, 1).T
 
 
-def _block_edges(size: int) -> list[int]:
-    """The first column of each column block of a triangular matrix, and the matrix's size."""
-    if size < UPPER_FROM:
-        return [0, size]
-    return [0, *(size * np.arange(1, UPPER_BLOCKS) // UPPER_BLOCKS).tolist(), size]
+def _column_blocks(size: int) -> Iterator[tuple[int, int]]:
+    """The (first column, end) of each column block of a triangular matrix with `size` columns."""
+    count = 1 if size < UPPER_FROM else UPPER_BLOCKS
+    return pairwise((size * np.arange(count + 1) // count).tolist())
 
 
 def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:

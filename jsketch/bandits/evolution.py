@@ -79,7 +79,7 @@ class RegularizedEvolution(Algorithm):
     ) -> tuple[EvolutionState, Info]:
         """A failed evaluation (NaN) does not enter the population."""
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.usable(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
         def one(i: Array, before: EvolutionState) -> EvolutionState:
             slot = before.count % self.population

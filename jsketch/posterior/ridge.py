@@ -40,12 +40,6 @@ def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
     )
 
 
-def residual_variance(variance: Array, u: Array) -> Array:
-    """residual/lam >= 0, [n], the part of the variances [n] of points with whitened features u
-    [n,M] that pulls in the span of the dictionary do not reduce."""
-    return jnp.maximum(variance - jnp.square(u).sum(-1), 0)
-
-
 def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
     """F [M,M] upper triangular with lam sigma^2 = k(x,x) - |z F|^2, where the data explain the
     variance |z F|^2.

@@ -51,14 +51,6 @@ def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = O
     return values.at[position].set(new, mode="drop")
 
 
-def history_of(
-    index: Array, valid: Array, pull_counts: Array, reward_sums: Array, rows: Rows
-) -> tuple[Array, Array]:
-    """(pull counts [n], reward sums [n]) of the arms index [n], zero where valid [n] is false."""
-    pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
-    return pulls, jnp.where(valid, rows.take(reward_sums, index), 0)
-
-
 def sum_outside(
     dictionary: Dictionary,
     pull_counts: Array,
@@ -78,7 +70,8 @@ def sum_outside(
 
     def chunk(i: Array, before: Sums) -> Sums:
         index, valid = rows.compact(running, i * size, size)
-        return add(before, index, *history_of(index, valid, pull_counts, reward_sums, rows))
+        pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
+        return add(before, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
 
     return lax.fori_loop(0, -(-rows.total(running) // size), chunk, start)
 

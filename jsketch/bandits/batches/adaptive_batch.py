@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -125,7 +126,7 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
         product = matmul_upper if bandit.resparsify is None else matmul
         whitened = product(state.nystrom.root, state.whiten)
         u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
-        given = u, ridge.residual_variance(state.variance, u)
+        given = u, nystrom.residual(state.variance, u)
         extend, batch = extend_by_sweep, batch._replace(e=jnp.square(u).sum(1))
 
     def picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
@@ -164,14 +165,21 @@ def extend_by_set(
     mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
     _, u = embed(state, kernel, rows.take(state.domain.features, index))
 
-    def update(_: tuple[Array, Array]) -> tuple[Array, Array]:
-        precision = with_pulls(batch.precision, batch.last)
+    def with_last_set(_: tuple[Array, Array]) -> tuple[Array, Array]:
+        """(P, u P) after the pulls n of the last set, which subtract D^T N^1/2 (I + N^1/2 C
+        N^1/2)^-1 N^1/2 D from P."""
+        last = batch.last
+        root = jnp.sqrt(last.pulls)
+        scaled = root[:, None] * last.covariance * root[None, :]
+        factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
+        half = matmul(factor, root[:, None] * last.directions)
+        precision = batch.precision - matmul(half.T, half)
         return precision, matmul(u, precision)
 
     # the precision of the first set is the identity
-    precision, directions = lazy_cond(batch.size > 0, update, (batch.precision, u))
+    precision, directions = lazy_cond(batch.size > 0, with_last_set, (batch.precision, u))
     covariance = matmul(directions, u.T)
-    residual, stored = ridge.residual_variance(variance, u), rows.take(batch.scores, index)
+    residual, stored = nystrom.residual(variance, u), rows.take(batch.scores, index)
     members = Members(index, mean, variance, residual, stored)
     picks = pick_from_set(
         members,
@@ -278,16 +286,7 @@ def pick_from_set(
         bound=bound,
         active=jnp.ones((), bool),
     )
-    return lax.while_loop(lambda p: p.active, stride, start)
-
-
-def with_pulls(precision: Array, last: LastSet) -> Array:
-    """P [M,M] after the pulls n of the set, P - D^T N^1/2 (I + N^1/2 C N^1/2)^-1 N^1/2 D."""
-    root = jnp.sqrt(last.pulls)
-    scaled = root[:, None] * last.covariance * root[None, :]
-    factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
-    half = matmul(factor, root[:, None] * last.directions)
-    return precision - matmul(half.T, half)
+    return lax.while_loop(attrgetter("active"), stride, start)
 
 
 def extend_by_sweep(

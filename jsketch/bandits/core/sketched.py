@@ -92,7 +92,7 @@ class SketchState:
     # [] int32, warm-start points beyond the capacity; where there are any, `tell` overflows. It is
     # positive only under jit and vmap: elsewhere `init` raises
     n_truncated: Array
-    rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
+    rounding: Array  # [], an upper estimate of the rounding errors of `variance` (`nystrom.probes`)
     updates: Array  # [] int32, low-rank updates since the last refresh from scratch
     # [] bool, the user chose the inducing arms, which may be inaccurate: the next dictionary is a
     # fresh draw
@@ -191,7 +191,8 @@ def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
 def predict_arms(
     kernel: Kernel, features: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """(mean [A], variance [A], the largest `nystrom.sensitivity` []) of all arms, in chunks.
+    """(mean [A], variance [A], the amplification [] of rounding errors that `nystrom.probes`
+    estimates) of all arms, in chunks.
 
     The mean is u(x) . weights, and the variance r/lam + e(x,x) (BBKB eqs. 1 and 2). With z = k_S R
     and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`) the variance takes one product of
@@ -205,10 +206,10 @@ def predict_arms(
         k = kernel.gram(x, features.points)
         read = matmul(k, reads)
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
-        return read[:, 0], variance, nystrom.sensitivity(read[:, 1:])
+        return read[:, 0], variance, 1 + jnp.square(read[:, 1:]).mean(1).max()
 
-    mean, variance, sensitivity = map_rows(chunk, arms, len(features.root))
-    return mean, variance, sensitivity.max()
+    mean, variance, amplification = map_rows(chunk, arms, len(features.root))
+    return mean, variance, amplification.max()
 
 
 class Moments(NamedTuple):
@@ -235,7 +236,9 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
             residual_sum=before.residual_sum + matmul(pulls, residual),
         )
 
-    pulls, rewards = dictionaries.history_of(dictionary.index, dictionary.mask, *history, rows)
+    index, mask = dictionary.index, dictionary.mask
+    pulls = jnp.where(mask, rows.take(state.pull_counts, index), 0)
+    rewards = jnp.where(mask, rows.take(state.reward_sums, index), 0)
     zero = jnp.zeros((), domain.features.dtype)
     start = Moments(matmul(z.T, z * pulls[:, None]), matmul(rewards, z), zero)
     return dictionaries.sum_outside(dictionary, *history, add, start, domain.count, rows)
@@ -250,7 +253,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     features, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
     sums = moments(state, kernel, features, z)
     posterior = ridge.fit(sums.gram, sums.moment, regularization)
-    mean, variance, sensitivity = sequential_vmap(
+    mean, variance, amplification = sequential_vmap(
         predict_arms, kernel, features, posterior, arms, regularization
     )
     # The dictionary represents its arms exactly, and k(x,x) - |z|^2 has a rounding error that would
@@ -264,7 +267,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         logdet=posterior.logdet,
         residual_sum=sums.residual_sum,
     )
-    # `roundings` is about 1, except for a large table of kernel values and distant points
+    # the rounding error of kernel values is about eps, except in large tables with distant points
     eps = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
         kernel, features.points, state.domain.count
     )
@@ -276,7 +279,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         mean=mean,
         variance=variance,
         evidence=evidence,
-        rounding=eps * evidence.prior_variance * rows.max(sensitivity) / regularization,
+        rounding=eps * evidence.prior_variance * rows.max(amplification) / regularization,
     )
 
 

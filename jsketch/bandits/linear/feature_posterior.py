@@ -114,7 +114,7 @@ class FeatureBandit(Algorithm):
         self, state: FeatureState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FeatureState, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.usable(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
         def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
             return observe(posterior, state.whitened, query.index[i], y[i], observed[i])

@@ -135,7 +135,7 @@ class SOFUL(LinearBandit):
         self, state: SOFULState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SOFULState, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.usable(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
         def one(
             i: Array, carry: tuple[FrequentDirections, Array]
