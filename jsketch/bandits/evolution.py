@@ -81,17 +81,17 @@ class RegularizedEvolution(Algorithm):
         query, y = checks.feedback(state.domain, query, y)
         observed = query.mask & jnp.isfinite(y)
 
-        def one(i: Array, before: EvolutionState) -> EvolutionState:
+        def step(i: Array, before: EvolutionState) -> EvolutionState:
             slot = before.count % self.population
-            born = replace(
+            with_member = replace(
                 before,
                 members=put(before.members, slot, query.index[i]),
                 rewards=put(before.rewards, slot, y[i]),
                 count=before.count + 1,
             )
-            return select_state(~observed[i], before, born)
+            return select_state(~observed[i], before, with_member)
 
-        new = counts.over_slots(one, state, query)
+        new = counts.scan_slots(step, state, query)
         size = jnp.minimum(new.count, self.population)
         return new, counts.round_info(query, y, size=size)
 

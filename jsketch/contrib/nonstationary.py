@@ -161,4 +161,4 @@ def slide(
         slot = (slot + observed[i].astype(jnp.int32)) % arms.shape[0]
         return Window(arms, rewards, slot), pulls, sums
 
-    return counts.over_slots(one, (window, pull_counts, reward_sums), query)
+    return counts.scan_slots(one, (window, pull_counts, reward_sums), query)

@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
-from jsketch.search import CANDIDATES, STARTS, STEPS, forward_slope, maximise_over_box
+from jsketch.search import CANDIDATES, STARTS, STEPS, forward_mode, maximise_over_box
 from jsketch.types import Box, PRNGKey
 
 
@@ -99,7 +99,7 @@ def choose(
         candidates=adversary.tried,
         starts=adversary.refined,
         steps=adversary.steps,
-        slope=forward_slope,
+        differentiate=forward_mode,
     )
     at_low, at_high = regrets(x)
     return x, jnp.where(at_high >= at_low, high, -high)

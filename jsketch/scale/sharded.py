@@ -138,7 +138,7 @@ class Sharded(Algorithm):
         # op by op the compilation of a refresh would take long
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
-            state = replace(state, chosen_by_user=sketched.has_chosen_dictionary(data))
+            state = replace(state, chosen_by_user=sketched.lists_inducing_arms(data))
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

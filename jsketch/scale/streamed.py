@@ -143,7 +143,7 @@ class Streamed(struct.Settings):
         sketch = replace(
             sketch,
             evidence=replace(sketch.evidence, prior_variance=prior),
-            chosen_by_user=sketched.has_chosen_dictionary(data),
+            chosen_by_user=sketched.lists_inducing_arms(data),
         )
         tried = np.asarray(sketch.pull_counts) > 0
         if failed is not None:

@@ -41,11 +41,11 @@ from jsketch.sketch import nystrom
 from jsketch.struct import in_dtype
 from jsketch.types import Kernel
 
-SIZE = 16  # k
-PICKS = 256  # the largest number of picks from one set
+SIZE = 16  # k, the arms of a working set
+PICKS = 256  # the largest number of picks from one working set
 STRIDE = 4  # picks between two host synchronisations of an accelerator's loop
-# A set is kept while its largest score is below the scores outside by at most SLACK units in the
-# last place, because the scores of two sets come from different products.
+# Picks come from a working set until its largest score is more than SLACK units in the last place
+# below the scores of other arms: the scores of two sets come from different products.
 SLACK = 64.0
 LOCAL_ROWS = 1_024  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
@@ -115,42 +115,42 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
     unobserved = state.evidence.count == 0
     limit = jnp.where(unobserved, jnp.minimum(limit, 1), limit)
     scores = ucb(state.mean, state.variance, width)
-    others = rows.numbers(arms.shape[0]) != state.first_arm
-    scores = rows.mask(jnp.where(unobserved & others, -jnp.inf, scores), -jnp.inf)
+    is_other = rows.numbers(arms.shape[0]) != state.first_arm
+    scores = rows.mask(jnp.where(unobserved & is_other, -jnp.inf, scores), -jnp.inf)
     batch = start(state, bandit, scores)
     if bandit.lazy:
-        extend: Callable[..., Batch] = extend_by_set
-        given: Any = bandit.kernel
+        extend: Callable[..., Batch] = partial(extend_by_set, state, bandit.kernel)
     else:
         # low-rank updates do not keep W triangular
         product = matmul_upper if bandit.resparsify is None else matmul
         whitened = product(state.nystrom.root, state.whiten)
         u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
-        given = u, nystrom.residual(state.variance, u)
-        extend, batch = extend_by_sweep, batch._replace(e=jnp.square(u).sum(1))
+        residual = nystrom.residual(state.variance, u)
+        extend = partial(extend_by_sweep, state, u, residual)
+        batch = batch._replace(e=jnp.square(u).sum(1))
 
-    def picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
+    def add_picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
         """The batch after picks until the global bound exceeds the ratio or the batch is full."""
         return lax.while_loop(
             lambda b: (b.size < limit) & ~stop_global(b.bound, ratio),
-            partial(extend, state, given, width, ratio=ratio, limit=limit),
+            partial(extend, width, ratio=ratio, limit=limit),
             batch,
         )
 
     if bandit.rule == "global":
-        return picks(batch, bandit.ratio, limit)
+        return add_picks(batch, bandit.ratio, limit)
 
     def until_local_check(batch: Batch) -> Batch:
         """The batch after picks until some local bound may exceed C, with its local bounds."""
-        batch = picks(batch, bandit.ratio, limit)
+        batch = add_picks(batch, bandit.ratio, limit)
         local = local_bounds(state, bandit, batch)
         stop, bound = stop_local(local, bandit.ratio, rows)
         return batch._replace(local=local, bound=bound, done=(batch.size >= limit) | stop)
 
     if not bandit.strict:
         # the authors' code has one more pick before it first computes the local bound
-        batch = picks(batch, bandit.ratio, limit)
-        batch = picks(batch, jnp.finfo(arms.dtype).max, jnp.minimum(batch.size + 1, limit))
+        batch = add_picks(batch, bandit.ratio, limit)
+        batch = add_picks(batch, jnp.finfo(arms.dtype).max, jnp.minimum(batch.size + 1, limit))
     return lax.while_loop(lambda batch: ~batch.done, until_local_check, batch)
 
 
@@ -161,7 +161,7 @@ def extend_by_set(
     exceeds the ratio. A set may have no pick: its scores are then current, and the next set
     differs."""
     rows = state.domain.rows
-    index, outside = rows.largest(batch.scores, min(SIZE, state.domain.count))
+    index, outside_score = rows.largest(batch.scores, min(SIZE, state.domain.count))
     mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
     _, u = embed(state, kernel, rows.take(state.domain.features, index))
 
@@ -179,17 +179,17 @@ def extend_by_set(
     # the precision of the first set is the identity
     precision, directions = lazy_cond(batch.size > 0, with_last_set, (batch.precision, u))
     covariance = matmul(directions, u.T)
-    residual, stored = nystrom.residual(variance, u), rows.take(batch.scores, index)
-    members = Members(index, mean, variance, residual, stored)
+    residual, previous = nystrom.residual(variance, u), rows.take(batch.scores, index)
+    members = Members(index, mean, variance, residual, previous)
     picks = pick_from_set(
         members,
         width,
         covariance,
-        outside - SLACK * jnp.finfo(outside.dtype).eps * jnp.abs(outside),
+        outside_score - SLACK * jnp.finfo(outside_score.dtype).eps * jnp.abs(outside_score),
         bound=batch.bound,
         ratio=ratio,
         limit=jnp.minimum(limit - batch.size, PICKS),
-        most=PICKS,
+        capacity=PICKS,
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     chosen = jnp.where(slots < picks.size, index[picks.position], 0)
@@ -213,7 +213,7 @@ class Members(NamedTuple):
     mean: Array  # [k]
     variance: Array  # [k], at the start of the batch
     residual: Array  # [k], the part of the variance that the covariance of the set does not include
-    stored: Array  # [k], scores before the set; -inf for an excluded arm
+    previous: Array  # [k], scores before the set; -inf for an excluded arm
 
 
 class Picks(NamedTuple):
@@ -239,31 +239,34 @@ def pick_from_set(
     members: Members,
     width: Array,
     covariance: Array,
-    outside: Array,
+    threshold: Array,
     *,
     bound: Array,
     ratio: ArrayLike,
     limit: Array,
-    most: int,
+    capacity: int,
     repeat: bool = True,
 ) -> Picks:
-    """The picks from a set with this covariance [k,k]: at most `limit` [] <= `most` picks, while
-    the largest score is at least `outside` [] and the global bound is at most the ratio. With
-    repeat=False no arm is picked twice. An arm whose stored score is infinite is the first pick."""
+    """The picks from a set with this covariance [k,k]: at most `limit` [] <= `capacity` picks,
+    while the largest score is at least the `threshold` [] and the global bound is at most the
+    ratio. With repeat=False no arm is picked twice. An arm whose previous score is infinite is the
+    first pick."""
     slots = jnp.arange(covariance.shape[0], dtype=jnp.int32)
 
-    def stride(picks: Picks) -> Picks:
+    def pick_several(picks: Picks) -> Picks:
         for _ in range(STRIDE if devices.on_accelerator() else 1):
             scores = scores_of(members, width, picks)
-            scores = jnp.where(jnp.isposinf(members.stored) & (picks.size == 0), jnp.inf, scores)
+            scores = jnp.where(jnp.isposinf(members.previous) & (picks.size == 0), jnp.inf, scores)
             best = jnp.argmax(scores).astype(jnp.int32)
             # ~(<) and not >=, so that a posterior that is NaN ends its batch
-            active = picks.active & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
+            active = picks.active & ~(scores[best] < threshold) & ~stop_global(picks.bound, ratio)
             # where all members are excluded, the next set contains the arm whose score is NaN
-            active = active & (~picks.excluded[best] | jnp.isneginf(outside)) & (picks.size < limit)
+            active = (
+                active & (~picks.excluded[best] | jnp.isneginf(threshold)) & (picks.size < limit)
+            )
             row = picks.covariance[best]
             gain = jnp.where(active, 1 / (1 + jnp.maximum(row[best], 0)), 0)
-            slot = jnp.minimum(picks.size, most - 1)
+            slot = jnp.minimum(picks.size, capacity - 1)
             # where no other arm remains, an arm is in the set twice
             repeated = members.arm == members.arm[best]
             picks = Picks(
@@ -279,27 +282,28 @@ def pick_from_set(
 
     start = Picks(
         covariance=covariance,
-        excluded=jnp.isneginf(members.stored),
+        excluded=jnp.isneginf(members.previous),
         pulls=jnp.zeros_like(covariance[0]),
-        position=jnp.zeros(most, jnp.int32),
+        position=jnp.zeros(capacity, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         bound=bound,
         active=jnp.ones((), bool),
     )
-    return lax.while_loop(attrgetter("active"), stride, start)
+    return lax.while_loop(attrgetter("active"), pick_several, start)
 
 
 def extend_by_sweep(
     state: SketchState,
-    given: tuple[Array, Array],
+    u: Array,
+    residual: Array,
     width: Array,
     batch: Batch,
     ratio: ArrayLike,
     limit: Array,
 ) -> Batch:
-    """The batch with one more pick, and the scores of all arms after it; `given` are the whitened
+    """The batch with one more pick, and the scores of all arms after the pick, from the whitened
     features u [A,M] and the residual variances [A] of all arms."""
-    (u, residual), rows = given, state.domain.rows
+    rows = state.domain.rows
     arm = rows.argmax(batch.scores)
     variance = rows.take(state.variance, arm)
     direction, e_arm = ridge.whitened_gain(batch.precision, rows.take(u, arm))
@@ -320,7 +324,7 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
     bound exceeds C."""
     arms, rows, kernel = state.domain.features, state.domain.rows, bandit.kernel
     # each device checks the arms of its rows
-    suspects = running_count(batch.local > bandit.ratio)
+    running = running_count(batch.local > bandit.ratio)
     size = min(LOCAL_ROWS, arms.shape[0])
     # the terms of repeated picks are equal, and a batch may pull few arms thousands of times
     pulls = lax.fori_loop(
@@ -335,7 +339,7 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
     used = state.dictionary.size
     guaranteed = bandit.local_statistic == "guaranteed"
 
-    def some_picks(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+    def add_pick_block(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
         index, valid = rows.compact(pulled, block * picks, picks)
         picked = rows.take(arms, index)
         weight = jnp.where(valid, rows.take(pulls, index), 0)
@@ -345,24 +349,24 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
         explained = matmul(root, z.T) / bandit.regularization - embedded
         columns = jnp.concatenate([explained, embedded], axis=1) if guaranteed else explained
 
-        def some_arms(chunk: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            index, valid = compact(suspects, chunk * size, size)
+        def add_arm_chunk(chunk: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+            index, valid = compact(running, chunk * size, size)
             x = arms[index]
-            read = nystrom.dual_products(kernel, x, points, columns, used)
-            full = kernel.gram(x, picked) / bandit.regularization - read[:, :picks]
+            products = nystrom.dual_products(kernel, x, points, columns, used)
+            covariance = kernel.gram(x, picked) / bandit.regularization - products[:, :picks]
             # the position of an invalid slot is out of range, and its value is dropped
-            at = jnp.where(valid, index, arms.shape[0])
-            first = sums[0].at[at].add(matmul(jnp.square(full), weight), mode="drop")
+            place = jnp.where(valid, index, arms.shape[0])
+            total = sums[0].at[place].add(matmul(jnp.square(covariance), weight), mode="drop")
             if not guaranteed:
-                return first, sums[1]
-            squares = jnp.square(read[:, picks:])
-            return first, sums[1].at[at].add(matmul(squares, weight), mode="drop")
+                return total, sums[1]
+            squares = jnp.square(products[:, picks:])
+            return total, sums[1].at[place].add(matmul(squares, weight), mode="drop")
 
-        return lax.fori_loop(0, -(-suspects[-1] // size), some_arms, sums)
+        return lax.fori_loop(0, -(-running[-1] // size), add_arm_chunk, sums)
 
     blocks = -(-rows.total(pulled) // picks)
     zeros = jnp.zeros(arms.shape[0], arms.dtype)
-    statistic, embedded = lax.fori_loop(0, blocks, some_picks, (zeros, zeros))
+    statistic, embedded = lax.fori_loop(0, blocks, add_pick_block, (zeros, zeros))
     if guaranteed:
         statistic = jnp.maximum(statistic, embedded)
     variance = state.variance

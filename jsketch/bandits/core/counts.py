@@ -72,17 +72,18 @@ def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKe
     return jnp.where(failed, (first_arm + step) % arms, first_arm)
 
 
-def count_observations(state: Any, observed: Array, nonempty: Array, key: PRNGKey) -> Any:
-    """The state after `observed` [] more observations. Where the query had slots (`nonempty` [])
+def count_observations(state: Any, n_observed: Array, nonempty: Array, key: PRNGKey) -> Any:
+    """The state after `n_observed` [] more observations. Where the query had slots (`nonempty` [])
     and there is no observation yet, the first arm is redrawn."""
-    count = state.count + observed.astype(state.count.dtype)
+    count = state.count + n_observed.astype(state.count.dtype)
     failed = nonempty & (count == 0)
     first_arm = resample_initial_arm(state.first_arm, failed, state.domain.count, key)
     return replace(state, count=count, first_arm=first_arm)
 
 
-def first_or_best(state: Any, scores: Array) -> Query:
-    """The arm with the largest of the scores [A], or the first arm before any observation."""
+def query_of_best(state: Any, scores: Array) -> Query:
+    """The query of the arm with the largest of the scores [A], or of `state.first_arm` before any
+    observation."""
     best = jnp.argmax(scores).astype(jnp.int32)
     return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))
 
@@ -93,11 +94,11 @@ def last_slot(query: Query) -> Array:
     return jnp.max(jnp.where(query.mask, numbers, 0))
 
 
-def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
-    """The carry after one(slot, carry) for every slot of a query up to the last one in use."""
+def scan_slots(step: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
+    """The carry after step(slot, carry) for every slot of a query up to the last one in use."""
     if query.index.shape[0] == 1:
-        return one(jnp.zeros((), jnp.int32), carry)
-    return lax.fori_loop(0, last_slot(query), one, carry)
+        return step(jnp.zeros((), jnp.int32), carry)
+    return lax.fori_loop(0, last_slot(query), step, carry)
 
 
 def round_info(
@@ -197,15 +198,15 @@ def _added_in_chunks(
         arms, weights, rewards = (
             lax.dynamic_slice_in_dim(a, chunk * size, size) for a in (index, weight, reward)
         )
-        same = arms[:, None] == arms[None, :]
-        first = ~(same & (slots[None, :] < slots[:, None])).any(1)
+        same_arm = arms[:, None] == arms[None, :]
+        is_first = ~(same_arm & (slots[None, :] < slots[:, None])).any(1)
         # the position of another slot is out of range, and its value is dropped
         count = variance.shape[0]
-        place = jnp.where(first, rows.local(arms, count), count)
+        place = jnp.where(is_first, rows.local(arms, count), count)
         sigma2 = rows.take(variance, arms)
         return (
-            sums[0].at[place].add(jnp.where(same, weights[None, :], 0).sum(1), mode="drop"),
-            sums[1].at[place].add(jnp.where(same, rewards[None, :], 0).sum(1), mode="drop"),
+            sums[0].at[place].add(jnp.where(same_arm, weights[None, :], 0).sum(1), mode="drop"),
+            sums[1].at[place].add(jnp.where(same_arm, rewards[None, :], 0).sum(1), mode="drop"),
             sums[2] + jnp.where(weights > 0, jnp.log1p(sigma2), 0).sum(),
             sums[3] + jnp.where(weights > 0, jnp.log1p(3 * sigma2), 0).sum(),
         )

@@ -19,7 +19,7 @@ ROWS = 64  # the first capacity for distinct arms; it doubles on overflow
 
 
 @jax.jit
-def _segment(
+def _add_picks(
     kernel: Kernel,
     arms: Array,
     regularization: ArrayLike,
@@ -37,11 +37,11 @@ def _segment(
         posterior, overflow = exact.hallucinate(posterior, kernel, arms, arm, regularization)
         return put(picks, size, arm), size + (~overflow).astype(jnp.int32), posterior, overflow
 
-    def go_on(carry: tuple[Array, Array, Exact, Array]) -> Array:
+    def continues(carry: tuple[Array, Array, Exact, Array]) -> Array:
         picks, size, posterior, overflow = carry
         return (jnp.max(posterior.variance) > target) & (size < picks.shape[0]) & ~overflow
 
-    return lax.while_loop(go_on, pick, (picks, size, posterior, jnp.zeros((), bool)))
+    return lax.while_loop(continues, pick, (picks, size, posterior, jnp.zeros((), bool)))
 
 
 def uncertainty_sampling(
@@ -67,7 +67,7 @@ def uncertainty_sampling(
     posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
     picks, size = jnp.zeros(most, jnp.int32), jnp.zeros((), jnp.int32)
     while True:
-        picks, size, posterior, overflow = _segment(
+        picks, size, posterior, overflow = _add_picks(
             kernel, arms, regularization, max_variance, picks, size, posterior
         )
         if not bool(overflow):

@@ -61,9 +61,9 @@ MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
 MAX_UPDATED_ARMS = 64  # most pulled arms of a batch that low-rank updates observe
 MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance, relative to the prior, for them
 ESTIMATE_ARMS = 768  # arms of `expected_size`
-# The initial capacity over the size that `expected_size` estimates. The ratio of the final size is
-# 0.3 to 0.6 on the problems of `experiments.bbkb_2020.resparsification`, and 1.1 to 1.4 on its hard
-# problem, where the capacity grows once.
+# The initial capacity as a multiple of `expected_size`. The final size is 0.3 to 0.6 times that on
+# the problems of `experiments.bbkb_2020.resparsification`, and 1.1 to 1.4 times on the hard problem
+# there, for which the capacity grows once.
 INITIAL_SIZE_RATIO = 0.65
 CAPACITY_MULTIPLE = 16
 # `init` folds this number into its key to sample a dictionary. The first arm is drawn with the key
@@ -146,7 +146,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         checks.memory(floats, domain.features.dtype, capacity=self.capacity, arms=count)
         history = None if data is None else checked_history(self, domain, key, data)
         state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
-        return replace(state, chosen_by_user=has_chosen_dictionary(data))
+        return replace(state, chosen_by_user=lists_inducing_arms(data))
 
     def confidence_width(self, state: SketchState) -> Array:
         """The number [] of posterior standard deviations in a confidence bound."""
@@ -200,13 +200,13 @@ def predict_arms(
     """
     explained = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
     dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
-    reads = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
+    columns = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
 
     def chunk(x: Array) -> tuple[Array, Array, Array]:
         k = kernel.gram(x, features.points)
-        read = matmul(k, reads)
+        products = matmul(k, columns)
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
-        return read[:, 0], variance, 1 + jnp.square(read[:, 1:]).mean(1).max()
+        return products[:, 0], variance, 1 + jnp.square(products[:, 1:]).mean(1).max()
 
     mean, variance, amplification = map_rows(chunk, arms, len(features.root))
     return mean, variance, amplification.max()
@@ -258,8 +258,8 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     )
     # The dictionary represents its arms exactly, and k(x,x) - |z|^2 has a rounding error that would
     # be divided by lam (THEORY 9.1).
-    exact = squares_upper(z, posterior.whiten)
-    variance = dictionaries.put(state.dictionary, variance, exact, rows)
+    exact_variance = squares_upper(z, posterior.whiten)
+    variance = dictionaries.put(state.dictionary, variance, exact_variance, rows)
     evidence = replace(
         state.evidence,
         count=rows.sum(state.pull_counts.sum()),
@@ -342,8 +342,8 @@ def apply_feedback(
     if growth is None or from_scratch or not bandit.incremental or devices.on_accelerator():
         new = refresh_with(before_refresh, feedback, dictionary, *model)
     else:
-        extends, most = extends & ~overflow, query.index.shape[0]
-        new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, most)
+        extends, arms = extends & ~overflow, query.index.shape[0]
+        new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, arms)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     finite = rows.all(finite)
     new = select_state(overflow, state, new)
@@ -380,22 +380,22 @@ def refresh_with(
 
 
 def refresh_where_needed(
-    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, most: int
+    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
 ) -> State:
-    """`refresh_with`, by low-rank updates where `extends` [] is true and they are accurate. The
-    batch has at most `most` picks."""
+    """`refresh_with`, by low-rank updates where `extends` [] is true and the updates are accurate.
+    The batch pulls at most `arms` arms."""
     domain, model = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
     pulled = feedback.pull_counts > state.pull_counts
-    few = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
-    updates = extends & accurate & few & (state.updates < MAX_UPDATES)
+    few_arms = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
+    updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
     updates = updates & (state.evidence.count > 0)
 
     def by_updates(carry: tuple[State, Array], given: Any) -> tuple[State, Array]:
         domain, feedback, _, (kernel, regularization) = given
         history = feedback.pull_counts, feedback.reward_sums
         before = attach(carry[0], domain)
-        new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, most)
+        new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, arms)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
         return detach(select_state(~done, before, new)), done
@@ -451,7 +451,7 @@ class History(NamedTuple):
 
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
-    keep: Array  # [A] bool, the arms of the dictionary
+    inducing: Array  # [A] bool, whether an arm is in the dictionary
     failed: Any = None  # arms [n] whose evaluations failed
 
 
@@ -472,20 +472,20 @@ def start(
     state = SketchState(domain=domain, **_prior(domain, first_arm, diag, regularization, capacity))
     if history is None:
         return state
-    (pull_counts, reward_sums, keep), rows = history[:3], domain.rows
-    dictionary, _ = dictionaries.of_arms(keep, capacity, rows)
-    warm = replace(
+    (pull_counts, reward_sums, inducing), rows = history[:3], domain.rows
+    dictionary, _ = dictionaries.of_arms(inducing, capacity, rows)
+    observed = replace(
         state,
         pull_counts=pull_counts,
         reward_sums=reward_sums,
         dictionary=dictionary,
-        n_truncated=rows.sum(keep.sum(dtype=jnp.int32)) - dictionary.size,
+        n_truncated=rows.sum(inducing.sum(dtype=jnp.int32)) - dictionary.size,
     )
-    return with_upper_information(refresh(warm, kernel, regularization), regularization)
+    return with_upper_information(refresh(observed, kernel, regularization), regularization)
 
 
-def has_chosen_dictionary(data: Any) -> Array:
-    """Whether the evaluations `data` of `init` list the inducing arms, [] bool."""
+def lists_inducing_arms(data: Any) -> Array:
+    """Whether the argument `data` of `init` lists the inducing arms, [] bool."""
     dictionary = getattr(data, "dictionary", None)
     return jnp.asarray(not (dictionary is None or isinstance(dictionary, str)))
 
@@ -527,19 +527,19 @@ def checked_history(
             bandit, domain, jax.random.fold_in(key, DICTIONARY_FOLD), pulls, dictionary
         )
     if dictionary is None:
-        keep = pulls > 0
+        inducing = pulls > 0
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
         index = checks.with_missing(domain, dictionary)
-        keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
+        inducing = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
         # a traced number of an arm that does not exist makes the state NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
-    if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
+    if not is_traced(inducing) and int(inducing.sum()) > bandit.capacity:
         raise ValueError(
-            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}:"
-            " raise `capacity`."
+            f"a dictionary of {int(inducing.sum())} arms does not fit a capacity of"
+            f" {bandit.capacity}: raise `capacity`."
         )
-    return History(pulls, sums, keep, data.failed)
+    return History(pulls, sums, inducing, data.failed)
 
 
 def _sampled_dictionary(
@@ -573,8 +573,8 @@ def _sampled_dictionary(
 def residuals(
     kernel: Kernel, features: Nystrom, dictionary: Dictionary, arms: Array, rows: Rows = ONE_DEVICE
 ) -> Array:
-    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. It costs as much as
-    the sweep of a refresh; a batch computes the residuals of its arms from their variances."""
+    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. The cost is that of
+    the sweep of a refresh; a batch computes the residuals of few arms from their variances."""
 
     def chunk(x: Array) -> Array:
         return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
@@ -589,14 +589,14 @@ def expected_size(
     """The expected size of a dictionary after `horizon` uniform pulls of up to ESTIMATE_ARMS random
     arms: sum_i min(1, qbar l_i) with their exact leverage scores l.
 
-    It is a host function, O(ESTIMATE_ARMS^3). The pulls of a bandit concentrate on good arms and
-    need fewer points; a larger number of arms needs more.
+    The function runs on the host, in O(ESTIMATE_ARMS^3). The pulls of a bandit concentrate on good
+    arms and need fewer points; a larger number of arms needs more.
     """
     count = min(arms.count, ESTIMATE_ARMS)
     chosen = np.random.default_rng(0).choice(arms.count, count, replace=False)
     x = arms.features[chosen]
     gram = np.asarray(_gram(kernel, x), np.float64)
-    # below its rounding errors the Gram matrix of repeated arms has no inverse
+    # a Gram matrix of repeated arms is singular up to its rounding errors
     least = 10 * count * jnp.finfo(arms.features.dtype).eps * np.diagonal(gram).max()
     noise = max(float(np.asarray(regularization)) * count / horizon, least)
     leverage = 1 - noise * np.diagonal(np.linalg.inv(gram + noise * np.eye(count)))
@@ -613,14 +613,14 @@ def check_bandit(bandit: Any) -> None:
     exact posterior only (THEORY 4.1, 4.7): on a sketch it holds while the dictionary contains all
     pulled arms and C is 1."""
     checks.settings(bandit)
-    for exact, name, instead in (
+    for width, name, alternative in (
         (widths.mixture, "mixture", "certified_mixture"),
         (widths.gp_ucb_tight, "gp_ucb_tight", "certified"),
     ):
-        if bandit.width == exact:
+        if bandit.width == width:
             warn(
                 f"the width `{name}` is proved for an exact posterior only, and ignores what a"
-                f" dictionary does not represent: `widths.{instead}` holds for any dictionary."
+                f" dictionary does not represent: `widths.{alternative}` holds for any dictionary."
             )
 
 

@@ -24,8 +24,9 @@ from jsketch.types import PRNGKey
 
 LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, with mean 0
 RATE = 0.1  # the step of Adam
-EDGE = 0.01  # distance of starts from the bounds, as a share of the range: derivatives vanish there
-MOST_JOINT = 2000  # the most points of an exact joint draw; others use Fourier features
+# distance of starts from the bounds, where derivatives vanish, as a share of the range
+START_MARGIN = 0.01
+MAX_JOINT = 2000  # the most points of an exact joint draw; others use Fourier features
 
 
 @struct.dataclass
@@ -41,9 +42,9 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
     few very low values."""
     data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
-    ordered = jnp.sort(jnp.where(mask, y, jnp.inf))
-    below = ordered[jnp.maximum(count - 1, 0) // 2]
-    middle = (below + ordered[jnp.minimum(count // 2, len(y) - 1)]) / 2
+    ascending = jnp.sort(jnp.where(mask, y, jnp.inf))
+    lower_middle = ascending[jnp.maximum(count - 1, 0) // 2]
+    middle = (lower_middle + ascending[jnp.minimum(count // 2, len(y) - 1)]) / 2
     median = jnp.where(count > 0, middle, 0)
     return data._replace(y=jnp.where(mask, (y - median) / data.spread, 0), centre=median)
 
@@ -78,7 +79,7 @@ def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
 
 def _to_free(value: float, limits: tuple[Array, Array]) -> Array:
     low, high = limits
-    share = jnp.clip((value - low) / (high - low), EDGE, 1 - EDGE)
+    share = jnp.clip((value - low) / (high - low), START_MARGIN, 1 - START_MARGIN)
     return jnp.log(share) - jnp.log1p(-share)
 
 
@@ -95,7 +96,7 @@ def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
     return _Free(jnp.zeros((), dtype), jnp.full(d, lengthscale), outputscale, noise)
 
 
-def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
+def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
     """The start of every fit."""
     limits = _limits(bounds, 1, dtype)
     return _model(_start(limits, d, dtype), limits)
@@ -163,10 +164,10 @@ def draw(
     kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, draws: int, frequencies: int
 ) -> Array:
     """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y. They
-    are exact up to MOST_JOINT points, and use random Fourier features for more."""
+    are exact up to MAX_JOINT points, and use random Fourier features for more."""
     data, noise = _subtract_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
-    if len(u) > MOST_JOINT:
+    if len(u) > MAX_JOINT:
 
         def functions(data: Data) -> Array:
             posterior = regression.condition(kernel, model.numbers, data)
