@@ -102,7 +102,7 @@ RANGES: dict[str, Callable[..., None]] = {
         (at_least_one, "ratio"),
         (capacity, "capacity batch max_batch new_arms size population sample count nodes max_wait"),
         (capacity, "max_history clients window horizon keep offer regions candidates starts steps"),
-        (capacity, "fit_steps frequencies tried refined"),
+        (capacity, "fit_steps frequencies"),
         (count, "max_pending"),
     )
     for name in names.split()

@@ -22,7 +22,7 @@ from jsketch.linalg import aligned, put, sequential_vmap
 from jsketch.problems.boxes import OnBox
 from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
 
-TRACE = 7  # columns
+TRACE_COLUMNS = 7
 # evaluations that a CPU samples and records at a time: few batches are larger, and 16 evaluations
 # together take as long as one
 CHUNK = 32
@@ -77,7 +77,7 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     roots = Roots(*jax.random.split(key, 4))
     state = replace(bandit.init(problem.arms, roots.init, horizon=horizon), domain=None)
     dtype = problem.mean_reward.dtype
-    checks.memory(TRACE * horizon, jnp.int32, horizon=horizon)
+    checks.memory(TRACE_COLUMNS * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
@@ -91,12 +91,12 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int
 
     def sample_chunk(chunk: Array, y: Array) -> Array:
         # the last chunk overlaps the one before it, and samples the same rewards again
-        at = jnp.minimum(chunk * size, query.index.shape[0] - size)
-        slots = at + jnp.arange(size, dtype=jnp.int32)
+        begin = jnp.minimum(chunk * size, query.index.shape[0] - size)
+        slots = begin + jnp.arange(size, dtype=jnp.int32)
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, t + slots)
         rewards = jax.vmap(problem.sample)(keys, query.index[slots]).astype(dtype)
         rewards = jnp.where(query.mask[slots], rewards, jnp.nan)
-        return lax.dynamic_update_slice_in_dim(y, rewards, at, 0)
+        return lax.dynamic_update_slice_in_dim(y, rewards, begin, 0)
 
     empty = jnp.full(query.index.shape, jnp.nan, dtype)
     return lax.fori_loop(0, -(-query.size.astype(jnp.int32) // size), sample_chunk, empty)
@@ -111,17 +111,17 @@ def _record(
     size = min(size, length)
 
     def write_chunk(chunk: Array, trace: Trace) -> Trace:
-        at = jnp.minimum(t + chunk * size, length - size)
-        slots = at - t + jnp.arange(size, dtype=jnp.int32)
+        begin = jnp.minimum(t + chunk * size, length - size)
+        slots = begin - t + jnp.arange(size, dtype=jnp.int32)
         inside = (slots >= 0) & (slots < count)
         slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
         arms = query.index[slots]
         columns = dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
         for name, value in columns.items():
             column = getattr(trace, name)
-            before = lax.dynamic_slice_in_dim(column, at, size, 0)
-            new = jnp.where(inside, jnp.asarray(value, column.dtype), before)
-            columns[name] = lax.dynamic_update_slice_in_dim(column, new, at, 0)
+            old = lax.dynamic_slice_in_dim(column, begin, size, 0)
+            new = jnp.where(inside, jnp.asarray(value, column.dtype), old)
+            columns[name] = lax.dynamic_update_slice_in_dim(column, new, begin, 0)
         return Trace(**columns)
 
     return lax.fori_loop(0, -(-count // size), write_chunk, trace)
@@ -157,7 +157,7 @@ def rollout(
         if progress is not None or until is not None:
             raise ValueError("progress and until are for runs over arms; this one is over a box.")
         objective = problem.objective if isinstance(problem, OnBox) else problem
-        return _over_box(algorithm, objective, problem.domain, key, horizon)
+        return _rollout_over_box(algorithm, objective, problem.domain, key, horizon)
     roots = Roots(*jax.random.split(key, 4))
     progress = start(algorithm, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until
@@ -232,7 +232,7 @@ class BoxRun:
         return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[at])
 
 
-def _over_box(
+def _rollout_over_box(
     optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int
 ) -> BoxRun:
     """`rollout` over a box, of an objective as in `problems.on_box`."""

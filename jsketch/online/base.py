@@ -138,12 +138,12 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
     """`preview` at every row of xs [n,d] from the same state: (predictions [n], whether the state
     has to grow for any row [])."""
 
-    def one(x: Array) -> tuple[Array, Array]:
+    def preview_row(x: Array) -> tuple[Array, Array]:
         return preview(forecaster, state, x, key)
 
     # vmap would hold a dictionary for every row
     sequential = takes(forecaster) == "growing blocks"
-    predictions, overflow = lax.map(one, xs) if sequential else jax.vmap(one)(xs)
+    predictions, overflow = lax.map(preview_row, xs) if sequential else jax.vmap(preview_row)(xs)
     return predictions, overflow.any()
 
 

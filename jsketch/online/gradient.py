@@ -33,12 +33,12 @@ def descend(
     y [B] where `learn` [B] is true, in order. The errors e of the predictions solve the unit
     triangular system (I + 2 eta tril(Z Z^T, -1)) e = Z w - y."""
     labelled = jnp.where(learn[:, None], z, 0)
-    twice = 2 * jnp.asarray(step_size, z.dtype)
-    strict = twice * jnp.tril(matmul(z, labelled.T), -1)
-    start = matmul(z, weights)
+    twice_step = 2 * jnp.asarray(step_size, z.dtype)
+    couplings = twice_step * jnp.tril(matmul(z, labelled.T), -1)
+    outputs = matmul(z, weights)
     identity = jnp.eye(len(y), dtype=z.dtype)
-    errors = matmul(triangular_inverse(identity + strict), jnp.where(learn, start - y, 0))
-    return weights - twice * matmul(errors, labelled), start - matmul(strict, errors)
+    errors = matmul(triangular_inverse(identity + couplings), jnp.where(learn, outputs - y, 0))
+    return weights - twice_step * matmul(errors, labelled), outputs - matmul(couplings, errors)
 
 
 @struct.dataclass

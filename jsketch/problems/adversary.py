@@ -49,9 +49,9 @@ class Adversary(struct.Settings):
     bound: ArrayLike = 1.0  # B
     regularization: ArrayLike = 1.0  # lam of the comparator
     comparator: str = struct.field(pytree_node=False, default="ridge")
-    tried: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs in a step
+    candidates: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs in a step
     # the number of the best random inputs, from which the ascent starts
-    refined: int = struct.field(pytree_node=False, default=STARTS)
+    starts: int = struct.field(pytree_node=False, default=STARTS)
     steps: int = struct.field(pytree_node=False, default=STEPS)  # steps of the ascent
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"comparator": ("ridge", "regularized")}
 
@@ -96,8 +96,8 @@ def choose(
         jax.vmap(largest),
         key,
         adversary.box,
-        candidates=adversary.tried,
-        starts=adversary.refined,
+        candidates=adversary.candidates,
+        starts=adversary.starts,
         steps=adversary.steps,
         differentiate=forward_mode,
     )
@@ -144,10 +144,10 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)
     checks.capacity(rounds=rounds)
-    if adversary.refined > adversary.tried:
+    if adversary.starts > adversary.candidates:
         raise ValueError(
-            f"refined must be at most tried; refined = {adversary.refined} and tried ="
-            f" {adversary.tried} were given."
+            f"starts must be at most the candidates; starts = {adversary.starts} and candidates ="
+            f" {adversary.candidates} were given."
         )
     keys = checks.keys(keys=keys)
     # this call checks the settings, which jit would trace

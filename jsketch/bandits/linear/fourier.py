@@ -52,7 +52,7 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
         arms = domain.features
         features, kernel = in_dtype((self.features, self.kernel), arms.dtype)
         fourier_map = features.draw(kernel, arms.shape[1], feature_key, arms.dtype)
-        z = fourier.features(fourier_map, fourier.near_zero(arms))
+        z = fourier.features(fourier_map, fourier.subtract_large_means(arms))
         return feature_posterior.start(self.regularization, domain, arm_key, z)
 
 
