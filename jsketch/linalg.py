@@ -75,8 +75,8 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
 def any_over_vmap(flag: Array) -> Array:
     """flag []; under vmap, whether the flag of any run is true, one value for all runs.
 
-    It is the condition of a loop whose step does not change runs that have ended. With a condition
-    for each run, vmap would copy the carry of every run in every step.
+    The result is the condition of a loop whose step does not change runs that have ended. With a
+    condition for each run, vmap would copy the carry of every run in every step.
     """
     return flag
 

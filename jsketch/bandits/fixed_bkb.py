@@ -62,7 +62,7 @@ class FixedBKB(SketchedBandit):
         tried = state.pull_counts > 0
         if data is not None and data.failed is not None:
             checks.arm_numbers(state.domain, failed=data.failed)
-            index = checks.with_missing(state.domain, data.failed)
+            index = checks.mark_invalid_arms(state.domain, data.failed)
             place = state.domain.rows.local(index, len(tried))
             tried = tried.at[place].set(True, mode="drop")
         return with_pending(state, jnp.zeros_like(state.pull_counts), tried)

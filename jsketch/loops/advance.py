@@ -48,7 +48,7 @@ Layout = Literal["run", "seeds", "grid"]
     donate_argnames="progress",
     compiler_options=COMPILER_OPTIONS,
 )
-def segment(
+def run_segment(
     bandit: Bandit[Any],
     problem: ArmProblem,
     keys: PRNGKey,
@@ -65,7 +65,7 @@ def segment(
 
 
 @partial(jax.jit, static_argnames=("horizon", "layout"))
-def begin(
+def start_runs(
     bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, layout: Layout = "run"
 ) -> Progress:
     """The runs of one program before their first evaluation."""
@@ -85,7 +85,7 @@ def _vmap(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
 def compiled_programs() -> int:
     """Number of programs that runs over arms have compiled in this process. Other numbers or seeds
     compile no further program."""
-    programs: tuple[Any, ...] = (segment, begin)
+    programs: tuple[Any, ...] = (run_segment, start_runs)
     return sum(program._cache_size() for program in programs)
 
 
@@ -165,10 +165,10 @@ def advance(
     def grow(state: Any, capacity: int) -> Any:
         return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
 
-    step = partial(segment, horizon=horizon, layout=layout)
-    progress = clock.compile(begin, bandit, problem, keys, horizon, layout)
+    step = partial(run_segment, horizon=horizon, layout=layout)
+    progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
     if state is not None:
-        # a copy, because `segment` reuses the memory of its argument
+        # a copy, because `run_segment` reuses the memory of its argument
         progress = replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
     if file is not None and (content := file.load()) is not None:
         header, saved = content

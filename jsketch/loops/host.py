@@ -376,9 +376,9 @@ def gap(bandit: Any, state: Any) -> float:
 
     With `width=widths.certified` and true values of norm_bound, noise_std and delta, the bound
     holds at all rounds together with probability 1 - delta (THEORY 2.4, 4.4). With the authors'
-    widths (`*_code`) it is a heuristic, and so it is with algorithms that forget, whose bounds hold
-    at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without bounds of every
-    arm.
+    widths (`*_code`) the bound is a heuristic, and also with algorithms that forget, whose bounds
+    hold at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without bounds of
+    every arm.
     """
     bounds = bandit.confidence_bounds(state)
     if bounds is None:

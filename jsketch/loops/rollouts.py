@@ -1,7 +1,7 @@
 """Pure runs of an algorithm on a problem over arms or over a box, for use inside jit and vmap.
 
-Keys are folded in by the number of the evaluation from independent roots of the algorithm and of
-the problem: all algorithms get the same noise under the same key.
+The key of a random draw folds the number of the evaluation into one of four independent keys
+(`Roots`), so that the noise under the same key is the same for all algorithms.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ CHUNK = 32
 
 
 class Roots(NamedTuple):
-    """Independent keys of one run, `Roots(*jax.random.split(key, 4))`; each use folds in the number
-    of the evaluation."""
+    """Independent keys of one run, `Roots(*jax.random.split(key, 4))`."""
 
     init: PRNGKey
     ask: PRNGKey
@@ -54,8 +53,8 @@ class Trace:
 
 @struct.dataclass
 class Progress:
-    """A run up to evaluation t. It stops early when a flag is set; the flags are arrays, for which
-    `run` raises errors on the host."""
+    """A run up to evaluation t, which ends early where a flag is set. The flags are arrays; on the
+    host `run` raises an error or warns for each."""
 
     state: Any  # of the bandit, without its domain
     trace: Trace  # valid up to t
@@ -144,7 +143,7 @@ def rollout(
                one of a function)
     key        one key, of the algorithm's random choices and of the noise
     horizon    int (static), evaluations
-    progress   over arms, the result of an earlier call to resume from, at its capacity
+    progress   over arms, the result of an earlier call, from which the run resumes
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
     Returns a `BoxRun` over a box, and over arms a `Progress` at the capacity of the algorithm. The

@@ -63,8 +63,8 @@ class Mixture(Forecaster):
     grid           the values of these fields, every leaf with a leading axis G:
                    {"regularization": [G]}, or an object such as {"kernel": Gaussian([G])}.
                    Features that all experts share are computed once. All experts have the same key
-    bound          B. Predictions are clipped to [-B, B]. The experts learn labels outside as they
-                   are, but in the weights, and in the guarantee, these count as -B or B
+    bound          B. Predictions are clipped to [-B, B]. The experts learn other labels unchanged,
+                   but in the weights and in the guarantee such labels count as -B or B
     learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
     sequential     True: the experts are computed one after the other, not in one vmap, which is

@@ -229,6 +229,6 @@ class Sharded(Algorithm):
         if sharding != NamedSharding(automatic(self.mesh), P(self.axis)):
             raise ValueError(f"the arms are on another mesh than {self.mesh}: {sharding}.")
         if domain.features.is_fully_addressable:
-            sampled = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)
+            sampled = np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int32)
             sample = Arms(jnp.asarray(np.asarray(domain.features[sampled])))
             checks.model(sample, self.bandit.kernel, self.bandit.regularization)

@@ -4,12 +4,12 @@ A.3), and the rules that end a batch. The argument `bandit` of all functions is 
 The score of an arm only decreases within a batch, so a stored score is an upper bound of the
 current one. A working set of the k largest stored scores therefore contains the best arm while its
 largest score is not below the largest stored score outside the set. A pick updates the covariance
-of the set, C = U P U^T [k,k], in O(k^2). The precision P [M,M] of all hallucinated pulls is updated
-once for each set, in O(k m^2). A full sweep (`lazy=False`) has the same picks: it updates the
-scores of all arms after every pick, in O(A m).
+K = U P U^T [k,k] of the set, U its whitened features, in O(k^2). The precision P [M,M] of all
+hallucinated pulls is updated once for each set, in O(k m^2). A full sweep (`lazy=False`), which
+updates the scores of all arms after every pick, in O(A m), has the same picks.
 
-The local bound of an arm never increases faster than the global one (Cauchy-Schwarz). It is
-therefore computed a few times in a batch, for the arms whose bound may exceed C.
+The local bound of an arm never increases faster than the global one (Cauchy-Schwarz). A batch
+therefore computes local bounds a few times only, for the arms whose bound may exceed C.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LastSet(NamedTuple):
     """The pulls of the last working set, which `Batch.precision` does not include."""
 
     directions: Array  # [k, M], rows P u
-    covariance: Array  # [k, k], C before the pulls
+    covariance: Array  # [k, k], K before the pulls
     pulls: Array  # [k]
 
 
@@ -64,9 +64,9 @@ class Batch(NamedTuple):
 
     arms: Array  # [B + PICKS] int32, picks in order, then zeros
     size: Array  # [] int32
-    scores: Array  # [A], upper bounds of the current scores, which a sweep attains
+    scores: Array  # [A], upper bounds of the current scores, equal to them in a sweep
     precision: Array  # [M, M], P of the hallucinated pulls, in whitened coordinates
-    last: LastSet  # of k = 0 members in a sweep
+    last: LastSet  # empty (k = 0) in a sweep
     e: Array  # [A], embedded variance e(x,x); [0] without a sweep
     # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); [0] without the local rule
     local: Array
@@ -107,9 +107,9 @@ def start(state: SketchState, bandit: Any, scores: Array) -> Batch:
 
 
 def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
-    """The next batch, of at most `limit` <= B picks. Before the first observation it is the uniform
-    arm `state.first_arm`. The pick with which a bound exceeds C is part of the batch, because its
-    score was valid when it was chosen (THEORY 5.2)."""
+    """The next batch, of at most `limit` <= B picks. Before the first observation the batch is the
+    uniform arm `state.first_arm`. The pick with which a bound exceeds C is part of the batch,
+    because its score was still valid (THEORY 5.2)."""
     arms, rows = state.domain.features, state.domain.rows
     bandit = in_dtype(bandit, arms.dtype)
     unobserved = state.evidence.count == 0
@@ -121,7 +121,7 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
     if bandit.lazy:
         extend: Callable[..., Batch] = partial(extend_by_set, state, bandit.kernel)
     else:
-        # low-rank updates do not keep W triangular
+        # low-rank updates do not keep `whiten` triangular
         product = matmul_upper if bandit.resparsify is None else matmul
         whitened = product(state.nystrom.root, state.whiten)
         u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
@@ -166,8 +166,8 @@ def extend_by_set(
     _, u = embed(state, kernel, rows.take(state.domain.features, index))
 
     def with_last_set(_: tuple[Array, Array]) -> tuple[Array, Array]:
-        """(P, u P) after the pulls n of the last set, which subtract D^T N^1/2 (I + N^1/2 C
-        N^1/2)^-1 N^1/2 D from P."""
+        """(P, u P) after the pulls of the last set. With N = diag(pulls) and D = U P, they subtract
+        D^T N^1/2 (I + N^1/2 K N^1/2)^-1 N^1/2 D from P."""
         last = batch.last
         root = jnp.sqrt(last.pulls)
         scaled = root[:, None] * last.covariance * root[None, :]
@@ -193,7 +193,7 @@ def extend_by_set(
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     chosen = jnp.where(slots < picks.size, index[picks.position], 0)
-    # a stored score never increases by rounding, which would keep the loop over sets from ending
+    # if rounding increased a stored score, the loop over sets might not end
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),

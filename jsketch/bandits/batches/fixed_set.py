@@ -3,7 +3,7 @@
 Every pick is hallucinated: it lowers variances by the full sketched covariance k~ (BBKB eq. 2) and
 does not change means. Scores only decrease, so the best arm is in the working set while its score
 is not below the largest stored score outside the set (THEORY 5.7, 5.8). A pick updates the
-covariance of the set given the pulls before it, C [k,k]; each set appends one block to the pulls.
+covariance [k,k] of the set given all earlier pulls; each set appends one block to the pulls.
 The argument `bandit` of all functions is a `FixedBKB` with numbers in the dtype of the arms.
 """
 
@@ -173,8 +173,8 @@ def extend(
     picked = ConditionedArms(
         points[chosen], arms.z[chosen], arms.u[chosen], arms.half[chosen], covariance
     )
-    # a stored score never increases by rounding, which would keep the loop over sets from ending;
-    # NaN remains NaN, except for an excluded arm
+    # if rounding increased a stored score, the loop over sets might not end; NaN remains NaN unless
+    # the arm is excluded
     scores = jnp.minimum(previous, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.excluded, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])

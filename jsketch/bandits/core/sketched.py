@@ -89,8 +89,8 @@ class SketchState:
     mean: Array  # [A]
     variance: Array  # [A], leverage units
     evidence: Evidence
-    # [] int32, warm-start points beyond the capacity; where there are any, `tell` overflows. It is
-    # positive only under jit and vmap: elsewhere `init` raises
+    # [] int32, inducing points of earlier evaluations beyond the capacity. Where there are any,
+    # `tell` overflows, and `init` raises an error unless it is traced
     n_truncated: Array
     rounding: Array  # [], an upper estimate of the rounding errors of `variance` (`nystrom.probes`)
     updates: Array  # [] int32, low-rank updates since the last refresh from scratch
@@ -296,7 +296,7 @@ def apply_feedback(
 ) -> tuple[State, Info]:
     """(state, info) after a batch: extends or resamples the dictionary with the variances at the
     start of the batch, then refreshes the posterior. Where the dictionary exceeds the capacity, or
-    that of the warm start did, the state is returned unchanged and info.overflow is true.
+    that of earlier evaluations did, the state is returned unchanged and info.overflow is true.
 
     bandit          an algorithm with the fields of `SketchedBandit`
     uniform, added  arguments of `dictionary.extend_or_resample`; `added` is by default the arms
@@ -391,8 +391,8 @@ def refresh_where_needed(
     updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
     updates = updates & (state.evidence.count > 0)
 
-    def by_updates(carry: tuple[State, Array], given: Any) -> tuple[State, Array]:
-        domain, feedback, _, (kernel, regularization) = given
+    def by_updates(carry: tuple[State, Array], arguments: Any) -> tuple[State, Array]:
+        domain, feedback, _, (kernel, regularization) = arguments
         history = feedback.pull_counts, feedback.reward_sums
         before = attach(carry[0], domain)
         new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, arms)
@@ -400,16 +400,16 @@ def refresh_where_needed(
         done = accurate & fits
         return detach(select_state(~done, before, new)), done
 
-    def from_scratch(state: State, given: Any) -> State:
-        domain, feedback, dictionary, (kernel, regularization) = given
+    def from_scratch(state: State, arguments: Any) -> State:
+        domain, feedback, dictionary, (kernel, regularization) = arguments
         state = attach(state, domain)
         return detach(refresh_with(state, feedback, dictionary, kernel, regularization))
 
-    given = domain, feedback, dictionary, model
+    arguments = domain, feedback, dictionary, model
     # the domain is an argument and not carried, because vmap copies a carried array for every run
     start = detach(state), jnp.zeros((), bool)
-    state, done = cond_per_run(updates, by_updates, start, given)
-    return attach(cond_per_run(~done, from_scratch, state, given), domain)
+    state, done = cond_per_run(updates, by_updates, start, arguments)
+    return attach(cond_per_run(~done, from_scratch, state, arguments), domain)
 
 
 def select_state(flag: Array, before: SomeState, after: SomeState) -> SomeState:
@@ -530,7 +530,7 @@ def checked_history(
         inducing = pulls > 0
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
-        index = checks.with_missing(domain, dictionary)
+        index = checks.mark_invalid_arms(domain, dictionary)
         inducing = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
         # a traced number of an arm that does not exist makes the state NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
@@ -625,8 +625,8 @@ def check_bandit(bandit: Any) -> None:
 
 
 def check_not_truncated(state: Any) -> None:
-    """Raises ValueError for a state, or stacked states, whose warm start has more inducing points
-    than the capacity."""
+    """Raises ValueError for a state, or stacked states, whose earlier evaluations have more
+    inducing points than the capacity."""
     sketch = getattr(state, "sketch", state)
     if (
         not isinstance(sketch, SketchState)
@@ -644,8 +644,8 @@ def check_not_truncated(state: Any) -> None:
 
 
 def grow(state: State, capacity: int) -> State:
-    """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and for
-    a state whose warm start exceeded the capacity."""
+    """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and as
+    `check_not_truncated`."""
     check_not_truncated(state)
     checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
