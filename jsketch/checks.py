@@ -242,8 +242,8 @@ def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
     pairs = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
     if pairs and value.ndim == ndim + 1 and value.shape[-1] == 2:
         value = jax.random.wrap_key_data(jnp.asarray(value))
-    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-    if not typed or value.ndim != ndim or not value.size:
+    is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if not is_key or value.ndim != ndim or not value.size:
         raise ValueError(f"{name} must be {words}; {value!r} was given.")
     return value
 
@@ -466,9 +466,9 @@ def arm_query(domain: Arms, query: Query) -> Query:
 def mark_invalid_arms(domain: Arms, numbers: ArrayLike) -> Array:
     """The arm numbers as int32, with the number A for arms that do not exist."""
     numbers = jnp.asarray(numbers)
-    outside = (numbers < 0) | (numbers >= domain.count)
+    invalid = (numbers < 0) | (numbers >= domain.count)
     # converted, because the dtype of an empty list is a float
-    return jnp.where(outside, domain.count, numbers).astype(jnp.int32)
+    return jnp.where(invalid, domain.count, numbers).astype(jnp.int32)
 
 
 def evaluation_limit(limit: ArrayLike | None) -> Array:
@@ -562,23 +562,23 @@ def _pytree(name: str, value: Any) -> None:
         )
 
 
-def state(bandit: Any, domain: Arms, given: Any) -> None:
+def state(bandit: Any, domain: Arms, value: Any) -> None:
     """The given state is one of this algorithm on these arms."""
-    state_type(bandit, given, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
-    if given.domain is None:
+    state_type(bandit, value, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
+    if value.domain is None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
-    if not _equal(given.domain.features, domain.features):
+    if not _equal(value.domain.features, domain.features):
         raise ValueError(
-            f"state is of other arms: it has {given.domain.count} arms, the domain has"
+            f"state is of other arms: it has {value.domain.count} arms, the domain has"
             f" {domain.count}, or their features differ."
         )
 
 
-def state_type(algorithm: Any, given: Any, expected: Any) -> None:
+def state_type(algorithm: Any, value: Any, expected: Any) -> None:
     """The given state of an algorithm has the type of the expected one."""
-    if type(given) is not type(expected):
+    if type(value) is not type(expected):
         raise ValueError(
-            f"state is of another algorithm: it is a {type(given).__name__}, and the states of"
+            f"state is of another algorithm: it is a {type(value).__name__}, and the states of"
             f" {type(algorithm).__name__} are {type(expected).__name__}."
         )
 

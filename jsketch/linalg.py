@@ -65,10 +65,10 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
     """change(old) if needed [], else old, of the same shapes. Under vmap the change is computed
     only if some run needs it; `lax.cond` would always compute it."""
 
-    def once(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
+    def step(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
         return jnp.zeros_like(carry[0]), change(carry[1])
 
-    return lax.while_loop(operator.itemgetter(0), once, (needed, old))[1]
+    return lax.while_loop(operator.itemgetter(0), step, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap
@@ -243,7 +243,7 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
     table = padded.reshape(blocks, length)
     least = jnp.asarray(-jnp.inf, scores.dtype)
 
-    def take(i: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def step(i: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         table, tops, index = carry
         block = jnp.argmax(tops).astype(jnp.int32)
         best = jnp.argmax(table[block]).astype(jnp.int32)
@@ -255,7 +255,7 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
         )
 
     start = (table, table.max(1), jnp.zeros(count, jnp.int32))
-    _, tops, index = lax.fori_loop(0, count, take, start)
+    _, tops, index = lax.fori_loop(0, count, step, start)
     return jnp.sort(index), jnp.max(tops)
 
 

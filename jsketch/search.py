@@ -89,8 +89,8 @@ def ascend(
         downhill = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), -g, 0), gradients)
         # optax counts steps in int32
         with jax.numpy_dtype_promotion("standard"):
-            moves, state = rule.update(downhill, state)
-        points = project(jax.tree.map(lambda a, b: a + b.astype(a.dtype), points, moves))
+            updates, state = rule.update(downhill, state)
+        points = project(jax.tree.map(lambda a, b: a + b.astype(a.dtype), points, updates))
         return (points, state, best), None
 
     first = jax.tree.leaves(starts)[0]

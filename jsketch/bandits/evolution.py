@@ -133,5 +133,5 @@ def one_change_apart(codes: Any) -> np.ndarray:
         for block in np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1):
             for arm in block:
                 neighbours[arm].extend(int(other) for other in block if other != arm)
-    most = max(1, max(map(len, neighbours)))
-    return np.array([row + [-1] * (most - len(row)) for row in neighbours], dtype=np.int32)
+    width = max(1, max(map(len, neighbours)))
+    return np.array([row + [-1] * (width - len(row)) for row in neighbours], dtype=np.int32)

@@ -190,11 +190,11 @@ class PointBBKB(SketchedBandit):
             old, feedback, query, self.confidence_width(state), key, self, added=added
         )
         identity, one = jnp.eye(state.capacity, dtype=y.dtype), jnp.ones_like(state.bound)
-        after = PointState(sketch, state.used, state.used, identity, one)
-        new = jax.tree.map(partial(jnp.where, info.overflow), state, after)
+        next_state = PointState(sketch, state.used, state.used, identity, one)
+        new = jax.tree.map(partial(jnp.where, info.overflow), state, next_state)
         full = state.batch_size >= self.max_batch
-        within = state.bound <= in_dtype(self.ratio, y.dtype)
-        return new, replace(info, truncated=full & within)
+        within_ratio = state.bound <= in_dtype(self.ratio, y.dtype)
+        return new, replace(info, truncated=full & within_ratio)
 
     def grow(self, state: PointState, capacity: int) -> PointState:  # type: ignore[override]
         """The same state with capacity for `capacity` inducing points."""

@@ -261,10 +261,10 @@ class Space:
             )
         unknown = [name for name in values if name not in self.names]
         missing = [name for name in self.names if name not in values]
-        for what, names in (("unknown", unknown), ("missing", missing)):
+        for problem, names in (("unknown", unknown), ("missing", missing)):
             if names:
                 raise ValueError(
-                    f"{what} hyperparameters: {', '.join(map(str, names))}; the space has"
+                    f"{problem} hyperparameters: {', '.join(map(str, names))}; the space has"
                     f" {', '.join(self.names)}."
                 )
         return SIDE * np.array([h.encode(values[h.name]) for h in self.hyperparameters])

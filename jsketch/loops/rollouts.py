@@ -112,14 +112,14 @@ def _record(
     def write_chunk(chunk: Array, trace: Trace) -> Trace:
         begin = jnp.minimum(t + chunk * size, length - size)
         slots = begin - t + jnp.arange(size, dtype=jnp.int32)
-        inside = (slots >= 0) & (slots < count)
+        in_query = (slots >= 0) & (slots < count)
         slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
         arms = query.index[slots]
         columns = dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
         for name, value in columns.items():
             column = getattr(trace, name)
             old = lax.dynamic_slice_in_dim(column, begin, size, 0)
-            new = jnp.where(inside, jnp.asarray(value, column.dtype), old)
+            new = jnp.where(in_query, jnp.asarray(value, column.dtype), old)
             columns[name] = lax.dynamic_update_slice_in_dim(column, new, begin, 0)
         return Trace(**columns)
 
@@ -226,9 +226,9 @@ class BoxRun:
         values: dict[str, Any] = dict(evaluations=np.max(np.asarray(self.t)))
         if y.ndim > 1:
             return values | dict(seeds=len(y), best_mean=best.mean(), best_of_all=best.max())
-        at = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
+        first_best = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
         failed = int(values["evaluations"]) - int(np.isfinite(y).sum())
-        return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[at])
+        return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[first_best])
 
 
 def _rollout_over_box(

@@ -63,8 +63,8 @@ def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
         root, eta = carry
         return ~jnp.isfinite(jnp.diagonal(root)).all() & (eta < 1)
 
-    none = jnp.full((size, size), jnp.nan, dtype)
-    start = (none, jnp.asarray(ETA * jnp.finfo(dtype).eps / LARGER_ETA, dtype))
+    nan_root = jnp.full((size, size), jnp.nan, dtype)
+    start = (nan_root, jnp.asarray(ETA * jnp.finfo(dtype).eps / LARGER_ETA, dtype))
     return lax.while_loop(failed, attempt, start)[0]
 
 

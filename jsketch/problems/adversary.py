@@ -122,9 +122,9 @@ def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Ga
         total = regret(adversary, before, x, y, prediction)
         state, info = forecaster.update(state, x, y, update_key)
         ridge, _ = regression.update(before.ridge, x, y, update_key)
-        after = GameState(ridge, before.loss + jnp.square(y - prediction))
+        next_state = GameState(ridge, before.loss + jnp.square(y - prediction))
         row = Game(x, y, prediction, total, info.dictionary_size, info.overflow, info.nonfinite)
-        return (state, after), row
+        return (state, next_state), row
 
     empty = GameState(regression.init(lower, jax.random.key(0)), jnp.zeros((), lower.dtype))
     start = forecaster.init(lower, init_key), empty

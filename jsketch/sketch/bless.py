@@ -171,8 +171,8 @@ def _draw_level(
         previous = WeightedDictionary(np.arange(len(candidates), len(rows)), dictionary.probability)
         scores = leverage_scores(kernel, x[rows], n[rows], previous, lam)[: len(candidates)]
         probability = np.minimum(QBAR * scores, bound[candidates])
-        keep = random.uniform(size=len(candidates)) * bound[candidates] < probability
-        if keep.any():
-            return WeightedDictionary(candidates[keep], probability[keep])
+        accepted = random.uniform(size=len(candidates)) * bound[candidates] < probability
+        if accepted.any():
+            return WeightedDictionary(candidates[accepted], probability[accepted])
     # after so many empty draws the other scores of this level are nearly zero or rounding errors
     return dictionary

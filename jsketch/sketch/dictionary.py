@@ -37,9 +37,9 @@ class Dictionary:
         return self.mask.sum(dtype=jnp.int32)
 
 
-def of_arms(keep: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Dictionary, Array]:
-    """(the dictionary of the arms where keep [A] is true, whether they exceed the capacity [])."""
-    running = rows.running_count(keep)
+def of_arms(inducing: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Dictionary, Array]:
+    """(the dictionary of the arms where `inducing` [A] is true, whether they exceed the capacity)."""
+    running = rows.running_count(inducing)
     index, mask = rows.compact(running, 0, capacity)
     return Dictionary(index=index, mask=mask), rows.total(running) > capacity
 
@@ -68,10 +68,10 @@ def sum_outside(
     running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)
 
-    def chunk(i: Array, before: Sums) -> Sums:
+    def chunk(i: Array, total: Sums) -> Sums:
         index, valid = rows.compact(running, i * size, size)
         pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
-        return add(before, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
+        return add(total, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
 
     return lax.fori_loop(0, -(-rows.total(running) // size), chunk, start)
 
@@ -129,8 +129,8 @@ def extend_or_resample(
     size = rows.sum(extended.sum(dtype=variance.dtype))
     limit = (1 + growth) * rows.sum(probability.sum())
     extends = (jnp.asarray(growth) >= 0) & (size <= limit)
-    keep = jnp.where(extends, extended, uniform < probability)
-    return *of_arms(keep, len(dictionary.index), rows), extends
+    inducing = jnp.where(extends, extended, uniform < probability)
+    return *of_arms(inducing, len(dictionary.index), rows), extends
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:

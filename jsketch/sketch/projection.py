@@ -68,11 +68,11 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     cut = (size + 1) * eps * values[-1]
     loss = jnp.where(values[0] > cut, values[0], 0)
     energies = jnp.flip(values[1:]) - loss
-    keep = energies > cut
+    nonzero = energies > cut
     directions = jnp.flip(matmul(vectors[:, 1:].T, basis), 0)
     return FrequentDirections(
-        directions=jnp.where(keep[:, None], directions, 0),
-        energies=jnp.where(keep, energies, 0),
+        directions=jnp.where(nonzero[:, None], directions, 0),
+        energies=jnp.where(nonzero, energies, 0),
         shrunk=sketch.shrunk + loss,
     )
 

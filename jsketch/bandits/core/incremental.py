@@ -201,14 +201,14 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
     dictionary."""
     domain, rows = state.domain, state.domain.rows
 
-    def add_arms(before: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
+    def add_arms(sums: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
         k = kernel.gram(rows.take(domain.features, index), points)
         zeta = matmul(k, columns)
         weighted = pulls[:, None] * zeta
         return _Moments(
-            before.cross + matmul(k.T, weighted),
-            before.gram + matmul(zeta.T, weighted),
-            before.rewards + matmul(rewards, zeta),
+            sums.cross + matmul(k.T, weighted),
+            sums.gram + matmul(zeta.T, weighted),
+            sums.rewards + matmul(rewards, zeta),
         )
 
     dtype, width = columns.dtype, columns.shape[1]
@@ -240,10 +240,10 @@ def _partial_cholesky(matrix: Array, mask: Array, least_pivot: Array) -> tuple[A
         lower, used = carry
         rest = matrix[:, j] - matmul(lower, lower[j])
         use = mask[j] & (rest[j] > least_pivot)
-        below = jnp.where((slots >= j) & mask, rest / jnp.sqrt(rest[j]), 0)
+        factor_column = jnp.where((slots >= j) & mask, rest / jnp.sqrt(rest[j]), 0)
         unit = (slots == j).astype(matrix.dtype)
         lower = put(lower, j, jnp.where(use, lower[j], 0))
-        entries = jnp.where(use, below, unit)
+        entries = jnp.where(use, factor_column, unit)
         return lax.dynamic_update_index_in_dim(lower, entries, j, 1), put(used, j, use)
 
     start = jnp.zeros_like(matrix), jnp.zeros_like(mask)

@@ -226,14 +226,14 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
     history = state.pull_counts, state.reward_sums
 
-    def add(before: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
+    def add(sums: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
         arms = rows.take(domain.features, index)
         z = nystrom.features(features, kernel, arms)
         residual = nystrom.residual(kernel.diag(arms), z)
         return Moments(
-            gram=before.gram + matmul(z.T, z * pulls[:, None]),
-            moment=before.moment + matmul(rewards, z),
-            residual_sum=before.residual_sum + matmul(pulls, residual),
+            gram=sums.gram + matmul(z.T, z * pulls[:, None]),
+            moment=sums.moment + matmul(rewards, z),
+            residual_sum=sums.residual_sum + matmul(pulls, residual),
         )
 
     index, mask = dictionary.index, dictionary.mask
@@ -394,11 +394,11 @@ def refresh_where_needed(
     def by_updates(carry: tuple[State, Array], arguments: Any) -> tuple[State, Array]:
         domain, feedback, _, (kernel, regularization) = arguments
         history = feedback.pull_counts, feedback.reward_sums
-        before = attach(carry[0], domain)
-        new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, arms)
+        old = attach(carry[0], domain)
+        new, accurate, fits = incremental.refresh(old, *history, kernel, regularization, arms)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
-        return detach(select_state(~done, before, new)), done
+        return detach(select_state(~done, old, new)), done
 
     def from_scratch(state: State, arguments: Any) -> State:
         domain, feedback, dictionary, (kernel, regularization) = arguments

@@ -49,7 +49,7 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
     return data._replace(y=jnp.where(mask, (y - median) / data.spread, 0), centre=median)
 
 
-class _Free(NamedTuple):
+class _Parameters(NamedTuple):
     """The parameters of Adam: the mean, and numbers low + (high - low) sigmoid(free)."""
 
     mean: Array
@@ -83,7 +83,7 @@ def _to_free(value: float, limits: tuple[Array, Array]) -> Array:
     return jnp.log(share) - jnp.log1p(-share)
 
 
-def _model(free: _Free, limits: _Limits) -> Model:
+def _model(free: _Parameters, limits: _Limits) -> Model:
     numbers = [
         low + (high - low) * jax.nn.sigmoid(value)
         for value, (low, high) in zip(free[1:], limits, strict=True)
@@ -91,9 +91,9 @@ def _model(free: _Free, limits: _Limits) -> Model:
     return Model(free.mean, Hyperparameters(*numbers))
 
 
-def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
+def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Parameters:
     lengthscale, outputscale, noise = map(_to_free, (LENGTHSCALE, OUTPUTSCALE, NOISE), limits)
-    return _Free(jnp.zeros((), dtype), jnp.full(d, lengthscale), outputscale, noise)
+    return _Parameters(jnp.zeros((), dtype), jnp.full(d, lengthscale), outputscale, noise)
 
 
 def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
@@ -125,7 +125,7 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
     return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
 
 
-def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
+def _slope(kernel: Any, free: _Parameters, limits: _Limits, data: Data) -> _Parameters:
     """The derivative of the log marginal likelihood, R&W eq. 5.9, without its value."""
     model = _model(free, limits)
     covariance = regression.covariance_of_values(kernel, model.numbers, data)
@@ -133,7 +133,7 @@ def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
     weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
-    def linear(free: _Free) -> Array:
+    def linear(free: _Parameters) -> Array:
         covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
         return jnp.sum(by_covariance * covariance) + weights.sum() * free.mean
 
