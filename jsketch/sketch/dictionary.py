@@ -38,7 +38,7 @@ class Dictionary:
 
 
 def of_arms(inducing: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Dictionary, Array]:
-    """(the dictionary of the arms with `inducing` [A] true, whether they exceed the capacity [])."""
+    """(the dictionary of the `inducing` [A] arms, whether their number exceeds the capacity [])."""
     running = rows.running_count(inducing)
     index, mask = rows.compact(running, 0, capacity)
     return Dictionary(index=index, mask=mask), rows.total(running) > capacity
