@@ -127,17 +127,17 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     one_run = jax.custom_batching.custom_vmap(on_arrays)
 
     @one_run.def_vmap
-    def _runs(count: int, batched: list[bool], *arrays: Array) -> tuple[Pytree, Pytree]:
-        def one(slices: list[Array]) -> Pytree:
+    def _runs(n_runs: int, batched: list[bool], *arrays: Array) -> tuple[Pytree, Pytree]:
+        def run_slices(slices: list[Array]) -> Pytree:
             remaining = iter(slices)
             return one_run(
                 *(next(remaining) if b else a for a, b in zip(arrays, batched, strict=True))
             )
 
         mapped = [array for array, b in zip(arrays, batched, strict=True) if b]
-        # no array is mapped if only derivatives are
-        out = lax.map(one, mapped) if mapped else on_arrays(*arrays)
-        return out, jax.tree.map(lambda _: bool(mapped), out)
+        # a vmap over derivatives alone maps no array
+        results = lax.map(run_slices, mapped) if mapped else on_arrays(*arrays)
+        return results, jax.tree.map(lambda _: bool(mapped), results)
 
     return one_run(*map(leaves.__getitem__, positions))
 
@@ -166,7 +166,7 @@ def matmul_upper(a: Array, upper: Array) -> Array:
 
 def squares_upper(a: Array, upper: Array) -> Array:
     """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The blocks of
-    the product are not concatenated, which would take a third of the time of the product."""
+    the product are not concatenated: that would take a third of the time of the product."""
     total = jnp.zeros(a.shape[0], a.dtype)
     for begin, end in _column_blocks(len(upper)):
         total = total + jnp.square(matmul(a[:, :end], upper[:end, begin:end])).sum(1)

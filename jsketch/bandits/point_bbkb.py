@@ -205,9 +205,9 @@ class PointBBKB(SketchedBandit):
         """The same state with capacity for `max_history` evaluations."""
         checks.not_smaller(state.sketch.domain.count, max_history=max_history)
         extra = max_history - state.sketch.domain.count
-        rows = ("pull_counts", "reward_sums", "mean", "variance")
+        names = ("pull_counts", "reward_sums", "mean", "variance")
         padded: dict[str, Any] = {
-            name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in rows
+            name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in names
         }
         features = jnp.pad(state.sketch.domain.features, ((0, extra), (0, 0)))
         return replace(state, sketch=replace(state.sketch, domain=Arms(features), **padded))
@@ -218,6 +218,6 @@ def distinct_points(sketch: SketchState, query: Query, usable: Array) -> Array:
     inducing point nor that of an earlier evaluation of the query."""
     x, dictionary = sketch.domain.features[query.index], sketch.dictionary
     inducing = sketch.domain.features[dictionary.index]
-    present = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]
-    same = (x[:, None] == x[None]).all(-1) & usable[None]
-    return usable & ~present.any(1) & ~jnp.tril(same, -1).any(1)
+    is_inducing = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]
+    equal = (x[:, None] == x[None]).all(-1) & usable[None]
+    return usable & ~is_inducing.any(1) & ~jnp.tril(equal, -1).any(1)

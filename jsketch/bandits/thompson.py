@@ -179,12 +179,12 @@ class SketchedTS(SketchedBandit):
         normal = _slot_normals(feature_key, state.capacity, self.batch, arms.dtype)
         weights = matmul(state.nystrom.root, matmul(state.whiten, normal.T))
 
-        def chunk(x: Array) -> Array:
+        def embedded_samples(x: Array) -> Array:
             return matmul(kernel.gram(x, state.nystrom.points), weights)
 
         # with one larger chunk the first arms had wrong numbers when two threads ran the program
         # (jaxlib 0.10.2 on a CPU)
-        embedded = map_rows(chunk, arms, state.capacity)
+        embedded = map_rows(embedded_samples, arms, state.capacity)
         residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)
         residual_sd = jnp.sqrt(residual / lam)
         noise = rows.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)

@@ -36,9 +36,9 @@ class Plan:
 
     def __str__(self) -> str:
         runs = f"{self.seeds} x " if self.seeds > 1 else ""
-        compiling = _duration(self.compile_seconds)
+        compiling = _format_seconds(self.compile_seconds)
         return (
-            f"about {_duration(self.seconds)} (compiling {compiling} more) and"
+            f"about {_format_seconds(self.seconds)} (compiling {compiling} more) and"
             f" {self.bytes / 1e9:.2g} GB for {runs}{self.algorithm},"
             f" {self.horizon:,} evaluations of {self.arms:,} arms"
         )
@@ -92,7 +92,7 @@ def plan(
     capacity = advance.capacity_of(progress.state, False)
     until = jnp.asarray(0)
     compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **program).compile()
-    required = _bytes(compiled, progress, seeds, parallel)
+    required = _memory_of_runs(compiled, progress, seeds, parallel)
     compile_seconds = time.perf_counter() - start_time
     if memory is not None and required > memory:
         runs = f"{seeds} runs" if seeds > 1 else "a run"
@@ -140,7 +140,7 @@ def plan(
     )
 
 
-def _bytes(compiled: Any, progress: Any, seeds: int, parallel: int) -> int:
+def _memory_of_runs(compiled: Any, progress: Any, seeds: int, parallel: int) -> int:
     """The memory of `seeds` runs, of which `parallel` run together. At the end all states and
     traces are stacked, which copies them."""
     sizes = compiled.memory_analysis()
@@ -150,7 +150,7 @@ def _bytes(compiled: Any, progress: Any, seeds: int, parallel: int) -> int:
     return int(argument_bytes + parallel * working + seeds * state_bytes * (2 if seeds > 1 else 1))
 
 
-def _duration(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -66,8 +66,8 @@ class FOGD(Forecaster):
         settings."""
         checks.settings(self)
         x = checked_example(self.kernel, x, lambda d: self.count * (d + 2), count=self.count)
-        drawn = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
-        return GradientState(drawn, jnp.zeros(2 * self.count, x.dtype))
+        features = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
+        return GradientState(features, jnp.zeros(2 * self.count, x.dtype))
 
     def predict(self, state: GradientState, x: Array) -> Array:
         return matmul(fourier.features(state.features, x[None])[0], state.weights)

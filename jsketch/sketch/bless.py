@@ -1,14 +1,15 @@
 """Dictionaries of observed evaluations by leverage score sampling, on the host, for warm starts.
 
 BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning.
-NeurIPS 2018. The regularization falls from one with very small scores to the given one. Each level
-estimates the scores with the dictionary of the previous level, so that no n x n matrix is formed.
+NeurIPS 2018. From level to level the regularization decreases, from a value at which all scores are
+very small to the given one. Each level estimates the scores with the dictionary of the previous
+level, so that no n x n matrix is formed.
 
 An arm evaluated n_i times counts as n_i copies: its feature map is sqrt(n_i) phi(x_i), its
 leverage score n_i sigma^2(x_i).
 
 Because kernel values have a rounding error of eps k(x,x), a regularization below about m eps k(x,x)
-for m points cannot be resolved. The scores are then those at the smallest regularization that can.
+for m points cannot be resolved. The scores are then those at the smallest regularization above it.
 """
 
 from __future__ import annotations

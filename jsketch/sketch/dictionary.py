@@ -68,12 +68,12 @@ def sum_outside(
     running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)
 
-    def chunk(i: Array, total: Sums) -> Sums:
+    def add_chunk(i: Array, total: Sums) -> Sums:
         index, valid = rows.compact(running, i * size, size)
         pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
         return add(total, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
 
-    return lax.fori_loop(0, -(-rows.total(running) // size), chunk, start)
+    return lax.fori_loop(0, -(-rows.total(running) // size), add_chunk, start)
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:

@@ -151,7 +151,7 @@ def add(
 
     used = dictionary.size + added.sum(dtype=jnp.int32)
 
-    def chunk(y: Array) -> tuple[Array, Array]:
+    def predict_chunk(y: Array) -> tuple[Array, Array]:
         products = dual_products(kernel, y, points, dual_columns, used)
         squares = jnp.square(products)
         residual, embedded, lost = (
@@ -159,7 +159,7 @@ def add(
         )
         return products[:, 0], embedded - residual / lam - lost
 
-    mean, difference = map_rows(chunk, arms, min(POINTS, state.capacity))
+    mean, difference = map_rows(predict_chunk, arms, min(POINTS, state.capacity))
     variance = jnp.maximum(state.variance + difference, 0)
     # the variances of the pulled arms are small: they are computed without a difference
     exact_variance = jnp.square(u - matmul(matmul(u, left.T), right)).sum(1)

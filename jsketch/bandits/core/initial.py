@@ -50,9 +50,9 @@ def uncertainty_sampling(
     """Arms [n] to evaluate, each the one of largest variance, until no variance exceeds
     `max_variance`, in leverage units (BBKB Alg. 3).
 
-    With max_variance = 1/P exact batches then have at least P (C - 1) arms, and sketched ones P (C
-    - 1)/3 with high probability (THEORY 3.5). Raises ValueError for invalid arguments, and when
-    `limit` evaluations do not suffice.
+    With max_variance = 1/P later batches have at least P (C - 1) arms on the exact posterior, and
+    P (C - 1)/3 on a sketched one with high probability (THEORY 3.5). Raises ValueError for invalid
+    arguments, and when `limit` evaluations do not suffice.
     """
     domain = checks.arms(domain)
     checks.component("kernel", kernel)

@@ -202,13 +202,13 @@ def predict_arms(
     dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
     columns = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
 
-    def chunk(x: Array) -> tuple[Array, Array, Array]:
+    def predict_chunk(x: Array) -> tuple[Array, Array, Array]:
         k = kernel.gram(x, features.points)
         products = matmul(k, columns)
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
         return products[:, 0], variance, 1 + jnp.square(products[:, 1:]).mean(1).max()
 
-    mean, variance, amplification = map_rows(chunk, arms, len(features.root))
+    mean, variance, amplification = map_rows(predict_chunk, arms, len(features.root))
     return mean, variance, amplification.max()
 
 
@@ -566,8 +566,8 @@ def _sampled_dictionary(
         return pulled[bless.bless(kernel, points, n, lam, key).rows]
     scores = bless.exact_leverage_scores(kernel, points, n, lam)
     uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
-    expected = float(np.asarray(qbar)) * scores
-    return pulled[uniform < np.minimum(1, expected)]
+    probability = float(np.asarray(qbar)) * scores
+    return pulled[uniform < np.minimum(1, probability)]
 
 
 def residuals(
@@ -576,10 +576,10 @@ def residuals(
     """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. The cost is that of
     the sweep of a refresh; a batch computes the residuals of few arms from their variances."""
 
-    def chunk(x: Array) -> Array:
+    def chunk_residuals(x: Array) -> Array:
         return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
 
-    residual = map_rows(chunk, arms, len(dictionary.index))
+    residual = map_rows(chunk_residuals, arms, len(dictionary.index))
     return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
 
 

@@ -332,14 +332,14 @@ class GOUCB(struct.Settings):
         return state, Exclusions(~jnp.isfinite(fit.loss), excluded)
 
     def _add_evaluation(self, state: GOState, observed: History) -> tuple[GOState, Exclusions]:
-        """The state with the last evaluation of `after`, which belongs to phase II."""
+        """The state with the last evaluation of `observed`, which belongs to phase II."""
         new = replace(state, history=observed)
         if self.refit:
             return self._refit(new)
         if not self.standardize:
             return self._append_row(new)
         return lax.cond(
-            # fewer than two values have no deviation, and so determined no scaling
+            # fewer than two values have no deviation, so that there was no scaling
             state.history.ok.sum() < 2,
             lambda: self._rescale(new),
             lambda: self._append_row(new),
@@ -351,7 +351,7 @@ class GOUCB(struct.Settings):
         return standard_scaling(state.box, state.history)
 
     def _rescale(self, state: GOState) -> tuple[GOState, Exclusions]:
-        """The state with the scaling of the first two values and all rows in it; w0 stays."""
+        """The state with the scaling of the first two values, and its rows in this scaling."""
         state = replace(state, scaling=self._scaling(state), centre=state.w0)
         state, excluded = self._recompute_rows(state)
         return state, Exclusions(jnp.zeros((), bool), excluded)
