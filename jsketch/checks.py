@@ -21,7 +21,7 @@ from jsketch.warn import warn
 
 INT32_MAX = 2**31 - 1
 GRAM_ARMS = 32  # arms whose Gram matrix is checked
-INDEFINITENESS = 1e-4  # a least eigenvalue below -this times the largest one is not rounding
+INDEFINITENESS = 1e-4  # rounding explains negative eigenvalues up to this share of the largest
 LARGEST_ROUNDING = 1e-3  # rounding errors above this share of k(x,x) are warned of
 
 

@@ -338,8 +338,8 @@ def _factor_block(block: Array) -> Factor:
 def cholesky_inverse(matrix: Array) -> Factor:
     """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T.
 
-    On a CPU it consists of products, because every product after a LAPACK call in a compiled
-    program loses a core. An accelerator calls its library.
+    On a CPU the factorization consists of products, because every product after a LAPACK call in a
+    compiled program loses a core. An accelerator calls its library.
     """
     if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)

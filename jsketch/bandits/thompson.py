@@ -82,7 +82,7 @@ class TS(ExactBandit):
     does not store it. For more than EXACT_ARMS arms use SketchedTS.
     """
 
-    scale: ArrayLike = 0.1  # factor on the width; with that of the theory, 1, it hardly converges
+    scale: ArrayLike = 0.1  # factor on the width; with 1, as in the theory, TS hardly converges
     batch: int = struct.field(pytree_node=False, default=30)  # B
 
     def init(

@@ -117,7 +117,7 @@ class Integer:
         return int(self.low) + _interval(unit, self.count)
 
     def encode(self, value: Any) -> float:
-        """A point of the interval of a value, its middle without log. Raises ValueError unless the
+        """A point of the interval of a value; without log, the middle. Raises ValueError unless the
         value is an integer from low to high."""
         if not _is_integer(value) or not self.low <= value <= self.high:
             raise ValueError(

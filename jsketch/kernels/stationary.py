@@ -17,9 +17,9 @@ from jsketch.linalg import aligned, matmul
 from jsketch.struct import in_dtype
 
 # Small tables of distances are sums over inputs, exactly zero for equal points. Large tables expand
-# the square into a product, which is 2 to 5 times as fast, with an error of eps |x|^2 about the
-# mean of y (`Stationary.rounding`).
-DIRECT_ENTRIES = 1 << 16  # entries from which a table is large
+# the square into a product, which is 2 to 5 times as fast and has an error of eps |x - mean(y)|^2
+# (`Stationary.rounding`).
+DIRECT_ENTRIES = 1 << 16  # the least number of entries of a large table
 DIRECT_DIMENSIONS = 32  # with more inputs, all tables but single rows expand the square
 DIRECT_POINTS = 4  # with at most this many points on one side, the sum is faster
 

@@ -1,4 +1,4 @@
-"""A forecaster for a stream whose scales are unknown, from its first events."""
+"""A forecaster for a stream of unknown scales, chosen from the first events."""
 
 from __future__ import annotations
 

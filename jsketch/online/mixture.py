@@ -67,8 +67,8 @@ class Mixture(Forecaster):
                    but in the weights and in the guarantee such labels count as -B or B
     learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
-    sequential     True: the experts are computed one after the other, not in one vmap, which is
-                   faster if a cache holds only one state
+    sequential     True: the experts are computed one after the other, which is faster than one
+                   vmap if a cache holds only one state
 
     An expert whose state is not finite, or whose prediction is NaN, loses its weight permanently
     (`info.diverged`; `prequential` and `Live` warn), in a block from its first NaN on. The bound

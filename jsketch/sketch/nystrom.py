@@ -64,12 +64,12 @@ def residual(variance: Array, features: Array) -> Array:
 
 
 def probes(nystrom: Nystrom) -> Array:
-    """[M, PROBES], with which the mean square of k_S(x)^T @ probes estimates |K_S^-1 k_S(x)|^2: the
-    product of K_S^-1 with fixed normal numbers, which do not depend on the capacity.
+    """A matrix P [M, PROBES], the mean of whose (P^T k_S(x))^2 estimates |K_S^-1 k_S(x)|^2. It is
+    K_S^-1 times fixed normal numbers that do not depend on the capacity.
 
     Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x). Kernel
     values rounded to eps therefore lead to an error of about eps (1 + |a|^2) in residuals for any
-    factorization of K_S. It is large if the dictionary has near-duplicates and x is far from them.
+    factorization of K_S, which is large if S has near-duplicates and x is far from them.
     On 300 random problems the estimate was 0.5 to 29 times the error in nine of ten.
     """
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))

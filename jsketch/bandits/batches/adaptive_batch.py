@@ -258,7 +258,7 @@ def pick_from_set(
             scores = scores_of(members, width, picks)
             scores = jnp.where(jnp.isposinf(members.previous) & (picks.size == 0), jnp.inf, scores)
             best = jnp.argmax(scores).astype(jnp.int32)
-            # ~(<) and not >=, so that a posterior that is NaN ends its batch
+            # with >= a score of NaN would never be picked, and the loop over sets would not end
             active = picks.active & ~(scores[best] < threshold) & ~stop_global(picks.bound, ratio)
             # where all members are excluded, the next set contains the arm whose score is NaN
             active = (

@@ -151,7 +151,7 @@ def add_rewards(
     if devices.on_accelerator():
         sums = _added_in_chunks(start, variance, query, weight, reward, rows)
     else:
-        # within the loop each slot would take one message between devices
+        # taken before the loop, where each slot would cost a message between devices
         variances = rows.take(variance, query.index)
         slots = last_slot(query), query.index, variances, weight, reward
         # under vmap each step of one common loop would copy the counts of all runs

@@ -47,7 +47,7 @@ def _add_picks(
 def uncertainty_sampling(
     kernel: Kernel, domain: Arms, regularization: float, max_variance: float, limit: int = 10_000
 ) -> np.ndarray:
-    """Arms [n] to evaluate, each the one of largest variance, until no variance exceeds
+    """Arms [n] to evaluate, each the arm of the largest variance, until no variance exceeds
     `max_variance`, in leverage units (BBKB Alg. 3).
 
     With max_variance = 1/P later batches have at least P (C - 1) arms on the exact posterior, and

@@ -59,7 +59,7 @@ from jsketch.warn import warn
 EVERY_BATCH = None  # the value of `resparsify` in the papers
 MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
 MAX_UPDATED_ARMS = 64  # most pulled arms of a batch that low-rank updates observe
-MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance, relative to the prior, for them
+MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance over the prior, for updates
 ESTIMATE_ARMS = 768  # arms of `expected_size`
 # The initial capacity as a multiple of `expected_size`. The final size is 0.3 to 0.6 times that on
 # the problems of `experiments.bbkb_2020.resparsification`, and 1.1 to 1.4 times on the hard problem
@@ -168,8 +168,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def sized(self, arms: Arms, horizon: int) -> Self:
         """The algorithm with an initial capacity for `horizon` evaluations. Where the dictionary
-        is extended it is INITIAL_SIZE_RATIO times `expected_size`, because growth compiles another
-        program, and free slots slow low-rank updates little."""
+        is extended, that is INITIAL_SIZE_RATIO times `expected_size`, because growth compiles
+        another program, and free slots slow low-rank updates little."""
         numbers = self.kernel, self.regularization, self.qbar
         if self.resparsify is None or arms.shard is not None or is_traced((arms, numbers)):
             return self
@@ -610,8 +610,8 @@ def _gram(kernel: Kernel, x: Array) -> Array:
 
 def check_bandit(bandit: Any) -> None:
     """Raises ValueError for settings out of their ranges. Warns of a width that is proved for an
-    exact posterior only (THEORY 4.1, 4.7): on a sketch it holds while the dictionary contains all
-    pulled arms and C is 1."""
+    exact posterior only (THEORY 4.1, 4.7): on a sketch such a width holds while the dictionary
+    contains all pulled arms and C is 1."""
     checks.settings(bandit)
     for width, name, alternative in (
         (widths.mixture, "mixture", "certified_mixture"),

@@ -281,7 +281,7 @@ def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
     return c.noise_std * jnp.sqrt(squared * ratio) + _bias(c) * ratio
 
 
-# pickle and checkpoints find a function by its name: it cannot have that of its `Formula`
+# pickle and checkpoints find a function by its name, which must differ from that of its `Formula`
 gp_ucb_code = Formula(_gp_ucb_code)
 gp_ucb_tight = Formula(_gp_ucb_tight)
 gp_ucb_paper = Formula(_gp_ucb_paper)

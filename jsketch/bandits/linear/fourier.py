@@ -72,7 +72,7 @@ class FourierTS(FourierBandit):
     """
 
     features: Any = QuadratureFourier()  # or RandomFourier
-    # the standard deviations of a draw, one of `bandits.widths`; by default it is a draw from the
+    # the standard deviations of a draw, one of `bandits.widths`; by default draws come from the
     # Bayesian posterior
     width: widths.Width = widths.Bayesian(deviations=1.0)
 

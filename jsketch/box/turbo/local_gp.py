@@ -104,7 +104,7 @@ def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
     """The model after `steps` of Adam on the mean negative log marginal likelihood, always from the
-    same start. It is the start if a step is not finite. `points` is the largest number of points
+    same start, which is returned if a step is not finite. `points` is the largest number of points
     whose covariance will be factorized."""
     d, dtype = data.u.shape[1], data.u.dtype
     limits = _limits(bounds, points, dtype)
