@@ -62,7 +62,7 @@ def plan(
     memory    available bytes; None: those of the device
 
     The memory is that of XLA's analysis of the compiled program. The first evaluations are timed
-    for about PILOT_SECONDS, and each later one is assumed to take as long as the last timed ones. The
+    for about PILOT_SECONDS, and the others are assumed to take as long as the last timed ones. The
     estimate is rough: too low where the sketch still grows, too high where the batches grow.
 
     Raises ValueError for static mistakes, as `init` does, and for a run that needs more memory.
