@@ -177,8 +177,8 @@ class Algorithm(struct.Settings):
         where arms may be evaluated again."""
         return None
 
-    def sized(self, arms: Arms, horizon: int) -> Self:
-        """The algorithm with the initial capacity of a run."""
+    def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
+        """The algorithm with an initial capacity for `horizon` evaluations."""
         return self
 
     def grow(self, state: Any, capacity: int) -> Any:

@@ -84,7 +84,7 @@ def plan(
     parallel = seeds if vmapped else workers
 
     key = jax.random.key(0)
-    bandit = bandit.sized(problem.arms, horizon)
+    bandit = bandit.with_initial_capacity(problem.arms, horizon)
     start_time = time.perf_counter()
     # the programs of `advance`, which a run then finds compiled
     progress = advance.start_runs(bandit, problem, key, horizon, "run")

@@ -130,7 +130,7 @@ def run(
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _check_start(algorithm, problem, horizon, states)
     if states is None:
-        algorithm = algorithm.sized(problem.arms, horizon)
+        algorithm = algorithm.with_initial_capacity(problem.arms, horizon)
     clock = Clock(on_progress)
     run_program = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
     file_of = partial(_file, checkpoint, algorithm, problem, horizon)

@@ -107,9 +107,9 @@ def stream(
     """
     unit = takes(forecaster)
     if unit == "blocks":
-        return _blocks(forecaster, state, xs, ys, block)
+        return _stream_blocks(forecaster, state, xs, ys, block)
     if unit == "growing blocks":
-        return _growing_blocks(
+        return _stream_growing_blocks(
             forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty_pass(state, ys, count)
         )
 
@@ -139,7 +139,7 @@ def _loss(prediction: Array, y: Array) -> Array:
     return jnp.where(jnp.isfinite(y), jnp.square(prediction - y), 0)
 
 
-def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
+def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
     """The pass in blocks; the last one is padded with examples without labels."""
     count = ys.shape[0]
     size = min(block, count)
@@ -160,7 +160,7 @@ def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pa
     return Pass(state, trace, end, end, jnp.zeros((), bool), nonfinite.any())
 
 
-def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
+def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
     """The pass in blocks that end early where the forecaster's features change."""
     inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
     labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)

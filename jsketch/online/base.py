@@ -34,7 +34,7 @@ class KernelForecaster(Forecaster):
     def check_rounding(self, x: Array) -> bool:
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
-    def _checked(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
+    def _check_init(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
         """`checked_example`, with checks of the settings and of rounding errors."""
         checks.settings(self)
         x = checked_example(self.kernel, x, size, **capacities)

@@ -71,7 +71,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         size, memory = self.capacity, self.memory
-        x = self._checked(
+        x = self._check_init(
             x,
             lambda d: size * (3 * size + d) + memory * (d + 1) * self.remember,
             capacity=size,
@@ -119,7 +119,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
                 state, jnp.where(processed[:, None], x, 0), jnp.where(processed, labels, 0), done
             )
         learn = processed & jnp.isfinite(y)
-        state, z = self._border(state, arrival, x[0])
+        state, z = self._join(state, arrival, x[0])
         inverse, weights, g, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         info = info_after(state.dictionary.used, jnp.where(processed, y, 0), weights, full)
@@ -139,9 +139,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
             labels=jnp.pad(state.labels, (0, extra)),
         )
 
-    def _border(
-        self, state: NystromState, arrival: Arrival, x: Array
-    ) -> tuple[NystromState, Array]:
+    def _join(self, state: NystromState, arrival: Arrival, x: Array) -> tuple[NystromState, Array]:
         """(the state with x [d] in the dictionary if it joined; z [B,M] of the block).
 
         Let v be the unit vector of the new coordinate, c_i this coordinate of an observed example,

@@ -43,7 +43,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:
         size = self.capacity
-        x = self._checked(x, lambda d: size * (3 * size + d), capacity=size)
+        x = self._check_init(x, lambda d: size * (3 * size + d), capacity=size)
         kors.check(self.sampling, x.dtype)
         return base.empty_dictionary(x, size, self.regularization, key)
 

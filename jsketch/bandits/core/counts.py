@@ -149,18 +149,18 @@ def add_rewards(
     zero = jnp.zeros((), pull_counts.dtype)
     start = (pull_counts, reward_sums, zero, zero)
     if devices.on_accelerator():
-        sums = _added_in_chunks(start, variance, query, weight, reward, rows)
+        sums = _add_in_chunks(start, variance, query, weight, reward, rows)
     else:
         # taken before the loop, where each slot would cost a message between devices
         variances = rows.take(variance, query.index)
         slots = last_slot(query), query.index, variances, weight, reward
         # under vmap each step of one common loop would copy the counts of all runs
-        sums = sequential_vmap(partial(_added_by_slots, rows=rows), start, *slots)
+        sums = sequential_vmap(partial(_add_by_slots, rows=rows), start, *slots)
     infinite = jnp.any(query.mask & jnp.isinf(y))
     return Feedback(*sums, observed.sum(dtype=jnp.int32), infinite)
 
 
-def _added_by_slots(
+def _add_by_slots(
     start: _Sums,
     slots: Array,
     index: Array,
@@ -183,7 +183,7 @@ def _added_by_slots(
     return lax.fori_loop(0, slots, add, start)
 
 
-def _added_in_chunks(
+def _add_in_chunks(
     start: _Sums, variance: Array, query: Query, weight: Array, reward: Array, rows: Rows
 ) -> _Sums:
     """The sums of `add_rewards` by chunks of slots. The first slot of each arm writes the sum of a

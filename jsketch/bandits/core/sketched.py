@@ -166,7 +166,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         )
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
-    def sized(self, arms: Arms, horizon: int) -> Self:
+    def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
         """The algorithm with an initial capacity for `horizon` evaluations. Where the dictionary
         is extended, that is INITIAL_SIZE_RATIO times `expected_size`, because growth compiles
         another program, and free slots slow low-rank updates little."""

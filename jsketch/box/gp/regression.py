@@ -119,7 +119,7 @@ def predict(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     return mean, jnp.maximum(prior - jnp.square(half).sum(0), floor)
 
 
-def joint(posterior: Posterior, u: Array) -> tuple[Array, Array]:
+def joint_posterior(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) of f at u [q,d]."""
     numbers = posterior.numbers
     mean, half = _mean_and_half(posterior, u)

@@ -114,7 +114,7 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
 
     def step(_: Array, carry: Any) -> Any:
         free, state = carry
-        slope = jax.tree.map(lambda leaf: -leaf / count, _slope(kernel, free, limits, data))
+        slope = jax.tree.map(lambda leaf: -leaf / count, _gradient(kernel, free, limits, data))
         # optax mixes integer types
         with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(slope, state)
@@ -125,7 +125,7 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
     return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
 
 
-def _slope(kernel: Any, free: _Parameters, limits: _Limits, data: Data) -> _Parameters:
+def _gradient(kernel: Any, free: _Parameters, limits: _Limits, data: Data) -> _Parameters:
     """The derivative of the log marginal likelihood, R&W eq. 5.9, without its value."""
     model = _model(free, limits)
     covariance = regression.covariance_of_values(kernel, model.numbers, data)
@@ -178,7 +178,7 @@ def draw(
     else:
 
         def moments(data: Data) -> tuple[Array, Array]:
-            return regression.joint(regression.condition(kernel, model.numbers, data), u)
+            return regression.joint_posterior(regression.condition(kernel, model.numbers, data), u)
 
         mean, covariance = regression.at_smallest_capacity(data, moments)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)

@@ -210,7 +210,7 @@ class Turbo(struct.Settings):
         owner = jnp.searchsorted(ends, slots, side="right").astype(jnp.int32)
         design_point = state.regions.points[owner, ends[owner] - slots - 1]
 
-        u, values = self._thompson(state, key)
+        u, values = self._draw_values(state, key)
         has_no_design = state.regions.design == 0
         values = jnp.where(has_no_design[:, None, None], values, -jnp.inf)
         values = jnp.moveaxis(values, 1, 0).reshape(self.batch, -1)  # [batch, R C]
@@ -226,7 +226,7 @@ class Turbo(struct.Settings):
         size = jnp.where(has_no_design.any(), self.batch, jnp.minimum(ends[-1], self.batch))
         return history.from_unit(state.box, point), jnp.where(design, owner, region), size
 
-    def _thompson(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
+    def _draw_values(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
         """(candidates of each region [R,C,d], draws of the values there [R,batch,C])."""
 
         def draw_region(members: Array, region: Regions, key: PRNGKey) -> tuple[Array, Array]:
