@@ -68,7 +68,7 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
     def step(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
         return jnp.zeros_like(carry[0]), change(carry[1])
 
-    return lax.while_loop(operator.itemgetter(0), step, (needed, old))[1]
+    return lax.while_loop(lambda carry: carry[0], step, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -289,7 +288,7 @@ def pick_from_set(
         bound=bound,
         active=jnp.ones((), bool),
     )
-    return lax.while_loop(attrgetter("active"), pick_several, start)
+    return lax.while_loop(lambda picks: picks.active, pick_several, start)
 
 
 def extend_by_sweep(
