@@ -108,7 +108,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
             state.dictionary, self.kernel, self.sampling, x, draws, (limit > 0) & ~memory_full
         )
         full = memory_full | arrival.full
-        done = jnp.where(full, 0, jnp.minimum(arrival.until, limit))
+        done = jnp.where(full, 0, jnp.minimum(arrival.next_join, limit))
 
         processed = slots < done
         if self.remember:

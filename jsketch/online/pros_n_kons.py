@@ -54,7 +54,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         limit = jnp.asarray(limit, jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
         arrival = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
-        done = jnp.where(arrival.full, 0, jnp.minimum(arrival.until, limit))
+        done = jnp.where(arrival.full, 0, jnp.minimum(arrival.next_join, limit))
         processed = jnp.arange(len(y), dtype=jnp.int32) < done
         state, z = self._restart(state, arrival, x[0])
         inverse, weights, prediction = self._newton_steps(state, z, y, processed & jnp.isfinite(y))

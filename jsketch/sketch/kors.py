@@ -122,7 +122,7 @@ class Arrival(NamedTuple):
     joins: Array  # [] bool, whether the first example joins
     full: Array  # [] bool, whether the first example would join a dictionary that is full
     k: Array  # [B, M], k_I of the examples, where I is the new dictionary
-    until: Array  # [] int32, the position of the next example that joins, B without one
+    next_join: Array  # [] int32, the position of the next example that joins, B without one
 
 
 def receive(
@@ -152,7 +152,7 @@ def receive(
         joins=joins,
         full=full,
         k=jnp.where(new_column[None, :], k_first[:, None], k),
-        until=jnp.where(next_joins, slots, len(x)).min(),
+        next_join=jnp.where(next_joins, slots, len(x)).min(),
     )
 
 

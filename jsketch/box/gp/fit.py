@@ -216,7 +216,7 @@ class _Search(NamedTuple):
     gradient: Array  # [p]
     solver: optax.OptState
     best: Array  # [p], the best point so far
-    least: Array  # [], its value
+    best_value: Array  # []
     steps: Array  # [] int32
 
 
@@ -240,17 +240,20 @@ def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[
         point = optax.apply_updates(search.point, updates)
         # the line search ends with an evaluation at the new point
         value, gradient = optax.tree.get(state, "value"), optax.tree.get(state, "grad")
-        better = value < search.least
-        best, least = jnp.where(better, point, search.best), jnp.where(better, value, search.least)
-        return _Search(point, value, gradient, state, best, least, search.steps + 1)
+        better = value < search.best_value
+        best, best_value = (
+            jnp.where(better, point, search.best),
+            jnp.where(better, value, search.best_value),
+        )
+        return _Search(point, value, gradient, state, best, best_value, search.steps + 1)
 
     def unfinished(search: _Search) -> Array:
         return (search.steps < steps) & (jnp.max(jnp.abs(search.gradient)) > TOLERANCE)
 
     value, gradient = jax.value_and_grad(loss)(start)
-    least = jnp.where(jnp.isfinite(value), value, jnp.inf)
+    best_value = jnp.where(jnp.isfinite(value), value, jnp.inf)
     first = _Search(
-        start, value, gradient, solver.init(start), start, least, jnp.zeros((), jnp.int32)
+        start, value, gradient, solver.init(start), start, best_value, jnp.zeros((), jnp.int32)
     )
     last = lax.while_loop(unfinished, step, first)
-    return last.best, last.least
+    return last.best, last.best_value
