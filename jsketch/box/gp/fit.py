@@ -241,10 +241,8 @@ def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[
         # the line search ends with an evaluation at the new point
         value, gradient = optax.tree.get(state, "value"), optax.tree.get(state, "grad")
         better = value < search.best_value
-        best, best_value = (
-            jnp.where(better, point, search.best),
-            jnp.where(better, value, search.best_value),
-        )
+        best = jnp.where(better, point, search.best)
+        best_value = jnp.where(better, value, search.best_value)
         return _Search(point, value, gradient, state, best, best_value, search.steps + 1)
 
     def unfinished(search: _Search) -> Array:
