@@ -19,9 +19,9 @@ from jsketch import devices
 from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
-MOST = 2**31 - 1  # the largest 32-bit integer
-SAMPLED = 32  # arms whose Gram matrix is checked
-INDEFINITE = 1e-4  # a least eigenvalue below -INDEFINITE times the largest one is not rounding
+INT32_MAX = 2**31 - 1
+GRAM_ARMS = 32  # arms whose Gram matrix is checked
+INDEFINITENESS = 1e-4  # rounding explains negative eigenvalues up to this share of the largest
 LARGEST_ROUNDING = 1e-3  # rounding errors above this share of k(x,x) are warned of
 
 
@@ -29,7 +29,7 @@ LARGEST_ROUNDING = 1e-3  # rounding errors above this share of k(x,x) are warned
 
 
 def _number_in(
-    words: str,
+    requirement: str,
     lower: float = -np.inf,
     upper: float = np.inf,
     included: tuple[float, ...] = (),
@@ -51,15 +51,15 @@ def _number_in(
                 )
             is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
             if integers and not is_integer:
-                raise ValueError(f"{name} {words}; {value!r} was given.")
+                raise ValueError(f"{name} {requirement}; {value!r} was given.")
             if is_traced(value):
                 continue
             x = np.asarray(value)
             if x.dtype.kind not in "biuf":
-                raise ValueError(f"{name} {words}; {value!r} was given.")
+                raise ValueError(f"{name} {requirement}; {value!r} was given.")
             x = x.astype(float)
             if not np.all((x > lower) & (x < upper) | np.isin(x, included)):
-                raise ValueError(f"{name} {words}; {value} was given.")
+                raise ValueError(f"{name} {requirement}; {value} was given.")
 
     return check
 
@@ -102,7 +102,7 @@ RANGES: dict[str, Callable[..., None]] = {
         (at_least_one, "ratio"),
         (capacity, "capacity batch max_batch new_arms size population sample count nodes max_wait"),
         (capacity, "max_history clients window horizon keep offer regions candidates starts steps"),
-        (capacity, "fit_steps frequencies tried refined"),
+        (capacity, "fit_steps frequencies"),
         (count, "max_pending"),
     )
     for name in names.split()
@@ -208,15 +208,15 @@ def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
             f" {available / 1e9:,.1f} GB: choose smaller values."
         )
     for name, size in sizes.items():
-        if size > MOST:
-            raise ValueError(f"{name} can be at most {MOST:,}; {size:,} was given.")
+        if size > INT32_MAX:
+            raise ValueError(f"{name} can be at most {INT32_MAX:,}; {size:,} was given.")
 
 
 def horizon(value: Any) -> int:
     """The value is a positive number of evaluations, a 32-bit integer."""
     capacity(horizon=value)
-    if value > MOST:
-        raise ValueError(f"horizon can be at most {MOST:,} evaluations; {value:,} was given.")
+    if value > INT32_MAX:
+        raise ValueError(f"horizon can be at most {INT32_MAX:,} evaluations; {value:,} was given.")
     return int(value)
 
 
@@ -230,7 +230,7 @@ def real(name: str, value: Any) -> Any:
         array = array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be real numbers: {error}.") from error
-    # `is_real` takes longer than to learn an example
+    # `is_real` takes more time than learning an example
     if array.dtype.kind not in "fiub" and not is_real(array.dtype):
         raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
     return array
@@ -242,8 +242,8 @@ def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
     pairs = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
     if pairs and value.ndim == ndim + 1 and value.shape[-1] == 2:
         value = jax.random.wrap_key_data(jnp.asarray(value))
-    typed = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
-    if not typed or value.ndim != ndim or not value.size:
+    is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    if not is_key or value.ndim != ndim or not value.size:
         raise ValueError(f"{name} must be {words}; {value!r} was given.")
     return value
 
@@ -460,22 +460,22 @@ def arm_query(domain: Arms, query: Query) -> Query:
         raise ValueError(f"a query's mask must be a bool for each of {index.size} slots; {cause}.")
     if not is_traced(index, mask):
         arm_numbers(domain, **{"the query": np.asarray(index)[np.asarray(mask)]})
-    return Query(with_missing(domain, index), mask, query.truncated)
+    return Query(mark_invalid_arms(domain, index), mask, query.truncated)
 
 
-def with_missing(domain: Arms, numbers: ArrayLike) -> Array:
+def mark_invalid_arms(domain: Arms, numbers: ArrayLike) -> Array:
     """The arm numbers as int32, with the number A for arms that do not exist."""
     numbers = jnp.asarray(numbers)
-    outside = (numbers < 0) | (numbers >= domain.count)
+    invalid = (numbers < 0) | (numbers >= domain.count)
     # converted, because the dtype of an empty list is a float
-    return jnp.where(outside, domain.count, numbers).astype(jnp.int32)
+    return jnp.where(invalid, domain.count, numbers).astype(jnp.int32)
 
 
 def evaluation_limit(limit: ArrayLike | None) -> Array:
     """The limit as [] int32; None becomes the largest 32-bit integer. Raises ValueError unless it
     is an integer of at least 1."""
     if limit is None:
-        return jnp.asarray(MOST, jnp.int32)
+        return jnp.asarray(INT32_MAX, jnp.int32)
     dtype = limit.dtype if hasattr(limit, "dtype") else np.asarray(limit).dtype
     if np.shape(limit) != () or not jnp.issubdtype(dtype, jnp.integer):
         raise ValueError(f"limit must be an integer number of evaluations; {limit!r} was given.")
@@ -562,23 +562,23 @@ def _pytree(name: str, value: Any) -> None:
         )
 
 
-def state(bandit: Any, domain: Arms, given: Any) -> None:
+def state(bandit: Any, domain: Arms, value: Any) -> None:
     """The given state is one of this algorithm on these arms."""
-    state_type(bandit, given, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
-    if given.domain is None:
+    state_type(bandit, value, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
+    if value.domain is None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
-    if not _equal(given.domain.features, domain.features):
+    if not _equal(value.domain.features, domain.features):
         raise ValueError(
-            f"state is of other arms: it has {given.domain.count} arms, the domain has"
+            f"state is of other arms: it has {value.domain.count} arms, the domain has"
             f" {domain.count}, or their features differ."
         )
 
 
-def state_type(algorithm: Any, given: Any, expected: Any) -> None:
+def state_type(algorithm: Any, value: Any, expected: Any) -> None:
     """The given state of an algorithm has the type of the expected one."""
-    if type(given) is not type(expected):
+    if type(value) is not type(expected):
         raise ValueError(
-            f"state is of another algorithm: it is a {type(given).__name__}, and the states of"
+            f"state is of another algorithm: it is a {type(value).__name__}, and the states of"
             f" {type(algorithm).__name__} are {type(expected).__name__}."
         )
 
@@ -625,13 +625,13 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
     float32 (THEORY 9.1), and of arms so far apart that rounding changes their kernel values with
     `others` other points by more than LARGEST_ROUNDING k(x,x)."""
     # arms are repeated where there are fewer, so that one shape is compiled
-    sampled = np.linspace(0, domain.count - 1, SAMPLED).astype(np.int32)
+    chosen = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
     # inside a jit of the user even constants are traced otherwise
     with jax.ensure_compile_time_eval():
         kernel_inputs(kernel, domain.features)
         if is_traced(domain, kernel):
             return
-        sample = domain.features[sampled]
+        sample = domain.features[chosen]
         # without `others` the shape does not depend on the number of arms
         x = domain.features if others else sample
         try:
@@ -649,25 +649,25 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
     if not np.isfinite(gram).all():
         row, column = np.argwhere(~np.isfinite(gram))[0]
         raise ValueError(
-            f"k(x, y) of arms {sampled[row]} and {sampled[column]} is {gram[row, column]}: check"
+            f"k(x, y) of arms {chosen[row]} and {chosen[column]} is {gram[row, column]}: check"
             f" the parameters of the kernel {kernel}."
         )
     eigenvalues = np.linalg.eigvalsh((gram + gram.T) / 2)
-    if eigenvalues[0] < -INDEFINITE * max(eigenvalues[-1], 0):
+    if eigenvalues[0] < -INDEFINITENESS * max(eigenvalues[-1], 0):
         warn(
             "the kernel is not positive semi-definite on these arms, and its variances are"
-            f" meaningless: the eigenvalues of the Gram matrix of {SAMPLED} arms are between"
+            f" meaningless: the eigenvalues of the Gram matrix of {GRAM_ARMS} arms are between"
             f" {eigenvalues[0]:.3g} and {eigenvalues[-1]:.3g}."
         )
     dtype = domain.features.dtype
     eps = float(jnp.finfo(dtype).eps)
     share = eps * float(np.asarray(rounding))
     if share > LARGEST_ROUNDING:
-        cure = "arms in float64 (jax_enable_x64) or " * (dtype == jnp.float32)
+        remedy = "arms in float64 (jax_enable_x64) or " * (dtype == jnp.float32)
         warn(
             f"arms lie up to {(share / eps) ** 0.5:,.0f} lengthscales from their mean, and rounding"
             f" changes k(x, y) of close arms by up to {share:.1g} k(x,x) in {dtype}. Use"
-            f" {cure}larger lengthscales."
+            f" {remedy}larger lengthscales."
         )
     if is_traced(regularization):
         return

@@ -21,7 +21,7 @@ from jsketch import devices
 Pytree = TypeVar("Pytree")
 Args = TypeVar("Args")
 
-UPPER_FROM = 96  # the least M for which products skip the zeros of a triangular matrix
+LEAST_UPPER = 96  # the least M for which products skip the zeros of a triangular matrix
 # column blocks of a product with a triangular matrix: three take 2/3 of the flops of a full product
 # and are as fast as six
 UPPER_BLOCKS = 3
@@ -35,10 +35,9 @@ BLOCK = 32  # columns that are factored one by one; products factor the rest
 MARGIN = 100.0
 
 
-def matmul(a: Array, b: Array) -> Array:
-    """a @ b at full precision. By default accelerators round float32 products, and Gram matrices
-    lose positivity."""
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+# a @ b at full precision: by default accelerators round float32 products, and Gram matrices lose
+# positivity
+matmul = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 
 def aligned(vector: ArrayLike, x: Array) -> Array:
@@ -66,18 +65,18 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
     """change(old) if needed [], else old, of the same shapes. Under vmap the change is computed
     only if some run needs it; `lax.cond` would always compute it."""
 
-    def once(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
+    def step(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
         return jnp.zeros_like(carry[0]), change(carry[1])
 
-    return lax.while_loop(lambda carry: carry[0], once, (needed, old))[1]
+    return lax.while_loop(lambda carry: carry[0], step, (needed, old))[1]
 
 
 @jax.custom_batching.custom_vmap
 def any_over_vmap(flag: Array) -> Array:
     """flag []; under vmap, whether the flag of any run is true, one value for all runs.
 
-    It is the condition of a loop whose step does not change runs that have ended. With a condition
-    for each run, vmap would copy the carry of every run in every step.
+    The result is the condition of a loop whose step does not change runs that have ended. With a
+    condition for each run, vmap would copy the carry of every run in every step.
     """
     return flag
 
@@ -128,17 +127,17 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
     one_run = jax.custom_batching.custom_vmap(on_arrays)
 
     @one_run.def_vmap
-    def _runs(count: int, batched: list[bool], *arrays: Array) -> tuple[Pytree, Pytree]:
-        def one(slices: list[Array]) -> Pytree:
+    def _runs(n_runs: int, batched: list[bool], *arrays: Array) -> tuple[Pytree, Pytree]:
+        def run_slices(slices: list[Array]) -> Pytree:
             remaining = iter(slices)
             return one_run(
                 *(next(remaining) if b else a for a, b in zip(arrays, batched, strict=True))
             )
 
         mapped = [array for array, b in zip(arrays, batched, strict=True) if b]
-        # no array is mapped if only derivatives are
-        out = lax.map(one, mapped) if mapped else on_arrays(*arrays)
-        return out, jax.tree.map(lambda _: bool(mapped), out)
+        # a vmap over derivatives alone maps no array
+        results = lax.map(run_slices, mapped) if mapped else on_arrays(*arrays)
+        return results, jax.tree.map(lambda _: bool(mapped), results)
 
     return one_run(*map(leaves.__getitem__, positions))
 
@@ -159,39 +158,36 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
 
 def matmul_upper(a: Array, upper: Array) -> Array:
     """a [n,M] @ upper [M,M], upper triangular, in column blocks that skip the zeros."""
-    return jnp.concatenate(list(_column_blocks(a, upper)), axis=1)
+    blocks = []
+    for begin, end in _column_blocks(len(upper)):
+        blocks.append(matmul(a[:, :end], upper[:end, begin:end]))
+    return jnp.concatenate(blocks, axis=1)
 
 
 def squares_upper(a: Array, upper: Array) -> Array:
     """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The blocks of
-    the product are not concatenated, which would take a third of the time of the product."""
+    the product are not concatenated: that would take a third of the time of the product."""
     total = jnp.zeros(a.shape[0], a.dtype)
-    for block in _column_blocks(a, upper):
-        total = total + jnp.square(block).sum(1)
+    for begin, end in _column_blocks(len(upper)):
+        total = total + jnp.square(matmul(a[:, :end], upper[:end, begin:end])).sum(1)
     return total
-
-
-def _column_blocks(a: Array, upper: Array) -> Iterator[Array]:
-    for begin, end in pairwise(_block_edges(len(upper))):
-        yield matmul(a[:, :end], upper[:end, begin:end])
 
 
 def upper_outer(upper: Array) -> Array:
     """upper @ upper^T, [M,M], for upper [M,M] upper triangular. It skips the zeros and the entries
     that symmetry determines, and takes a third of the flops."""
     blocks = []
-    for begin, end in pairwise(_block_edges(len(upper))):
+    for begin, end in _column_blocks(len(upper)):
         block = matmul(upper[:end, begin:], upper[begin:end, begin:].T)
         blocks.append(jnp.pad(block, ((0, len(upper) - end), (0, 0))))
     product = jnp.concatenate(blocks, axis=1)
     return jnp.triu(product) + jnp.triu(product, 1).T
 
 
-def _block_edges(size: int) -> list[int]:
-    """The first column of each column block of a triangular matrix, and the matrix's size."""
-    if size < UPPER_FROM:
-        return [0, size]
-    return [0, *(size * np.arange(1, UPPER_BLOCKS) // UPPER_BLOCKS).tolist(), size]
+def _column_blocks(size: int) -> Iterator[tuple[int, int]]:
+    """The (first column, end) of each column block of a triangular matrix with `size` columns."""
+    count = 1 if size < LEAST_UPPER else UPPER_BLOCKS
+    return pairwise((size * np.arange(count + 1) // count).tolist())
 
 
 def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:
@@ -247,7 +243,7 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
     table = padded.reshape(blocks, length)
     least = jnp.asarray(-jnp.inf, scores.dtype)
 
-    def take(i: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    def step(i: Array | int, carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         table, tops, index = carry
         block = jnp.argmax(tops).astype(jnp.int32)
         best = jnp.argmax(table[block]).astype(jnp.int32)
@@ -259,7 +255,7 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
         )
 
     start = (table, table.max(1), jnp.zeros(count, jnp.int32))
-    _, tops, index = lax.fori_loop(0, count, take, start)
+    _, tops, index = lax.fori_loop(0, count, step, start)
     return jnp.sort(index), jnp.max(tops)
 
 
@@ -325,33 +321,33 @@ def _factor_block(block: Array) -> Factor:
     size = block.shape[0]
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
 
-    def column(j: Array, both: Array) -> Array:
-        row = lax.dynamic_slice_in_dim(both, j, 1, 0)
+    def column(j: Array, augmented: Array) -> Array:
+        row = lax.dynamic_slice_in_dim(augmented, j, 1, 0)
         # by symmetry the column below the pivot equals the row after it; the column itself differs
         # by rounding, and would change the factor of a nearly singular matrix
-        below = row[:, :size].T / lax.dynamic_slice_in_dim(row, j, 1, 1)
-        return both - jnp.where(rows > j, below, 0) * row
+        multipliers = row[:, :size].T / lax.dynamic_slice_in_dim(row, j, 1, 1)
+        return augmented - jnp.where(rows > j, multipliers, 0) * row
 
-    both = jnp.concatenate([block, jnp.eye(size, dtype=block.dtype)], axis=1)
-    both = lax.fori_loop(0, size, column, both)
-    pivots = jnp.diagonal(both[:, :size])
-    scaled = both / jnp.sqrt(pivots)[:, None]
+    augmented = jnp.concatenate([block, jnp.eye(size, dtype=block.dtype)], axis=1)
+    augmented = lax.fori_loop(0, size, column, augmented)
+    pivots = jnp.diagonal(augmented[:, :size])
+    scaled = augmented / jnp.sqrt(pivots)[:, None]
     return Factor(scaled[:, size:], jnp.log(pivots).sum(), jnp.triu(scaled[:, :size]).T)
 
 
 def cholesky_inverse(matrix: Array) -> Factor:
     """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T.
 
-    On a CPU it consists of products, because every product after a LAPACK call in a compiled
-    program loses a core. An accelerator calls its library.
+    On a CPU the factorization consists of products, because every product after a LAPACK call in a
+    compiled program loses a core. An accelerator calls its library.
     """
     if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
         return Factor(triangular_inverse(lower), 2 * jnp.log(jnp.diagonal(lower)).sum(), lower)
-    return _factor_block(matrix) if len(matrix) <= BLOCK else _by_block_rows(matrix, False)
+    return _factor_block(matrix) if len(matrix) <= BLOCK else _factor_block_rows(matrix, False)
 
 
-def _by_block_rows(matrix: Array, triangular: bool) -> Factor:
+def _factor_block_rows(matrix: Array, triangular: bool) -> Factor:
     """The factor of a matrix [M,M] = L L^T, or, with `triangular`, of L itself, without its logdet.
 
     Row i of BLOCK x BLOCK blocks follows from the rows of L^-1 before it: L_ij = A_i (L^-1)_j^T,
@@ -363,27 +359,27 @@ def _by_block_rows(matrix: Array, triangular: bool) -> Factor:
     padded = pad_identity(matrix, count * BLOCK)
     identity = jnp.eye(count * BLOCK, dtype=dtype)
 
-    def block_row(i: Array, before: Factor) -> Factor:
+    def block_row(i: Array, previous: Factor) -> Factor:
         row = lax.dynamic_slice_in_dim(padded, i * BLOCK, BLOCK)
         unit = lax.dynamic_slice_in_dim(identity, i * BLOCK, BLOCK)
 
-        def earlier(j: Array, both: tuple[Array, Array], width: int) -> tuple[Array, Array]:
-            lower, rest = both
-            inverse = lax.dynamic_slice_in_dim(before.inverse, j * BLOCK, BLOCK)[:, :width]
+        def subtract_row(j: Array, pair: tuple[Array, Array], width: int) -> tuple[Array, Array]:
+            lower, rest = pair
+            inverse = lax.dynamic_slice_in_dim(previous.inverse, j * BLOCK, BLOCK)[:, :width]
             if triangular:
                 block = lax.dynamic_slice_in_dim(lower, j * BLOCK, BLOCK, 1)
             else:
                 block = matmul(row[:, :width], inverse.T)
                 lower = lax.dynamic_update_slice_in_dim(lower, block, j * BLOCK, 1)
-            less = rest[:, :width] - matmul(block, inverse)
-            return lower, lax.dynamic_update_slice_in_dim(rest, less, 0, 1)
+            remaining = rest[:, :width] - matmul(block, inverse)
+            return lower, lax.dynamic_update_slice_in_dim(rest, remaining, 0, 1)
 
-        both = row if triangular else jnp.zeros_like(row), unit
+        pair = row if triangular else jnp.zeros_like(row), unit
         # the first half of the rows of L^-1 is zero in the second half of the columns
         for first, end in pairwise((0, -(-count // 2), count)):
-            step = partial(earlier, width=end * BLOCK)
-            both = lax.fori_loop(first, jnp.minimum(i, end), step, both)
-        lower, rest = both
+            step = partial(subtract_row, width=end * BLOCK)
+            pair = lax.fori_loop(first, jnp.minimum(i, end), step, pair)
+        lower, rest = pair
         block = lax.dynamic_slice_in_dim(row, i * BLOCK, BLOCK, 1)
         if triangular:
             factor = Factor(_small_triangular_inverse(block), jnp.zeros((), dtype), block)
@@ -392,9 +388,9 @@ def _by_block_rows(matrix: Array, triangular: bool) -> Factor:
             lower = lower + matmul(factor.lower, unit)
         inverse = matmul(factor.inverse, rest)
         return Factor(
-            inverse=lax.dynamic_update_slice_in_dim(before.inverse, inverse, i * BLOCK, 0),
-            logdet=before.logdet + factor.logdet,
-            lower=lax.dynamic_update_slice_in_dim(before.lower, lower, i * BLOCK, 0),
+            inverse=lax.dynamic_update_slice_in_dim(previous.inverse, inverse, i * BLOCK, 0),
+            logdet=previous.logdet + factor.logdet,
+            lower=lax.dynamic_update_slice_in_dim(previous.lower, lower, i * BLOCK, 0),
         )
 
     zeros = jnp.zeros_like(padded)
@@ -410,7 +406,7 @@ def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
     size = matrix.shape[0]
     identity = jnp.eye(size, dtype=matrix.dtype)
     # by Gershgorin's circles
-    enough = size * jnp.abs(matrix).max()
+    largest_shift = size * jnp.abs(matrix).max()
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         shift = 10 * carry[1]
@@ -418,7 +414,7 @@ def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
 
     def failed(carry: tuple[Array, Array]) -> Array:
         lower, shift = carry
-        return ~jnp.isfinite(jnp.diagonal(lower)).all() & (shift <= enough)
+        return ~jnp.isfinite(jnp.diagonal(lower)).all() & (shift <= largest_shift)
 
     shift = jnp.asarray(shift, matrix.dtype)
     lower, shift = lax.while_loop(
@@ -455,7 +451,7 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
         panel, order = put(panel, j, row), put(order, state.rank + j, best)
         return diagonal, jnp.argmax(diagonal).astype(jnp.int32), panel, order, j + 1
 
-    def more(carry: _Pivots) -> Array:
+    def continues(carry: _Pivots) -> Array:
         diagonal, best, _, _, j = carry
         return (j < block) & (diagonal[best] > cut)
 
@@ -467,7 +463,7 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
         state.order,
         jnp.zeros((), jnp.int32),
     )
-    diagonal, _, panel, order, count = lax.while_loop(more, pivot, start)
+    diagonal, _, panel, order, count = lax.while_loop(continues, pivot, start)
     lower = lax.dynamic_update_slice(state.lower, panel, (state.rank, jnp.zeros((), jnp.int32)))
     return _Pivoted(
         state.schur - matmul(panel.T, panel), diagonal, panel, lower, order, state.rank + count
@@ -481,7 +477,7 @@ def triangular_inverse(lower: Array) -> Array:
         return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
     if len(lower) <= BLOCK:
         return _small_triangular_inverse(lower)
-    return _by_block_rows(lower, True).inverse
+    return _factor_block_rows(lower, True).inverse
 
 
 def _small_triangular_inverse(lower: Array) -> Array:
@@ -520,14 +516,14 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     if not devices.on_accelerator():
         return _pivoted_root(gram, mask, cut)
     order, used = compact(running_count(mask), 0, size)
-    both = used[:, None] & used[None, :]
-    ordered = jnp.where(both, gram[order][:, order], jnp.eye(size, dtype=dtype))
+    pairs = used[:, None] & used[None, :]
+    ordered = jnp.where(pairs, gram[order][:, order], jnp.eye(size, dtype=dtype))
     factor = cholesky_inverse(ordered)
-    root = jnp.where(both, factor.inverse.T, 0)
+    root = jnp.where(pairs, factor.inverse.T, 0)
     # a factorization that failed is NaN, so that the comparison is false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
     rows = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
-    unpivoted = InverseRoot(order, root, rows.set(jnp.where(both, factor.lower, 0), mode="drop"))
+    unpivoted = InverseRoot(order, root, rows.set(jnp.where(pairs, factor.lower, 0), mode="drop"))
     return lazy_cond(~well_conditioned, lambda _: _pivoted_root(gram, mask, cut), unpivoted)
 
 

@@ -57,8 +57,8 @@ def in_first_dtype(method: Method) -> Method:
     first = list(inspect.signature(method).parameters)[1]
 
     @functools.wraps(method)
-    def wrapped(self: Any, *arguments: Any, **named: Any) -> Any:
-        dtype = dtype_of(arguments[0] if arguments else named.get(first))
-        return method(in_dtype(self, dtype), *in_dtype(arguments, dtype), **in_dtype(named, dtype))
+    def wrapped(self: Any, *arguments: Any, **kwargs: Any) -> Any:
+        dtype = dtype_of(arguments[0] if arguments else kwargs.get(first))
+        return method(in_dtype(self, dtype), *in_dtype(arguments, dtype), **in_dtype(kwargs, dtype))
 
     return cast(Method, wrapped)

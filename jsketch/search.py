@@ -23,7 +23,7 @@ RATE = 0.05  # the first step of Adam, in sides of the box; it falls to zero alo
 
 Score = Callable[[Array], Array]  # points [n,d] -> scores [n], row by row
 # (score, points) -> (scores [K], their gradients by the points)
-Slope = Callable[[Callable[[Any], Array], Any], tuple[Array, Any]]
+Differentiate = Callable[[Callable[[Any], Array], Any], tuple[Array, Any]]
 
 
 class Ascent(NamedTuple):
@@ -34,8 +34,8 @@ class Ascent(NamedTuple):
     last: Any  # [K, ...], the last points
 
 
-def reverse_slope(score: Callable[[Any], Array], points: Any) -> tuple[Array, Any]:
-    """(scores [K], gradients) in reverse mode."""
+def reverse_mode(score: Callable[[Any], Array], points: Any) -> tuple[Array, Any]:
+    """(scores [K], their gradients) by reverse-mode differentiation."""
 
     def total(points: Any) -> tuple[Array, Array]:
         values = score(points)
@@ -45,14 +45,14 @@ def reverse_slope(score: Callable[[Any], Array], points: Any) -> tuple[Array, An
     return values, gradients
 
 
-def forward_slope(score: Score, points: Array) -> tuple[Array, Array]:
-    """(scores [n], gradients [n,d]) in forward mode, for few inputs d and for scores with loops of
-    dynamic length."""
+def forward_mode(score: Score, points: Array) -> tuple[Array, Array]:
+    """(scores [n], gradients [n,d]) by forward-mode differentiation, for few inputs d and for
+    scores with loops of dynamic length."""
 
-    def along(direction: Array) -> Array:
+    def derivative(direction: Array) -> Array:
         return jax.jvp(score, (points,), (jnp.broadcast_to(direction, points.shape),))[1]
 
-    gradients = jax.vmap(along, out_axes=1)(jnp.eye(points.shape[1], dtype=points.dtype))
+    gradients = jax.vmap(derivative, out_axes=1)(jnp.eye(points.shape[1], dtype=points.dtype))
     return score(points), gradients
 
 
@@ -62,19 +62,19 @@ def ascend(
     rule: optax.GradientTransformation,
     project: Callable[[Any], Any],
     steps: int,
-    slope: Slope = reverse_slope,
+    differentiate: Differentiate = reverse_mode,
 ) -> Ascent:
     """Projected gradient ascent from K starts at once.
 
-    score    maps K points, a pytree of arrays [K, ...], to their scores [K]
-    starts   K points
-    rule     the optax rule of the steps; derivatives that are not finite count as zero
-    project  maps K points to the nearest points of the domain, after each step
-    steps    int, number of steps
-    slope    `reverse_slope` or another function (score, points) -> (scores, gradients)
+    score          maps K points, a pytree of arrays [K, ...], to their scores [K]
+    starts         K points
+    rule           the optax rule of the steps; derivatives that are not finite count as zero
+    project        maps K points to the nearest points of the domain, after each step
+    steps          int, number of steps
+    differentiate  `reverse_mode` or another function (score, points) -> (scores, gradients)
     """
 
-    def keep(best: tuple[Any, Array], points: Any, values: Array) -> tuple[Any, Array]:
+    def update_best(best: tuple[Any, Array], points: Any, values: Array) -> tuple[Any, Array]:
         better = values > best[1]
 
         def choose(new: Array, old: Array) -> Array:
@@ -84,25 +84,27 @@ def ascend(
 
     def step(carry: tuple[Any, Any, tuple[Any, Array]], _: None) -> tuple[Any, None]:
         points, state, best = carry
-        values, gradients = slope(score, points)
-        best = keep(best, points, values)
+        values, gradients = differentiate(score, points)
+        best = update_best(best, points, values)
         downhill = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), -g, 0), gradients)
         # optax counts steps in int32
         with jax.numpy_dtype_promotion("standard"):
-            moves, state = rule.update(downhill, state)
-        points = project(jax.tree.map(lambda a, b: a + b.astype(a.dtype), points, moves))
+            updates, state = rule.update(downhill, state)
+        points = project(jax.tree.map(lambda a, b: a + b.astype(a.dtype), points, updates))
         return (points, state, best), None
 
     first = jax.tree.leaves(starts)[0]
     best = (starts, jnp.full(first.shape[:1], -jnp.inf, first.dtype))
     (last, _, best), _ = lax.scan(step, (starts, rule.init(starts), best), None, steps)
-    return Ascent(*keep(best, last, score(last)), last)
+    return Ascent(*update_best(best, last, score(last)), last)
 
 
-def ascend_cube(score: Score, starts: Array, steps: int, slope: Slope = reverse_slope) -> Ascent:
+def ascend_cube(
+    score: Score, starts: Array, steps: int, differentiate: Differentiate = reverse_mode
+) -> Ascent:
     """`ascend` in the unit cube from starts [K,d] with Adam."""
     rule = optax.adam(optax.cosine_decay_schedule(RATE, steps))
-    return ascend(score, starts, rule, lambda u: jnp.clip(u, 0, 1), steps, slope)
+    return ascend(score, starts, rule, lambda u: jnp.clip(u, 0, 1), steps, differentiate)
 
 
 def maximise_over_box(
@@ -113,15 +115,15 @@ def maximise_over_box(
     candidates: int = CANDIDATES,
     starts: int = STARTS,
     steps: int = STEPS,
-    slope: Slope = reverse_slope,
+    differentiate: Differentiate = reverse_mode,
 ) -> tuple[Array, Array]:
     """(point [d], its score []) of the largest score found in the box.
 
-    score       a differentiable function of points [n,d] that returns scores [n]
-    candidates  int, uniform random points
-    starts      int, the number of the best candidates from which the ascent starts
-    steps       int, steps of the ascent
-    slope       `reverse_slope` or `forward_slope`
+    score          a differentiable function of points [n,d] that returns scores [n]
+    candidates     int, uniform random points
+    starts         int, the number of the best candidates from which the ascent starts
+    steps          int, steps of the ascent
+    differentiate  `reverse_mode` or `forward_mode`
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
     cube = jax.random.uniform(key, (candidates, box.lower.shape[0]), box.lower.dtype)
@@ -130,7 +132,7 @@ def maximise_over_box(
         return score(lower + sides * unit)
 
     first = cube[lax.top_k(value(cube), starts)[1]]
-    points = jnp.concatenate([ascend_cube(value, first, steps, slope).last, first])
+    points = jnp.concatenate([ascend_cube(value, first, steps, differentiate).last, first])
     values = value(points)
     winner = jnp.argmax(values)
     return box.lower + sides[0] * points[winner], values[winner]
@@ -160,28 +162,28 @@ def maximise_over_cube(
     def uniform(key: PRNGKey) -> Array:
         return jax.random.uniform(key, (half, *best.shape), best.dtype)
 
-    other = nearby(other_key, best, half) if around_best else uniform(other_key)
+    other = points_around(other_key, best, half) if around_best else uniform(other_key)
     halves = jnp.stack([uniform(uniform_key), other])
 
     def value(u: Array) -> Array:
         values = score(u)
         return jnp.where(jnp.isnan(values), -jnp.inf, values)
 
-    def top(u: Array) -> Array:
+    def top_k(u: Array) -> Array:
         return u[lax.top_k(value(u), starts)[1]]
 
-    ascent = ascend_cube(value, jnp.concatenate([top(halves[0]), top(halves[1])]), steps)
+    ascent = ascend_cube(value, jnp.concatenate([top_k(halves[0]), top_k(halves[1])]), steps)
     winner = jnp.argmax(ascent.values)
     return ascent.best[winner], ascent.values[winner]
 
 
-def nearby(key: PRNGKey, u: Array, count: int) -> Array:
+def points_around(key: PRNGKey, u: Array, count: int) -> Array:
     """Random points [count,d] around u [d] in the unit cube. Each differs from u in a random share
     of its inputs, by normal steps of 0.2 to 0.002 of a side."""
-    share_key, which_key, size_key, move_key = jax.random.split(key, 4)
+    share_key, input_key, size_key, step_key = jax.random.split(key, 4)
     shape = (count, u.shape[0])
     share = jax.random.uniform(share_key, (count, 1), u.dtype)
-    moved = jax.random.uniform(which_key, shape, u.dtype) < share
+    changes = jax.random.uniform(input_key, shape, u.dtype) < share
     size = 0.2 * 10 ** (-2 * jax.random.uniform(size_key, (count, 1), u.dtype))
-    moves = jnp.where(moved, size * jax.random.normal(move_key, shape, u.dtype), 0)
-    return jnp.clip(u[None, :] + moves, 0, 1)
+    steps = jnp.where(changes, size * jax.random.normal(step_key, shape, u.dtype), 0)
+    return jnp.clip(u[None, :] + steps, 0, 1)

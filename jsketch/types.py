@@ -177,8 +177,8 @@ class Algorithm(struct.Settings):
         where arms may be evaluated again."""
         return None
 
-    def sized(self, arms: Arms, horizon: int) -> Self:
-        """The algorithm with the initial capacity of a run."""
+    def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
+        """The algorithm with an initial capacity for `horizon` evaluations."""
         return self
 
     def grow(self, state: Any, capacity: int) -> Any:
@@ -269,11 +269,11 @@ class Forecaster(struct.Settings):
     """The base class of forecasters: a subclass defines `init`, `predict` and `update`. `predict`
     is pure and does not depend on the label; a label that is not finite is ignored.
 
-    The attribute `takes` declares how the loops pass examples. With "examples" they pass them one
-    by one; the other values need a method:
+    The attribute `takes` declares how the loops pass examples. With "examples" the loops pass one
+    example at a time; the other values need a method:
 
     "blocks"          predict_update(state, x [B,d], y [B]) -> (state, y^ [B], info) learns a block,
-                      with the results of one by one
+                      with the results of learning its examples one by one
     "growing blocks"  advance(state, x [B,d], y [B], limit) -> (state, y^ [B], done, info) learns
                       the first `done` <= `limit` examples of a block; limit 0 changes nothing
 
@@ -298,7 +298,7 @@ class Forecaster(struct.Settings):
         raise NotImplementedError
 
     def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, Any]:
-        """(state, y^ [], info) of `predict`, then `update`. Override it where they share work."""
+        """(state, y^ [], info) of `predict`, then `update`. A subclass overrides it for speed."""
         prediction = self.predict(state, x)
         state, info = self.update(state, x, y, key)
         return state, prediction, info

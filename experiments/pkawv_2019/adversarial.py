@@ -58,7 +58,7 @@ def make_adversary(options: argparse.Namespace) -> adversaries.Adversary:
         kernels.Gaussian(LENGTHSCALE),
         box,
         regularization=REGULARIZATION,
-        tried=options.tried,
+        candidates=options.tried,
     )
 
 

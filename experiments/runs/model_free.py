@@ -14,7 +14,6 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
-from jsketch.bandits import history
 from jsketch.types import Algorithm, Arms, Evaluations, Info, PRNGKey, Query
 
 
@@ -66,7 +65,7 @@ class ModelFreeEpsGreedy(Algorithm):
     def tell(
         self, state: MeansState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[MeansState, Info]:
-        observed = history.usable(query, y)[0]
+        observed = (query.mask & jnp.isfinite(y))[0]
         arm, one = query.index[0], observed.astype(y.dtype)
         new = replace(
             state,

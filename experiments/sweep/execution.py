@@ -114,7 +114,7 @@ def rollouts(job: Job, tasks: Sequence[Task], report: Callable[[int], None]) -> 
     keys = jax.vmap(key)(jnp.asarray([task.seed for task in tasks]))
     clock = Clock(lambda evaluations, _: report(evaluations))
     return advance(
-        bandits, job.problem, keys, None, job.horizon, over="grid", clock=clock, steps=REPORTS
+        bandits, job.problem, keys, None, job.horizon, layout="grid", clock=clock, steps=REPORTS
     )
 
 

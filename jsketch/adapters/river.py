@@ -37,13 +37,13 @@ class RiverRegressor(base.Regressor):
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learns the label y of features x."""
         names = self._names(x)
-        self._live(names).learn([x[name] for name in names], y)
+        self._stream(names).learn([x[name] for name in names], y)
         self.names = names
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction at features x."""
         names = self._names(x)
-        return self._live(names).predict([x[name] for name in names])
+        return self._stream(names).predict([x[name] for name in names])
 
     def _names(self, x: dict[Any, Any]) -> list[Any]:
         """The names in the order of the inputs. Raises ValueError if x has other names."""
@@ -56,7 +56,7 @@ class RiverRegressor(base.Regressor):
             )
         return names
 
-    def _live(self, names: list[Any]) -> Live:
+    def _stream(self, names: list[Any]) -> Live:
         # before the first label, the features of predictions may change
         if self.live is None or self.live.inputs != len(names):
             self.live = Live(self.forecaster, len(names), jax.random.key(self.seed))

@@ -92,7 +92,7 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
             if name not in names:
                 raise ValueError(f"{name!r} is not a parameter; they are {sorted(names)}.")
             head, *path = name.split("__")
-            new[head] = _replaced(new[head], path, params[name])
+            new[head] = _replace_field(new[head], path, params[name])
         for name, value in new.items():
             setattr(self, name, value)
         return self
@@ -120,10 +120,10 @@ def _fields(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _fields(value, f"{prefix}__{field.name}")
 
 
-def _replaced(part: Any, path: list[str], value: Any) -> Any:
+def _replace_field(part: Any, path: list[str], value: Any) -> Any:
     """The dataclass with another value at the path of a field."""
     if not path:
         return value
     return dataclasses.replace(
-        part, **{path[0]: _replaced(getattr(part, path[0]), path[1:], value)}
+        part, **{path[0]: _replace_field(getattr(part, path[0]), path[1:], value)}
     )

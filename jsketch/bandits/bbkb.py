@@ -34,8 +34,8 @@ class BBKB(SketchedBandit):
     # "global" is Lemma 1, "global_local" is Lemma 3 after it
     rule: str = struct.field(pytree_node=False, default="global")
     # the covariance of the local bound: "full" is k~, as in paper and code; "guaranteed" is the
-    # larger of k~ and its embedded part, without which no theorem covers the local rule (THEORY
-    # 5.4)
+    # larger of k~ and its embedded part. Only with "guaranteed" a theorem covers the local rule
+    # (THEORY 5.4)
     local_statistic: str = struct.field(pytree_node=False, default="full")
     # False: the local bound is first checked one pick after the global one exceeds C, as in the
     # authors' code (THEORY 5.5)

@@ -79,19 +79,19 @@ class RegularizedEvolution(Algorithm):
     ) -> tuple[EvolutionState, Info]:
         """A failed evaluation (NaN) does not enter the population."""
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.usable(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
-        def one(i: Array, before: EvolutionState) -> EvolutionState:
+        def step(i: Array, before: EvolutionState) -> EvolutionState:
             slot = before.count % self.population
-            born = replace(
+            with_member = replace(
                 before,
                 members=put(before.members, slot, query.index[i]),
                 rewards=put(before.rewards, slot, y[i]),
                 count=before.count + 1,
             )
-            return select_state(~observed[i], before, born)
+            return select_state(~observed[i], before, with_member)
 
-        new = counts.over_slots(one, state, query)
+        new = counts.scan_slots(step, state, query)
         size = jnp.minimum(new.count, self.population)
         return new, counts.round_info(query, y, size=size)
 
@@ -133,5 +133,5 @@ def one_change_apart(codes: Any) -> np.ndarray:
         for block in np.split(order, np.flatnonzero(np.diff(group.ravel()[order])) + 1):
             for arm in block:
                 neighbours[arm].extend(int(other) for other in block if other != arm)
-    most = max(1, max(map(len, neighbours)))
-    return np.array([row + [-1] * (most - len(row)) for row in neighbours], dtype=np.int32)
+    width = max(1, max(map(len, neighbours)))
+    return np.array([row + [-1] * (width - len(row)) for row in neighbours], dtype=np.int32)

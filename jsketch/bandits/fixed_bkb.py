@@ -62,7 +62,7 @@ class FixedBKB(SketchedBandit):
         tried = state.pull_counts > 0
         if data is not None and data.failed is not None:
             checks.arm_numbers(state.domain, failed=data.failed)
-            index = checks.with_missing(state.domain, data.failed)
+            index = checks.mark_invalid_arms(state.domain, data.failed)
             place = state.domain.rows.local(index, len(tried))
             tried = tried.at[place].set(True, mode="drop")
         return with_pending(state, jnp.zeros_like(state.pull_counts), tried)
@@ -105,8 +105,8 @@ class FixedBKB(SketchedBandit):
             return pulls
         running = rows.running_count(state.pending > 0)
         index, valid = rows.compact(running, 0, min(self.max_pending, domain.count))
-        times = jnp.where(valid, rows.take(state.pending, index), 0)
-        return fixed_set.fill_pulls(in_dtype(self, times.dtype), state, pulls, index, times)
+        counts = jnp.where(valid, rows.take(state.pending, index), 0)
+        return fixed_set.fill_pulls(in_dtype(self, counts.dtype), state, pulls, index, counts)
 
     def start_batch(self, state: FixedBatchState) -> tuple[fixed_set.Batch, Array]:
         """(a batch without picks, the number [] of distinct pending arms) at the start of `ask`."""
@@ -133,11 +133,11 @@ class FixedBKB(SketchedBandit):
         remaining = self.remaining(state)
         if remaining is not None:
             limit = jnp.minimum(limit, remaining)
-        start, begin = self.start_batch(state)
+        start, n_pending = self.start_batch(state)
         bandit = in_dtype(self, state.mean.dtype)
         batch = lax.while_loop(
             lambda b: b.size < limit,
-            lambda b: fixed_set.extend(bandit, state, b, begin, limit),
+            lambda b: fixed_set.extend(bandit, state, b, n_pending, limit),
             start,
         )
         slots = jnp.arange(self.batch, dtype=jnp.int32)

@@ -66,29 +66,29 @@ class GPBUCB(ExactBandit):
         arms = state.domain.features
         kernel, lam, ratio = in_dtype((self.kernel, self.regularization, self.ratio), arms.dtype)
         width, start_variance = self.confidence_width(state), state.posterior.variance
-        limited = checks.evaluation_limit(limit)
-        limit = jnp.where(unobserved, 1, jnp.clip(limited, 1, self.max_batch))
+        requested = checks.evaluation_limit(limit)
+        limit = jnp.where(unobserved, 1, jnp.clip(requested, 1, self.max_batch))
 
         def pick(batch: _Batch) -> _Batch:
-            now = batch.posterior
-            best = jnp.argmax(ucb(now.mean, now.variance, width)).astype(jnp.int32)
+            current = batch.posterior
+            best = jnp.argmax(ucb(current.mean, current.variance, width)).astype(jnp.int32)
             arm = jnp.where(unobserved, state.first_arm, best)
-            grows = (1 + now.variance[arm]) * batch.bound
-            bound = grows if self.rule == "product" else batch.bound + start_variance[arm]
-            posterior, full = exact.hallucinate(now, kernel, arms, arm, lam)
+            product = (1 + current.variance[arm]) * batch.bound
+            bound = product if self.rule == "product" else batch.bound + start_variance[arm]
+            posterior, full = exact.hallucinate(current, kernel, arms, arm, lam)
             return _Batch(put(batch.arms, batch.size, arm), batch.size + 1, posterior, bound, ~full)
 
-        def go_on(batch: _Batch) -> Array:
+        def continues(batch: _Batch) -> Array:
             return (batch.size < limit) & (batch.bound <= ratio) & batch.fits
 
         # with additional rows the length of the batch does not depend on the capacity N
         larger = exact.grow(state.posterior, state.capacity + self.new_arms)
         zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
         first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, larger, one, jnp.ones((), bool))
-        batch = lax.while_loop(go_on, pick, first)
+        batch = lax.while_loop(continues, pick, first)
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
         # too few slots, or too few rows for new directions, truncate a batch
-        full = (batch.size >= self.max_batch) & (limited > self.max_batch) & (self.max_batch > 1)
+        full = (batch.size >= self.max_batch) & (requested > self.max_batch) & (self.max_batch > 1)
         no_row = ~batch.fits & (batch.size < limit)
         truncated = (full | no_row) & (batch.bound <= ratio)
         return Query(index=batch.arms, mask=mask, truncated=truncated)

@@ -184,17 +184,17 @@ class PointBBKB(SketchedBandit):
         y = checks.rewards(query, y, state.bound.dtype)
         old = state.sketch
         feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
-        new_points = distinct_points(old, query, counts.usable(query, y))
+        new_points = distinct_points(old, query, query.mask & jnp.isfinite(y))
         added = jnp.zeros(old.domain.count, bool).at[query.index].max(new_points)
         sketch, info = sketched.apply_feedback(
             old, feedback, query, self.confidence_width(state), key, self, added=added
         )
         identity, one = jnp.eye(state.capacity, dtype=y.dtype), jnp.ones_like(state.bound)
-        after = PointState(sketch, state.used, state.used, identity, one)
-        new = jax.tree.map(partial(jnp.where, info.overflow), state, after)
+        next_state = PointState(sketch, state.used, state.used, identity, one)
+        new = jax.tree.map(partial(jnp.where, info.overflow), state, next_state)
         full = state.batch_size >= self.max_batch
-        within = state.bound <= in_dtype(self.ratio, y.dtype)
-        return new, replace(info, truncated=full & within)
+        within_ratio = state.bound <= in_dtype(self.ratio, y.dtype)
+        return new, replace(info, truncated=full & within_ratio)
 
     def grow(self, state: PointState, capacity: int) -> PointState:  # type: ignore[override]
         """The same state with capacity for `capacity` inducing points."""
@@ -205,9 +205,9 @@ class PointBBKB(SketchedBandit):
         """The same state with capacity for `max_history` evaluations."""
         checks.not_smaller(state.sketch.domain.count, max_history=max_history)
         extra = max_history - state.sketch.domain.count
-        rows = ("pull_counts", "reward_sums", "mean", "variance")
+        names = ("pull_counts", "reward_sums", "mean", "variance")
         padded: dict[str, Any] = {
-            name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in rows
+            name: jnp.pad(getattr(state.sketch, name), (0, extra)) for name in names
         }
         features = jnp.pad(state.sketch.domain.features, ((0, extra), (0, 0)))
         return replace(state, sketch=replace(state.sketch, domain=Arms(features), **padded))
@@ -218,6 +218,6 @@ def distinct_points(sketch: SketchState, query: Query, usable: Array) -> Array:
     inducing point nor that of an earlier evaluation of the query."""
     x, dictionary = sketch.domain.features[query.index], sketch.dictionary
     inducing = sketch.domain.features[dictionary.index]
-    present = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]
-    same = (x[:, None] == x[None]).all(-1) & usable[None]
-    return usable & ~present.any(1) & ~jnp.tril(same, -1).any(1)
+    is_inducing = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]
+    equal = (x[:, None] == x[None]).all(-1) & usable[None]
+    return usable & ~is_inducing.any(1) & ~jnp.tril(equal, -1).any(1)

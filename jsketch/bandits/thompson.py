@@ -37,7 +37,7 @@ def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
     return jax.vmap(lambda k: jax.random.normal(k, (batch,), dtype), out_axes=1)(keys)
 
 
-def _batch(
+def _query_of_samples(
     samples: Array,
     first_arm: Array,
     unobserved: Array,
@@ -57,7 +57,7 @@ def _batch(
 class ThompsonState(ExactState):
     """`ExactState`, and a number that makes the Gram matrix of the arms positive definite."""
 
-    shift: Array  # [], the least of those that were tried on the diagonal of the Gram matrix
+    shift: Array  # [], the number added to the diagonal of the Gram matrix
 
     @property
     def indefinite(self) -> Array:
@@ -82,7 +82,7 @@ class TS(ExactBandit):
     does not store it. For more than EXACT_ARMS arms use SketchedTS.
     """
 
-    scale: ArrayLike = 0.1  # factor on the width; with that of the theory, 1, it hardly converges
+    scale: ArrayLike = 0.1  # factor on the width; with 1, as in the theory, TS hardly converges
     batch: int = struct.field(pytree_node=False, default=30)  # B
 
     def init(
@@ -102,8 +102,8 @@ class TS(ExactBandit):
         floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
         checks.memory(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
         arms, variance = prior.domain.features, prior.prior_variance
-        first = prior.domain.count * jnp.finfo(arms.dtype).eps * _scale(variance)
-        _, shift = _jitted_cholesky(in_dtype(self.kernel, arms.dtype).gram(arms, arms), first)
+        first_shift = prior.domain.count * jnp.finfo(arms.dtype).eps * _scale(variance)
+        _, shift = _jitted_cholesky(in_dtype(self.kernel, arms.dtype).gram(arms, arms), first_shift)
         state = ThompsonState(**vars(prior), shift=shift)
         if not is_traced(shift) and bool(state.indefinite):
             raise ValueError(
@@ -134,7 +134,7 @@ class TS(ExactBandit):
     def ask(  # type: ignore[override]
         self, state: ThompsonState, key: PRNGKey, limit: ArrayLike | None = None
     ) -> Query:
-        return _batch(
+        return _query_of_samples(
             self.samples(state, key), state.first_arm, state.count == 0, limit, self.batch
         )
 
@@ -179,12 +179,12 @@ class SketchedTS(SketchedBandit):
         normal = _slot_normals(feature_key, state.capacity, self.batch, arms.dtype)
         weights = matmul(state.nystrom.root, matmul(state.whiten, normal.T))
 
-        def chunk(x: Array) -> Array:
+        def embedded_samples(x: Array) -> Array:
             return matmul(kernel.gram(x, state.nystrom.points), weights)
 
         # with one larger chunk the first arms had wrong numbers when two threads ran the program
         # (jaxlib 0.10.2 on a CPU)
-        embedded = map_rows(chunk, arms, state.capacity)
+        embedded = map_rows(embedded_samples, arms, state.capacity)
         residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)
         residual_sd = jnp.sqrt(residual / lam)
         noise = rows.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
@@ -194,4 +194,4 @@ class SketchedTS(SketchedBandit):
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rows, unobserved = state.domain.rows, state.evidence.count == 0
         samples = rows.mask(self.samples(state, key), -jnp.inf)
-        return _batch(samples, state.first_arm, unobserved, limit, self.batch, rows)
+        return _query_of_samples(samples, state.first_arm, unobserved, limit, self.batch, rows)

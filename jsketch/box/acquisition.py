@@ -23,29 +23,29 @@ TERMS = 20  # terms of the continued fraction, which give a relative error of at
 def _tail(z: Array) -> tuple[Array, Array, Array]:
     """(whether z is below TAIL, t, c) with Mills' ratio (1 - Phi(t)) / phi(t) = 1 / (t + c) at t =
     max(-z, -TAIL)."""
-    below = z < TAIL
-    t = jnp.where(below, -z, -TAIL)
+    in_tail = z < TAIL
+    t = jnp.where(in_tail, -z, -TAIL)
     c = t
     for k in range(TERMS, 1, -1):
         c = t + k / c
-    return below, t, 1 / c
+    return in_tail, t, 1 / c
 
 
 def log_normal_cdf(z: Array) -> Array:
     """log Phi(z), [...]; the value and its gradient are exact to rounding in both tails."""
-    below, t, c = _tail(z)
-    far = -t * t / 2 - LOG_ROOT_2PI - jnp.log(t + c)
-    return jnp.where(below, far, jnp.log(ndtr(jnp.where(below, 0, z))))
+    in_tail, t, c = _tail(z)
+    tail_value = -t * t / 2 - LOG_ROOT_2PI - jnp.log(t + c)
+    return jnp.where(in_tail, tail_value, jnp.log(ndtr(jnp.where(in_tail, 0, z))))
 
 
 def _log_expected_excess(z: Array) -> Array:
     """log E (Z + z)_+ = log(phi(z) + z Phi(z)) of a standard normal Z."""
-    below, t, c = _tail(z)
+    in_tail, t, c = _tail(z)
     # phi(t) - t (1 - Phi(t)) = phi(t) c / (t + c)
-    far = -t * t / 2 - LOG_ROOT_2PI + jnp.log(c) - jnp.log(t + c)
-    near = jnp.where(below, 0, z)
-    density = jnp.exp(-near * near / 2 - LOG_ROOT_2PI)
-    return jnp.where(below, far, jnp.log(density + near * ndtr(near)))
+    tail_value = -t * t / 2 - LOG_ROOT_2PI + jnp.log(c) - jnp.log(t + c)
+    central_z = jnp.where(in_tail, 0, z)
+    density = jnp.exp(-central_z * central_z / 2 - LOG_ROOT_2PI)
+    return jnp.where(in_tail, tail_value, jnp.log(density + central_z * ndtr(central_z)))
 
 
 def log_expected_improvement(mean: Array, variance: Array, threshold: ArrayLike) -> Array:

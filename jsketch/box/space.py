@@ -117,7 +117,7 @@ class Integer:
         return int(self.low) + _interval(unit, self.count)
 
     def encode(self, value: Any) -> float:
-        """A point of the interval of a value, its middle without log. Raises ValueError unless the
+        """A point of the interval of a value; without log, the middle. Raises ValueError unless the
         value is an integer from low to high."""
         if not _is_integer(value) or not self.low <= value <= self.high:
             raise ValueError(
@@ -261,10 +261,10 @@ class Space:
             )
         unknown = [name for name in values if name not in self.names]
         missing = [name for name in self.names if name not in values]
-        for what, names in (("unknown", unknown), ("missing", missing)):
+        for problem, names in (("unknown", unknown), ("missing", missing)):
             if names:
                 raise ValueError(
-                    f"{what} hyperparameters: {', '.join(map(str, names))}; the space has"
+                    f"{problem} hyperparameters: {', '.join(map(str, names))}; the space has"
                     f" {', '.join(self.names)}."
                 )
         return SIDE * np.array([h.encode(values[h.name]) for h in self.hyperparameters])

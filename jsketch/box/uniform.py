@@ -48,5 +48,5 @@ class UniformBox(struct.Settings):
     def tell(
         self, state: UniformState, query: BoxQuery, y: Array, key: PRNGKey
     ) -> tuple[UniformState, BoxInfo]:
-        after = history.add(state.history, query, y)
-        return replace(state, history=after), history.info(state.history, after)
+        observed = history.add(state.history, query, y)
+        return replace(state, history=observed), history.info(state.history, observed)

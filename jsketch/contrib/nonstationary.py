@@ -56,7 +56,7 @@ class DiscountedBKB(BKB):
         """(state, info) after BKB's update of the discounted state. A round without an observation
         has no discount. A traced discount outside (0, 1] sets `info.nonfinite` and is ignored."""
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.usable(query, y).any()
+        observed = (query.mask & jnp.isfinite(y)).any()
         discount = jnp.asarray(self.discount, y.dtype)
         valid = (discount > 0) & (discount <= 1)
         factor = jnp.where(observed & valid, discount, 1)
@@ -145,7 +145,7 @@ def slide(
 ) -> tuple[Window, Array, Array]:
     """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query, O(W) for each
     observation; slots without an observation are ignored."""
-    observed = counts.usable(query, y)
+    observed = query.mask & jnp.isfinite(y)
 
     def one(i: Array, carry: tuple[Window, Array, Array]) -> tuple[Window, Array, Array]:
         window, pulls, sums = carry
@@ -161,4 +161,4 @@ def slide(
         slot = (slot + observed[i].astype(jnp.int32)) % arms.shape[0]
         return Window(arms, rewards, slot), pulls, sums
 
-    return counts.over_slots(one, (window, pull_counts, reward_sums), query)
+    return counts.scan_slots(one, (window, pull_counts, reward_sums), query)

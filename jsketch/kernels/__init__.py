@@ -5,7 +5,7 @@ A kernel has two methods: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -
 are one number or one for each input (ARD, [d]), in the units of the inputs. Three methods are
 optional. On the host, `check(x)` raises ValueError for invalid parameters, and `check_inputs(x)`
 for inputs x [n,d] for which the kernel is not defined. `rounding(points [m,d], n)` is the error, in
-eps k(x,x), of kernel values between n points and these, 1 by default.
+eps k(x,x), of kernel values between the points and n others, 1 by default.
 
     stationary   Gaussian, Matern, rational quadratic; distances and lengthscales
     products     linear and polynomial kernels

@@ -17,11 +17,11 @@ from jsketch.linalg import aligned, matmul
 from jsketch.struct import in_dtype
 
 # Small tables of distances are sums over inputs, exactly zero for equal points. Large tables expand
-# the square into a product, which is 2 to 5 times as fast, with an error of eps |x|^2 about the
-# mean of y (`Stationary.rounding`).
-DIRECT_ENTRIES = 1 << 16  # entries from which a table is large
+# the square into a product, which is 2 to 5 times as fast and has an error of eps |x - mean(y)|^2
+# (`Stationary.rounding`).
+DIRECT_ENTRIES = 1 << 16  # the least number of entries of a large table
 DIRECT_DIMENSIONS = 32  # with more inputs, all tables but single rows expand the square
-NARROW = 4  # with at most this many points on one side, the sum is faster
+DIRECT_POINTS = 4  # with at most this many points on one side, the sum is faster
 
 
 @jax.custom_jvp
@@ -53,7 +53,7 @@ def expands_square(n: int, m: int, inputs: int) -> bool:
     """Whether distances of points [n, inputs] and [m, inputs] expand the square."""
     if inputs > DIRECT_DIMENSIONS:
         return min(n, m) > 1
-    return min(n, m) > NARROW and n * m >= DIRECT_ENTRIES
+    return min(n, m) > DIRECT_POINTS and n * m >= DIRECT_ENTRIES
 
 
 def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
@@ -174,8 +174,8 @@ def _matern_jvp(nu: float, primals: tuple[Array], tangents: tuple[Array]) -> tup
     (squared,), (change,) = primals, tangents
     scaled = _root(squared)
     # a smaller distance may consist of rounding errors
-    apart = scaled > 4096 * jnp.finfo(scaled.dtype).eps
-    inverse = jnp.where(apart, 1 / jnp.where(apart, scaled, 1), 0)
+    distinct = scaled > 4096 * jnp.finfo(scaled.dtype).eps
+    inverse = jnp.where(distinct, 1 / jnp.where(distinct, scaled, 1), 0)
     slopes: dict[float, Any] = {0.5: inverse / 2, 1.5: 0.5, 2.5: (1 + scaled) / 6}
     return matern(squared, nu), -slopes[nu] * jnp.exp(-scaled) * change
 

@@ -19,7 +19,7 @@ ASYMMETRY = 1e-4  # the largest rounding error, relative to the largest k(x,x)
 class Precomputed:
     """A table of kernel values for arms that are not vectors, whose features are then
     `index_features(table)`. Kernel values of a feature that is not a row number of the table are
-    NaN; `check_inputs` raises ValueError for it on the host."""
+    NaN; on the host `check_inputs` raises ValueError for such a feature."""
 
     table: Array  # [A, A], symmetric positive semi-definite
 
@@ -44,11 +44,11 @@ class Precomputed:
                 "a Precomputed kernel takes features [A, 1], such as index_features(table); their"
                 f" shape is {jnp.shape(x)}."
             )
-        wrong = np.flatnonzero(~_is_row(np.asarray(x)[:, 0], rows))
-        if wrong.size:
+        invalid = np.flatnonzero(~_is_row(np.asarray(x)[:, 0], rows))
+        if invalid.size:
             raise ValueError(
-                f"the feature of arm {wrong[0]} is {np.asarray(x)[wrong[0], 0]}, but the rows of"
-                f" the table are 0 to {rows - 1}."
+                f"the feature of arm {invalid[0]} is {np.asarray(x)[invalid[0], 0]}, but the rows"
+                f" of the table are 0 to {rows - 1}."
             )
 
 
@@ -67,14 +67,14 @@ def check_table(table: Any) -> None:
         raise ValueError(
             f"a table of kernel values must be floating point numbers; its dtype is {values.dtype}."
         )
-    most = ASYMMETRY * max(float(np.abs(values.diagonal()).max()), 0.0)
+    tolerance = ASYMMETRY * max(float(np.abs(values.diagonal()).max()), 0.0)
     for begin in range(0, len(values), ROWS):
         part, mirrored = values[begin : begin + ROWS], values[:, begin : begin + ROWS].T
         if not np.isfinite(part).all():
             raise ValueError("a table of kernel values must be finite; some are not.")
-        uneven = np.argwhere(np.abs(part - mirrored) > most)
-        if len(uneven):
-            row, column = uneven[0] + [begin, 0]
+        asymmetric = np.argwhere(np.abs(part - mirrored) > tolerance)
+        if len(asymmetric):
+            row, column = asymmetric[0] + [begin, 0]
             raise ValueError(
                 f"a table of kernel values must be symmetric: entry [{row}, {column}] is"
                 f" {values[row, column]}, entry [{column}, {row}] is {values[column, row]}."

@@ -37,54 +37,55 @@ COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
     COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False
 
-SAVES = 20  # least number of times that a run is saved
+SAVES = 20  # the least number of times that a run is saved
 
-Over = Literal["run", "seeds", "grid"]
+Layout = Literal["run", "seeds", "grid"]
 
 
 @partial(
     jax.jit,
-    static_argnames=("horizon", "over"),
+    static_argnames=("horizon", "layout"),
     donate_argnames="progress",
     compiler_options=COMPILER_OPTIONS,
 )
-def segment(
+def run_segment(
     bandit: Bandit[Any],
     problem: ArmProblem,
     keys: PRNGKey,
     progress: Progress,
     until: Array,
     horizon: int,
-    over: Over = "run",
+    layout: Layout = "run",
 ) -> Progress:
     """Continues a program to evaluation `until`; the arguments are those of `advance`."""
     return _vmap(
-        lambda bandit, key, progress: rollout(bandit, problem, key, horizon, progress, until), over
+        lambda bandit, key, progress: rollout(bandit, problem, key, horizon, progress, until),
+        layout,
     )(bandit, keys, progress)
 
 
-@partial(jax.jit, static_argnames=("horizon", "over"))
-def begin(
-    bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, over: Over = "run"
+@partial(jax.jit, static_argnames=("horizon", "layout"))
+def start_runs(
+    bandit: Bandit[Any], problem: ArmProblem, keys: PRNGKey, horizon: int, layout: Layout = "run"
 ) -> Progress:
     """The runs of one program before their first evaluation."""
-    return _vmap(lambda bandit, key: start(bandit, problem, key, horizon), over)(bandit, keys)
+    return _vmap(lambda bandit, key: start(bandit, problem, key, horizon), layout)(bandit, keys)
 
 
-def _vmap(function: Callable[..., Any], over: Over) -> Callable[..., Any]:
+def _vmap(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
     """A function of a bandit and other arguments, vmapped over the runs of a program: in a grid the
     numbers of the bandit have an axis too."""
-    if over == "run":
+    if layout == "run":
         return function
     return lambda bandit, *rest: jax.vmap(
-        function, in_axes=(0 if over == "grid" else None, *[0] * len(rest))
+        function, in_axes=(0 if layout == "grid" else None, *[0] * len(rest))
     )(bandit, *rest)
 
 
 def compiled_programs() -> int:
     """Number of programs that runs over arms have compiled in this process. Other numbers or seeds
     compile no further program."""
-    programs: tuple[Any, ...] = (segment, begin)
+    programs: tuple[Any, ...] = (run_segment, start_runs)
     return sum(program._cache_size() for program in programs)
 
 
@@ -96,7 +97,7 @@ class Clock:
     """Wall time with and without compilation, and progress reports from several threads."""
 
     def __init__(self, on_progress: Callable[[int, float], None] | None):
-        self.began = time.perf_counter()
+        self.start_time = time.perf_counter()
         self.compile_seconds = 0.0
         self.on_progress = on_progress
         self.done = 0
@@ -104,15 +105,15 @@ class Clock:
 
     @property
     def run_seconds(self) -> float:
-        return time.perf_counter() - self.began - self.compile_seconds
+        return time.perf_counter() - self.start_time - self.compile_seconds
 
     def compile(self, function: Callable[..., Any], *args: Any) -> Any:
         """Calls a jitted function with arguments for which it makes no evaluation, so that all of
         its time is compilation."""
         with _compiling:
-            began = time.perf_counter()
+            start_time = time.perf_counter()
             result = jax.block_until_ready(function(*args))
-            self.compile_seconds += time.perf_counter() - began
+            self.compile_seconds += time.perf_counter() - start_time
         return result
 
     def report(self, evaluations: int) -> None:
@@ -141,7 +142,7 @@ def advance(
     keys: PRNGKey,
     state: Any,
     horizon: int,
-    over: Over,
+    layout: Layout,
     clock: Clock,
     steps: int,
     file: RunFile | None = None,
@@ -151,23 +152,23 @@ def advance(
     bandit    an algorithm whose numbers are [], or [R] for a grid
     keys      one key, or keys [R] over seeds and for a grid
     state     the state to start from, with a leading axis [R] for R keys; None: that of `init`
-    over      "run", "seeds" or "grid", the meaning of the keys
+    layout    "run", "seeds" or "grid", the meaning of the keys
     steps     number of segments; progress is reported after each
     file      the file to which the run is saved, and from which it resumes
 
     A run whose flag `nonfinite` or `exhausted` is set ends before its horizon. In a grid the other
     runs continue; over seeds all runs end with it.
     """
-    vmapped = over != "run"
+    vmapped = layout != "run"
     length = max(1, horizon // max(steps, 1 if file is None else SAVES))
 
     def grow(state: Any, capacity: int) -> Any:
-        return _vmap(lambda bandit, state: bandit.grow(state, capacity), over)(bandit, state)
+        return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
 
-    step = partial(segment, horizon=horizon, over=over)
-    progress = clock.compile(begin, bandit, problem, keys, horizon, over)
+    step = partial(run_segment, horizon=horizon, layout=layout)
+    progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
     if state is not None:
-        # a copy, because `segment` reuses the memory of its argument
+        # a copy, because `run_segment` reuses the memory of its argument
         progress = replace(progress, state=jax.tree.map(jnp.copy, detach(state)))
     if file is not None and (content := file.load()) is not None:
         header, saved = content
@@ -181,7 +182,7 @@ def advance(
         until = min(horizon, max(until, int(np.min(progress.t))) + length)
         progress = jax.block_until_ready(step(bandit, problem, keys, progress, jnp.asarray(until)))
         ended = np.asarray(progress.nonfinite | progress.exhausted)
-        if over != "grid" and ended.any():
+        if layout != "grid" and ended.any():
             return progress
         if bool(np.any(progress.overflow)):
             capacity = capacity_of(progress.state, vmapped)

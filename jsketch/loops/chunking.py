@@ -42,11 +42,11 @@ def chunks(
     """
     checks.capacity(size=size)
     if isinstance(xs, str | os.PathLike):
-        return _rechunk(_of_file(Path(xs), target, inputs, size), size)
+        return _rechunk(_read_file(Path(xs), target, inputs, size), size)
     if target is not None or inputs is not None:
         raise ValueError("target and inputs are columns of a file; labels of arrays are ys.")
     if ys is None and not hasattr(xs, "shape"):
-        return _rechunk(_of_pairs(xs, size), size)
+        return _rechunk(_read_pairs(xs, size), size)
     xs, ys = (
         np.asarray(a) if not hasattr(a, "shape") or hasattr(a, "iloc") else a for a in (xs, ys)
     )
@@ -78,7 +78,7 @@ def _rechunk(parts: Iterable[Pair], size: int) -> Iterator[Pair]:
         yield buffer
 
 
-def _of_pairs(pairs: Iterable[Any], size: int) -> Iterator[Pair]:
+def _read_pairs(pairs: Iterable[Any], size: int) -> Iterator[Pair]:
     iterator = iter(pairs)
     while part := list(itertools.islice(iterator, size)):
         try:
@@ -90,7 +90,7 @@ def _of_pairs(pairs: Iterable[Any], size: int) -> Iterator[Pair]:
         yield np.asarray(xs), np.asarray(ys)
 
 
-def _of_file(
+def _read_file(
     path: Path, target: str | None, inputs: Sequence[str] | None, size: int
 ) -> Iterator[Pair]:
     """The parts of a file, which are read later. Raises ValueError for another kind of file or
@@ -102,7 +102,7 @@ def _of_file(
         raise FileNotFoundError(f"{path} does not exist.")
     is_parquet = kind in (".parquet", ".pq")
     separator = "\t" if kind == ".tsv" else ","
-    frames = _parquet(path, size) if is_parquet else _csv(path, size, separator)
+    frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, separator)
     first = next(frames, None)
     if first is None or len(first) == 0:
         raise ValueError(f"{path} has no rows.")
@@ -116,10 +116,10 @@ def _of_file(
             f"{path} has no column {', '.join(missing)}; it has {', '.join(map(str, columns))}."
         )
     frames = itertools.chain([first], frames)
-    return ((_numbers(frame, chosen), _numbers(frame, [target])[:, 0]) for frame in frames)
+    return ((_to_numbers(frame, chosen), _to_numbers(frame, [target])[:, 0]) for frame in frames)
 
 
-def _numbers(frame: Any, names: list[str]) -> np.ndarray:
+def _to_numbers(frame: Any, names: list[str]) -> np.ndarray:
     """Columns of a DataFrame as numbers [n, d]."""
     for name in names:
         if frame[name].dtype.kind not in "biuf":
@@ -130,7 +130,7 @@ def _numbers(frame: Any, names: list[str]) -> np.ndarray:
     return frame[names].to_numpy(float)
 
 
-def _parquet(path: Path, size: int) -> Iterator[Any]:
+def _read_parquet(path: Path, size: int) -> Iterator[Any]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
@@ -138,7 +138,7 @@ def _parquet(path: Path, size: int) -> Iterator[Any]:
             yield batch.to_pandas()
 
 
-def _csv(path: Path, size: int, separator: str) -> Iterator[Any]:
+def _read_csv(path: Path, size: int, separator: str) -> Iterator[Any]:
     import pandas
 
     with pandas.read_csv(path, sep=separator, chunksize=size) as reader:

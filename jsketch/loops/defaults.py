@@ -1,4 +1,4 @@
-"""A forecaster for a stream whose scales are unknown, from its first events."""
+"""A forecaster for a stream of unknown scales, chosen from the first events."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jsketch.loops.streams import is_pair, stream
 from jsketch.online import PKAWV
 from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
-EVENTS = 1_000  # that the choice is based on
-MOST_DEGREE, MOST_FEATURES = 8, 300  # a million events then take a minute
+EVENTS = 1_000  # first events from which the choice is made
+MAX_DEGREE, MAX_FEATURES = 8, 300  # a million events then take a minute
 # candidates: lengthscales over sqrt(d) of standardized inputs, and regularizations, of which
 # float32 resolves three (`online.rounding`)
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
@@ -28,7 +28,7 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
 
     examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`; a file is read
               again by another call of `chunks`
-    events    int, the events at the beginning that the choice is based on
+    events    int, the first events from which the choice is made
     progress  whether the choice is printed to stderr
 
     Inputs are standardized by the first events (`sketch.taylor.Standardized`). The degree is the
@@ -42,7 +42,7 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     """
     checks.capacity(events=events)
     checks.boolean(progress=progress)
-    xs, ys = _first(examples, events)
+    xs, ys = _first_labelled(examples, events)
     count, inputs = xs.shape
     if count < 20:
         raise ValueError(f"at least 20 labelled events are needed; there are {count}.")
@@ -52,8 +52,8 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     rounding = 64 * np.finfo(xs.dtype).eps * np.abs(numbers).max(0)
     scale = np.where(deviation > rounding, deviation, 1.0)
     shift = numbers.mean(0)
-    fitting = (m for m in range(2, MOST_DEGREE + 1) if basis_size(inputs, m) <= MOST_FEATURES)
-    degree = max(fitting, default=1)
+    degrees = (m for m in range(2, MAX_DEGREE + 1) if basis_size(inputs, m) <= MAX_FEATURES)
+    degree = max(degrees, default=1)
 
     def forecaster(lengthscale: Any, regularization: Any) -> PKAWV:
         features = Standardized(Taylor(inputs, degree, lengthscale), shift, scale)
@@ -61,13 +61,13 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
         return PKAWV(features, regularization, penalize_current=False)
 
     def losses(pair: Any) -> Any:
-        typed, key = forecaster(*pair), jax.random.key(0)
-        return stream(typed, typed.init(xs[0], key), xs, ys, key).forecasts.loss
+        candidate, key = forecaster(*pair), jax.random.key(0)
+        return stream(candidate, candidate.init(xs[0], key), xs, ys, key).forecasts.loss
 
     regularizations = REGULARIZATIONS[: 3 if xs.dtype == jnp.float32 else None]
-    pairs = [(inputs**0.5 * each, lam) for lam in regularizations for each in LENGTHSCALES]
-    every = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(pairs, xs.dtype)))
-    errors = np.nan_to_num(every[:, count // 2 :].mean(1), nan=np.inf)
+    pairs = [(inputs**0.5 * factor, lam) for lam in regularizations for factor in LENGTHSCALES]
+    all_losses = np.asarray(jax.jit(jax.vmap(losses))(jnp.asarray(pairs, xs.dtype)))
+    errors = np.nan_to_num(all_losses[:, count // 2 :].mean(1), nan=np.inf)
     lengthscale, regularization = map(float, pairs[errors.argmin()])
     if progress:
         print(
@@ -81,7 +81,7 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     return forecaster(lengthscale, regularization)
 
 
-def _first(examples: Any, events: int) -> tuple[Any, Any]:
+def _first_labelled(examples: Any, events: int) -> tuple[Any, Any]:
     """The first events that have a label, as arrays."""
     inputs, labels, count = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else examples:

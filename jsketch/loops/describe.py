@@ -49,8 +49,8 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         old, new = before.get(name, "absent"), after.get(name, "absent")
         if old != new and repr(old) != repr(new):  # NaN differs from NaN
             changes.append(f"{name or 'the class'} was {old}, is {new}")
-    more = [f"{len(changes) - MAX_DIFFERENCES} more"] * (len(changes) > MAX_DIFFERENCES)
-    return changes[:MAX_DIFFERENCES] + more
+    rest = [f"{len(changes) - MAX_DIFFERENCES} more"] * (len(changes) > MAX_DIFFERENCES)
+    return changes[:MAX_DIFFERENCES] + rest
 
 
 def to_json(value: Any) -> Any:
@@ -74,11 +74,11 @@ def _as_json(value: Any) -> Any:
         return dict(dict={name: _as_json(entry) for name, entry in value.items()})
     if isinstance(value, np.ndarray | np.generic | jax.Array) and value.dtype.kind in "biuf":
         return dict(array=np.asarray(value).tolist(), dtype=value.dtype.name)
-    named = value if hasattr(value, "__qualname__") else type(value)
-    if not named.__module__.startswith("jsketch.") or not named.__qualname__.isidentifier():
-        raise TypeError(f"{named} is not of jsketch")
-    result: dict[str, Any] = dict(module=named.__module__, name=named.__qualname__)
-    if named is not value:
+    source = value if hasattr(value, "__qualname__") else type(value)
+    if not source.__module__.startswith("jsketch.") or not source.__qualname__.isidentifier():
+        raise TypeError(f"{source} is not of jsketch")
+    result: dict[str, Any] = dict(module=source.__module__, name=source.__qualname__)
+    if source is not value:
         names = [field.name for field in dataclasses.fields(value)]
         result["fields"] = {name: _as_json(getattr(value, name)) for name in names}
     return result
@@ -98,18 +98,18 @@ def rebuild(saved: Any) -> Any:
         return np.asarray(saved["array"], saved["dtype"])
     if not saved["module"].startswith("jsketch."):
         raise ValueError(f"{saved['module']} is not a module of jsketch.")
-    named = getattr(importlib.import_module(saved["module"]), saved["name"])
+    source = getattr(importlib.import_module(saved["module"]), saved["name"])
     if "fields" not in saved:
-        return named
-    if not dataclasses.is_dataclass(named) or named.__module__ != saved["module"]:
+        return source
+    if not dataclasses.is_dataclass(source) or source.__module__ != saved["module"]:
         raise ValueError(f"{saved['name']} of {saved['module']} is not a dataclass.")
     fields = {name: rebuild(field) for name, field in saved["fields"].items()}
-    return named(**fields)  # type: ignore[operator]
+    return source(**fields)  # type: ignore[operator]
 
 
-def _add(value: Any, name: str, description: dict[str, Any], within: tuple[Any, ...]) -> None:
-    """Adds the description of a value that is nested in the values `within`."""
-    if any(value is outer for outer in within):
+def _add(value: Any, name: str, description: dict[str, Any], ancestors: tuple[Any, ...]) -> None:
+    """Adds the description of a value that is nested in the values `ancestors`."""
+    if any(value is ancestor for ancestor in ancestors):
         description[name] = "a reference to an object that contains it"
         return
     text, parts = _parts(value)
@@ -118,7 +118,7 @@ def _add(value: Any, name: str, description: dict[str, Any], within: tuple[Any, 
     elif name and not parts:
         description[name] = "no entries"
     for key, part in parts:
-        _add(part, f"{name}.{key}" if name else key, description, (*within, value))
+        _add(part, f"{name}.{key}" if name else key, description, (*ancestors, value))
 
 
 def _parts(value: Any) -> tuple[Any, Parts]:
@@ -140,11 +140,11 @@ def _parts(value: Any) -> tuple[Any, Parts]:
     if type(value) in (set, frozenset):
         return "set", [(str(i), s) for i, s in enumerate(sorted(map(_json, value)))]
     if type(value) in (list, tuple) or isinstance(value, np.ndarray):
-        listed = value.ravel().tolist() if isinstance(value, np.ndarray) else value
-        if len(listed) <= MAX_ENTRIES:
-            return f"{len(listed)} entries", [(str(i), part) for i, part in enumerate(listed)]
-        entries = "".join(map(_json, listed))
-        return f"{len(listed)} entries {_digest(entries.encode())}", []
+        elements = value.ravel().tolist() if isinstance(value, np.ndarray) else value
+        if len(elements) <= MAX_ENTRIES:
+            return f"{len(elements)} entries", [(str(i), part) for i, part in enumerate(elements)]
+        entries = "".join(map(_json, elements))
+        return f"{len(elements)} entries {_digest(entries.encode())}", []
     return _name(type(value)), _fields(value)
 
 
@@ -170,8 +170,8 @@ def _fields(value: Any) -> Parts:
 def _leaf(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return f"{_name(type(value))}.{value.name}"
-    plain = isinstance(value, bool | str | int | float) and not isinstance(value, np.generic)
-    if value is None or plain:
+    is_plain = isinstance(value, bool | str | int | float) and not isinstance(value, np.generic)
+    if value is None or is_plain:
         return value
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__}"
@@ -192,8 +192,8 @@ def _leaf(value: Any) -> Any:
 def _name(value: Any) -> str:
     """The name of a class or a function, with its module unless it is a class of jsketch."""
     module = value.__module__ or ""
-    bare = isinstance(value, type) and module.startswith("jsketch.")
-    return value.__qualname__ if bare else f"{module}.{value.__qualname__}"
+    in_jsketch = isinstance(value, type) and module.startswith("jsketch.")
+    return value.__qualname__ if in_jsketch else f"{module}.{value.__qualname__}"
 
 
 def _key(key: Any) -> str:

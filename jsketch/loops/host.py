@@ -172,9 +172,9 @@ def _run_rounds(
             if len(points) == 0:
                 driven = replace(driven, exhausted=True)
                 break
-            new = points[driven.n_unobserved :]
+            new_points = points[driven.n_unobserved :]
             # one call of the objective evaluates all arms, or one point of a box
-            for x in [new] if over_arms and len(new) else list(new[:, None]):
+            for x in [new_points] if over_arms and len(new_points) else list(new_points[:, None]):
                 driven = replace(
                     driven,
                     x=np.concatenate([driven.x, x]),
@@ -187,9 +187,9 @@ def _run_rounds(
             y = np.full(mask.shape, np.nan)
             y[mask] = driven.y[observed:]
             tell_key = jax.random.fold_in(roots.tell, observed)
-            after, info = rounds.tell(driven.state, query, y, tell_key)
+            new_state, info = rounds.tell(driven.state, query, y, tell_key)
             imprecise = driven.imprecise or bool(getattr(info, "imprecise", False))
-            driven = replace(driven, state=after, n_unobserved=0, imprecise=imprecise)
+            driven = replace(driven, state=new_state, n_unobserved=0, imprecise=imprecise)
             warned = warned or warn_of_nonfinite(info)
         if file is not None:
             _save(file, driven)
@@ -204,10 +204,10 @@ def _attach_run(error: BaseException, driven: Driven, file: RunFile | None) -> N
     error.driven = driven  # type: ignore[attr-defined]
     if driven.t == 0:
         return
-    how = "drive(..., state=error.driven) resumes the run, where error is this exception"
+    advice = "drive(..., state=error.driven) resumes the run, where error is this exception"
     if file is not None:
-        how = f"they are in {file.path}, and the same call resumes from it"
-    error.add_note(f"drive had finished {driven.t} evaluations before this error: {how}.")
+        advice = f"they are in {file.path}, and the same call resumes from it"
+    error.add_note(f"drive had finished {driven.t} evaluations before this error: {advice}.")
 
 
 _ask = jax.jit(lambda algorithm, state, key, limit: algorithm.ask(state, key, limit=limit))
@@ -245,7 +245,7 @@ class _ArmRounds(NamedTuple):
                 f"the objective must return {arms.size} rewards for {arms.size} arms; it returned"
                 f" an array of shape {rewards.shape}."
             )
-        elif (infinite := _infinite(rewards, dtype)).any():
+        elif (infinite := _is_infinite(rewards, dtype)).any():
             in_dtype = "" if np.isinf(rewards).any() else f" in {np.dtype(dtype).name}"
             message = (
                 f"the reward of arm {arms[infinite][0]} is infinite{in_dtype}; return NaN for a"
@@ -304,7 +304,7 @@ class _BoxRounds(NamedTuple):
                 f"the objective must return one number, NaN for a failure; {y!r} was returned."
             )
         dtype = np.dtype(self.domain.lower.dtype)
-        if np.isfinite(y) and _infinite(y, dtype):
+        if np.isfinite(y) and _is_infinite(y, dtype):
             raise ValueError(
                 f"the objective returned {float(y):g}, which is infinite in the box's {dtype.name}."
             )
@@ -314,7 +314,7 @@ class _BoxRounds(NamedTuple):
         return _tell(self.algorithm, state, query, jnp.asarray(y, query.x.dtype), key)
 
 
-def _infinite(values: np.ndarray, dtype: Any) -> np.ndarray:
+def _is_infinite(values: np.ndarray, dtype: Any) -> np.ndarray:
     """Whether each value is infinite in that dtype."""
     with np.errstate(over="ignore"):
         return np.isinf(values.astype(dtype))
@@ -376,9 +376,9 @@ def gap(bandit: Any, state: Any) -> float:
 
     With `width=widths.certified` and true values of norm_bound, noise_std and delta, the bound
     holds at all rounds together with probability 1 - delta (THEORY 2.4, 4.4). With the authors'
-    widths (`*_code`) it is a heuristic, and so it is with algorithms that forget, whose bounds hold
-    at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without bounds of every
-    arm.
+    widths (`*_code`) the bound is a heuristic, and also with algorithms that forget, whose bounds
+    hold at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without bounds of
+    every arm.
     """
     bounds = bandit.confidence_bounds(state)
     if bounds is None:

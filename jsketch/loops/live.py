@@ -64,8 +64,8 @@ class Live:
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
         self.labelled, self._square_sum, self._absolute_sum = 0, 0.0, 0.0
         self._error = ""  # message of the error that invalidated the state
-        self.dtype = _floating(dtype)
-        self._typed = in_dtype(forecaster, self.dtype)
+        self.dtype = _checked_dtype(dtype)
+        self._forecaster = in_dtype(forecaster, self.dtype)
         self._key = checks.one_key(key=key)
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
@@ -75,7 +75,7 @@ class Live:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `init` has warned
             self._checked_square = np.inf if forecaster.check_rounding(example) else 0.0
-        self.state = _start(self._typed, example, init_key)
+        self.state = _start(self._forecaster, example, init_key)
 
     @property
     def mean_squared_error(self) -> float:
@@ -103,12 +103,12 @@ class Live:
         self._check_state()
         while True:
             prediction, overflow = _preview(
-                self._typed, self.state, x, self._stream_key, self.received
+                self._forecaster, self.state, x, self._stream_key, self.received
             )
             if not overflow:
                 break
-            self.state = self._typed.grow(self.state)
-        return self._finite(float(prediction))
+            self.state = self._forecaster.grow(self.state)
+        return self._check_finite(float(prediction))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
         """Learns label y at x [d]; an example with the label NaN is counted and not learned. Raises
@@ -117,7 +117,7 @@ class Live:
 
     def predict_learn(self, x: Any, y: float) -> float:
         """`predict`, then `learn`, in one program."""
-        return self._finite(self._advance(self._example(x), self._label(y))[0])
+        return self._check_finite(self._advance(self._example(x), self._label(y))[0])
 
     def predict_many(self, xs: Any) -> np.ndarray:
         """`predict` at every row of xs [n,d] from the same state: [n]."""
@@ -127,7 +127,7 @@ class Live:
             self._predict_rows(xs[begin : begin + MAX_ROWS])
             for begin in range(0, len(xs), MAX_ROWS)
         ]
-        return self._finite(np.concatenate(rows))
+        return self._check_finite(np.concatenate(rows))
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
         """Learns ys [n] at xs [n,d] in order and returns the forecasts of `prequential`. Every
@@ -138,7 +138,7 @@ class Live:
             self.forecaster, (xs, ys), self._key, state=self.state, first=self.received
         )
         self.received += len(xs)
-        self._count(np.asarray(forecasts.prediction, float) - ys)
+        self._add_errors(np.asarray(forecasts.prediction, float) - ys)
         return forecasts
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -190,11 +190,11 @@ class Live:
         self._check_state()
         while True:
             self.state, prediction, info = _step(
-                self._typed, self.state, x, y, self._stream_key, self.received
+                self._forecaster, self.state, x, y, self._stream_key, self.received
             )
             if not info.overflow:
                 break
-            self.state = self._typed.grow(self.state)
+            self.state = self._forecaster.grow(self.state)
         if info.nonfinite:
             self._error = (
                 f"the state is no longer finite after example {self.received}: resume from a saved"
@@ -202,12 +202,12 @@ class Live:
             )
         self._check_state()
         self.received += 1
-        self._count(float(prediction) - np.asarray(y, float))
+        self._add_errors(float(prediction) - np.asarray(y, float))
         if hasattr(info, "diverged"):
             warn_of_diverged(info.diverged)
         return float(prediction), info
 
-    def _count(self, errors: np.ndarray) -> None:
+    def _add_errors(self, errors: np.ndarray) -> None:
         """Adds the errors of predictions, [n] or [], to the sums; NaN is a missing label."""
         errors = errors[np.isfinite(errors)]
         self.labelled += errors.size
@@ -218,7 +218,7 @@ class Live:
         if self._error:
             raise FloatingPointError(self._error)
 
-    def _finite(self, predictions: Predictions) -> Predictions:
+    def _check_finite(self, predictions: Predictions) -> Predictions:
         if not np.isfinite(predictions).all():
             raise FloatingPointError(
                 f"a prediction after {self.received} examples is not finite: the numbers of the"
@@ -231,11 +231,11 @@ class Live:
         padded = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
         while True:
             predictions, overflow = _preview_all(
-                self._typed, self.state, padded, self._stream_key, self.received
+                self._forecaster, self.state, padded, self._stream_key, self.received
             )
             if not overflow:
                 return np.asarray(predictions)[: len(xs)]
-            self.state = self._typed.grow(self.state)
+            self.state = self._forecaster.grow(self.state)
 
     def _examples(self, xs: Any, ys: Any) -> tuple[np.ndarray, np.ndarray]:
         xs, ys = checks.stream(xs, ys, self.dtype)
@@ -251,7 +251,7 @@ class Live:
         return np.asarray(xs), np.asarray(ys)
 
     def _example(self, x: Any) -> np.ndarray:
-        numbers = self._number(x, f"the {self.inputs} numbers of an example")
+        numbers = self._to_dtype(x, f"the {self.inputs} numbers of an example")
         if numbers.shape != (self.inputs,):
             raise ValueError(
                 f"an example of this stream is a vector of {self.inputs} numbers; its shape is"
@@ -272,14 +272,14 @@ class Live:
         return numbers
 
     def _label(self, y: Any) -> np.ndarray:
-        label = self._number(y, "labels")
+        label = self._to_dtype(y, "labels")
         if label.shape != () or np.isinf(label):
             raise ValueError(
                 f"a label is one finite number, or NaN for a missing label; {y!r} was given."
             )
         return label
 
-    def _number(self, value: Any, name: str) -> np.ndarray:
+    def _to_dtype(self, value: Any, name: str) -> np.ndarray:
         array = np.asarray(value)
         if array.dtype == self.dtype:
             return array
@@ -292,7 +292,7 @@ def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:
     return RunFile(Path(path), STREAM, describe(dict(forecaster=forecaster)))
 
 
-def _floating(dtype: DTypeLike) -> np.dtype:
+def _checked_dtype(dtype: DTypeLike) -> np.dtype:
     """The dtype. Raises ValueError unless JAX computes in it."""
     floating = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
     if not jnp.issubdtype(floating, jnp.floating):

@@ -36,9 +36,9 @@ class Plan:
 
     def __str__(self) -> str:
         runs = f"{self.seeds} x " if self.seeds > 1 else ""
-        compiling = _duration(self.compile_seconds)
+        compiling = _format_seconds(self.compile_seconds)
         return (
-            f"about {_duration(self.seconds)} (compiling {compiling} more) and"
+            f"about {_format_seconds(self.seconds)} (compiling {compiling} more) and"
             f" {self.bytes / 1e9:.2g} GB for {runs}{self.algorithm},"
             f" {self.horizon:,} evaluations of {self.arms:,} arms"
         )
@@ -62,8 +62,8 @@ def plan(
     memory    available bytes; None: those of the device
 
     The memory is that of XLA's analysis of the compiled program. The first evaluations are timed
-    for about PILOT_SECONDS, and the others are assumed to take as long as the last of them. This is
-    rough: too low where the sketch still grows, too high where the batches do.
+    for about PILOT_SECONDS, and the others are assumed to take as long as the last timed ones. The
+    estimate is rough: too low where the sketch still grows, too high where the batches grow.
 
     Raises ValueError for static mistakes, as `init` does, and for a run that needs more memory.
 
@@ -81,48 +81,48 @@ def plan(
     memory = devices.memory() if memory is None else memory
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())
     workers = min(seeds, workers)
-    at_a_time = seeds if vmapped else workers
+    parallel = seeds if vmapped else workers
 
     key = jax.random.key(0)
-    bandit = bandit.sized(problem.arms, horizon)
-    began = time.perf_counter()
+    bandit = bandit.with_initial_capacity(problem.arms, horizon)
+    start_time = time.perf_counter()
     # the programs of `advance`, which a run then finds compiled
-    progress = advance.begin(bandit, problem, key, horizon, "run")
-    program = dict(horizon=horizon, over="run")
+    progress = advance.start_runs(bandit, problem, key, horizon, "run")
+    program = dict(horizon=horizon, layout="run")
     capacity = advance.capacity_of(progress.state, False)
     until = jnp.asarray(0)
-    compiled = advance.segment.lower(bandit, problem, key, progress, until, **program).compile()
-    needed = _bytes(compiled, progress, seeds, at_a_time)
-    compiling = time.perf_counter() - began
-    if memory is not None and needed > memory:
+    compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **program).compile()
+    required = _memory_of_runs(compiled, progress, seeds, parallel)
+    compile_seconds = time.perf_counter() - start_time
+    if memory is not None and required > memory:
         runs = f"{seeds} runs" if seeds > 1 else "a run"
         raise ValueError(
             f"{runs} of {type(bandit).__name__} with {problem.arms.count:,} arms would need about"
-            f" {needed / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. Fewer arms, a smaller"
-            " capacity, fewer runs at a time or float32 need less."
+            f" {required / 1e9:,.2g} GB, and there are {memory / 1e9:,.2g} GB. Fewer arms, a"
+            " smaller capacity, fewer runs at a time or float32 need less."
         )
 
-    done, pilot_seconds, rate, step = 0, 0.0, 0.0, 1
-    while pilot_seconds < PILOT_SECONDS and done < horizon:
+    evaluations, pilot_seconds, rate, step = 0, 0.0, 0.0, 1
+    while pilot_seconds < PILOT_SECONDS and evaluations < horizon:
         # a call that makes no evaluation compiles the program
-        began = time.perf_counter()
-        progress = advance.segment(bandit, problem, key, progress, jnp.asarray(0), **program)
-        compiling += time.perf_counter() - began
-        began, until = time.perf_counter(), jnp.asarray(min(done + step, horizon))
+        start_time = time.perf_counter()
+        progress = advance.run_segment(bandit, problem, key, progress, jnp.asarray(0), **program)
+        compile_seconds += time.perf_counter() - start_time
+        start_time, until = time.perf_counter(), jnp.asarray(min(evaluations + step, horizon))
         progress = jax.block_until_ready(
-            advance.segment(bandit, problem, key, progress, until, **program)
+            advance.run_segment(bandit, problem, key, progress, until, **program)
         )
-        seconds, now = time.perf_counter() - began, int(progress.t)
+        seconds, t = time.perf_counter() - start_time, int(progress.t)
         pilot_seconds += seconds
-        rate = seconds / (now - done) if now > done else rate
-        done, step = now, 2 * step
+        rate = seconds / (t - evaluations) if t > evaluations else rate
+        evaluations, step = t, 2 * step
         if bool(progress.overflow):
             capacity = advance.larger_capacity(capacity, problem.arms.count)
             grown = bandit.grow(progress.state, capacity)
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break
-    seconds = seeds * (pilot_seconds + rate * (horizon - done))
+    seconds = seeds * (pilot_seconds + rate * (horizon - evaluations))
     if not vmapped:
         seconds /= max(1.0, THREAD_SPEED * workers)
     elif seeds > 1 and not devices.on_accelerator():
@@ -133,24 +133,24 @@ def plan(
         horizon=horizon,
         seeds=seeds,
         seconds=seconds,
-        compile_seconds=compiling,
-        bytes=needed,
+        compile_seconds=compile_seconds,
+        bytes=required,
         capacity=capacity,
-        pilot=done,
+        pilot=evaluations,
     )
 
 
-def _bytes(compiled: Any, progress: Any, seeds: int, at_a_time: int) -> int:
-    """The memory of `seeds` runs, of which `at_a_time` run together. At the end all states and
+def _memory_of_runs(compiled: Any, progress: Any, seeds: int, parallel: int) -> int:
+    """The memory of `seeds` runs, of which `parallel` run together. At the end all states and
     traces are stacked, which copies them."""
-    used = compiled.memory_analysis()
+    sizes = compiled.memory_analysis()
     state_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(progress))
-    argument_bytes = used.argument_size_in_bytes - state_bytes
-    working = used.temp_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
-    return int(argument_bytes + at_a_time * working + seeds * state_bytes * (2 if seeds > 1 else 1))
+    argument_bytes = sizes.argument_size_in_bytes - state_bytes
+    working = sizes.temp_size_in_bytes + sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+    return int(argument_bytes + parallel * working + seeds * state_bytes * (2 if seeds > 1 else 1))
 
 
-def _duration(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,7 +1,7 @@
 """Pure runs of an algorithm on a problem over arms or over a box, for use inside jit and vmap.
 
-Keys are folded in by the number of the evaluation from independent roots of the algorithm and of
-the problem: all algorithms get the same noise under the same key.
+The key of a random draw folds the number of the evaluation into one of four independent keys
+(`Roots`), so that the noise under the same key is the same for all algorithms.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from jsketch.linalg import aligned, put, sequential_vmap
 from jsketch.problems.boxes import OnBox
 from jsketch.types import ArmProblem, Bandit, Box, BoxOptimizer, BoxQuery, PRNGKey, Query
 
-TRACE = 7  # columns
+TRACE_COLUMNS = 7
 # evaluations that a CPU samples and records at a time: few batches are larger, and 16 evaluations
 # together take as long as one
 CHUNK = 32
 
 
 class Roots(NamedTuple):
-    """Independent keys of one run, `Roots(*jax.random.split(key, 4))`; each use folds in the number
-    of the evaluation."""
+    """Independent keys of one run, `Roots(*jax.random.split(key, 4))`."""
 
     init: PRNGKey
     ask: PRNGKey
@@ -54,8 +53,8 @@ class Trace:
 
 @struct.dataclass
 class Progress:
-    """A run up to evaluation t. It stops early when a flag is set; the flags are arrays, for which
-    `run` raises errors on the host."""
+    """A run up to evaluation t, which ends early where a flag is set. The flags are arrays; on the
+    host `run` raises an error or warns for each."""
 
     state: Any  # of the bandit, without its domain
     trace: Trace  # valid up to t
@@ -77,7 +76,7 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
     roots = Roots(*jax.random.split(key, 4))
     state = replace(bandit.init(problem.arms, roots.init, horizon=horizon), domain=None)
     dtype = problem.mean_reward.dtype
-    checks.memory(TRACE * horizon, jnp.int32, horizon=horizon)
+    checks.memory(TRACE_COLUMNS * horizon, jnp.int32, horizon=horizon)
     integers, numbers = jnp.zeros(horizon, jnp.int32), jnp.zeros(horizon, dtype)
     trace = Trace(integers, numbers, numbers, integers, integers, integers, numbers)
     zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
@@ -91,12 +90,12 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int
 
     def sample_chunk(chunk: Array, y: Array) -> Array:
         # the last chunk overlaps the one before it, and samples the same rewards again
-        at = jnp.minimum(chunk * size, query.index.shape[0] - size)
-        slots = at + jnp.arange(size, dtype=jnp.int32)
+        begin = jnp.minimum(chunk * size, query.index.shape[0] - size)
+        slots = begin + jnp.arange(size, dtype=jnp.int32)
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, t + slots)
         rewards = jax.vmap(problem.sample)(keys, query.index[slots]).astype(dtype)
         rewards = jnp.where(query.mask[slots], rewards, jnp.nan)
-        return lax.dynamic_update_slice_in_dim(y, rewards, at, 0)
+        return lax.dynamic_update_slice_in_dim(y, rewards, begin, 0)
 
     empty = jnp.full(query.index.shape, jnp.nan, dtype)
     return lax.fori_loop(0, -(-query.size.astype(jnp.int32) // size), sample_chunk, empty)
@@ -111,17 +110,17 @@ def _record(
     size = min(size, length)
 
     def write_chunk(chunk: Array, trace: Trace) -> Trace:
-        at = jnp.minimum(t + chunk * size, length - size)
-        slots = at - t + jnp.arange(size, dtype=jnp.int32)
-        inside = (slots >= 0) & (slots < count)
+        begin = jnp.minimum(t + chunk * size, length - size)
+        slots = begin - t + jnp.arange(size, dtype=jnp.int32)
+        in_query = (slots >= 0) & (slots < count)
         slots = jnp.clip(slots, 0, query.index.shape[0] - 1)
         arms = query.index[slots]
         columns = dict(row, arm=arms, reward=y[slots], regret=regrets[arms])
         for name, value in columns.items():
             column = getattr(trace, name)
-            before = lax.dynamic_slice_in_dim(column, at, size, 0)
-            new = jnp.where(inside, jnp.asarray(value, column.dtype), before)
-            columns[name] = lax.dynamic_update_slice_in_dim(column, new, at, 0)
+            old = lax.dynamic_slice_in_dim(column, begin, size, 0)
+            new = jnp.where(in_query, jnp.asarray(value, column.dtype), old)
+            columns[name] = lax.dynamic_update_slice_in_dim(column, new, begin, 0)
         return Trace(**columns)
 
     return lax.fori_loop(0, -(-count // size), write_chunk, trace)
@@ -144,7 +143,7 @@ def rollout(
                one of a function)
     key        one key, of the algorithm's random choices and of the noise
     horizon    int (static), evaluations
-    progress   over arms, the result of an earlier call to resume from, at its capacity
+    progress   over arms, the result of an earlier call, from which the run resumes
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
     Returns a `BoxRun` over a box, and over arms a `Progress` at the capacity of the algorithm. The
@@ -157,7 +156,7 @@ def rollout(
         if progress is not None or until is not None:
             raise ValueError("progress and until are for runs over arms; this one is over a box.")
         objective = problem.objective if isinstance(problem, OnBox) else problem
-        return _over_box(algorithm, objective, problem.domain, key, horizon)
+        return _rollout_over_box(algorithm, objective, problem.domain, key, horizon)
     roots = Roots(*jax.random.split(key, 4))
     progress = start(algorithm, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until
@@ -227,12 +226,12 @@ class BoxRun:
         values: dict[str, Any] = dict(evaluations=np.max(np.asarray(self.t)))
         if y.ndim > 1:
             return values | dict(seeds=len(y), best_mean=best.mean(), best_of_all=best.max())
-        at = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
+        first_best = int(np.argmax(np.where(np.isfinite(y), y, -np.inf)))
         failed = int(values["evaluations"]) - int(np.isfinite(y).sum())
-        return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[at])
+        return values | dict(failed=failed, best=best, best_x=np.asarray(self.x)[first_best])
 
 
-def _over_box(
+def _rollout_over_box(
     optimizer: BoxOptimizer, objective: Any, box: Box, key: PRNGKey, horizon: int
 ) -> BoxRun:
     """`rollout` over a box, of an objective as in `problems.on_box`."""

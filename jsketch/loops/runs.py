@@ -119,7 +119,7 @@ def run(
             names = ", ".join(over_arms)
             raise ValueError(f"{names} are for runs over arms; this one is over a box.")
         key = keys[0] if one_key else keys
-        return _over_box(algorithm, problem, key, horizon, vmapped, workers)
+        return _run_over_box(algorithm, problem, key, horizon, vmapped, workers)
     seeds = keys.shape[0]
     checks.bandit(algorithm)
     checks.problem(problem)
@@ -130,21 +130,21 @@ def run(
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _check_start(algorithm, problem, horizon, states)
     if states is None:
-        algorithm = algorithm.sized(problem.arms, horizon)
+        algorithm = algorithm.with_initial_capacity(problem.arms, horizon)
     clock = Clock(on_progress)
     run_program = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
     file_of = partial(_file, checkpoint, algorithm, problem, horizon)
     if vmapped:
-        progress = _in_one_program(algorithm, run_program, file_of, keys, states)
+        progress = _run_in_one_program(algorithm, run_program, file_of, keys, states)
     else:
         # two programs that wait for each other's devices would never end
         workers = workers if problem.arms.shard is None else 1
-        progress = _on_threads(algorithm, run_program, file_of, keys, states, workers)
+        progress = _run_on_threads(algorithm, run_program, file_of, keys, states, workers)
     seconds = clock.run_seconds
     _raise_flags(progress, horizon)
     capacity = capacity_of(progress.state, True)
     if one_key:
-        progress = _first(progress)
+        progress = _first_run(progress)
     return Run(
         trace=progress.trace,
         state=attach(progress.state, problem.arms),
@@ -202,7 +202,7 @@ def _file(
     )
 
 
-def _in_one_program(
+def _run_in_one_program(
     bandit: Any,
     run_program: Callable[..., Progress],
     file_of: Callable[..., RunFile | None],
@@ -214,10 +214,10 @@ def _in_one_program(
     start = None if states is None else _stack_states(bandit, states)
     file = file_of(keys, start)
     with lock_files([file]):
-        return run_program(keys, start, over="seeds", file=file)
+        return run_program(keys, start, layout="seeds", file=file)
 
 
-def _on_threads(
+def _run_on_threads(
     bandit: Any,
     run_program: Callable[..., Progress],
     file_of: Callable[..., RunFile | None],
@@ -231,7 +231,7 @@ def _on_threads(
     files = list(map(file_of, keys, starts, numbers))
 
     def run_seed(key: PRNGKey, start: Any, file: RunFile | None) -> Progress:
-        return run_program(key, start, over="run", file=file)
+        return run_program(key, start, layout="run", file=file)
 
     with lock_files(files), ThreadPoolExecutor(workers) as pool:
         runs = list(pool.map(run_seed, keys, starts, files))
@@ -249,7 +249,7 @@ def _stack_states(bandit: Any, states: Sequence[Any]) -> Any:
 
 
 _stack = jax.jit(lambda *trees: jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees))
-_first = jax.jit(lambda tree: jax.tree.map(lambda leaf: leaf[0], tree))
+_first_run = jax.jit(lambda tree: jax.tree.map(lambda leaf: leaf[0], tree))
 
 
 def _raise_flags(progress: Progress, horizon: int) -> None:
@@ -291,7 +291,7 @@ def _box_runs(optimizer: BoxOptimizer, problem: Any, keys: PRNGKey, horizon: int
     return jax.vmap(lambda key: rollout(optimizer, problem, key, horizon))(keys)
 
 
-def _over_box(
+def _run_over_box(
     optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool, workers: int
 ) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""

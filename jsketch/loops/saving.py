@@ -59,9 +59,9 @@ class RunFile(NamedTuple):
         if not self.path.exists():
             return None
         header, state = parse(self.path, self.path.read_bytes(), self.kind)
-        changed = differences(header["belongs"], json.loads(json.dumps(self.description)))
-        if changed:
-            raise ValueError(f"{self.path} holds another run: {'; '.join(changed)}. {ADVICE}")
+        changes = differences(header["belongs"], json.loads(json.dumps(self.description)))
+        if changes:
+            raise ValueError(f"{self.path} holds another run: {'; '.join(changes)}. {ADVICE}")
         return header, state
 
     def restore(self, like: Any, state: bytes) -> Any:
@@ -151,9 +151,9 @@ def error_at(path: Path, error: OSError) -> OSError:
 
 
 @contextmanager
-def hold(lock: Path, what: object, advice: str) -> Iterator[None]:
-    """Holds the lock file `lock` of `what`, a file or a folder. Raises ValueError, with the advice,
-    while another process or another call in this process holds it.
+def hold(lock: Path, target: object, advice: str) -> Iterator[None]:
+    """Holds the lock file `lock` of `target`, a file or a folder. Raises ValueError, with the
+    advice, while another process or another call in this process holds the lock.
 
     The operating system releases the lock when the process ends; the lock file stays. On a file
     system without locks the function warns instead.
@@ -163,13 +163,13 @@ def hold(lock: Path, what: object, advice: str) -> Iterator[None]:
         file_lock.acquire()
     except filelock.Timeout:
         raise ValueError(
-            f"{what} is being written by another process, or by another call in this one: wait for"
-            f" it, or {advice}."
+            f"{target} is being written by another process, or by another call in this one: wait"
+            f" for it, or {advice}."
         ) from None
     except OSError as error:
         if error.errno not in NO_LOCKS:
-            raise ValueError(f"{what} cannot be written: {error}.") from error
-        warn(f"{lock} cannot be locked ({error}): a second process could write {what} too.")
+            raise ValueError(f"{target} cannot be written: {error}.") from error
+        warn(f"{lock} cannot be locked ({error}): a second process could write {target} too.")
     try:
         yield
     finally:
@@ -179,15 +179,15 @@ def hold(lock: Path, what: object, advice: str) -> Iterator[None]:
 def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # a long name with these endings could exceed the limit of the file system
-    part = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.part"
+    temporary = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.part"
     try:
-        with part.open("xb") as file:
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            shutil.copymode(path, part)
-        part.replace(path)
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
     except BaseException:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

@@ -32,7 +32,7 @@ from jsketch.warn import warn
 
 BLOCK = 64  # examples of a block, the fastest number on a CPU (r = 190 to 715; THEORY 7.3)
 # inputs whose scale is checked, and the least share of the kernel that their features represent
-SAMPLED, LEAST_KEPT = 1_000, 0.1
+SCALE_INPUTS, LEAST_SHARE = 1_000, 0.1
 
 
 @struct.dataclass
@@ -74,7 +74,7 @@ class Pass:
     nonfinite: Array  # [] bool, a label is infinite or the state is not finite
 
 
-def _empty(state: Any, ys: Array, count: ArrayLike | None) -> Pass:
+def _empty_pass(state: Any, ys: Array, count: ArrayLike | None) -> Pass:
     zeros, false = jnp.zeros_like(ys), jnp.zeros((), bool)
     trace = Forecasts(zeros, zeros, jnp.isfinite(ys), jnp.zeros(ys.shape, jnp.int32))
     end = jnp.asarray(len(ys) if count is None else count, jnp.int32)
@@ -107,10 +107,10 @@ def stream(
     """
     unit = takes(forecaster)
     if unit == "blocks":
-        return _blocks(forecaster, state, xs, ys, block)
+        return _stream_blocks(forecaster, state, xs, ys, block)
     if unit == "growing blocks":
-        return _growing_blocks(
-            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty(state, ys, count)
+        return _stream_growing_blocks(
+            forecaster, xs, ys, min(block, ys.shape[0]), resume or _empty_pass(state, ys, count)
         )
 
     def step(run: Pass) -> Pass:
@@ -128,7 +128,7 @@ def stream(
             new, trace, t + learned, run.count, info.overflow, run.nonfinite | info.nonfinite
         )
 
-    return lax.while_loop(_unfinished, step, resume or _empty(state, ys, count))
+    return lax.while_loop(_unfinished, step, resume or _empty_pass(state, ys, count))
 
 
 def _unfinished(run: Pass) -> Array:
@@ -139,7 +139,7 @@ def _loss(prediction: Array, y: Array) -> Array:
     return jnp.where(jnp.isfinite(y), jnp.square(prediction - y), 0)
 
 
-def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
+def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
     """The pass in blocks; the last one is padded with examples without labels."""
     count = ys.shape[0]
     size = min(block, count)
@@ -160,7 +160,7 @@ def _blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pa
     return Pass(state, trace, end, end, jnp.zeros((), bool), nonfinite.any())
 
 
-def _growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
+def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
     """The pass in blocks that end early where the forecaster's features change."""
     inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
     labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
@@ -243,7 +243,7 @@ def prequential(
     checks.boolean(progress=progress)
     report = _Report(first) if progress else None
     if not one_pair:
-        return _over_chunks(predict, examples, state, first, on_progress, report)
+        return _predict_chunks(predict, examples, state, first, on_progress, report)
     xs, ys = examples
     result = predict(xs, ys, state, first)
     if on_progress is not None:
@@ -271,22 +271,22 @@ class _Report:
 
     def __init__(self, first: int):
         self.count, self.labelled, self.loss = first, 0, 0.0
-        self.seen, self.start = 0, time.perf_counter()
+        self.received, self.start = 0, time.perf_counter()
 
     def add(self, forecasts: Forecasts) -> None:
         loss, labelled = np.asarray(forecasts.loss, float), int(forecasts.labelled.sum())
-        self.seen += len(loss)
+        self.received += len(loss)
         self.loss += float(loss.sum())
         self.labelled += labelled
-        rate = self.seen / (time.perf_counter() - self.start)
-        line = f"{self.count + self.seen:,} examples, {rate:,.0f} a second"
+        rate = self.received / (time.perf_counter() - self.start)
+        line = f"{self.count + self.received:,} examples, {rate:,.0f} a second"
         if labelled:
             total, last = self.loss / self.labelled, loss.sum() / labelled
             line += f": mean squared error {total:.4g}, {last:.4g} in the last {len(loss):,}"
         print(line, file=sys.stderr, flush=True)
 
 
-def _over_chunks(
+def _predict_chunks(
     predict: Callable[..., tuple[Forecasts, Any]],
     chunks: Iterable[tuple[Any, Any]],
     state: Any,
@@ -354,15 +354,15 @@ def prepare(
     checks.capacity(block=block)
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)
-    largest = _largest(xs)
+    longest = _longest_example(xs)
     if state is None:
         # raises errors of static mistakes, and warns of rounding, outside of jit
-        forecaster.init(largest, init_key)
+        forecaster.init(longest, init_key)
         _warn_of_scale(forecaster, xs)
         state = _start(forecaster, xs[0], init_key)
     else:
         _check_state(forecaster, state, xs[0], init_key)
-        forecaster.check_rounding(largest)
+        forecaster.check_rounding(longest)
     return forecaster, xs, ys, state, stream_key
 
 
@@ -387,12 +387,12 @@ def _warn_of_scale(forecaster: Any, xs: Array) -> None:
     features = getattr(getattr(forecaster, "forecaster", forecaster), "features", None)
     if not isinstance(features, Taylor) or np.ndim(features.lengthscale):
         return
-    kept = float(np.median(features.kept(xs[:SAMPLED])))
-    if kept < LEAST_KEPT:
+    share = float(np.median(features.represented_share(xs[:SCALE_INPUTS])))
+    if share < LEAST_SHARE:
         warn(
             f"at half of the first inputs the Taylor features of degree {features.degree} represent"
-            f" less than {max(kept, 1e-9):.1g} of the kernel, so that predictions are near 0: scale"
-            " the inputs, take a larger lengthscale, or loops.default_forecaster."
+            f" less than {max(share, 1e-9):.1g} of the kernel, so that predictions are near 0:"
+            " scale the inputs, take a larger lengthscale, or loops.default_forecaster."
         )
 
 
@@ -407,7 +407,7 @@ def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
         )
 
 
-def _largest(xs: Array) -> Array:
+def _longest_example(xs: Array) -> Array:
     """The longest example [d] of xs [n,d], where features that grow with their inputs have the
     largest rounding errors."""
     values = np.asarray(xs)

@@ -34,7 +34,7 @@ class KernelForecaster(Forecaster):
     def check_rounding(self, x: Array) -> bool:
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
-    def _checked(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
+    def _check_init(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
         """`checked_example`, with checks of the settings and of rounding errors."""
         checks.settings(self)
         x = checked_example(self.kernel, x, size, **capacities)
@@ -138,12 +138,12 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
     """`preview` at every row of xs [n,d] from the same state: (predictions [n], whether the state
     has to grow for any row [])."""
 
-    def one(x: Array) -> tuple[Array, Array]:
+    def preview_row(x: Array) -> tuple[Array, Array]:
         return preview(forecaster, state, x, key)
 
     # vmap would hold a dictionary for every row
     sequential = takes(forecaster) == "growing blocks"
-    predictions, overflow = lax.map(one, xs) if sequential else jax.vmap(one)(xs)
+    predictions, overflow = lax.map(preview_row, xs) if sequential else jax.vmap(preview_row)(xs)
     return predictions, overflow.any()
 
 

@@ -33,12 +33,12 @@ def descend(
     y [B] where `learn` [B] is true, in order. The errors e of the predictions solve the unit
     triangular system (I + 2 eta tril(Z Z^T, -1)) e = Z w - y."""
     labelled = jnp.where(learn[:, None], z, 0)
-    twice = 2 * jnp.asarray(step_size, z.dtype)
-    strict = twice * jnp.tril(matmul(z, labelled.T), -1)
-    start = matmul(z, weights)
+    twice_step = 2 * jnp.asarray(step_size, z.dtype)
+    couplings = twice_step * jnp.tril(matmul(z, labelled.T), -1)
+    outputs = matmul(z, weights)
     identity = jnp.eye(len(y), dtype=z.dtype)
-    errors = matmul(triangular_inverse(identity + strict), jnp.where(learn, start - y, 0))
-    return weights - twice * matmul(errors, labelled), start - matmul(strict, errors)
+    errors = matmul(triangular_inverse(identity + couplings), jnp.where(learn, outputs - y, 0))
+    return weights - twice_step * matmul(errors, labelled), outputs - matmul(couplings, errors)
 
 
 @struct.dataclass
@@ -66,8 +66,8 @@ class FOGD(Forecaster):
         settings."""
         checks.settings(self)
         x = checked_example(self.kernel, x, lambda d: self.count * (d + 2), count=self.count)
-        drawn = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
-        return GradientState(drawn, jnp.zeros(2 * self.count, x.dtype))
+        features = RandomFourier(self.count).draw(self.kernel, x.shape[0], key, x.dtype)
+        return GradientState(features, jnp.zeros(2 * self.count, x.dtype))
 
     def predict(self, state: GradientState, x: Array) -> Array:
         return matmul(fourier.features(state.features, x[None])[0], state.weights)

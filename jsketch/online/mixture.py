@@ -63,12 +63,12 @@ class Mixture(Forecaster):
     grid           the values of these fields, every leaf with a leading axis G:
                    {"regularization": [G]}, or an object such as {"kernel": Gaussian([G])}.
                    Features that all experts share are computed once. All experts have the same key
-    bound          B. Predictions are clipped to [-B, B]. The experts learn labels outside as they
-                   are, but in the weights, and in the guarantee, these count as -B or B
+    bound          B. Predictions are clipped to [-B, B]. The experts learn other labels unchanged,
+                   but in the weights and in the guarantee such labels count as -B or B
     learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
-    sequential     True: the experts are computed one after the other, not in one vmap, which is
-                   faster if a cache holds only one state
+    sequential     True: the experts are computed one after the other, which is faster than one
+                   vmap if a cache holds only one state
 
     An expert whose state is not finite, or whose prediction is NaN, loses its weight permanently
     (`info.diverged`; `prequential` and `Live` warn), in a block from its first NaN on. The bound
@@ -126,7 +126,7 @@ class Mixture(Forecaster):
         experts, predictions, infos = self._map_experts(
             lambda expert, state: expert.step(state, x, y, key), state
         )
-        state, prediction, info = self._after(state, experts, predictions[:, None], y[None], infos)
+        state, prediction, info = self._learn(state, experts, predictions[:, None], y[None], infos)
         return state, prediction[0], info
 
     def predict_update(
@@ -136,7 +136,7 @@ class Mixture(Forecaster):
         experts, predictions, infos = self._map_experts(
             lambda expert, state: expert.predict_update(state, x, y), state
         )
-        return self._after(state, experts, predictions, y, infos)
+        return self._learn(state, experts, predictions, y, infos)
 
     def advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
@@ -144,21 +144,23 @@ class Mixture(Forecaster):
         """As `GrowingBlocks.advance`, for as many of x [B,d], y [B] as all experts can learn at
         once; for experts that take growing blocks."""
 
-        def up_to(limit: Array) -> Any:
+        def advance_to(limit: Array) -> Any:
             return self._map_experts(
                 lambda expert, state: expert.advance(state, x, y, limit), state
             )
 
-        result = up_to(jnp.asarray(limit, jnp.int32))
+        result = advance_to(jnp.asarray(limit, jnp.int32))
         done = result[2].min()
         # the blocks of experts with different dictionaries end at different examples; all experts
         # then learn again up to the first end
-        same = (result[2] == done).all() | (done == 0)
-        experts, predictions, _, infos = lax.cond(same, lambda: result, lambda: up_to(done))
+        same_end = (result[2] == done).all() | (done == 0)
+        experts, predictions, _, infos = lax.cond(
+            same_end, lambda: result, lambda: advance_to(done)
+        )
         learned = jnp.arange(len(y), dtype=jnp.int32) < done
         # predictions after `done` do not count, not even as NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
-        new, prediction, info = self._after(state, experts, predictions, y, infos)
+        new, prediction, info = self._learn(state, experts, predictions, y, infos)
         # a second normalization of the weights may change their last bits
         log_weights = jnp.where(done > 0, new.log_weights, state.log_weights)
         return replace(new, log_weights=log_weights), prediction, done, info
@@ -186,14 +188,14 @@ class Mixture(Forecaster):
     def _map_experts(self, call: Callable[[Any, Any], Any], state: MixtureState) -> Any:
         """call(expert, its state) of all experts, stacked."""
 
-        def one(pair: tuple[dict[str, Any], Any]) -> Any:
+        def call_expert(pair: tuple[dict[str, Any], Any]) -> Any:
             values, expert_state = pair
             return call(replace(self.forecaster, **values), expert_state)
 
         pairs = (jax.tree.map(jnp.asarray, self.grid), state.experts)
-        return lax.map(one, pairs) if self.sequential else jax.vmap(one)(pairs)
+        return lax.map(call_expert, pairs) if self.sequential else jax.vmap(call_expert)(pairs)
 
-    def _after(
+    def _learn(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
     ) -> tuple[MixtureState, Array, MixtureInfo]:
         """(state, y^ [B], info) after a block of labels y [B], from the predictions [G,B] and the
@@ -227,9 +229,9 @@ class Mixture(Forecaster):
         predictions = jnp.where(excluded, 0, jnp.clip(predictions, -bound, bound))
         losses = jnp.square(predictions - jnp.clip(y, -bound, bound)[None])
         penalties = self._rate(bound) * jnp.where(jnp.isfinite(y), losses, 0)
-        after = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
-        before = jnp.concatenate([log_weights[:, None], after[:, :-1]], axis=1)
-        return after[:, -1], self._combine(jnp.where(excluded, -jnp.inf, before), predictions)
+        new = log_weights[:, None] - jnp.cumsum(jnp.where(excluded, jnp.inf, penalties), axis=1)
+        old = jnp.concatenate([log_weights[:, None], new[:, :-1]], axis=1)
+        return new[:, -1], self._combine(jnp.where(excluded, -jnp.inf, old), predictions)
 
     def _combine(self, log_weights: Array, predictions: Array) -> Array:
         """y^ [...] of predictions [G, ...] in [-B, B] and log weights [G, ...]."""

@@ -34,7 +34,7 @@ CHUNK = 1024  # observed examples in one kernel matrix
 LEAST_ROWS = 64  # examples in a block of `prequential`
 
 
-def _whole_chunks(rows: int) -> int:
+def _round_up_to_chunks(rows: int) -> int:
     return max(rows, LEAST_ROWS) if rows <= CHUNK else -(-rows // CHUNK) * CHUNK
 
 
@@ -71,14 +71,14 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> NystromState:
         size, memory = self.capacity, self.memory
-        x = self._checked(
+        x = self._check_init(
             x,
             lambda d: size * (3 * size + d) + memory * (d + 1) * self.remember,
             capacity=size,
             memory=memory,
         )
         kors.check(self.sampling, x.dtype)
-        rows = _whole_chunks(memory) if self.remember else 0
+        rows = _round_up_to_chunks(memory) if self.remember else 0
         return NystromState(
             **vars(base.empty_dictionary(x, size, self.regularization, key)),
             inputs=jnp.zeros((rows, *x.shape), x.dtype),
@@ -108,7 +108,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
             state.dictionary, self.kernel, self.sampling, x, draws, (limit > 0) & ~memory_full
         )
         full = memory_full | arrival.full
-        done = jnp.where(full, 0, jnp.minimum(arrival.until, limit))
+        done = jnp.where(full, 0, jnp.minimum(arrival.next_join, limit))
 
         processed = slots < done
         if self.remember:
@@ -119,7 +119,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
                 state, jnp.where(processed[:, None], x, 0), jnp.where(processed, labels, 0), done
             )
         learn = processed & jnp.isfinite(y)
-        state, z = self._border(state, arrival, x[0])
+        state, z = self._join(state, arrival, x[0])
         inverse, weights, g, leverage = learn_block(state.inverse, state.weights, z, y, learn)
         state = replace(state, inverse=inverse, weights=weights, received=state.received + done)
         info = info_after(state.dictionary.used, jnp.where(processed, y, 0), weights, full)
@@ -132,16 +132,14 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         capacity = size if int(state.dictionary.used) < size else 2 * size
         # a block overflows as a whole: if the inducing points have capacity, the memory has none
         full = capacity == size or int(state.received) + min(rows, CHUNK) > rows
-        extra = _whole_chunks(4 * rows) - rows if self.remember and full else 0
+        extra = _round_up_to_chunks(4 * rows) - rows if self.remember and full else 0
         return replace(
             base.grow_dictionary(state, capacity, self.regularization),
             inputs=jnp.pad(state.inputs, ((0, extra), (0, 0))),
             labels=jnp.pad(state.labels, (0, extra)),
         )
 
-    def _border(
-        self, state: NystromState, arrival: Arrival, x: Array
-    ) -> tuple[NystromState, Array]:
+    def _join(self, state: NystromState, arrival: Arrival, x: Array) -> tuple[NystromState, Array]:
         """(the state with x [d] in the dictionary if it joined; z [B,M] of the block).
 
         Let v be the unit vector of the new coordinate, c_i this coordinate of an observed example,
@@ -165,24 +163,24 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         basis, v, new = joined.basis, joined.direction, joined.direction.any()
         sums = self._sums(state, points, joined.dual, new)
 
-        def bordered(posterior: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        def add_coordinate(posterior: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             inverse, weights, v = posterior
             mixed = matmul(basis, sums.mixed)
             mixed = mixed - v * matmul(v, mixed)
             solved = matmul(inverse, mixed)
             schur = lam + sums.square - matmul(mixed, solved)
             solved = solved - v
-            along = (sums.moment - matmul(mixed, weights)) / schur
+            new_weight = (sums.moment - matmul(mixed, weights)) / schur
             inverse = (
                 inverse
                 - v[:, None] * (v / lam)[None, :]
                 + solved[:, None] * (solved / schur)[None, :]
             )
             # returned unchanged, v would let XLA compute v v^T before every step
-            return inverse, weights - solved * along, jnp.zeros_like(v)
+            return inverse, weights - solved * new_weight, jnp.zeros_like(v)
 
         inverse, weights, _ = lazy_cond(
-            new, bordered, (joined.state.inverse, joined.state.weights, v)
+            new, add_coordinate, (joined.state.inverse, joined.state.weights, v)
         )
         state = replace(state, dictionary=dictionary, basis=basis, inverse=inverse, weights=weights)
         return state, z

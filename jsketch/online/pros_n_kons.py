@@ -43,7 +43,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
 
     def init(self, x: Array, key: PRNGKey) -> base.DictionaryState:
         size = self.capacity
-        x = self._checked(x, lambda d: size * (3 * size + d), capacity=size)
+        x = self._check_init(x, lambda d: size * (3 * size + d), capacity=size)
         kors.check(self.sampling, x.dtype)
         return base.empty_dictionary(x, size, self.regularization, key)
 
@@ -54,7 +54,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         limit = jnp.asarray(limit, jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
         arrival = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
-        done = jnp.where(arrival.full, 0, jnp.minimum(arrival.until, limit))
+        done = jnp.where(arrival.full, 0, jnp.minimum(arrival.next_join, limit))
         processed = jnp.arange(len(y), dtype=jnp.int32) < done
         state, z = self._restart(state, arrival, x[0])
         inverse, weights, prediction = self._newton_steps(state, z, y, processed & jnp.isfinite(y))

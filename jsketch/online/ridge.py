@@ -150,9 +150,9 @@ def eliminate(columns: Array, active: Array) -> Array:
         remaining, eliminates = size - start, active[start : start + PANEL]
         count = len(eliminates)
         lower, inverse = _panel(columns[:count, :count], eliminates)
-        below = columns[count:, :count]
-        solved = matmul(below, inverse.T)
-        solved = solved + matmul(below - matmul(solved, lower.T), inverse.T)
+        lower_rows = columns[count:, :count]
+        solved = matmul(lower_rows, inverse.T)
+        solved = solved + matmul(lower_rows - matmul(solved, lower.T), inverse.T)
         solved = jnp.where(eliminates[None, :], solved, 0)
         parts.append(jnp.pad(jnp.concatenate([lower, solved]), ((start, 0), (0, 0))))
         columns = columns[count:, count:] - matmul(solved, solved[: remaining - count].T)
@@ -165,18 +165,18 @@ def _panel(gram: Array, active: Array) -> tuple[Array, Array]:
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
     zero = jnp.zeros((), jnp.int32)
 
-    def column(j: Array, both: Array) -> Array:
-        row = lax.dynamic_slice_in_dim(both, j, 1, 0)
+    def column(j: Array, panel: Array) -> Array:
+        row = lax.dynamic_slice_in_dim(panel, j, 1, 0)
         # a transpose in place of the reshape would triple the time of the loop; outside of a
         # compiled program j has another integer type
-        across = lax.dynamic_slice(both, (j, jnp.zeros_like(j)), (1, size)).reshape(size, 1)
-        below = across / lax.dynamic_slice_in_dim(row, j, 1, 1)
-        return both - jnp.where((rows > j) & active[j], below, 0) * row
+        entries = lax.dynamic_slice(panel, (j, jnp.zeros_like(j)), (1, size)).reshape(size, 1)
+        multipliers = entries / lax.dynamic_slice_in_dim(row, j, 1, 1)
+        return panel - jnp.where((rows > j) & active[j], multipliers, 0) * row
 
-    both = jnp.concatenate([gram, jnp.eye(size, dtype=gram.dtype)], axis=1)
-    both = lax.fori_loop(zero, jnp.asarray(size, jnp.int32), column, both)
-    both = both / jnp.sqrt(jnp.diagonal(both))[:, None]
-    upper, inverse = both[:, :size], both[:, size:]
+    panel = jnp.concatenate([gram, jnp.eye(size, dtype=gram.dtype)], axis=1)
+    panel = lax.fori_loop(zero, jnp.asarray(size, jnp.int32), column, panel)
+    panel = panel / jnp.sqrt(jnp.diagonal(panel))[:, None]
+    upper, inverse = panel[:, :size], panel[:, size:]
     strict = jnp.where(active[None, :], jnp.triu(upper, 1).T, 0)
     return strict + jnp.diag(jnp.diagonal(upper)), inverse
 

@@ -30,8 +30,8 @@ def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
     if is_traced(square, regularization):
         return False
     largest, smallest = float(np.max(square)), float(np.min(regularization))
-    single = dtype == jnp.float32
-    limit = LARGEST_ERROR_FLOAT32 if single else LARGEST_ERROR
+    is_float32 = dtype == jnp.float32
+    limit = LARGEST_ERROR_FLOAT32 if is_float32 else LARGEST_ERROR
     least = float(jnp.finfo(dtype).eps) * largest / limit
     # other checks raise an error for numbers that overflow the dtype
     if least <= smallest or not np.isfinite(largest):
@@ -40,8 +40,8 @@ def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
         f"regularization {smallest:g} is too small for features with |z|^2 = {largest:.3g} in"
         f" {np.dtype(dtype).name}: predictions carry a rounding error of up to 40 eps |z|^2 / lam"
         " of the labels, and more where a direction first occurs after thousands of examples. Use"
-        f" {'float64 (jax_enable_x64), ' if single else ''}smaller features or a regularization of"
-        f" at least {least:.2g}."
+        f" {'float64 (jax_enable_x64), ' if is_float32 else ''}smaller features or a regularization"
+        f" of at least {least:.2g}."
     )
     return True
 

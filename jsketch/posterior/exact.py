@@ -131,17 +131,17 @@ def observe(
     root = jnp.sqrt(pivot)
     row = jnp.where(is_new, covariance / root, exact.basis[slot])
     inverse_row = put(matmul(direction, exact.inverse_root), slot, jnp.ones((), arms.dtype)) / root
-    rest = jnp.where(repeated, direction, 0)
+    repeat_direction = jnp.where(repeated, direction, 0)
     variance = jnp.maximum(exact.variance - jnp.square(covariance) * (gain / lam), 0)
-    after = jnp.where(observed, variance_arm * gain / repeats, exact.variance[arm])
+    new_variance = jnp.where(observed, variance_arm * gain / repeats, exact.variance[arm])
     return Exact(
         basis=put(exact.basis, slot, row),
         inverse_root=put(
             exact.inverse_root, slot, jnp.where(is_new, inverse_row, exact.inverse_root[slot])
         ),
-        inner=exact.inner + rest[:, None] * (rest / pivot)[None, :],
+        inner=exact.inner + repeat_direction[:, None] * (repeat_direction / pivot)[None, :],
         mean=exact.mean + covariance * (gain * jnp.where(observed, y - exact.mean[arm], 0)),
-        variance=put(variance, arm, after),
+        variance=put(variance, arm, new_variance),
         logdet=exact.logdet + jnp.where(observed, jnp.log(pivot * repeats / lam), 0),
         used=exact.used + is_new.astype(jnp.int32),
         pulled=put(exact.pulled, slot, jnp.where(is_new, arm, exact.pulled[slot])),

@@ -2,7 +2,7 @@
 
 With V = lam I + sum_i n_i z_i z_i^T = lam B and B = L L^T, covariances and means are inner products
 of the coordinates u(x) = L^-1 z(x) / sqrt(lam): e(x,x') = z^T V^-1 z' = u(x).u(x') and mean(x) =
-u(x).weights. `fit` recomputes V^-1, which is never updated. The eigenvalues of B are in [1, 1 + n
+u(x).weights. `fit` recomputes V^-1 from scratch. The eigenvalues of B are in [1, 1 + n
 kappa^2/lam], so that explicit inverse factors are safe and logdet(V/lam) has no cancellation
 (THEORY 9.3). Variances are in leverage units (divided by lam).
 """
@@ -16,7 +16,7 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.linalg import cholesky_inverse, matmul, upper_outer
 
-ETA, LARGER_ETA = 256.0, 4.0  # the first shift of `explained_root` in units of eps, and its growth
+ETA, ETA_GROWTH = 256.0, 4.0  # the first shift of `explained_root` in units of eps, and its growth
 
 
 @struct.dataclass
@@ -40,27 +40,21 @@ def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
     )
 
 
-def residual_variance(variance: Array, u: Array) -> Array:
-    """residual/lam >= 0, [n], the part of the variances [n] of points with whitened features u
-    [n,M] that pulls in the span of the dictionary do not reduce."""
-    return jnp.maximum(variance - jnp.square(u).sum(-1), 0)
-
-
 def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
     """F [M,M] upper triangular with lam sigma^2 = k(x,x) - |z F|^2, where the data explain the
     variance |z F|^2.
 
     F F^T = I - B^-1/(1 + eta), which only scales e(x,x) by 1/(1 + eta). eta = ETA eps keeps the
-    matrix positive definite in spite of rounding. If B^-1 has lost more digits (unobserved arms in
-    the dictionary, beside others pulled n >> lam times), eta is the first of 4 eta, 16 eta ... that
-    does; F is NaN if that exceeds 1.
+    matrix positive definite in spite of rounding. Where B^-1 has lost more digits (a dictionary of
+    unobserved arms and of arms pulled n >> lam times), eta is multiplied by ETA_GROWTH until the
+    matrix is positive definite; F is NaN if eta then exceeds 1.
     """
     size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
     inverse = regularization * upper_outer(ridge.whiten)
     identity = jnp.eye(size, dtype=dtype)
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        eta = LARGER_ETA * carry[1]
+        eta = ETA_GROWTH * carry[1]
         # F F^T = matrix, by Cholesky from the last column to the first
         matrix = identity - inverse / (1 + eta)
         return cholesky_inverse(matrix[::-1, ::-1]).lower[::-1, ::-1], eta
@@ -69,8 +63,8 @@ def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
         root, eta = carry
         return ~jnp.isfinite(jnp.diagonal(root)).all() & (eta < 1)
 
-    none = jnp.full((size, size), jnp.nan, dtype)
-    start = (none, jnp.asarray(ETA * jnp.finfo(dtype).eps / LARGER_ETA, dtype))
+    nan_root = jnp.full((size, size), jnp.nan, dtype)
+    start = (nan_root, jnp.asarray(ETA * jnp.finfo(dtype).eps / ETA_GROWTH, dtype))
     return lax.while_loop(failed, attempt, start)[0]
 
 

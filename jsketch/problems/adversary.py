@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.linalg import matmul
 from jsketch.online.kernel_awv import KernelAWV, KernelState
-from jsketch.search import CANDIDATES, STARTS, STEPS, forward_slope, maximise_over_box
+from jsketch.search import CANDIDATES, STARTS, STEPS, forward_mode, maximise_over_box
 from jsketch.types import Box, PRNGKey
 
 
@@ -49,9 +49,9 @@ class Adversary(struct.Settings):
     bound: ArrayLike = 1.0  # B
     regularization: ArrayLike = 1.0  # lam of the comparator
     comparator: str = struct.field(pytree_node=False, default="ridge")
-    tried: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs in a step
+    candidates: int = struct.field(pytree_node=False, default=CANDIDATES)  # random inputs in a step
     # the number of the best random inputs, from which the ascent starts
-    refined: int = struct.field(pytree_node=False, default=STARTS)
+    starts: int = struct.field(pytree_node=False, default=STARTS)
     steps: int = struct.field(pytree_node=False, default=STEPS)  # steps of the ascent
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"comparator": ("ridge", "regularized")}
 
@@ -96,10 +96,10 @@ def choose(
         jax.vmap(largest),
         key,
         adversary.box,
-        candidates=adversary.tried,
-        starts=adversary.refined,
+        candidates=adversary.candidates,
+        starts=adversary.starts,
         steps=adversary.steps,
-        slope=forward_slope,
+        differentiate=forward_mode,
     )
     at_low, at_high = regrets(x)
     return x, jnp.where(at_high >= at_low, high, -high)
@@ -122,9 +122,9 @@ def game(adversary: Adversary, forecaster: Any, rounds: int, key: PRNGKey) -> Ga
         total = regret(adversary, before, x, y, prediction)
         state, info = forecaster.update(state, x, y, update_key)
         ridge, _ = regression.update(before.ridge, x, y, update_key)
-        after = GameState(ridge, before.loss + jnp.square(y - prediction))
+        next_state = GameState(ridge, before.loss + jnp.square(y - prediction))
         row = Game(x, y, prediction, total, info.dictionary_size, info.overflow, info.nonfinite)
-        return (state, after), row
+        return (state, next_state), row
 
     empty = GameState(regression.init(lower, jax.random.key(0)), jnp.zeros((), lower.dtype))
     start = forecaster.init(lower, init_key), empty
@@ -144,10 +144,10 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)
     checks.capacity(rounds=rounds)
-    if adversary.refined > adversary.tried:
+    if adversary.starts > adversary.candidates:
         raise ValueError(
-            f"refined must be at most tried; refined = {adversary.refined} and tried ="
-            f" {adversary.tried} were given."
+            f"starts must be at most the candidates; starts = {adversary.starts} and candidates ="
+            f" {adversary.candidates} were given."
         )
     keys = checks.keys(keys=keys)
     # this call checks the settings, which jit would trace

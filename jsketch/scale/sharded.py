@@ -138,7 +138,7 @@ class Sharded(Algorithm):
         # op by op the compilation of a refresh would take long
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
-            state = replace(state, chosen_by_user=sketched.has_chosen_dictionary(data))
+            state = replace(state, chosen_by_user=sketched.lists_inducing_arms(data))
         return attach(state, domain)
 
     def ask(self, state: Any, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -229,6 +229,6 @@ class Sharded(Algorithm):
         if sharding != NamedSharding(automatic(self.mesh), P(self.axis)):
             raise ValueError(f"the arms are on another mesh than {self.mesh}: {sharding}.")
         if domain.features.is_fully_addressable:
-            sampled = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)
+            sampled = np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int32)
             sample = Arms(jnp.asarray(np.asarray(domain.features[sampled])))
             checks.model(sample, self.bandit.kernel, self.bandit.regularization)

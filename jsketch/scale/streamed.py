@@ -121,7 +121,7 @@ class Streamed(struct.Settings):
         shards.check_counting(key, domain.count)
         dtype = jnp.dtype(jnp.float64) if self.screen else domain.dtype
         bandit = in_dtype(self.bandit, dtype)
-        sampled = np.unique(np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int64))
+        sampled = np.unique(np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int64))
         sample = Arms(jnp.asarray(domain.rows(sampled), dtype))
         checks.model(sample, bandit.kernel, bandit.regularization, bandit.capacity)
         data = FileEvaluations() if data is None else data
@@ -143,7 +143,7 @@ class Streamed(struct.Settings):
         sketch = replace(
             sketch,
             evidence=replace(sketch.evidence, prior_variance=prior),
-            chosen_by_user=sketched.has_chosen_dictionary(data),
+            chosen_by_user=sketched.lists_inducing_arms(data),
         )
         tried = np.asarray(sketch.pull_counts) > 0
         if failed is not None:

@@ -1,14 +1,15 @@
 """Dictionaries of observed evaluations by leverage score sampling, on the host, for warm starts.
 
 BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning.
-NeurIPS 2018. The regularization falls from one with very small scores to the given one. Each level
-estimates the scores with the dictionary of the previous level, so that no n x n matrix is formed.
+NeurIPS 2018. From level to level the regularization decreases, from a value at which all scores are
+very small to the given one. Each level estimates the scores with the dictionary of the previous
+level, so that no n x n matrix is formed.
 
 An arm evaluated n_i times counts as n_i copies: its feature map is sqrt(n_i) phi(x_i), its
 leverage score n_i sigma^2(x_i).
 
 Because kernel values have a rounding error of eps k(x,x), a regularization below about m eps k(x,x)
-for m points cannot be resolved. The scores are then those at the smallest regularization that can.
+for m points cannot be resolved. The scores are then those at the smallest regularization above it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DRAWS = 100
 # oversampling of the intermediate levels; with 2, the authors' number, scores have errors of more
 # than a factor 3
 QBAR = 10.0
-LEAST = 256  # the least number of rows of a compiled Gram matrix
+LEAST_ROWS = 256  # the least number of rows of a compiled Gram matrix
 # powers of 10 by which rounding may exceed m eps k(x,x), as for points hundreds of lengthscales
 # from their mean
 ATTEMPTS = 6
@@ -45,10 +46,10 @@ _gram = jax.jit(lambda kernel, x, y: kernel.gram(x, y))
 _diag = jax.jit(lambda kernel, x: kernel.diag(x))
 
 
-def _padded(x: np.ndarray) -> jnp.ndarray:
-    """x [n,d], padded with its first row to LEAST rows or a power of two, because every size is
-    compiled anew."""
-    size = max(LEAST, 1 << max(len(x) - 1, 0).bit_length())
+def _pad(x: np.ndarray) -> jnp.ndarray:
+    """x [n,d], padded with its first row to LEAST_ROWS rows or a power of two, because each size
+    compiles a program."""
+    size = max(LEAST_ROWS, 1 << max(len(x) - 1, 0).bit_length())
     return jnp.asarray(np.concatenate([x, np.broadcast_to(x[:1], (size - len(x), x.shape[1]))]))
 
 
@@ -57,7 +58,7 @@ def _scaled_gram(
 ) -> np.ndarray:
     if len(x) == 0 or len(y) == 0:
         return np.zeros((len(x), len(y)))
-    gram = np.array(_gram(kernel, _padded(x), _padded(y)), float)[: len(x), : len(y)]
+    gram = np.array(_gram(kernel, _pad(x), _pad(y)), float)[: len(x), : len(y)]
     # in place, because the matrix may be large
     gram *= np.sqrt(n_x)[:, None]
     gram *= np.sqrt(n_y)
@@ -65,7 +66,7 @@ def _scaled_gram(
 
 
 def _scaled_diag(kernel: Any, x: np.ndarray, n: np.ndarray) -> np.ndarray:
-    return n * np.asarray(_diag(kernel, _padded(x)), float)[: len(x)]
+    return n * np.asarray(_diag(kernel, _pad(x)), float)[: len(x)]
 
 
 def _eps(kernel: Any, x: np.ndarray) -> float:
@@ -85,20 +86,20 @@ def leverage_scores(
         return np.clip(diag / regularization, 0, 1)
     chosen, n_chosen = x[dictionary.rows], n[dictionary.rows]
     cross = _scaled_gram(kernel, chosen, n_chosen, x, n)
-    added, rounding = regularization * dictionary.probability, len(chosen) * _eps(kernel, x)
-    root, resolved = _factored(cross[:, dictionary.rows], added, rounding)
+    noise, rounding = regularization * dictionary.probability, len(chosen) * _eps(kernel, x)
+    root, share = _factor(cross[:, dictionary.rows], noise, rounding)
     half = linalg.solve_triangular(root, cross, lower=True, overwrite_b=True, check_finite=False)
-    rest = diag - np.einsum("ij,ij->j", half, half)
-    return np.clip(rest / np.maximum(regularization, resolved * diag), 0, 1)
+    residual = diag - np.einsum("ij,ij->j", half, half)
+    return np.clip(residual / np.maximum(regularization, share * diag), 0, 1)
 
 
-def _factored(gram: np.ndarray, added: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
-    """(L, r) with L L^T = gram + diag(max(added, r diag(gram))), where r is the first of rounding,
+def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
+    """(L, r) with L L^T = gram + diag(max(noise, r diag(gram))), where r is the first of rounding,
     10 rounding ... with which the sum is positive definite. Raises ValueError if there is none."""
-    for resolved in rounding * 10.0 ** np.arange(ATTEMPTS):
-        diagonal = np.maximum(added, resolved * np.diag(gram))
+    for share in rounding * 10.0 ** np.arange(ATTEMPTS):
+        diagonal = np.maximum(noise, share * np.diag(gram))
         try:
-            return np.linalg.cholesky(gram + np.diag(diagonal)), float(resolved)
+            return np.linalg.cholesky(gram + np.diag(diagonal)), float(share)
         except np.linalg.LinAlgError:
             continue
     raise ValueError(
@@ -113,8 +114,8 @@ def exact_leverage_scores(
     """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n] in [0,1]; O(n^3)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     gram = _scaled_gram(kernel, x, n, x, n)
-    added = np.maximum(regularization, len(n) * _eps(kernel, x) * np.diag(gram))
-    solved = np.linalg.solve(gram + np.diag(added), gram)
+    noise = np.maximum(regularization, len(n) * _eps(kernel, x) * np.diag(gram))
+    solved = np.linalg.solve(gram + np.diag(noise), gram)
     return np.clip(np.diag(solved), 0, 1)
 
 
@@ -147,11 +148,11 @@ def bless(
     levels = max(2, int(np.ceil(np.log(first / last))))  # one for each factor e
     dictionary = WeightedDictionary(np.zeros(0, int), np.zeros(0))
     for lam in np.geomspace(first, last, levels):
-        dictionary = _level(kernel, x, n, diag, dictionary, float(lam), random)
+        dictionary = _draw_level(kernel, x, n, diag, dictionary, float(lam), random)
     return dictionary
 
 
-def _level(
+def _draw_level(
     kernel: Any,
     x: np.ndarray,
     n: np.ndarray,
@@ -168,11 +169,11 @@ def _level(
         if len(candidates) == 0:
             continue
         rows = np.concatenate([candidates, dictionary.rows])
-        inside = WeightedDictionary(np.arange(len(candidates), len(rows)), dictionary.probability)
-        scores = leverage_scores(kernel, x[rows], n[rows], inside, lam)[: len(candidates)]
+        previous = WeightedDictionary(np.arange(len(candidates), len(rows)), dictionary.probability)
+        scores = leverage_scores(kernel, x[rows], n[rows], previous, lam)[: len(candidates)]
         probability = np.minimum(QBAR * scores, bound[candidates])
-        keep = random.uniform(size=len(candidates)) * bound[candidates] < probability
-        if keep.any():
-            return WeightedDictionary(candidates[keep], probability[keep])
+        accepted = random.uniform(size=len(candidates)) * bound[candidates] < probability
+        if accepted.any():
+            return WeightedDictionary(candidates[accepted], probability[accepted])
     # after so many empty draws the other scores of this level are nearly zero or rounding errors
     return dictionary

@@ -37,9 +37,9 @@ class Dictionary:
         return self.mask.sum(dtype=jnp.int32)
 
 
-def of_arms(keep: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Dictionary, Array]:
-    """(the dictionary of the arms where keep [A] is true, whether they exceed the capacity [])."""
-    running = rows.running_count(keep)
+def of_arms(inducing: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Dictionary, Array]:
+    """(the dictionary of the `inducing` [A] arms, whether their number exceeds the capacity [])."""
+    running = rows.running_count(inducing)
     index, mask = rows.compact(running, 0, capacity)
     return Dictionary(index=index, mask=mask), rows.total(running) > capacity
 
@@ -49,14 +49,6 @@ def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = O
     count = values.shape[0]
     position = jnp.where(dictionary.mask, rows.local(dictionary.index, count), count)
     return values.at[position].set(new, mode="drop")
-
-
-def history_of(
-    index: Array, valid: Array, pull_counts: Array, reward_sums: Array, rows: Rows
-) -> tuple[Array, Array]:
-    """(pull counts [n], reward sums [n]) of the arms index [n], zero where valid [n] is false."""
-    pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
-    return pulls, jnp.where(valid, rows.take(reward_sums, index), 0)
 
 
 def sum_outside(
@@ -76,11 +68,12 @@ def sum_outside(
     running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)
 
-    def chunk(i: Array, before: Sums) -> Sums:
+    def add_chunk(i: Array, total: Sums) -> Sums:
         index, valid = rows.compact(running, i * size, size)
-        return add(before, index, *history_of(index, valid, pull_counts, reward_sums, rows))
+        pulls = jnp.where(valid, rows.take(pull_counts, index), 0)
+        return add(total, index, pulls, jnp.where(valid, rows.take(reward_sums, index), 0))
 
-    return lax.fori_loop(0, -(-rows.total(running) // size), chunk, start)
+    return lax.fori_loop(0, -(-rows.total(running) // size), add_chunk, start)
 
 
 def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) -> Array:
@@ -136,8 +129,8 @@ def extend_or_resample(
     size = rows.sum(extended.sum(dtype=variance.dtype))
     limit = (1 + growth) * rows.sum(probability.sum())
     extends = (jnp.asarray(growth) >= 0) & (size <= limit)
-    keep = jnp.where(extends, extended, uniform < probability)
-    return *of_arms(keep, len(dictionary.index), rows), extends
+    inducing = jnp.where(extends, extended, uniform < probability)
+    return *of_arms(inducing, len(dictionary.index), rows), extends
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:

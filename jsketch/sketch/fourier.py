@@ -31,12 +31,12 @@ from jsketch.linalg import aligned, matmul
 from jsketch.types import PRNGKey
 
 LARGEST_GRID = 100_000  # the most frequencies of a grid
-FAR = 16  # `near_zero` subtracts a mean that exceeds the spread of an input by this factor
+LARGE_MEAN = 16  # `subtract_large_means` subtracts a mean above this many times the input's spread
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
 # pi/2 as a sum of three numbers; products of the first two with integers of 20 bits are exact
 HIGH = Fraction(round(HALF_PI * 2**32), 2**32)
 MIDDLE = Fraction(round((HALF_PI - HIGH) * 2**64), 2**64)
-PARTS = (float(HIGH), float(MIDDLE), float(HALF_PI - HIGH - MIDDLE))
+HALF_PI_PARTS = (float(HIGH), float(MIDDLE), float(HALF_PI - HIGH - MIDDLE))
 TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 
@@ -56,12 +56,12 @@ def features(fourier: Fourier, x: Array) -> Array:
     return jnp.concatenate([root * cos, root * sin], axis=1)
 
 
-def near_zero(x: Array) -> Array:
-    """Points [n,d] minus the mean of those inputs that are far from zero. It reduces the rounding
-    error eps |x| of phases, and only differences of phases matter."""
+def subtract_large_means(x: Array) -> Array:
+    """Points [n,d] minus the mean of those inputs that are far from zero. The subtraction reduces
+    the rounding error eps |x| of phases, of which only differences matter."""
     mean = x.mean(0, keepdims=True)
     spread = jnp.abs(x - mean).max(0, keepdims=True)
-    return x - jnp.where(jnp.abs(mean) > FAR * spread, mean, 0)
+    return x - jnp.where(jnp.abs(mean) > LARGE_MEAN * spread, mean, 0)
 
 
 @struct.dataclass
@@ -135,7 +135,7 @@ def cos_sin(phase: Array) -> tuple[Array, Array]:
         return jnp.cos(phase), jnp.sin(phase)
     quotient = jnp.round(phase / (math.pi / 2))
     rest = phase
-    for part in PARTS:
+    for part in HALF_PI_PARTS:
         rest = rest - quotient * part
     # the rounding error of a huge phase may exceed the interval
     rest = jnp.clip(rest, -0.8, 0.8)

@@ -122,7 +122,7 @@ class Arrival(NamedTuple):
     joins: Array  # [] bool, whether the first example joins
     full: Array  # [] bool, whether the first example would join a dictionary that is full
     k: Array  # [B, M], k_I of the examples, where I is the new dictionary
-    until: Array  # [] int32, the position of the next example that joins, B without one
+    next_join: Array  # [] int32, the position of the next example that joins, B without one
 
 
 def receive(
@@ -135,24 +135,24 @@ def receive(
     """
     k = cross(kors, kernel, x)
     probability, row, residual = scores(kors, kernel, sampling, x, k)
-    drawn = (draws[0] < probability[0]) & allowed
-    full = drawn & (kors.used >= kors.points.shape[0])
-    joins = drawn & ~full
+    selected = (draws[0] < probability[0]) & allowed
+    full = selected & (kors.used >= kors.points.shape[0])
+    joins = selected & ~full
     pivot = _pivot(sampling, probability[0], residual[0])
     dictionary = join(kors, sampling, x[0], probability[0], row[0], residual[0], joins)
 
-    first = kernel.gram(x, x[:1])[:, 0]
-    column = jnp.where(joins, (first - matmul(row, row[0])) / pivot, 0)
+    k_first = kernel.gram(x, x[:1])[:, 0]
+    column = jnp.where(joins, (k_first - matmul(row, row[0])) / pivot, 0)
     probability = _probability(sampling, residual - jnp.square(column))
     slots = jnp.arange(len(x), dtype=jnp.int32)
     next_joins = (draws < probability) & (slots > 0)
-    here = joins & (jnp.arange(k.shape[1], dtype=jnp.int32) == kors.used)
+    new_column = joins & (jnp.arange(k.shape[1], dtype=jnp.int32) == kors.used)
     return Arrival(
         dictionary=dictionary,
         joins=joins,
         full=full,
-        k=jnp.where(here[None, :], first[:, None], k),
-        until=jnp.where(next_joins, slots, len(x)).min(),
+        k=jnp.where(new_column[None, :], k_first[:, None], k),
+        next_join=jnp.where(next_joins, slots, len(x)).min(),
     )
 
 
@@ -169,9 +169,9 @@ def join(
     probability, row and residual."""
     joins = jnp.asarray(joins)
     # no product is computed if no point joins
-    back = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
+    negative_row = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
     pivot = _pivot(sampling, probability, residual)
-    inverse_row = put(back, kors.used, jnp.ones((), x.dtype)) / pivot
+    inverse_row = put(negative_row, kors.used, jnp.ones((), x.dtype)) / pivot
     return Kors(
         points=put_if(joins, kors.points, kors.used, x),
         inverse=put_if(joins, kors.inverse, kors.used, inverse_row),

@@ -68,26 +68,26 @@ def join(
     residual = diag - jnp.square(z).sum()
     dual = lazy_cond(joins, lambda _: matmul(z, basis), jnp.zeros_like(z))
     error = eps * (1 + jnp.square(dual).sum()) * diag
-    new = residual > least * diag
-    certain = jnp.where(new, error < math.sqrt(eps) * residual, error < least * diag)
+    is_new = residual > least * diag
+    is_accurate = jnp.where(is_new, error < math.sqrt(eps) * residual, error < least * diag)
 
-    adds = joins & certain & new
-    row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(new, residual, 1))
+    adds = joins & is_accurate & is_new
+    row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(is_new, residual, 1))
     bordered = Coordinates(
         basis=put_if(adds, basis, slot, row),
         direction=put_if(adds, jnp.zeros_like(z), slot, jnp.ones((), z.dtype)),
         dual=jnp.where(adds, row, 0),
         state=state,
-        rebuilt=joins & ~certain,
+        rebuilt=joins & ~is_accurate,
     )
 
     def rebuild(old: Coordinates, args: tuple[Any, Array, Array]) -> Coordinates:
         kernel, points, slot = args
         table = kernel.gram(points, points)
-        new_basis, rank = _pivoted(table, slot)
+        new_basis, rank = _pivoted_basis(table, slot)
         rows = matmul_rows(matmul_rows(new_basis, table, rank), old.basis.T, rank)
         rotation = Rotation(_nearest_isometry(rows, rank), rank)
-        direction = _outside(rotation.rows, matmul(new_basis, table[slot]))
+        direction = _new_direction(rotation.rows, matmul(new_basis, table[slot]))
         dual, state = matmul(direction, new_basis), rotate(old.state, rotation)
         return Coordinates(new_basis, direction, dual, state, old.rebuilt)
 
@@ -115,7 +115,7 @@ def join_first(
     return joined, lazy_cond(joined.rebuilt, lambda z: matmul(k, joined.basis.T), z)
 
 
-def _pivoted(gram: Array, last: Array) -> tuple[Array, Array]:
+def _pivoted_basis(gram: Array, last: Array) -> tuple[Array, Array]:
     """(the basis [M,M] of the points up to number `last` by diagonal pivoting, its rank [] int32).
     Columns are in the order of the points, and rows beyond the rank are zero."""
     order, root, _ = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
@@ -131,7 +131,7 @@ def _nearest_isometry(rows: Array, rank: Array) -> Array:
     return 1.5 * rows - 0.5 * matmul_rows(matmul_rows(rows, rows.T, rank), rows, rank)
 
 
-def _outside(rows: Array, z: Array) -> Array:
+def _new_direction(rows: Array, z: Array) -> Array:
     """The unit vector [M] along the part of z [M] outside the span of the old coordinates, zero
     without such a part."""
 

@@ -56,30 +56,25 @@ def dual_products(kernel: Any, x: Array, points: Array, columns: Array, used: Ar
     return lax.fori_loop(0, -(-used // width), add, start)
 
 
-def residual(diag: Array, z: Array) -> Array:
-    """k(x,x) - |z(x)|^2 >= 0, [n], the part of the prior variance diag [n] that the dictionary does
-    not represent."""
-    return jnp.maximum(diag - jnp.square(z).sum(-1), 0)
+def residual(variance: Array, features: Array) -> Array:
+    """variance - |features|^2 >= 0, [n], of features [n,M]: the part of variances [n] that they do
+    not represent. With k(x,x) and z(x) it is the residual of the dictionary, and with sigma^2(x)
+    and u(x) the part of sigma^2 that pulls of its arms do not reduce."""
+    return jnp.maximum(variance - jnp.square(features).sum(-1), 0)
 
 
 def probes(nystrom: Nystrom) -> Array:
-    """[M, PROBES], K_S^-1/2 times the random directions of `sensitivity`, fixed normal numbers that
-    do not depend on the capacity."""
-    normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
-    features = matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))
-    return matmul(nystrom.root, features)
-
-
-def sensitivity(probed: Array) -> Array:
-    """An estimate of 1 + max |K_S^-1 k_S(x)|^2, [], over points x; `probed` [n, PROBES]
-    is k_S(x)^T @ probes.
+    """A matrix P [M, PROBES], the mean of whose (P^T k_S(x))^2 estimates |K_S^-1 k_S(x)|^2. It is
+    K_S^-1 times fixed normal numbers that do not depend on the capacity.
 
     Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x). Kernel
     values rounded to eps therefore lead to an error of about eps (1 + |a|^2) in residuals for any
-    factorization of K_S. It is large if the dictionary has near-duplicates and x is far from them.
+    factorization of K_S, which is large if S has near-duplicates and x is far from them.
     On 300 random problems the estimate was 0.5 to 29 times the error in nine of ten.
     """
-    return 1 + jnp.square(probed).mean(1).max()
+    normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
+    features = matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))
+    return matmul(nystrom.root, features)
 
 
 @struct.dataclass

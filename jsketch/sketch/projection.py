@@ -40,11 +40,11 @@ def empty(size: int, inputs: int, dtype: jnp.dtype) -> FrequentDirections:
 
 def _split(sketch: FrequentDirections, x: Array) -> tuple[Array, Array]:
     """(coordinates [m] of x [d] along the directions, the orthogonal part [d] of x)."""
-    along = matmul(sketch.directions, x)
-    rest = x - matmul(along, sketch.directions)
+    coordinates = matmul(sketch.directions, x)
+    rest = x - matmul(coordinates, sketch.directions)
     # the second pass removes rounding errors of the first
-    again = matmul(sketch.directions, rest)
-    return along + again, rest - matmul(again, sketch.directions)
+    correction = matmul(sketch.directions, rest)
+    return coordinates + correction, rest - matmul(correction, sketch.directions)
 
 
 def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
@@ -56,23 +56,23 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     """
     size, dtype = sketch.energies.shape[0], x.dtype
     eps = jnp.finfo(dtype).eps
-    along, rest = _split(sketch, x)
+    projected, rest = _split(sketch, x)
     length = jnp.sqrt(jnp.square(rest).sum())
     is_new = length > x.shape[0] * eps * jnp.sqrt(jnp.square(x).sum())
     rest = jnp.where(is_new, rest / jnp.where(is_new, length, 1), 0)
     basis = jnp.concatenate([sketch.directions, rest[None]])
-    coordinates = jnp.append(along, jnp.where(is_new, length, 0))
+    coordinates = jnp.append(projected, jnp.where(is_new, length, 0))
     diagonal = jnp.diag(jnp.append(sketch.energies, jnp.zeros((), dtype)))
     core = diagonal + coordinates[:, None] * coordinates[None, :]
     values, vectors = jnp.linalg.eigh(core)
     cut = (size + 1) * eps * values[-1]
     loss = jnp.where(values[0] > cut, values[0], 0)
     energies = jnp.flip(values[1:]) - loss
-    keep = energies > cut
+    nonzero = energies > cut
     directions = jnp.flip(matmul(vectors[:, 1:].T, basis), 0)
     return FrequentDirections(
-        directions=jnp.where(keep[:, None], directions, 0),
-        energies=jnp.where(keep, energies, 0),
+        directions=jnp.where(nonzero[:, None], directions, 0),
+        energies=jnp.where(nonzero, energies, 0),
         shrunk=sketch.shrunk + loss,
     )
 
@@ -81,17 +81,17 @@ def power(
     sketch: FrequentDirections, x: Array, regularization: ArrayLike, exponent: float
 ) -> Array:
     """(lam I + S^T S)^exponent x, [d], of x [d]; O(m d)."""
-    along, rest = _split(sketch, x)
+    coordinates, rest = _split(sketch, x)
     lam = jnp.asarray(regularization, x.dtype)
-    within = matmul((sketch.energies + lam) ** exponent * along, sketch.directions)
-    return within + lam**exponent * rest
+    projected = matmul((sketch.energies + lam) ** exponent * coordinates, sketch.directions)
+    return projected + lam**exponent * rest
 
 
 def variance(sketch: FrequentDirections, x: Array, regularization: ArrayLike) -> Array:
     """x^T (lam I + S^T S)^-1 x, [n], of x [n,d]; O(n m d)."""
-    along = jnp.square(matmul(x, sketch.directions.T))
-    rest = jnp.maximum(jnp.square(x).sum(1) - along.sum(1), 0)
-    return rest / regularization + matmul(along, 1 / (sketch.energies + regularization))
+    squares = jnp.square(matmul(x, sketch.directions.T))
+    rest = jnp.maximum(jnp.square(x).sum(1) - squares.sum(1), 0)
+    return rest / regularization + matmul(squares, 1 / (sketch.energies + regularization))
 
 
 def logdet(sketch: FrequentDirections, regularization: ArrayLike) -> Array:

@@ -20,7 +20,7 @@ from scipy import special
 from jsketch import checks, struct
 from jsketch.linalg import aligned
 
-MOST_FEATURES = 20_000
+MAX_FEATURES = 20_000
 
 
 def basis_size(inputs: int, degree: int) -> int:
@@ -55,15 +55,15 @@ class Taylor:
         checks.capacity(inputs=self.inputs)
         checks.count(degree=self.degree)
         size = basis_size(self.inputs, self.degree)
-        if size > MOST_FEATURES:
+        if size > MAX_FEATURES:
             raise ValueError(
                 f"C(d + M, M) = C({self.inputs + self.degree}, {self.degree}) = {size:,} Taylor"
-                f" features are too many (at most {MOST_FEATURES:,}): use a smaller degree M or"
+                f" features are too many (at most {MAX_FEATURES:,}): use a smaller degree M or"
                 " Nystrom features."
             )
         return size
 
-    def kept(self, x: Array | np.ndarray) -> np.ndarray:
+    def represented_share(self, x: Array | np.ndarray) -> np.ndarray:
         """|z(x)|^2 [n] of x [n, d], the share of k(x,x) = 1 that the degrees up to M represent: a
         Poisson number of mean |x|^2 / l^2 is at most M."""
         rate = np.square(np.asarray(x, float) / float(np.asarray(self.lengthscale))).sum(1)
@@ -103,7 +103,7 @@ class Standardized:
     scale: ArrayLike  # [d]
 
     def features(self, x: Array) -> Array:
-        shift, scale = (jnp.asarray(each, x.dtype)[None] for each in (self.shift, self.scale))
+        shift, scale = (jnp.asarray(numbers, x.dtype)[None] for numbers in (self.shift, self.scale))
         varying = self.basis.features((x - shift) / scale)
         return jnp.concatenate([jnp.ones((len(x), 1), x.dtype), varying], axis=1)
 

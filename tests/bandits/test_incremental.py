@@ -100,15 +100,17 @@ def test_a_run_begins_with_the_expected_size_of_the_dictionary():
     size = sketched.expected_size(Arms(jnp.asarray(x)), kernel, regularization, 2.0, horizon)
     np.testing.assert_allclose(size, expected, 1e-9)
     bandit = BBKB(kernel=kernel, regularization=regularization, capacity=4, resparsify=0.25)
-    capacity = bandit.sized(Arms(jnp.asarray(x)), horizon).capacity
+    capacity = bandit.with_initial_capacity(Arms(jnp.asarray(x)), horizon).capacity
     assert (
         sketched.INITIAL_SIZE_RATIO * expected - 1
         <= capacity
         <= sketched.INITIAL_SIZE_RATIO * expected + 16
     )
-    assert bandit.replace(resparsify=sketched.EVERY_BATCH).sized(Arms(x), horizon).capacity == 4
+    paper = bandit.replace(resparsify=sketched.EVERY_BATCH)
+    assert paper.with_initial_capacity(Arms(x), horizon).capacity == 4
     finite = problems.finite_arms(x, np.sin(x[:, 0]), 0.1)
-    assert loops.run(bandit, finite, KEY, 20).capacity == bandit.sized(finite.arms, 20).capacity
+    expected = bandit.with_initial_capacity(finite.arms, 20).capacity
+    assert loops.run(bandit, finite, KEY, 20).capacity == expected
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

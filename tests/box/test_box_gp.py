@@ -48,7 +48,7 @@ def test_the_fit_is_at_least_scikit_learns():
         kernel, theirs = KERNELS[name]
         d, n = 2 + seed % 2, 10 + seed % 4 * 2
         data = observations(n, d, seed, capacity=16)
-        start = fit.default(BOUNDS, d, data.y.dtype)
+        start = fit.default_numbers(BOUNDS, d, data.y.dtype)
         numbers, value = fit_jit(
             kernel, data, BOUNDS, start, jax.random.key(seed), restarts=4, steps=60
         )
@@ -93,7 +93,7 @@ def test_fits_of_degenerate_data_are_finite(values):
     }[values]
     u = u.at[8:].set(u[:8]) if values == "twice" else u  # the same points with other values
     data = gp.standardized(u, y, mask)
-    start = fit.default(BOUNDS, 2, u.dtype)
+    start = fit.default_numbers(BOUNDS, 2, u.dtype)
     numbers, value = fit_jit(
         kernels.Matern(), data, BOUNDS, start, jax.random.key(0), restarts=1, steps=30
     )
@@ -190,7 +190,7 @@ def test_without_data_a_fit_is_the_mode_of_the_prior():
     """Each mode is exp(location - scale^2). The value is the marginal likelihood, 0, without the
     density of the prior."""
     data = gp.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
-    start = fit.default(fit.Bounds(), 2, data.y.dtype)
+    start = fit.default_numbers(fit.Bounds(), 2, data.y.dtype)
     numbers, value = fit_jit(
         kernels.Gaussian(), data, fit.Bounds(), start, jax.random.key(0), 1, 40, ALL
     )

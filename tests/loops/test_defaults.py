@@ -71,7 +71,7 @@ def test_standardized_features_are_those_of_scaled_inputs():
 def test_the_kept_share_is_the_squared_length_of_the_features():
     x, taylor = np.random.default_rng(3).normal(size=(6, 2)) * 2, Taylor(2, 4, 1.3)
     lengths = np.square(taylor.features(jax.numpy.asarray(x))).sum(1)
-    np.testing.assert_allclose(taylor.kept(x), lengths, rtol=1e-6)
+    np.testing.assert_allclose(taylor.represented_share(x), lengths, rtol=1e-6)
 
 
 def test_inputs_that_are_too_large_for_the_degree_are_warned_of():

@@ -26,7 +26,7 @@ FORECASTERS = {
 def adversary(**options):
     box = Box(jnp.array([-1.0, -0.5]), jnp.array([1.0, 0.5]))
     return adversaries.Adversary(
-        KERNEL, box, **{"bound": 0.8, "tried": 200, "refined": 8, "steps": 40} | options
+        KERNEL, box, **{"bound": 0.8, "candidates": 200, "starts": 8, "steps": 40} | options
     )
 
 

@@ -453,7 +453,7 @@ CALLS = {
         (lambda: warm(dictionary=[-1]), "dictionary names arm -1"),
         (lambda: warm(dictionary="random"), "dictionary must be one of"),
         (lambda: jax.jit(lambda x: warm(x, dictionary="bless"))(X), "sampled on the host"),
-        (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.01, most=5), "raise `most`"),
+        (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.01, limit=5), "raise limit"),
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.0), "max_variance must be"),
         (lambda: bless.bless(KERNEL, X[:0], [], 0.1, KEY), "at least one point"),
         (pend_nine, "max_pending is 8"),

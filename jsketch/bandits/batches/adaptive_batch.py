@@ -4,12 +4,12 @@ A.3), and the rules that end a batch. The argument `bandit` of all functions is 
 The score of an arm only decreases within a batch, so a stored score is an upper bound of the
 current one. A working set of the k largest stored scores therefore contains the best arm while its
 largest score is not below the largest stored score outside the set. A pick updates the covariance
-of the set, C = U P U^T [k,k], in O(k^2). The precision P [M,M] of all hallucinated pulls is updated
-once for each set, in O(k m^2). A full sweep (`lazy=False`) has the same picks: it updates the
-scores of all arms after every pick, in O(A m).
+K = U P U^T [k,k] of the set, U its whitened features, in O(k^2). The precision P [M,M] of all
+hallucinated pulls is updated once for each set, in O(k m^2). A full sweep (`lazy=False`), which
+updates the scores of all arms after every pick, in O(A m), has the same picks.
 
-The local bound of an arm never increases faster than the global one (Cauchy-Schwarz). It is
-therefore computed a few times in a batch, for the arms whose bound may exceed C.
+The local bound of an arm never increases faster than the global one (Cauchy-Schwarz). A batch
+therefore computes local bounds a few times only, for the arms whose bound may exceed C.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from jsketch.sketch import nystrom
 from jsketch.struct import in_dtype
 from jsketch.types import Kernel
 
-SIZE = 16  # k
-PICKS = 256  # the largest number of picks from one set
+SIZE = 16  # k, the arms of a working set
+PICKS = 256  # the largest number of picks from one working set
 STRIDE = 4  # picks between two host synchronisations of an accelerator's loop
-# A set is kept while its largest score is below the scores outside by at most SLACK units in the
-# last place, because the scores of two sets come from different products.
+# Picks come from a working set until its largest score is more than SLACK units in the last place
+# below the scores of other arms: the scores of two sets come from different products.
 SLACK = 64.0
 LOCAL_ROWS = 1_024  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
@@ -54,7 +54,7 @@ class LastSet(NamedTuple):
     """The pulls of the last working set, which `Batch.precision` does not include."""
 
     directions: Array  # [k, M], rows P u
-    covariance: Array  # [k, k], C before the pulls
+    covariance: Array  # [k, k], K before the pulls
     pulls: Array  # [k]
 
 
@@ -63,9 +63,9 @@ class Batch(NamedTuple):
 
     arms: Array  # [B + PICKS] int32, picks in order, then zeros
     size: Array  # [] int32
-    scores: Array  # [A], upper bounds of the current scores, which a sweep attains
+    scores: Array  # [A], upper bounds of the current scores, equal to them in a sweep
     precision: Array  # [M, M], P of the hallucinated pulls, in whitened coordinates
-    last: LastSet  # of k = 0 members in a sweep
+    last: LastSet  # empty (k = 0) in a sweep
     e: Array  # [A], embedded variance e(x,x); [0] without a sweep
     # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); [0] without the local rule
     local: Array
@@ -106,50 +106,50 @@ def start(state: SketchState, bandit: Any, scores: Array) -> Batch:
 
 
 def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
-    """The next batch, of at most `limit` <= B picks. Before the first observation it is the uniform
-    arm `state.first_arm`. The pick with which a bound exceeds C is part of the batch, because its
-    score was valid when it was chosen (THEORY 5.2)."""
+    """The next batch, of at most `limit` <= B picks. Before the first observation the batch is the
+    uniform arm `state.first_arm`. The pick with which a bound exceeds C is part of the batch,
+    because its score was still valid (THEORY 5.2)."""
     arms, rows = state.domain.features, state.domain.rows
     bandit = in_dtype(bandit, arms.dtype)
     unobserved = state.evidence.count == 0
     limit = jnp.where(unobserved, jnp.minimum(limit, 1), limit)
     scores = ucb(state.mean, state.variance, width)
-    others = rows.numbers(arms.shape[0]) != state.first_arm
-    scores = rows.mask(jnp.where(unobserved & others, -jnp.inf, scores), -jnp.inf)
+    is_other = rows.numbers(arms.shape[0]) != state.first_arm
+    scores = rows.mask(jnp.where(unobserved & is_other, -jnp.inf, scores), -jnp.inf)
     batch = start(state, bandit, scores)
     if bandit.lazy:
-        extend: Callable[..., Batch] = extend_by_set
-        given: Any = bandit.kernel
+        extend: Callable[..., Batch] = partial(extend_by_set, state, bandit.kernel)
     else:
-        # low-rank updates do not keep W triangular
+        # low-rank updates do not keep `whiten` triangular
         product = matmul_upper if bandit.resparsify is None else matmul
         whitened = product(state.nystrom.root, state.whiten)
         u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
-        given = u, ridge.residual_variance(state.variance, u)
-        extend, batch = extend_by_sweep, batch._replace(e=jnp.square(u).sum(1))
+        residual = nystrom.residual(state.variance, u)
+        extend = partial(extend_by_sweep, state, u, residual)
+        batch = batch._replace(e=jnp.square(u).sum(1))
 
-    def picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
+    def add_picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
         """The batch after picks until the global bound exceeds the ratio or the batch is full."""
         return lax.while_loop(
             lambda b: (b.size < limit) & ~stop_global(b.bound, ratio),
-            partial(extend, state, given, width, ratio=ratio, limit=limit),
+            partial(extend, width, ratio=ratio, limit=limit),
             batch,
         )
 
     if bandit.rule == "global":
-        return picks(batch, bandit.ratio, limit)
+        return add_picks(batch, bandit.ratio, limit)
 
     def until_local_check(batch: Batch) -> Batch:
         """The batch after picks until some local bound may exceed C, with its local bounds."""
-        batch = picks(batch, bandit.ratio, limit)
+        batch = add_picks(batch, bandit.ratio, limit)
         local = local_bounds(state, bandit, batch)
         stop, bound = stop_local(local, bandit.ratio, rows)
         return batch._replace(local=local, bound=bound, done=(batch.size >= limit) | stop)
 
     if not bandit.strict:
         # the authors' code has one more pick before it first computes the local bound
-        batch = picks(batch, bandit.ratio, limit)
-        batch = picks(batch, jnp.finfo(arms.dtype).max, jnp.minimum(batch.size + 1, limit))
+        batch = add_picks(batch, bandit.ratio, limit)
+        batch = add_picks(batch, jnp.finfo(arms.dtype).max, jnp.minimum(batch.size + 1, limit))
     return lax.while_loop(lambda batch: ~batch.done, until_local_check, batch)
 
 
@@ -160,32 +160,39 @@ def extend_by_set(
     exceeds the ratio. A set may have no pick: its scores are then current, and the next set
     differs."""
     rows = state.domain.rows
-    index, outside = rows.largest(batch.scores, min(SIZE, state.domain.count))
+    index, outside_score = rows.largest(batch.scores, min(SIZE, state.domain.count))
     mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
     _, u = embed(state, kernel, rows.take(state.domain.features, index))
 
-    def update(_: tuple[Array, Array]) -> tuple[Array, Array]:
-        precision = with_pulls(batch.precision, batch.last)
+    def with_last_set(_: tuple[Array, Array]) -> tuple[Array, Array]:
+        """(P, u P) after the pulls of the last set. With N = diag(pulls) and D = U P, they subtract
+        D^T N^1/2 (I + N^1/2 K N^1/2)^-1 N^1/2 D from P."""
+        last = batch.last
+        root = jnp.sqrt(last.pulls)
+        scaled = root[:, None] * last.covariance * root[None, :]
+        factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
+        half = matmul(factor, root[:, None] * last.directions)
+        precision = batch.precision - matmul(half.T, half)
         return precision, matmul(u, precision)
 
     # the precision of the first set is the identity
-    precision, directions = lazy_cond(batch.size > 0, update, (batch.precision, u))
+    precision, directions = lazy_cond(batch.size > 0, with_last_set, (batch.precision, u))
     covariance = matmul(directions, u.T)
-    residual, stored = ridge.residual_variance(variance, u), rows.take(batch.scores, index)
-    members = Members(index, mean, variance, residual, stored)
+    residual, previous = nystrom.residual(variance, u), rows.take(batch.scores, index)
+    members = Members(index, mean, variance, residual, previous)
     picks = pick_from_set(
         members,
         width,
         covariance,
-        outside - SLACK * jnp.finfo(outside.dtype).eps * jnp.abs(outside),
+        outside_score - SLACK * jnp.finfo(outside_score.dtype).eps * jnp.abs(outside_score),
         bound=batch.bound,
         ratio=ratio,
         limit=jnp.minimum(limit - batch.size, PICKS),
-        most=PICKS,
+        capacity=PICKS,
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     chosen = jnp.where(slots < picks.size, index[picks.position], 0)
-    # a stored score never increases by rounding, which would keep the loop over sets from ending
+    # if rounding increased a stored score, the loop over sets might not end
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
@@ -205,7 +212,7 @@ class Members(NamedTuple):
     mean: Array  # [k]
     variance: Array  # [k], at the start of the batch
     residual: Array  # [k], the part of the variance that the covariance of the set does not include
-    stored: Array  # [k], scores before the set; -inf for an excluded arm
+    previous: Array  # [k], scores before the set; -inf for an excluded arm
 
 
 class Picks(NamedTuple):
@@ -231,31 +238,34 @@ def pick_from_set(
     members: Members,
     width: Array,
     covariance: Array,
-    outside: Array,
+    threshold: Array,
     *,
     bound: Array,
     ratio: ArrayLike,
     limit: Array,
-    most: int,
+    capacity: int,
     repeat: bool = True,
 ) -> Picks:
-    """The picks from a set with this covariance [k,k]: at most `limit` [] <= `most` picks, while
-    the largest score is at least `outside` [] and the global bound is at most the ratio. With
-    repeat=False no arm is picked twice. An arm whose stored score is infinite is the first pick."""
+    """The picks from a set with this covariance [k,k]: at most `limit` [] <= `capacity` picks,
+    while the largest score is at least the `threshold` [] and the global bound is at most the
+    ratio. With repeat=False no arm is picked twice. An arm whose previous score is infinite is the
+    first pick."""
     slots = jnp.arange(covariance.shape[0], dtype=jnp.int32)
 
-    def stride(picks: Picks) -> Picks:
+    def pick_several(picks: Picks) -> Picks:
         for _ in range(STRIDE if devices.on_accelerator() else 1):
             scores = scores_of(members, width, picks)
-            scores = jnp.where(jnp.isposinf(members.stored) & (picks.size == 0), jnp.inf, scores)
+            scores = jnp.where(jnp.isposinf(members.previous) & (picks.size == 0), jnp.inf, scores)
             best = jnp.argmax(scores).astype(jnp.int32)
-            # ~(<) and not >=, so that a posterior that is NaN ends its batch
-            active = picks.active & ~(scores[best] < outside) & ~stop_global(picks.bound, ratio)
+            # with >= a score of NaN would never be picked, and the loop over sets would not end
+            active = picks.active & ~(scores[best] < threshold) & ~stop_global(picks.bound, ratio)
             # where all members are excluded, the next set contains the arm whose score is NaN
-            active = active & (~picks.excluded[best] | jnp.isneginf(outside)) & (picks.size < limit)
+            active = (
+                active & (~picks.excluded[best] | jnp.isneginf(threshold)) & (picks.size < limit)
+            )
             row = picks.covariance[best]
             gain = jnp.where(active, 1 / (1 + jnp.maximum(row[best], 0)), 0)
-            slot = jnp.minimum(picks.size, most - 1)
+            slot = jnp.minimum(picks.size, capacity - 1)
             # where no other arm remains, an arm is in the set twice
             repeated = members.arm == members.arm[best]
             picks = Picks(
@@ -271,36 +281,28 @@ def pick_from_set(
 
     start = Picks(
         covariance=covariance,
-        excluded=jnp.isneginf(members.stored),
+        excluded=jnp.isneginf(members.previous),
         pulls=jnp.zeros_like(covariance[0]),
-        position=jnp.zeros(most, jnp.int32),
+        position=jnp.zeros(capacity, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         bound=bound,
         active=jnp.ones((), bool),
     )
-    return lax.while_loop(lambda p: p.active, stride, start)
-
-
-def with_pulls(precision: Array, last: LastSet) -> Array:
-    """P [M,M] after the pulls n of the set, P - D^T N^1/2 (I + N^1/2 C N^1/2)^-1 N^1/2 D."""
-    root = jnp.sqrt(last.pulls)
-    scaled = root[:, None] * last.covariance * root[None, :]
-    factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
-    half = matmul(factor, root[:, None] * last.directions)
-    return precision - matmul(half.T, half)
+    return lax.while_loop(lambda picks: picks.active, pick_several, start)
 
 
 def extend_by_sweep(
     state: SketchState,
-    given: tuple[Array, Array],
+    u: Array,
+    residual: Array,
     width: Array,
     batch: Batch,
     ratio: ArrayLike,
     limit: Array,
 ) -> Batch:
-    """The batch with one more pick, and the scores of all arms after it; `given` are the whitened
+    """The batch with one more pick, and the scores of all arms after the pick, from the whitened
     features u [A,M] and the residual variances [A] of all arms."""
-    (u, residual), rows = given, state.domain.rows
+    rows = state.domain.rows
     arm = rows.argmax(batch.scores)
     variance = rows.take(state.variance, arm)
     direction, e_arm = ridge.whitened_gain(batch.precision, rows.take(u, arm))
@@ -321,7 +323,7 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
     bound exceeds C."""
     arms, rows, kernel = state.domain.features, state.domain.rows, bandit.kernel
     # each device checks the arms of its rows
-    suspects = running_count(batch.local > bandit.ratio)
+    running = running_count(batch.local > bandit.ratio)
     size = min(LOCAL_ROWS, arms.shape[0])
     # the terms of repeated picks are equal, and a batch may pull few arms thousands of times
     pulls = lax.fori_loop(
@@ -336,7 +338,7 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
     used = state.dictionary.size
     guaranteed = bandit.local_statistic == "guaranteed"
 
-    def some_picks(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+    def add_pick_block(block: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
         index, valid = rows.compact(pulled, block * picks, picks)
         picked = rows.take(arms, index)
         weight = jnp.where(valid, rows.take(pulls, index), 0)
@@ -346,24 +348,24 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
         explained = matmul(root, z.T) / bandit.regularization - embedded
         columns = jnp.concatenate([explained, embedded], axis=1) if guaranteed else explained
 
-        def some_arms(chunk: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
-            index, valid = compact(suspects, chunk * size, size)
+        def add_arm_chunk(chunk: Array, sums: tuple[Array, Array]) -> tuple[Array, Array]:
+            index, valid = compact(running, chunk * size, size)
             x = arms[index]
-            read = nystrom.dual_products(kernel, x, points, columns, used)
-            full = kernel.gram(x, picked) / bandit.regularization - read[:, :picks]
+            products = nystrom.dual_products(kernel, x, points, columns, used)
+            covariance = kernel.gram(x, picked) / bandit.regularization - products[:, :picks]
             # the position of an invalid slot is out of range, and its value is dropped
-            at = jnp.where(valid, index, arms.shape[0])
-            first = sums[0].at[at].add(matmul(jnp.square(full), weight), mode="drop")
+            place = jnp.where(valid, index, arms.shape[0])
+            total = sums[0].at[place].add(matmul(jnp.square(covariance), weight), mode="drop")
             if not guaranteed:
-                return first, sums[1]
-            squares = jnp.square(read[:, picks:])
-            return first, sums[1].at[at].add(matmul(squares, weight), mode="drop")
+                return total, sums[1]
+            squares = jnp.square(products[:, picks:])
+            return total, sums[1].at[place].add(matmul(squares, weight), mode="drop")
 
-        return lax.fori_loop(0, -(-suspects[-1] // size), some_arms, sums)
+        return lax.fori_loop(0, -(-running[-1] // size), add_arm_chunk, sums)
 
     blocks = -(-rows.total(pulled) // picks)
     zeros = jnp.zeros(arms.shape[0], arms.dtype)
-    statistic, embedded = lax.fori_loop(0, blocks, some_picks, (zeros, zeros))
+    statistic, embedded = lax.fori_loop(0, blocks, add_pick_block, (zeros, zeros))
     if guaranteed:
         statistic = jnp.maximum(statistic, embedded)
     variance = state.variance

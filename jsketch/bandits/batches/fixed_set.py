@@ -3,7 +3,7 @@
 Every pick is hallucinated: it lowers variances by the full sketched covariance k~ (BBKB eq. 2) and
 does not change means. Scores only decrease, so the best arm is in the working set while its score
 is not below the largest stored score outside the set (THEORY 5.7, 5.8). A pick updates the
-covariance of the set given the pulls before it, C [k,k]; each set appends one block to the pulls.
+covariance [k,k] of the set given all earlier pulls; each set appends one block to the pulls.
 The argument `bandit` of all functions is a `FixedBKB` with numbers in the dtype of the arms.
 """
 
@@ -21,8 +21,8 @@ from jsketch.bandits.core.sketched import SketchState, embed
 from jsketch.linalg import cholesky_inverse, matmul
 from jsketch.types import Arms
 
-SIZE = 64  # k
-PICKS = 32  # the largest number of picks from one set
+SIZE = 64  # k, the arms of a working set
+PICKS = 32  # the largest number of picks from one working set
 
 
 class Pulls(NamedTuple):
@@ -67,7 +67,7 @@ def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
 Embedded = tuple[Array, ...]  # (points [k,d], z [k,M], u [k,M])
 
 
-def _half(bandit: Any, pulls: Pulls, arms: Embedded) -> Array:
+def _whitened_covariance(bandit: Any, pulls: Pulls, arms: Embedded) -> Array:
     """L^-1 c of k arms, [k,R]."""
     return matmul(_covariance(bandit, arms, pulls[:3]), pulls.inverse.T)
 
@@ -78,7 +78,7 @@ def _covariance(bandit: Any, rows: Embedded, columns: Embedded) -> Array:
     return residual / bandit.regularization + matmul(rows[2], columns[2].T)
 
 
-def _remaining(variance: Array, half: Array) -> Array:
+def _reduced_variance(variance: Array, half: Array) -> Array:
     """Variances [k] after the pulls, from the variances [k] before them."""
     return jnp.maximum(variance - jnp.square(half).sum(1), 0)
 
@@ -88,10 +88,10 @@ def condition_on(
 ) -> ConditionedArms:
     """k arms with features [k,d] given the pulls, from their variances [k] before the pulls."""
     embedded = points, *embed(state, bandit.kernel, points)
-    half = _half(bandit, pulls, embedded)
+    half = _whitened_covariance(bandit, pulls, embedded)
     covariance = _covariance(bandit, embedded, embedded) - matmul(half, half.T)
     # the variances of a refresh are exact for arms of the dictionary (THEORY 9.1)
-    diagonal = _remaining(variance, half)
+    diagonal = _reduced_variance(variance, half)
     same = jnp.eye(len(points), dtype=bool)
     return ConditionedArms(*embedded, half, jnp.where(same, diagonal[:, None], covariance))
 
@@ -101,7 +101,7 @@ def variances(
 ) -> Array:
     """The variances [n] of points [n,d] after the pulls, from the variances [n] before them."""
     embedded = points, *embed(state, bandit.kernel, points)
-    return _remaining(variance, _half(bandit, pulls, embedded))
+    return _reduced_variance(variance, _whitened_covariance(bandit, pulls, embedded))
 
 
 def _append(pulls: Pulls, slot: Array, arms: ConditionedArms, noise: Array, valid: Array) -> Pulls:
@@ -137,49 +137,53 @@ def extend(
     bandit: Any,
     state: SketchState,
     batch: Batch,
-    begin: Array,
+    n_pending: Array,
     limit: Array,
-    beyond: Array | None = None,
+    unseen_score: Array | None = None,
 ) -> Batch:
     """The batch with the picks of one working set, of at most `limit` [] picks in all. A set may
     have no pick: its scores are then current, and the next set differs.
 
-    begin   number [] of pulls of pending evaluations, which come first
-    beyond  an upper bound [] of the scores of arms that are not in the domain
+    n_pending     number [] of pulls of pending evaluations, which come first
+    unseen_score  an upper bound [] of the scores of arms that are not in the domain
     """
     rows, width = state.domain.rows, bandit.confidence_width(state)
-    index, outside = rows.largest(batch.scores, min(SIZE, state.domain.count))
-    if beyond is not None:
-        outside = jnp.maximum(outside, beyond)
+    index, outside_score = rows.largest(batch.scores, min(SIZE, state.domain.count))
+    if unseen_score is not None:
+        outside_score = jnp.maximum(outside_score, unseen_score)
     points, mean = rows.take(state.domain.features, index), rows.take(state.mean, index)
-    variance, stored = rows.take(state.variance, index), rows.take(batch.scores, index)
+    variance, previous = rows.take(state.variance, index), rows.take(batch.scores, index)
     arms = condition_on(bandit, state, batch.pulls, points, variance)
     zeros = jnp.zeros_like(variance)
-    members = Members(index, mean, variance=zeros, residual=zeros, stored=stored)
+    members = Members(index, mean, variance=zeros, residual=zeros, previous=previous)
     picks = adaptive_batch.pick_from_set(
         members,
         width,
         arms.covariance,
-        outside,
+        outside_score,
         bound=jnp.zeros((), variance.dtype),
         ratio=jnp.inf,
         limit=jnp.minimum(limit - batch.size, PICKS),
-        most=PICKS,
+        capacity=PICKS,
         repeat=bandit.repeat,
     )
     valid = jnp.arange(PICKS, dtype=jnp.int32) < picks.size
-    at = picks.position
-    covariance = arms.covariance[at][:, at]
-    picked = ConditionedArms(points[at], arms.z[at], arms.u[at], arms.half[at], covariance)
-    # a stored score never increases by rounding, which would keep the loop over sets from ending;
-    # NaN remains NaN, except for an excluded arm
-    scores = jnp.minimum(stored, adaptive_batch.scores_of(members, width, picks))
+    chosen = picks.position
+    covariance = arms.covariance[chosen][:, chosen]
+    picked = ConditionedArms(
+        points[chosen], arms.z[chosen], arms.u[chosen], arms.half[chosen], covariance
+    )
+    # if rounding increased a stored score, the loop over sets might not end; NaN remains NaN unless
+    # the arm is excluded
+    scores = jnp.minimum(previous, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.excluded, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])
     noise = jnp.ones(PICKS, variance.dtype)
     return Batch(
-        arms=lax.dynamic_update_slice(batch.arms, jnp.where(valid, index[at], 0), (batch.size,)),
+        arms=lax.dynamic_update_slice(
+            batch.arms, jnp.where(valid, index[chosen], 0), (batch.size,)
+        ),
         size=batch.size + picks.size,
         scores=batch.scores.at[place].set(scores, mode="drop"),
-        pulls=_append(batch.pulls, begin + batch.size, picked, noise, valid),
+        pulls=_append(batch.pulls, n_pending + batch.size, picked, noise, valid),
     )

@@ -72,24 +72,20 @@ def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKe
     return jnp.where(failed, (first_arm + step) % arms, first_arm)
 
 
-def count_observations(state: Any, observed: Array, nonempty: Array, key: PRNGKey) -> Any:
-    """The state after `observed` [] more observations. Where the query had slots (`nonempty` [])
+def count_observations(state: Any, n_observed: Array, nonempty: Array, key: PRNGKey) -> Any:
+    """The state after `n_observed` [] more observations. Where the query had slots (`nonempty` [])
     and there is no observation yet, the first arm is redrawn."""
-    count = state.count + observed.astype(state.count.dtype)
+    count = state.count + n_observed.astype(state.count.dtype)
     failed = nonempty & (count == 0)
     first_arm = resample_initial_arm(state.first_arm, failed, state.domain.count, key)
     return replace(state, count=count, first_arm=first_arm)
 
 
-def first_or_best(state: Any, scores: Array) -> Query:
-    """The arm with the largest of the scores [A], or the first arm before any observation."""
+def query_of_best(state: Any, scores: Array) -> Query:
+    """The query of the arm with the largest of the scores [A], or of `state.first_arm` before any
+    observation."""
     best = jnp.argmax(scores).astype(jnp.int32)
     return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))
-
-
-def usable(query: Query, y: Array) -> Array:
-    """[B] bool, the slots in use whose reward is finite."""
-    return query.mask & jnp.isfinite(y)
 
 
 def last_slot(query: Query) -> Array:
@@ -98,11 +94,11 @@ def last_slot(query: Query) -> Array:
     return jnp.max(jnp.where(query.mask, numbers, 0))
 
 
-def over_slots(one: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
-    """The carry after one(slot, carry) for every slot of a query up to the last one in use."""
+def scan_slots(step: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
+    """The carry after step(slot, carry) for every slot of a query up to the last one in use."""
     if query.index.shape[0] == 1:
-        return one(jnp.zeros((), jnp.int32), carry)
-    return lax.fori_loop(0, last_slot(query), one, carry)
+        return step(jnp.zeros((), jnp.int32), carry)
+    return lax.fori_loop(0, last_slot(query), step, carry)
 
 
 def round_info(
@@ -121,7 +117,9 @@ def round_info(
     false = jnp.zeros((), bool)
     return Info(
         batch_size=query.size.astype(jnp.int32),
-        observed=usable(query, y).sum(dtype=jnp.int32) if observed is None else observed,
+        observed=(query.mask & jnp.isfinite(y)).sum(dtype=jnp.int32)
+        if observed is None
+        else observed,
         dictionary_size=jnp.asarray(size, jnp.int32),
         width=width,
         overflow=false if overflow is None else overflow,
@@ -145,24 +143,24 @@ def add_rewards(
     A batch is usually much shorter than B. The rewards are therefore added in a loop over the slots
     in use, on an accelerator in chunks of SLOTS, in a fixed order.
     """
-    observed = usable(query, y)
+    observed = query.mask & jnp.isfinite(y)
     weight = observed.astype(y.dtype)
     reward = jnp.where(observed, y, 0)
     zero = jnp.zeros((), pull_counts.dtype)
     start = (pull_counts, reward_sums, zero, zero)
     if devices.on_accelerator():
-        sums = _added_in_chunks(start, variance, query, weight, reward, rows)
+        sums = _add_in_chunks(start, variance, query, weight, reward, rows)
     else:
-        # within the loop each slot would take one message between devices
+        # taken before the loop, where each slot would cost a message between devices
         variances = rows.take(variance, query.index)
         slots = last_slot(query), query.index, variances, weight, reward
         # under vmap each step of one common loop would copy the counts of all runs
-        sums = sequential_vmap(partial(_added_by_slots, rows=rows), start, *slots)
+        sums = sequential_vmap(partial(_add_by_slots, rows=rows), start, *slots)
     infinite = jnp.any(query.mask & jnp.isinf(y))
     return Feedback(*sums, observed.sum(dtype=jnp.int32), infinite)
 
 
-def _added_by_slots(
+def _add_by_slots(
     start: _Sums,
     slots: Array,
     index: Array,
@@ -185,7 +183,7 @@ def _added_by_slots(
     return lax.fori_loop(0, slots, add, start)
 
 
-def _added_in_chunks(
+def _add_in_chunks(
     start: _Sums, variance: Array, query: Query, weight: Array, reward: Array, rows: Rows
 ) -> _Sums:
     """The sums of `add_rewards` by chunks of slots. The first slot of each arm writes the sum of a
@@ -200,15 +198,15 @@ def _added_in_chunks(
         arms, weights, rewards = (
             lax.dynamic_slice_in_dim(a, chunk * size, size) for a in (index, weight, reward)
         )
-        same = arms[:, None] == arms[None, :]
-        first = ~(same & (slots[None, :] < slots[:, None])).any(1)
+        same_arm = arms[:, None] == arms[None, :]
+        is_first = ~(same_arm & (slots[None, :] < slots[:, None])).any(1)
         # the position of another slot is out of range, and its value is dropped
         count = variance.shape[0]
-        place = jnp.where(first, rows.local(arms, count), count)
+        place = jnp.where(is_first, rows.local(arms, count), count)
         sigma2 = rows.take(variance, arms)
         return (
-            sums[0].at[place].add(jnp.where(same, weights[None, :], 0).sum(1), mode="drop"),
-            sums[1].at[place].add(jnp.where(same, rewards[None, :], 0).sum(1), mode="drop"),
+            sums[0].at[place].add(jnp.where(same_arm, weights[None, :], 0).sum(1), mode="drop"),
+            sums[1].at[place].add(jnp.where(same_arm, rewards[None, :], 0).sum(1), mode="drop"),
             sums[2] + jnp.where(weights > 0, jnp.log1p(sigma2), 0).sum(),
             sums[3] + jnp.where(weights > 0, jnp.log1p(3 * sigma2), 0).sum(),
         )

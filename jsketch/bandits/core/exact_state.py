@@ -69,7 +69,7 @@ class ExactBandit(widths.KernelBandit, Algorithm):
         return ucb(posterior.mean, posterior.variance, self.confidence_width(state))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return counts.first_or_best(state, self.scores(state))
+        return counts.query_of_best(state, self.scores(state))
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
         return observe(self, state, query, y, self.confidence_width(state), key)
@@ -103,10 +103,10 @@ def observe(
 ) -> tuple[State, Info]:
     """(state, info) after the rewards y [B] of a query. On overflow the state does not change."""
     query, y = checks.feedback(state.domain, query, y)
-    observed, arms = counts.usable(query, y), state.domain.features
+    observed, arms = query.mask & jnp.isfinite(y), state.domain.features
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
 
-    def one(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
+    def step(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
         posterior, overflow = carry
         used = observed[i] & ~overflow
         posterior, full = exact.observe(
@@ -114,7 +114,7 @@ def observe(
         )
         return posterior, overflow | full
 
-    posterior, overflow = counts.over_slots(one, (state.posterior, jnp.zeros((), bool)), query)
+    posterior, overflow = counts.scan_slots(step, (state.posterior, jnp.zeros((), bool)), query)
     if y.shape[0] > 1:
         posterior = jax.tree.map(partial(jnp.where, overflow), state.posterior, posterior)
     count = jnp.where(overflow, 0, observed.sum(dtype=jnp.int32))

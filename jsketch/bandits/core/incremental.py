@@ -47,16 +47,16 @@ def refresh(
     reward_sums: Array,
     kernel: Kernel,
     regularization: ArrayLike,
-    most: int = BLOCK,
+    max_arms: int = BLOCK,
 ) -> tuple[State, Array, Array]:
     """(state, whether it is accurate [], whether its dictionary fits the capacity []) after a batch
-    of at most `most` arms, given the new pull counts and reward sums [A]. The pulled arms that are
+    of at most `max_arms` arms, given the new pull counts and reward sums [A]. The pulled arms
     outside the span of the dictionary join it. Up to rounding the state is that of
     `sketched.refresh` with the new dictionary."""
     rows = state.domain.rows
     cumulative = rows.running_count(pull_counts > state.pull_counts)
     before = state.pull_counts, state.reward_sums
-    size = min(BLOCK, most)
+    size = min(BLOCK, max_arms)
 
     def block(i: Array, carry: tuple[State, Array, Array]) -> tuple[State, Array, Array]:
         state, accurate, fits = carry
@@ -87,8 +87,8 @@ def add(
     rows, arms = state.domain.rows, state.domain.features
     dictionary, nystrom = state.dictionary, state.nystrom
     x, size = rows.take(arms, pulled.arm), len(pulled.arm)
-    same = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
-    new = pulled.valid & ~same.any(1)
+    matches = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
+    new = pulled.valid & ~matches.any(1)
 
     # R: the root of the Schur complement of the new points appends columns
     z = matmul(kernel.gram(x, nystrom.points), nystrom.root)
@@ -128,45 +128,45 @@ def add(
     diagonal = jnp.where(added, jnp.diagonal(complement), jnp.sqrt(lam))
     logdet = state.evidence.logdet + 2 * jnp.log(diagonal / jnp.sqrt(lam)).sum()
 
-    # all pulls at once: V^-1 = W H H^T W^T with H = I - half^T @ other
+    # all pulls at once: V^-1 = W H H^T W^T with H = I - left^T @ right
     u = matmul(matmul(kernel.gram(x, points), inverse_root), whiten)
     scale = jnp.sqrt(pulled.pulls)
     scaled = scale[:, None] * u
     identity = jnp.eye(size, dtype=arms.dtype)
     gram = identity + matmul(scaled, scaled.T)
     lower, _ = _partial_cholesky(gram, jnp.ones(size, bool), zero)
-    half = _solve(lower, scaled)  # [b, M], covariances that the pulls explain
-    other = _solve(lower + identity, scaled)
-    explained = matmul(whiten, half.T)
-    new_whiten = whiten - matmul(explained, other)
+    left = _solve(lower, scaled)  # [b, M], covariances that the pulls explain
+    right = _solve(lower + identity, scaled)
+    explained = matmul(whiten, left.T)
+    new_whiten = whiten - matmul(explained, right)
     moment = weights + matmul(pulled.rewards, u)
-    weights = moment - matmul(matmul(half, moment), other)
+    weights = moment - matmul(matmul(left, moment), right)
     logdet = logdet + 2 * jnp.log(jnp.diagonal(lower)).sum()
 
     # the means and variances of all arms take one pass
     dual = matmul(inverse_root, matmul(new_whiten, weights))
     gained = matmul(inverse_root, appended)
     lost = matmul(inverse_root, explained)
-    reads = jnp.concatenate([dual[:, None], columns, gained, lost], axis=1)
+    dual_columns = jnp.concatenate([dual[:, None], columns, gained, lost], axis=1)
 
     used = dictionary.size + added.sum(dtype=jnp.int32)
 
-    def chunk(y: Array) -> tuple[Array, Array]:
-        read = dual_products(kernel, y, points, reads, used)
-        squares = jnp.square(read)
+    def predict_chunk(y: Array) -> tuple[Array, Array]:
+        products = dual_products(kernel, y, points, dual_columns, used)
+        squares = jnp.square(products)
         residual, embedded, lost = (
             squares[:, 1 + i * size : 1 + (i + 1) * size].sum(1) for i in range(3)
         )
-        return read[:, 0], embedded - residual / lam - lost
+        return products[:, 0], embedded - residual / lam - lost
 
-    mean, difference = map_rows(chunk, arms, min(POINTS, state.capacity))
+    mean, difference = map_rows(predict_chunk, arms, min(POINTS, state.capacity))
     variance = jnp.maximum(state.variance + difference, 0)
     # the variances of the pulled arms are small: they are computed without a difference
-    exact = jnp.square(u - matmul(matmul(u, half.T), other)).sum(1)
+    exact_variance = jnp.square(u - matmul(matmul(u, left.T), right)).sum(1)
     number = arms.shape[0]
     row = jnp.where(pulled.valid, rows.local(pulled.arm, number), number)
-    inside = jnp.where(added | same.any(1), row, number)
-    variance = variance.at[inside].set(exact, mode="drop")
+    inducing_row = jnp.where(added | matches.any(1), row, number)
+    variance = variance.at[inducing_row].set(exact_variance, mode="drop")
     pull_counts = state.pull_counts.at[row].add(pulled.pulls, mode="drop")
     reward_sums = state.reward_sums.at[row].add(pulled.rewards, mode="drop")
     gained_sum = jnp.trace(jnp.where(added, moments.gram, 0))
@@ -201,14 +201,14 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
     dictionary."""
     domain, rows = state.domain, state.domain.rows
 
-    def add_arms(before: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
+    def add_arms(sums: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
         k = kernel.gram(rows.take(domain.features, index), points)
         zeta = matmul(k, columns)
         weighted = pulls[:, None] * zeta
         return _Moments(
-            before.cross + matmul(k.T, weighted),
-            before.gram + matmul(zeta.T, weighted),
-            before.rewards + matmul(rewards, zeta),
+            sums.cross + matmul(k.T, weighted),
+            sums.gram + matmul(zeta.T, weighted),
+            sums.rewards + matmul(rewards, zeta),
         )
 
     dtype, width = columns.dtype, columns.shape[1]
@@ -240,10 +240,10 @@ def _partial_cholesky(matrix: Array, mask: Array, least_pivot: Array) -> tuple[A
         lower, used = carry
         rest = matrix[:, j] - matmul(lower, lower[j])
         use = mask[j] & (rest[j] > least_pivot)
-        below = jnp.where((slots >= j) & mask, rest / jnp.sqrt(rest[j]), 0)
+        factor_column = jnp.where((slots >= j) & mask, rest / jnp.sqrt(rest[j]), 0)
         unit = (slots == j).astype(matrix.dtype)
         lower = put(lower, j, jnp.where(use, lower[j], 0))
-        entries = jnp.where(use, below, unit)
+        entries = jnp.where(use, factor_column, unit)
         return lax.dynamic_update_index_in_dim(lower, entries, j, 1), put(used, j, use)
 
     start = jnp.zeros_like(matrix), jnp.zeros_like(mask)

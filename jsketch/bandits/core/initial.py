@@ -19,7 +19,7 @@ ROWS = 64  # the first capacity for distinct arms; it doubles on overflow
 
 
 @jax.jit
-def _segment(
+def _add_picks(
     kernel: Kernel,
     arms: Array,
     regularization: ArrayLike,
@@ -37,37 +37,37 @@ def _segment(
         posterior, overflow = exact.hallucinate(posterior, kernel, arms, arm, regularization)
         return put(picks, size, arm), size + (~overflow).astype(jnp.int32), posterior, overflow
 
-    def go_on(carry: tuple[Array, Array, Exact, Array]) -> Array:
+    def continues(carry: tuple[Array, Array, Exact, Array]) -> Array:
         picks, size, posterior, overflow = carry
         return (jnp.max(posterior.variance) > target) & (size < picks.shape[0]) & ~overflow
 
-    return lax.while_loop(go_on, pick, (picks, size, posterior, jnp.zeros((), bool)))
+    return lax.while_loop(continues, pick, (picks, size, posterior, jnp.zeros((), bool)))
 
 
 def uncertainty_sampling(
-    kernel: Kernel, domain: Arms, regularization: float, max_variance: float, most: int = 10_000
+    kernel: Kernel, domain: Arms, regularization: float, max_variance: float, limit: int = 10_000
 ) -> np.ndarray:
-    """Arms [n] to evaluate, each the one of largest variance, until no variance exceeds
+    """Arms [n] to evaluate, each the arm of the largest variance, until no variance exceeds
     `max_variance`, in leverage units (BBKB Alg. 3).
 
-    With max_variance = 1/P exact batches then have at least P (C - 1) arms, and sketched ones P (C
-    - 1)/3 with high probability (THEORY 3.5). Raises ValueError for invalid arguments, and when
-    `most` evaluations do not suffice.
+    With max_variance = 1/P later batches have at least P (C - 1) arms on the exact posterior, and
+    P (C - 1)/3 on a sketched one with high probability (THEORY 3.5). Raises ValueError for invalid
+    arguments, and when `limit` evaluations do not suffice.
     """
     domain = checks.arms(domain)
     checks.component("kernel", kernel)
     checks.positive(regularization=regularization, max_variance=max_variance)
-    checks.capacity(most=most)
-    checks.memory(most, jnp.int32, most=most)
+    checks.capacity(limit=limit)
+    checks.memory(limit, jnp.int32, limit=limit)
     checks.model(domain, kernel, regularization)
     arms = domain.features
     kernel, regularization, max_variance = in_dtype(
         (kernel, regularization, max_variance), arms.dtype
     )
     posterior = exact.prior(kernel, arms, regularization, min(ROWS, domain.count))
-    picks, size = jnp.zeros(most, jnp.int32), jnp.zeros((), jnp.int32)
+    picks, size = jnp.zeros(limit, jnp.int32), jnp.zeros((), jnp.int32)
     while True:
-        picks, size, posterior, overflow = _segment(
+        picks, size, posterior, overflow = _add_picks(
             kernel, arms, regularization, max_variance, picks, size, posterior
         )
         if not bool(overflow):
@@ -77,7 +77,7 @@ def uncertainty_sampling(
     largest = float(posterior.variance.max())
     if largest > max_variance:
         raise ValueError(
-            f"after {most} evaluations the largest variance is {largest:.3g}, above max_variance ="
-            f" {max_variance:g}: raise `most` or max_variance."
+            f"after {limit} evaluations the largest variance is {largest:.3g}, above max_variance ="
+            f" {max_variance:g}: raise limit or max_variance."
         )
     return np.asarray(picks)[: int(size)]

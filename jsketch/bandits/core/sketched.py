@@ -59,11 +59,11 @@ from jsketch.warn import warn
 EVERY_BATCH = None  # the value of `resparsify` in the papers
 MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
 MAX_UPDATED_ARMS = 64  # most pulled arms of a batch that low-rank updates observe
-MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance, relative to the prior, for them
+MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance over the prior, for updates
 ESTIMATE_ARMS = 768  # arms of `expected_size`
-# The initial capacity over the size that `expected_size` estimates. The ratio of the final size is
-# 0.3 to 0.6 on the problems of `experiments.bbkb_2020.resparsification`, and 1.1 to 1.4 on its hard
-# problem, where the capacity grows once.
+# The initial capacity as a multiple of `expected_size`. The final size is 0.3 to 0.6 times that on
+# the problems of `experiments.bbkb_2020.resparsification`, and 1.1 to 1.4 times on the hard problem
+# there, for which the capacity grows once.
 INITIAL_SIZE_RATIO = 0.65
 CAPACITY_MULTIPLE = 16
 # `init` folds this number into its key to sample a dictionary. The first arm is drawn with the key
@@ -89,10 +89,10 @@ class SketchState:
     mean: Array  # [A]
     variance: Array  # [A], leverage units
     evidence: Evidence
-    # [] int32, warm-start points beyond the capacity; where there are any, `tell` overflows. It is
-    # positive only under jit and vmap: elsewhere `init` raises
+    # [] int32, inducing points of earlier evaluations beyond the capacity. Where there are any,
+    # `tell` overflows, and `init` raises an error unless it is traced
     n_truncated: Array
-    rounding: Array  # [], an upper estimate of the errors of `variance`, see `nystrom.sensitivity`
+    rounding: Array  # [], an upper estimate of the rounding errors of `variance` (`nystrom.probes`)
     updates: Array  # [] int32, low-rank updates since the last refresh from scratch
     # [] bool, the user chose the inducing arms, which may be inaccurate: the next dictionary is a
     # fresh draw
@@ -146,7 +146,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         checks.memory(floats, domain.features.dtype, capacity=self.capacity, arms=count)
         history = None if data is None else checked_history(self, domain, key, data)
         state = start(domain, self.kernel, self.regularization, self.capacity, key, history)
-        return replace(state, chosen_by_user=has_chosen_dictionary(data))
+        return replace(state, chosen_by_user=lists_inducing_arms(data))
 
     def confidence_width(self, state: SketchState) -> Array:
         """The number [] of posterior standard deviations in a confidence bound."""
@@ -166,10 +166,10 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         )
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
-    def sized(self, arms: Arms, horizon: int) -> Self:
+    def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
         """The algorithm with an initial capacity for `horizon` evaluations. Where the dictionary
-        is extended it is INITIAL_SIZE_RATIO times `expected_size`, because growth compiles another
-        program, and free slots slow low-rank updates little."""
+        is extended, that is INITIAL_SIZE_RATIO times `expected_size`, because growth compiles
+        another program, and free slots slow low-rank updates little."""
         numbers = self.kernel, self.regularization, self.qbar
         if self.resparsify is None or arms.shard is not None or is_traced((arms, numbers)):
             return self
@@ -191,7 +191,8 @@ def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
 def predict_arms(
     kernel: Kernel, features: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """(mean [A], variance [A], the largest `nystrom.sensitivity` []) of all arms, in chunks.
+    """(mean [A], variance [A], the amplification [] of rounding errors that `nystrom.probes`
+    estimates) of all arms, in chunks.
 
     The mean is u(x) . weights, and the variance r/lam + e(x,x) (BBKB eqs. 1 and 2). With z = k_S R
     and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`) the variance takes one product of
@@ -199,16 +200,16 @@ def predict_arms(
     """
     explained = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
     dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
-    reads = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
+    columns = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
 
-    def chunk(x: Array) -> tuple[Array, Array, Array]:
+    def predict_chunk(x: Array) -> tuple[Array, Array, Array]:
         k = kernel.gram(x, features.points)
-        read = matmul(k, reads)
+        products = matmul(k, columns)
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
-        return read[:, 0], variance, nystrom.sensitivity(read[:, 1:])
+        return products[:, 0], variance, 1 + jnp.square(products[:, 1:]).mean(1).max()
 
-    mean, variance, sensitivity = map_rows(chunk, arms, len(features.root))
-    return mean, variance, sensitivity.max()
+    mean, variance, amplification = map_rows(predict_chunk, arms, len(features.root))
+    return mean, variance, amplification.max()
 
 
 class Moments(NamedTuple):
@@ -225,17 +226,19 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
     history = state.pull_counts, state.reward_sums
 
-    def add(before: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
+    def add(sums: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
         arms = rows.take(domain.features, index)
         z = nystrom.features(features, kernel, arms)
         residual = nystrom.residual(kernel.diag(arms), z)
         return Moments(
-            gram=before.gram + matmul(z.T, z * pulls[:, None]),
-            moment=before.moment + matmul(rewards, z),
-            residual_sum=before.residual_sum + matmul(pulls, residual),
+            gram=sums.gram + matmul(z.T, z * pulls[:, None]),
+            moment=sums.moment + matmul(rewards, z),
+            residual_sum=sums.residual_sum + matmul(pulls, residual),
         )
 
-    pulls, rewards = dictionaries.history_of(dictionary.index, dictionary.mask, *history, rows)
+    index, mask = dictionary.index, dictionary.mask
+    pulls = jnp.where(mask, rows.take(state.pull_counts, index), 0)
+    rewards = jnp.where(mask, rows.take(state.reward_sums, index), 0)
     zero = jnp.zeros((), domain.features.dtype)
     start = Moments(matmul(z.T, z * pulls[:, None]), matmul(rewards, z), zero)
     return dictionaries.sum_outside(dictionary, *history, add, start, domain.count, rows)
@@ -250,13 +253,13 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     features, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
     sums = moments(state, kernel, features, z)
     posterior = ridge.fit(sums.gram, sums.moment, regularization)
-    mean, variance, sensitivity = sequential_vmap(
+    mean, variance, amplification = sequential_vmap(
         predict_arms, kernel, features, posterior, arms, regularization
     )
     # The dictionary represents its arms exactly, and k(x,x) - |z|^2 has a rounding error that would
     # be divided by lam (THEORY 9.1).
-    exact = squares_upper(z, posterior.whiten)
-    variance = dictionaries.put(state.dictionary, variance, exact, rows)
+    exact_variance = squares_upper(z, posterior.whiten)
+    variance = dictionaries.put(state.dictionary, variance, exact_variance, rows)
     evidence = replace(
         state.evidence,
         count=rows.sum(state.pull_counts.sum()),
@@ -264,7 +267,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         logdet=posterior.logdet,
         residual_sum=sums.residual_sum,
     )
-    # `roundings` is about 1, except for a large table of kernel values and distant points
+    # the rounding error of kernel values is about eps, except in large tables with distant points
     eps = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
         kernel, features.points, state.domain.count
     )
@@ -276,7 +279,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         mean=mean,
         variance=variance,
         evidence=evidence,
-        rounding=eps * evidence.prior_variance * rows.max(sensitivity) / regularization,
+        rounding=eps * evidence.prior_variance * rows.max(amplification) / regularization,
     )
 
 
@@ -293,7 +296,7 @@ def apply_feedback(
 ) -> tuple[State, Info]:
     """(state, info) after a batch: extends or resamples the dictionary with the variances at the
     start of the batch, then refreshes the posterior. Where the dictionary exceeds the capacity, or
-    that of the warm start did, the state is returned unchanged and info.overflow is true.
+    that of earlier evaluations did, the state is returned unchanged and info.overflow is true.
 
     bandit          an algorithm with the fields of `SketchedBandit`
     uniform, added  arguments of `dictionary.extend_or_resample`; `added` is by default the arms
@@ -339,8 +342,8 @@ def apply_feedback(
     if growth is None or from_scratch or not bandit.incremental or devices.on_accelerator():
         new = refresh_with(before_refresh, feedback, dictionary, *model)
     else:
-        extends, most = extends & ~overflow, query.index.shape[0]
-        new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, most)
+        extends, arms = extends & ~overflow, query.index.shape[0]
+        new = refresh_where_needed(before_refresh, feedback, dictionary, extends, model, arms)
     finite = jnp.isfinite(new.mean).all() & jnp.isfinite(new.variance).all() & jnp.isfinite(width)
     finite = rows.all(finite)
     new = select_state(overflow, state, new)
@@ -377,36 +380,36 @@ def refresh_with(
 
 
 def refresh_where_needed(
-    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, most: int
+    state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
 ) -> State:
-    """`refresh_with`, by low-rank updates where `extends` [] is true and they are accurate. The
-    batch has at most `most` picks."""
+    """`refresh_with`, by low-rank updates where `extends` [] is true and the updates are accurate.
+    The batch pulls at most `arms` arms."""
     domain, model = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
     pulled = feedback.pull_counts > state.pull_counts
-    few = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
-    updates = extends & accurate & few & (state.updates < MAX_UPDATES)
+    few_arms = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
+    updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
     updates = updates & (state.evidence.count > 0)
 
-    def by_updates(carry: tuple[State, Array], given: Any) -> tuple[State, Array]:
-        domain, feedback, _, (kernel, regularization) = given
+    def by_updates(carry: tuple[State, Array], arguments: Any) -> tuple[State, Array]:
+        domain, feedback, _, (kernel, regularization) = arguments
         history = feedback.pull_counts, feedback.reward_sums
-        before = attach(carry[0], domain)
-        new, accurate, fits = incremental.refresh(before, *history, kernel, regularization, most)
+        old = attach(carry[0], domain)
+        new, accurate, fits = incremental.refresh(old, *history, kernel, regularization, arms)
         new = replace(new, updates=new.updates + 1)
         done = accurate & fits
-        return detach(select_state(~done, before, new)), done
+        return detach(select_state(~done, old, new)), done
 
-    def from_scratch(state: State, given: Any) -> State:
-        domain, feedback, dictionary, (kernel, regularization) = given
+    def from_scratch(state: State, arguments: Any) -> State:
+        domain, feedback, dictionary, (kernel, regularization) = arguments
         state = attach(state, domain)
         return detach(refresh_with(state, feedback, dictionary, kernel, regularization))
 
-    given = domain, feedback, dictionary, model
+    arguments = domain, feedback, dictionary, model
     # the domain is an argument and not carried, because vmap copies a carried array for every run
     start = detach(state), jnp.zeros((), bool)
-    state, done = cond_per_run(updates, by_updates, start, given)
-    return attach(cond_per_run(~done, from_scratch, state, given), domain)
+    state, done = cond_per_run(updates, by_updates, start, arguments)
+    return attach(cond_per_run(~done, from_scratch, state, arguments), domain)
 
 
 def select_state(flag: Array, before: SomeState, after: SomeState) -> SomeState:
@@ -448,7 +451,7 @@ class History(NamedTuple):
 
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
-    keep: Array  # [A] bool, the arms of the dictionary
+    inducing: Array  # [A] bool, whether an arm is in the dictionary
     failed: Any = None  # arms [n] whose evaluations failed
 
 
@@ -469,20 +472,20 @@ def start(
     state = SketchState(domain=domain, **_prior(domain, first_arm, diag, regularization, capacity))
     if history is None:
         return state
-    (pull_counts, reward_sums, keep), rows = history[:3], domain.rows
-    dictionary, _ = dictionaries.of_arms(keep, capacity, rows)
-    warm = replace(
+    (pull_counts, reward_sums, inducing), rows = history[:3], domain.rows
+    dictionary, _ = dictionaries.of_arms(inducing, capacity, rows)
+    observed = replace(
         state,
         pull_counts=pull_counts,
         reward_sums=reward_sums,
         dictionary=dictionary,
-        n_truncated=rows.sum(keep.sum(dtype=jnp.int32)) - dictionary.size,
+        n_truncated=rows.sum(inducing.sum(dtype=jnp.int32)) - dictionary.size,
     )
-    return with_upper_information(refresh(warm, kernel, regularization), regularization)
+    return with_upper_information(refresh(observed, kernel, regularization), regularization)
 
 
-def has_chosen_dictionary(data: Any) -> Array:
-    """Whether the evaluations `data` of `init` list the inducing arms, [] bool."""
+def lists_inducing_arms(data: Any) -> Array:
+    """Whether the argument `data` of `init` lists the inducing arms, [] bool."""
     dictionary = getattr(data, "dictionary", None)
     return jnp.asarray(not (dictionary is None or isinstance(dictionary, str)))
 
@@ -524,19 +527,19 @@ def checked_history(
             bandit, domain, jax.random.fold_in(key, DICTIONARY_FOLD), pulls, dictionary
         )
     if dictionary is None:
-        keep = pulls > 0
+        inducing = pulls > 0
     else:
         checks.arm_numbers(domain, dictionary=dictionary)
-        index = checks.with_missing(domain, dictionary)
-        keep = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
+        index = checks.mark_invalid_arms(domain, dictionary)
+        inducing = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
         # a traced number of an arm that does not exist makes the state NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
-    if not is_traced(keep) and int(keep.sum()) > bandit.capacity:
+    if not is_traced(inducing) and int(inducing.sum()) > bandit.capacity:
         raise ValueError(
-            f"a dictionary of {int(keep.sum())} arms does not fit a capacity of {bandit.capacity}:"
-            " raise `capacity`."
+            f"a dictionary of {int(inducing.sum())} arms does not fit a capacity of"
+            f" {bandit.capacity}: raise `capacity`."
         )
-    return History(pulls, sums, keep, data.failed)
+    return History(pulls, sums, inducing, data.failed)
 
 
 def _sampled_dictionary(
@@ -563,20 +566,20 @@ def _sampled_dictionary(
         return pulled[bless.bless(kernel, points, n, lam, key).rows]
     scores = bless.exact_leverage_scores(kernel, points, n, lam)
     uniform = np.asarray(jax.random.uniform(key, scores.shape, scores.dtype))
-    expected = float(np.asarray(qbar)) * scores
-    return pulled[uniform < np.minimum(1, expected)]
+    probability = float(np.asarray(qbar)) * scores
+    return pulled[uniform < np.minimum(1, probability)]
 
 
 def residuals(
     kernel: Kernel, features: Nystrom, dictionary: Dictionary, arms: Array, rows: Rows = ONE_DEVICE
 ) -> Array:
-    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. It costs as much as
-    the sweep of a refresh; a batch computes the residuals of its arms from their variances."""
+    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. The cost is that of
+    the sweep of a refresh; a batch computes the residuals of few arms from their variances."""
 
-    def chunk(x: Array) -> Array:
+    def chunk_residuals(x: Array) -> Array:
         return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
 
-    residual = map_rows(chunk, arms, len(dictionary.index))
+    residual = map_rows(chunk_residuals, arms, len(dictionary.index))
     return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
 
 
@@ -586,14 +589,14 @@ def expected_size(
     """The expected size of a dictionary after `horizon` uniform pulls of up to ESTIMATE_ARMS random
     arms: sum_i min(1, qbar l_i) with their exact leverage scores l.
 
-    It is a host function, O(ESTIMATE_ARMS^3). The pulls of a bandit concentrate on good arms and
-    need fewer points; a larger number of arms needs more.
+    The function runs on the host, in O(ESTIMATE_ARMS^3). The pulls of a bandit concentrate on good
+    arms and need fewer points; a larger number of arms needs more.
     """
     count = min(arms.count, ESTIMATE_ARMS)
     chosen = np.random.default_rng(0).choice(arms.count, count, replace=False)
     x = arms.features[chosen]
     gram = np.asarray(_gram(kernel, x), np.float64)
-    # below its rounding errors the Gram matrix of repeated arms has no inverse
+    # a Gram matrix of repeated arms is singular up to its rounding errors
     least = 10 * count * jnp.finfo(arms.features.dtype).eps * np.diagonal(gram).max()
     noise = max(float(np.asarray(regularization)) * count / horizon, least)
     leverage = 1 - noise * np.diagonal(np.linalg.inv(gram + noise * np.eye(count)))
@@ -607,23 +610,23 @@ def _gram(kernel: Kernel, x: Array) -> Array:
 
 def check_bandit(bandit: Any) -> None:
     """Raises ValueError for settings out of their ranges. Warns of a width that is proved for an
-    exact posterior only (THEORY 4.1, 4.7): on a sketch it holds while the dictionary contains all
-    pulled arms and C is 1."""
+    exact posterior only (THEORY 4.1, 4.7): on a sketch such a width holds while the dictionary
+    contains all pulled arms and C is 1."""
     checks.settings(bandit)
-    for exact, name, instead in (
+    for width, name, alternative in (
         (widths.mixture, "mixture", "certified_mixture"),
         (widths.gp_ucb_tight, "gp_ucb_tight", "certified"),
     ):
-        if bandit.width == exact:
+        if bandit.width == width:
             warn(
                 f"the width `{name}` is proved for an exact posterior only, and ignores what a"
-                f" dictionary does not represent: `widths.{instead}` holds for any dictionary."
+                f" dictionary does not represent: `widths.{alternative}` holds for any dictionary."
             )
 
 
 def check_not_truncated(state: Any) -> None:
-    """Raises ValueError for a state, or stacked states, whose warm start has more inducing points
-    than the capacity."""
+    """Raises ValueError for a state, or stacked states, whose earlier evaluations have more
+    inducing points than the capacity."""
     sketch = getattr(state, "sketch", state)
     if (
         not isinstance(sketch, SketchState)
@@ -641,8 +644,8 @@ def check_not_truncated(state: Any) -> None:
 
 
 def grow(state: State, capacity: int) -> State:
-    """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and for
-    a state whose warm start exceeded the capacity."""
+    """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and as
+    `check_not_truncated`."""
     check_not_truncated(state)
     checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity

@@ -265,23 +265,23 @@ def _certified_mixture(e: Evidence, c: Confidence) -> Array:
     is below `certified` where xi sqrt(Lhat + 2 log 1/delta) exceeds sqrt(lam) F / 2, and has the
     same condition on the local rule."""
     radius = _mixture_radius(e.logdet + e.residual_sum / c.regularization, c)
-    along = radius + c.norm_bound * _root(e.residual_sum)
-    return jnp.sqrt(c.ratio) * jnp.hypot(along, _bias(c))
+    radius = radius + c.norm_bound * _root(e.residual_sum)
+    return jnp.sqrt(c.ratio) * jnp.hypot(radius, _bias(c))
 
 
 def _soful_paper(e: DirectionsEvidence, c: Confidence) -> Array:
     """beta~_t of Theorem 1 of Kuzborskij et al. (AISTATS 2019), which accounts for the discarded
     directions of the sketch."""
     ratio = 1 + e.shrunk / c.regularization
-    inside = (
+    squared = (
         e.size * jnp.log1p(e.count * e.prior_variance / (e.size * c.regularization))
         + 2 * _log_inverse_delta(c)
         + e.inputs * jnp.log(ratio)
     )
-    return c.noise_std * jnp.sqrt(inside * ratio) + _bias(c) * ratio
+    return c.noise_std * jnp.sqrt(squared * ratio) + _bias(c) * ratio
 
 
-# pickle and checkpoints find a function by its name: it cannot have that of its `Formula`
+# pickle and checkpoints find a function by its name, which must differ from that of its `Formula`
 gp_ucb_code = Formula(_gp_ucb_code)
 gp_ucb_tight = Formula(_gp_ucb_tight)
 gp_ucb_paper = Formula(_gp_ucb_paper)

@@ -103,7 +103,7 @@ class FeatureBandit(Algorithm):
         return state.posterior.mean, state.posterior.variance, width
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return counts.first_or_best(state, self.scores(state))
+        return counts.query_of_best(state, self.scores(state))
 
     def scores(self, state: FeatureState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
@@ -114,12 +114,12 @@ class FeatureBandit(Algorithm):
         self, state: FeatureState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FeatureState, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.usable(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
-        def one(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
+        def step(i: Array, posterior: FeaturePosterior) -> FeaturePosterior:
             return observe(posterior, state.whitened, query.index[i], y[i], observed[i])
 
-        posterior = counts.over_slots(one, state.posterior, query)
+        posterior = counts.scan_slots(step, state.posterior, query)
         width = self.confidence_width(state)
         size, finite = state.whitened.shape[1], jnp.isfinite(posterior.mean).all()
         info = counts.round_info(query, y, size=size, width=width, finite=finite)

@@ -50,9 +50,9 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
         checks.one_key(key=key)
         arm_key, feature_key = jax.random.split(key)
         arms = domain.features
-        maps, kernel = in_dtype((self.features, self.kernel), arms.dtype)
-        drawn = maps.draw(kernel, arms.shape[1], feature_key, arms.dtype)
-        z = fourier.features(drawn, fourier.near_zero(arms))
+        features, kernel = in_dtype((self.features, self.kernel), arms.dtype)
+        fourier_map = features.draw(kernel, arms.shape[1], feature_key, arms.dtype)
+        z = fourier.features(fourier_map, fourier.subtract_large_means(arms))
         return feature_posterior.start(self.regularization, domain, arm_key, z)
 
 
@@ -72,7 +72,7 @@ class FourierTS(FourierBandit):
     """
 
     features: Any = QuadratureFourier()  # or RandomFourier
-    # the standard deviations of a draw, one of `bandits.widths`; by default it is a draw from the
+    # the standard deviations of a draw, one of `bandits.widths`; by default draws come from the
     # Bayesian posterior
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
@@ -83,4 +83,4 @@ class FourierTS(FourierBandit):
         return state.posterior.mean + self.confidence_width(state) * deviation
 
     def ask(self, state: FeatureState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return counts.first_or_best(state, self.sample(state, key))
+        return counts.query_of_best(state, self.sample(state, key))

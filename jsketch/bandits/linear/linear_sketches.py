@@ -53,7 +53,7 @@ class LinearBandit(Algorithm):
     width: widths.Width = widths.gp_ucb_code
     size: int = struct.field(pytree_node=False, default=16)  # m
 
-    def _check(self, domain: Arms, key: PRNGKey, data: Evaluations | None) -> Arms:
+    def _checked_arms(self, domain: Arms, key: PRNGKey, data: Evaluations | None) -> Arms:
         checks.no_evaluations(self, data)
         checks.settings(self)
         checks.one_key(key=key)
@@ -79,7 +79,7 @@ class SOFUL(LinearBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> SOFULState:
-        domain = self._check(domain, key, data)
+        domain = self._checked_arms(domain, key, data)
         arms = domain.features
         checks.memory(self.size * (arms.shape[1] + self.size), arms.dtype, size=self.size)
         state = SOFULState(
@@ -123,21 +123,21 @@ class SOFUL(LinearBandit):
     def sample(self, state: SOFULState, key: PRNGKey) -> Array:
         """A draw [A] of the mean rewards, with weights from N(V^-1 sum_i y_i x_i, width^2 V^-1)."""
         normal = jax.random.normal(key, state.moment.shape, state.moment.dtype)
-        drawn = projection.power(state.sketch, normal, self._lam(state), -0.5)
-        weights = self.weights(state) + self.confidence_width(state) * drawn
+        deviation = projection.power(state.sketch, normal, self._lam(state), -0.5)
+        weights = self.weights(state) + self.confidence_width(state) * deviation
         return matmul(state.domain.features, weights)
 
     def ask(self, state: SOFULState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         scores = self.sample(state, key) if self.form == "ts" else self.scores(state)
-        return counts.first_or_best(state, scores)
+        return counts.query_of_best(state, scores)
 
     def tell(
         self, state: SOFULState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SOFULState, Info]:
         query, y = checks.feedback(state.domain, query, y)
-        observed = counts.usable(query, y)
+        observed = query.mask & jnp.isfinite(y)
 
-        def one(
+        def step(
             i: Array, carry: tuple[FrequentDirections, Array]
         ) -> tuple[FrequentDirections, Array]:
             sketch, moment = carry
@@ -146,7 +146,7 @@ class SOFUL(LinearBandit):
             sketch = jax.tree.map(partial(jnp.where, observed[i]), appended, sketch)
             return sketch, moment + x * jnp.where(observed[i], y[i], 0)
 
-        sketch, moment = counts.over_slots(one, (state.sketch, state.moment), query)
+        sketch, moment = counts.scan_slots(step, (state.sketch, state.moment), query)
         size, width = (sketch.energies > 0).sum(dtype=jnp.int32), self.confidence_width(state)
         finite = jnp.isfinite(moment).all()
         info = counts.round_info(query, y, size=size, width=width, finite=finite)
@@ -166,10 +166,10 @@ class CBRAP(FeatureBandit, LinearBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> FeatureState:
-        domain = self._check(domain, key, data)
+        domain = self._checked_arms(domain, key, data)
         arm_key, projection_key = jax.random.split(key)
         arms = domain.features
         floats = self.size * (domain.count + arms.shape[1] + self.size)
         checks.memory(floats, arms.dtype, size=self.size)
-        drawn = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)
-        return feature_posterior.start(self.regularization, domain, arm_key, matmul(arms, drawn))
+        gaussian = projection.gaussian(projection_key, arms.shape[1], self.size, arms.dtype)
+        return feature_posterior.start(self.regularization, domain, arm_key, matmul(arms, gaussian))

@@ -23,7 +23,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import struct
-from jsketch.box.go_ucb.model import Flat
+from jsketch.box.go_ucb.model import FlatModel
 from jsketch.linalg import cholesky_inverse, matmul, triangular_inverse
 
 
@@ -183,7 +183,7 @@ def _identity(p: Any) -> Any:
     return p
 
 
-def first_order(model: Flat, ball: Ball, x: Array) -> tuple[Array, Array]:
+def first_order(model: FlatModel, ball: Ball, x: Array) -> tuple[Array, Array]:
     """(the maximum [] over the ball of the linearization at w_t, f_x(w_t) + sqrt(beta)
     |g|_Sigma^-1; the u [d_w] of the unit ball that attains it) for x [d]."""
     value, gradient = jax.value_and_grad(model.value)(ball.centre, x)
@@ -193,7 +193,7 @@ def first_order(model: Flat, ball: Ball, x: Array) -> tuple[Array, Array]:
     return value + jnp.sqrt(ball.beta) * length, whitened / length
 
 
-def linearized_form(model: Flat, ball: Ball) -> Form:
+def linearized_form(model: FlatModel, ball: Ball) -> Form:
     """The first-order form, in which the maximum over w has a closed form and p is empty."""
     return Form(
         value=lambda x, p: first_order(model, ball, x)[0],
@@ -204,7 +204,7 @@ def linearized_form(model: Flat, ball: Ball) -> Form:
     )
 
 
-def whitened_form(model: Flat, ball: Ball) -> Form:
+def whitened_form(model: FlatModel, ball: Ball) -> Form:
     """w = w_t + sqrt(beta) W u with |u| <= 1 and W W^T = Sigma^-1; p is the `Displacement`
     sqrt(beta) W u.
 
@@ -227,8 +227,8 @@ def whitened_form(model: Flat, ball: Ball) -> Form:
 
     def project(p: Displacement) -> Displacement:
         # a ball of radius 0 has no other point than its centre
-        outside = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))
-        return Displacement(p.w / outside, p.image / outside)
+        divisor = jnp.maximum(1, length(p) / jnp.maximum(radius, tiny))
+        return Displacement(p.w / divisor, p.image / divisor)
 
     return Form(
         value=lambda x, p: model.value(ball.centre + p.w, x),
@@ -240,7 +240,7 @@ def whitened_form(model: Flat, ball: Ball) -> Form:
     )
 
 
-def plain_form(model: Flat, ball: Ball) -> Form:
+def plain_form(model: FlatModel, ball: Ball) -> Form:
     """The paper's form, in which p is w - w_t; it starts at zero and is scaled back to the surface
     when it leaves the ball."""
 

@@ -73,11 +73,11 @@ class GOQuery(BoxQuery):
     proposal: Proposal
 
 
-class NotFinite(NamedTuple):
-    """What a round excluded because it is not finite."""
+class Exclusions(NamedTuple):
+    """The parameters and rows that a round excluded because they are not finite."""
 
-    diverged: Array  # [] bool: the new parameters or their loss
-    rows: Array  # [] int32, the number of rows of eqs. 3 and 5 among those that the round computed
+    diverged: Array  # [] bool, whether the new parameters or their loss are not finite
+    rows: Array  # [] int32, the excluded rows of eqs. 3 and 5 among those that the round computed
 
 
 @struct.dataclass
@@ -180,16 +180,20 @@ class GOUCB(struct.Settings):
     ) -> tuple[GOState, GOInfo]:
         """The state with the values y [B]. The oracle fits w0 after phase I; each later evaluation
         leads to a refit, or to one more row of eqs. 3 and 5."""
-        after = history.add(state.history, query, y)
-        nothing = NotFinite(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
-        first, start = state.history.count == 0, (state, nothing)
-        explored = lazy_cond(
-            first, lambda _: self._fit_phase_one(replace(state, history=after), key), start
+        observed = history.add(state.history, query, y)
+        none_excluded = Exclusions(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
+        is_first_round, unchanged = state.history.count == 0, (state, none_excluded)
+        after_phase_one = lazy_cond(
+            is_first_round,
+            lambda _: self._fit_phase_one(replace(state, history=observed), key),
+            unchanged,
         )
-        new, not_finite = lazy_cond(~first, lambda _: self._add_evaluation(state, after), explored)
+        new, not_finite = lazy_cond(
+            ~is_first_round, lambda _: self._add_evaluation(state, observed), after_phase_one
+        )
         # a query beyond the horizon is empty and changes nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
-        info = history.info(state.history, after)
+        info = history.info(state.history, observed)
         return new, GOInfo(info.observed, info.failed, info.best, query.proposal, *not_finite)
 
     def ball(self, state: GOState) -> Ball:
@@ -222,7 +226,9 @@ class GOUCB(struct.Settings):
             values = jax.vmap(form.value)(*pairs)
             return jnp.where(jnp.isfinite(values), values, -jnp.inf)
 
-        def slope(_: Any, pairs: tuple[Array, Any]) -> tuple[Array, tuple[Array, Any]]:
+        def score_and_gradients(
+            _: Any, pairs: tuple[Array, Any]
+        ) -> tuple[Array, tuple[Array, Any]]:
             values, (by_x, by_p) = jax.vmap(jax.value_and_grad(form.value, (0, 1)))(*pairs)
             values = jnp.where(jnp.isfinite(values), values, -jnp.inf)
             return values, (by_x, jax.vmap(form.direction)(by_p))
@@ -232,19 +238,21 @@ class GOUCB(struct.Settings):
             return jnp.clip(z, lower[None, :], upper[None, :]), jax.vmap(form.project)(p)
 
         scores = score((candidates, jax.vmap(form.start)(gradients)))
-        top = self._starts(scores, usable)
-        directions = self._directions(gradients[top], direction_key)
-        starts = candidates[top], jax.vmap(form.start)(directions)
-        ascent = ascend(score, starts, self._rule(candidates.dtype), project, self.steps, slope)
+        positions = self._start_positions(scores, usable)
+        directions = self._directions(gradients[positions], direction_key)
+        starts = candidates[positions], jax.vmap(form.start)(directions)
+        ascent = ascend(
+            score, starts, self._rule(candidates.dtype), project, self.steps, score_and_gradients
+        )
         winner = jnp.argmax(ascent.values)
         z, p = jax.tree.map(lambda leaf: leaf[winner], ascent.best)
         distance = ball.sigma.squared_norm(form.displacement(z, p))
         fallback = ~jnp.isfinite(ascent.values[winner])
         acquisition = jnp.stack([ascent.values[winner], score(starts).max()])
-        numbers = jnp.append(distance, state.scaling.rewards(acquisition))
+        diagnostics = jnp.append(distance, state.scaling.rewards(acquisition))
         # candidate 0 is the best observed point, candidate 1 a uniform one
         x = state.scaling.points(jnp.where(fallback, candidates[1], z))
-        distance, value, at_starts = jnp.where(fallback, jnp.nan, numbers)
+        distance, value, at_starts = jnp.where(fallback, jnp.nan, diagnostics)
         proposal = Proposal(ball.beta, distance, value, at_starts, fallback)
         return jnp.clip(x, state.box.lower, state.box.upper), proposal
 
@@ -264,21 +272,21 @@ class GOUCB(struct.Settings):
         half = self.candidates // 2
         lower, upper = lower[None, :], upper[None, :]
         uniform = jax.random.uniform(uniform_key, (self.candidates - half, *best.shape), best.dtype)
-        moves = 0.1 * (upper - lower) * jax.random.normal(move_key, (half, *best.shape), best.dtype)
-        around = jnp.clip(best[None, :] + moves, lower, upper)
-        return jnp.concatenate([best[None], lower + uniform * (upper - lower), around])
+        steps = 0.1 * (upper - lower) * jax.random.normal(move_key, (half, *best.shape), best.dtype)
+        normal_points = jnp.clip(best[None, :] + steps, lower, upper)
+        return jnp.concatenate([best[None], lower + uniform * (upper - lower), normal_points])
 
-    def _starts(self, scores: Array, usable: Array) -> Array:
+    def _start_positions(self, scores: Array, usable: Array) -> Array:
         """The positions [K] of the candidates from which the ascent starts, given their scores
         [1 + C]: the best observed point, the largest scores, and as many uniform candidates,
         because the former may lie on one hill. Candidates that are not usable [1 + C] come last."""
         uniform = (self.starts - 1) // 2
-        others = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
-        first = jnp.inf if self.from_best else -jnp.inf
-        scores = scores.at[others].set(-jnp.inf).at[0].set(first)
+        uniform_positions = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
+        score_of_best = jnp.inf if self.from_best else -jnp.inf
+        scores = scores.at[uniform_positions].set(-jnp.inf).at[0].set(score_of_best)
         scores = jnp.where(usable, scores, -jnp.inf)
         best = lax.top_k(scores, self.starts - uniform)[1].astype(jnp.int32)
-        return jnp.concatenate([others, best])
+        return jnp.concatenate([uniform_positions, best])
 
     def _directions(self, gradients: Array, key: PRNGKey) -> Array:
         """The directions [K, d_w] in which w leaves the centre at each start: the gradients
@@ -306,10 +314,10 @@ class GOUCB(struct.Settings):
 
         # Adam scales every coordinate separately, which suits a box; on the surface of a ball it
         # would not converge to the point where the gradient is normal to the surface.
-        along = optax.sgd(constant_then_decay)
-        return optax.partition({"x": optax.adam(cosine), "p": along}, ("x", "p"))
+        ball_rule = optax.sgd(constant_then_decay)
+        return optax.partition({"x": optax.adam(cosine), "p": ball_rule}, ("x", "p"))
 
-    def _fit_phase_one(self, state: GOState, key: PRNGKey) -> tuple[GOState, NotFinite]:
+    def _fit_phase_one(self, state: GOState, key: PRNGKey) -> tuple[GOState, Exclusions]:
         """The state after phase I, with its scaling and w0. If the oracle diverges, w0 is one of
         its random starts."""
         model, observed = flatten(self.model, state.box.lower), state.history
@@ -321,17 +329,17 @@ class GOUCB(struct.Settings):
         excluded = jnp.zeros((), jnp.int32)
         if self.exploration_rows:
             state, excluded = self._recompute_rows(state)
-        return state, NotFinite(~jnp.isfinite(fit.loss), excluded)
+        return state, Exclusions(~jnp.isfinite(fit.loss), excluded)
 
-    def _add_evaluation(self, state: GOState, after: History) -> tuple[GOState, NotFinite]:
-        """The state with the last evaluation of `after`, which belongs to phase II."""
-        new = replace(state, history=after)
+    def _add_evaluation(self, state: GOState, observed: History) -> tuple[GOState, Exclusions]:
+        """The state with the last evaluation of `observed`, which belongs to phase II."""
+        new = replace(state, history=observed)
         if self.refit:
             return self._refit(new)
         if not self.standardize:
             return self._append_row(new)
         return lax.cond(
-            # fewer than two values have no deviation, and so determined no scaling
+            # fewer than two values have no deviation, so that there was no scaling
             state.history.ok.sum() < 2,
             lambda: self._rescale(new),
             lambda: self._append_row(new),
@@ -342,13 +350,13 @@ class GOUCB(struct.Settings):
             return identity_scaling(state.box)
         return standard_scaling(state.box, state.history)
 
-    def _rescale(self, state: GOState) -> tuple[GOState, NotFinite]:
-        """The state with the scaling of the first two values and all rows in it; w0 stays."""
+    def _rescale(self, state: GOState) -> tuple[GOState, Exclusions]:
+        """The state with the scaling of the first two values, and its rows in this scaling."""
         state = replace(state, scaling=self._scaling(state), centre=state.w0)
         state, excluded = self._recompute_rows(state)
-        return state, NotFinite(jnp.zeros((), bool), excluded)
+        return state, Exclusions(jnp.zeros((), bool), excluded)
 
-    def _append_row(self, state: GOState) -> tuple[GOState, NotFinite]:
+    def _append_row(self, state: GOState) -> tuple[GOState, Exclusions]:
         """The state with the row of the last evaluation at w_t, and with w_{t+1} (eqs. 3 and 5)."""
         model, observed = flatten(self.model, state.box.lower), state.history
         slot = observed.count - 1
@@ -363,9 +371,9 @@ class GOUCB(struct.Settings):
             estimate(sigma, gradients, targets, state.w0), state.centre
         )
         state = replace(state, gradients=gradients, targets=targets, centre=centre)
-        return state, NotFinite(diverged, excluded.astype(jnp.int32))
+        return state, Exclusions(diverged, excluded.astype(jnp.int32))
 
-    def _refit(self, state: GOState) -> tuple[GOState, NotFinite]:
+    def _refit(self, state: GOState) -> tuple[GOState, Exclusions]:
         """The state with scaling, centre and rows computed from all observations."""
         model, observed = flatten(self.model, state.box.lower), state.history
         scaling = self._scaling(state)
@@ -374,7 +382,7 @@ class GOUCB(struct.Settings):
         w, diverged = finite_or_previous(fit.w, state.centre)
         state, excluded = self._recompute_rows(replace(state, scaling=scaling, centre=w))
         # the loss of values that are not standardized may overflow, and then no step reduces it
-        return state, NotFinite(diverged | ~jnp.isfinite(fit.loss), excluded)
+        return state, Exclusions(diverged | ~jnp.isfinite(fit.loss), excluded)
 
     def _recompute_rows(self, state: GOState) -> tuple[GOState, Array]:
         """(the state with the rows of all evaluations at the centre, the number of excluded

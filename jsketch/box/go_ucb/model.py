@@ -55,7 +55,7 @@ class Network(nn.Module):
         return nn.Dense(size, kernel_init=init, bias_init=init, param_dtype=x.dtype)(x)
 
 
-class Flat(NamedTuple):
+class FlatModel(NamedTuple):
     """A model with its parameters in one vector."""
 
     value: Callable[[Array, Array], Array]  # f_w(x), [], of w [d_w] and x [d]
@@ -74,7 +74,7 @@ def finite_rows(values: Array, gradients: Array) -> Array:
     return jnp.isfinite(values) & jnp.isfinite(jnp.square(gradients).sum(-1))
 
 
-def flatten(model: Any, x: Array) -> Flat:
+def flatten(model: Any, x: Array) -> FlatModel:
     """The model in the dtype of an example x [d]. Raises ValueError unless its parameters are
     floating point arrays and its output is one number, of shape [] or [1]."""
     x = jnp.asarray(x)
@@ -109,7 +109,7 @@ def flatten(model: Any, x: Array) -> Flat:
         drawn = jax.tree.map(lambda leaf: leaf.astype(x.dtype), model.init(key, x))
         return ravel_pytree(drawn)[0]
 
-    return Flat(value, draw, unravel, vector.size)
+    return FlatModel(value, draw, unravel, vector.size)
 
 
 class Fit(NamedTuple):
@@ -119,7 +119,7 @@ class Fit(NamedTuple):
     loss: Array  # [], mean squared error over the points
 
 
-def mean_squared_error(model: Flat, w: Array, x: Array, y: Array, mask: Array) -> Array:
+def mean_squared_error(model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> Array:
     """The mean [] of (f_w(x_i) - y_i)^2 over the points x [n,d] where mask [n] is true; 0 if there
     is no such point."""
     values = jax.vmap(model.value, in_axes=(None, 0))(w, x)
@@ -127,23 +127,23 @@ def mean_squared_error(model: Flat, w: Array, x: Array, y: Array, mask: Array) -
     return squares / jnp.maximum(mask.sum(), 1).astype(squares.dtype)
 
 
-def fit(oracle: Any, model: Flat, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
+def fit(oracle: Any, model: FlatModel, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
     """The best of `oracle.restarts` fits from random parameters to y [n] at x [n,d] where the mask
     [n] is true. It is the first fit among those that are exact to rounding. If no fit is finite, it
     is the first random parameters with an infinite loss."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
     fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
     # rounding must not decide between interpolating fits, which differ at all other points
-    exact = jnp.finfo(y.dtype).eps * jnp.square(jnp.where(mask, y, 0)).mean()
+    rounding = jnp.finfo(y.dtype).eps * jnp.square(jnp.where(mask, y, 0)).mean()
     finite = jnp.isfinite(fits.loss) & jnp.isfinite(fits.w).all(1)
-    best = jnp.argmin(jnp.where(finite, jnp.maximum(fits.loss, exact), jnp.inf))
+    best = jnp.argmin(jnp.where(finite, jnp.maximum(fits.loss, rounding), jnp.inf))
     return Fit(
         jnp.where(finite[best], fits.w[best], draws[best]),
         jnp.where(finite[best], fits.loss[best], jnp.inf),
     )
 
 
-def _residuals(model: Flat, w: Array, x: Array, y: Array, mask: Array) -> tuple[Array, Array]:
+def _residuals(model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> tuple[Array, Array]:
     """(y_i - f_w(x_i) [n], grad_w f_w(x_i) [n, d_w]), zero where the mask is false or where the
     value or the gradient is not finite."""
     values, gradients = model.features(w, x)
@@ -161,7 +161,7 @@ class LevenbergMarquardt(struct.Settings):
     steps: int = struct.field(pytree_node=False, default=30)
     restarts: int = struct.field(pytree_node=False, default=4)
 
-    def refine(self, model: Flat, w: Array, x: Array, y: Array, mask: Array) -> Fit:
+    def refine(self, model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> Fit:
         """A fit that starts from parameters w [d_w]."""
         identity = jnp.eye(x.shape[0], dtype=x.dtype)
         eps, tiny = jnp.finfo(x.dtype).eps, jnp.finfo(x.dtype).tiny
@@ -172,11 +172,11 @@ class LevenbergMarquardt(struct.Settings):
             gram = matmul(jacobian, jacobian.T)
             ridge = mu * (jnp.trace(gram) / x.shape[0] + tiny)
             dual = jax.scipy.linalg.solve(gram + ridge * identity, residual, assume_a="pos")
-            moved = w + matmul(dual, jacobian)
-            new = mean_squared_error(model, moved, x, y, mask)
-            better = new < loss  # false for NaN
-            mu = jnp.clip(jnp.where(better, mu / 5, mu * 4), eps, 1e6)
-            return jnp.where(better, moved, w), jnp.where(better, new, loss), mu
+            new_w = w + matmul(dual, jacobian)
+            new_loss = mean_squared_error(model, new_w, x, y, mask)
+            reduces_loss = new_loss < loss  # false for NaN
+            mu = jnp.clip(jnp.where(reduces_loss, mu / 5, mu * 4), eps, 1e6)
+            return jnp.where(reduces_loss, new_w, w), jnp.where(reduces_loss, new_loss, loss), mu
 
         loss = mean_squared_error(model, w, x, y, mask)
         start = (w, loss, jnp.asarray(self.damping, x.dtype))
@@ -194,7 +194,7 @@ class Gradient(struct.Settings):
     restarts: int = struct.field(pytree_node=False, default=4)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("adam", "sgd")}
 
-    def refine(self, model: Flat, w: Array, x: Array, y: Array, mask: Array) -> Fit:
+    def refine(self, model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> Fit:
         """A fit that starts from parameters w [d_w]."""
         rule = {"adam": optax.adam, "sgd": optax.sgd}[self.rule](jnp.asarray(self.rate, x.dtype))
         count = jnp.maximum(mask.sum(), 1).astype(x.dtype)

@@ -24,8 +24,9 @@ LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 Interval = tuple[ArrayLike, ArrayLike]
 LINE_SEARCH_STEPS = 15  # the most evaluations of one step
 TOLERANCE = 1e-5  # the search ends when all derivatives by free coordinates are below it
-# starts lie within this share of the half range, as the transform has no derivative at the bounds
-INSIDE = 0.99
+# the largest distance of a start from the middle of its range, as a share of half of the range: the
+# inverse of the transform has no derivative at the bounds
+MAX_START = 0.99
 
 
 @struct.dataclass
@@ -118,12 +119,12 @@ def limits_of(bounds: Bounds, d: int, points: int, dtype: DTypeLike) -> Limits:
     covariance of `points` points is positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
 
-    def row(side: int) -> Array:
+    def side_of(side: int) -> Array:
         noise = jnp.maximum(jnp.asarray(bounds.noise[side], dtype), (1 + side) * floor)
-        ends = jnp.stack([jnp.asarray(bounds.outputscale[side], dtype), noise])
-        return jnp.concatenate([jnp.full(d, bounds.lengthscale[side], dtype), ends])
+        variances = jnp.stack([jnp.asarray(bounds.outputscale[side], dtype), noise])
+        return jnp.concatenate([jnp.full(d, bounds.lengthscale[side], dtype), variances])
 
-    return Limits(row(0), row(1))
+    return Limits(side_of(0), side_of(1))
 
 
 def hyperparameters_of(vector: Array) -> Hyperparameters:
@@ -137,7 +138,7 @@ def _to_free(numbers: Hyperparameters, limits: Limits) -> Array:
     low, high = (jnp.log(end) for end in limits)
     ends = jnp.stack([numbers.outputscale, numbers.noise])
     logs = jnp.log(jnp.concatenate([numbers.lengthscale, ends]))
-    return jnp.arcsin(jnp.clip((2 * logs - low - high) / (high - low), -INSIDE, INSIDE))
+    return jnp.arcsin(jnp.clip((2 * logs - low - high) / (high - low), -MAX_START, MAX_START))
 
 
 def _from_free(free: Array, limits: Limits) -> Hyperparameters:
@@ -145,18 +146,18 @@ def _from_free(free: Array, limits: Limits) -> Hyperparameters:
     return hyperparameters_of(jnp.exp((low + high) / 2 + (high - low) / 2 * jnp.sin(free)))
 
 
-def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
+def default_numbers(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
     """The start of a first fit: a lengthscale of half a side, the variance of y and 1% noise,
     clipped to the bounds."""
 
-    def near(value: float, bound: Interval) -> Array:
+    def clipped(value: float, bound: Interval) -> Array:
         return jnp.clip(
             jnp.asarray(value, dtype), jnp.asarray(bound[0], dtype), jnp.asarray(bound[1], dtype)
         )
 
-    lengthscale = near(0.5, bounds.lengthscale)
+    lengthscale = clipped(0.5, bounds.lengthscale)
     return Hyperparameters(
-        jnp.full(d, lengthscale), near(1, bounds.outputscale), near(0.01, bounds.noise)
+        jnp.full(d, lengthscale), clipped(1, bounds.outputscale), clipped(0.01, bounds.noise)
     )
 
 
@@ -182,7 +183,9 @@ def fit(
     (n, d), dtype = data.u.shape, data.u.dtype
     limits = limits_of(bounds, d, n, dtype)
     random = jax.random.uniform(key, (restarts, d + 2), dtype, -1, 1) * (jnp.pi / 2)
-    first = jnp.stack([_to_free(start, limits), _to_free(default(bounds, d, dtype), limits)])
+    first = jnp.stack(
+        [_to_free(start, limits), _to_free(default_numbers(bounds, d, dtype), limits)]
+    )
     starts = jnp.concatenate([first, random[1:]])[: restarts + 1]
 
     def loss(free: Array) -> Array:
@@ -190,9 +193,9 @@ def fit(
         value = log_marginal_likelihood(kernel, numbers, data)
         return -(value if prior is None else value + prior.log_density(numbers))
 
-    ends, losses = map_or_vmap(lambda free: minimise(loss, free, steps), starts)
+    solutions, losses = map_or_vmap(lambda free: minimise(loss, free, steps), starts)
     winner = jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))
-    numbers = _from_free(ends[winner], limits)
+    numbers = _from_free(solutions[winner], limits)
     value = -losses[winner]
     return numbers, value if prior is None else value - prior.log_density(numbers)
 
@@ -213,7 +216,7 @@ class _Search(NamedTuple):
     gradient: Array  # [p]
     solver: optax.OptState
     best: Array  # [p], the best point so far
-    least: Array  # [], its value
+    best_value: Array  # []
     steps: Array  # [] int32
 
 
@@ -237,17 +240,18 @@ def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[
         point = optax.apply_updates(search.point, updates)
         # the line search ends with an evaluation at the new point
         value, gradient = optax.tree.get(state, "value"), optax.tree.get(state, "grad")
-        better = value < search.least
-        best, least = jnp.where(better, point, search.best), jnp.where(better, value, search.least)
-        return _Search(point, value, gradient, state, best, least, search.steps + 1)
+        better = value < search.best_value
+        best = jnp.where(better, point, search.best)
+        best_value = jnp.where(better, value, search.best_value)
+        return _Search(point, value, gradient, state, best, best_value, search.steps + 1)
 
     def unfinished(search: _Search) -> Array:
         return (search.steps < steps) & (jnp.max(jnp.abs(search.gradient)) > TOLERANCE)
 
     value, gradient = jax.value_and_grad(loss)(start)
-    least = jnp.where(jnp.isfinite(value), value, jnp.inf)
+    best_value = jnp.where(jnp.isfinite(value), value, jnp.inf)
     first = _Search(
-        start, value, gradient, solver.init(start), start, least, jnp.zeros((), jnp.int32)
+        start, value, gradient, solver.init(start), start, best_value, jnp.zeros((), jnp.int32)
     )
     last = lax.while_loop(unfinished, step, first)
-    return last.best, last.least
+    return last.best, last.best_value

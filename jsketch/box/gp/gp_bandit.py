@@ -19,7 +19,7 @@ from jsketch import checks, struct
 from jsketch.box import acquisition as acquisitions
 from jsketch.box import history
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds, Prior, default, fit
+from jsketch.box.gp.fit import Bounds, Prior, default_numbers, fit
 from jsketch.box.gp.regression import Data, Hyperparameters, Posterior
 from jsketch.box.history import History
 from jsketch.kernels import Matern
@@ -108,7 +108,7 @@ class GPBandit(struct.Settings):
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         # the largest arrays are the covariance, its factor and one product
         observed = history.empty(box, horizon, 3 * horizon**2)
-        first = default(self.bounds, box.lower.size, box.lower.dtype)
+        first = default_numbers(self.bounds, box.lower.size, box.lower.dtype)
         return GPState(box, history.initial_points(box, key, self.initial), observed, first)
 
     def ask(self, state: GPState, key: PRNGKey, limit: ArrayLike | None = None) -> BoxQuery:
@@ -137,7 +137,7 @@ class GPBandit(struct.Settings):
         self, state: GPState, query: BoxQuery, y: Array, key: PRNGKey
     ) -> tuple[GPState, GPInfo]:
         """The state with the values y [B] and refitted hyperparameters."""
-        after = history.add(state.history, query, y)
+        observed = history.add(state.history, query, y)
 
         def refit(data: Data) -> tuple[Hyperparameters, Array]:
             return fit(
@@ -151,9 +151,9 @@ class GPBandit(struct.Settings):
                 self.prior,
             )
 
-        numbers, likelihood = regression.at_smallest_capacity(unit_data(state.box, after), refit)
-        info = vars(history.info(state.history, after))
-        new = replace(state, history=after, numbers=numbers)
+        numbers, likelihood = regression.at_smallest_capacity(unit_data(state.box, observed), refit)
+        info = vars(history.info(state.history, observed))
+        new = replace(state, history=observed, numbers=numbers)
         return new, GPInfo(**info, log_marginal_likelihood=likelihood)
 
     def posterior(self, state: GPState) -> Posterior:

@@ -58,9 +58,9 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
 def covariance_of_values(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
     """Cov y, [N,N]; the identity in unused slots."""
     scaled = data.u / aligned(numbers.lengthscale, data.u)
-    both = data.mask[:, None] & data.mask[None, :]
+    pairs = data.mask[:, None] & data.mask[None, :]
     noise = jnp.diag(jnp.where(data.mask, numbers.noise, 1))
-    return jnp.where(both, numbers.outputscale * kernel.gram(scaled, scaled), 0) + noise
+    return jnp.where(pairs, numbers.outputscale * kernel.gram(scaled, scaled), 0) + noise
 
 
 def _solve(factor: Factor, data: Data) -> Array:
@@ -119,7 +119,7 @@ def predict(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     return mean, jnp.maximum(prior - jnp.square(half).sum(0), floor)
 
 
-def joint(posterior: Posterior, u: Array) -> tuple[Array, Array]:
+def joint_posterior(posterior: Posterior, u: Array) -> tuple[Array, Array]:
     """(mean [q], covariance [q,q]) of f at u [q,d]."""
     numbers = posterior.numbers
     mean, half = _mean_and_half(posterior, u)
@@ -158,7 +158,7 @@ def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
         sizes.append(-(-sizes[-1] // 2))
     running = running_count(data.mask)
 
-    def at(size: int) -> Callable[[], Any]:
+    def branch_of(size: int) -> Callable[[], Any]:
         def branch() -> Any:
             index, valid = compact(running, 0, size)
             y = jnp.where(valid, data.y[index], 0)
@@ -167,4 +167,4 @@ def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
         return branch
 
     fits = jnp.asarray(sizes, jnp.int32) >= running[-1]
-    return lax.switch(fits.sum() - 1, [at(size) for size in sizes])
+    return lax.switch(fits.sum() - 1, [branch_of(size) for size in sizes])

@@ -24,8 +24,9 @@ from jsketch.types import PRNGKey
 
 LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, with mean 0
 RATE = 0.1  # the step of Adam
-EDGE = 0.01  # distance of starts from the bounds, as a share of the range: derivatives vanish there
-MOST_JOINT = 2000  # the most points of an exact joint draw; others use Fourier features
+# distance of starts from the bounds, where derivatives vanish, as a share of the range
+START_MARGIN = 0.01
+MAX_JOINT = 2000  # the most points of an exact joint draw; others use Fourier features
 
 
 @struct.dataclass
@@ -41,14 +42,14 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
     few very low values."""
     data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
-    ordered = jnp.sort(jnp.where(mask, y, jnp.inf))
-    below = ordered[jnp.maximum(count - 1, 0) // 2]
-    middle = (below + ordered[jnp.minimum(count // 2, len(y) - 1)]) / 2
+    ascending = jnp.sort(jnp.where(mask, y, jnp.inf))
+    lower_middle = ascending[jnp.maximum(count - 1, 0) // 2]
+    middle = (lower_middle + ascending[jnp.minimum(count // 2, len(y) - 1)]) / 2
     median = jnp.where(count > 0, middle, 0)
     return data._replace(y=jnp.where(mask, (y - median) / data.spread, 0), centre=median)
 
 
-class _Free(NamedTuple):
+class _Parameters(NamedTuple):
     """The parameters of Adam: the mean, and numbers low + (high - low) sigmoid(free)."""
 
     mean: Array
@@ -78,11 +79,11 @@ def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
 
 def _to_free(value: float, limits: tuple[Array, Array]) -> Array:
     low, high = limits
-    share = jnp.clip((value - low) / (high - low), EDGE, 1 - EDGE)
+    share = jnp.clip((value - low) / (high - low), START_MARGIN, 1 - START_MARGIN)
     return jnp.log(share) - jnp.log1p(-share)
 
 
-def _model(free: _Free, limits: _Limits) -> Model:
+def _model(free: _Parameters, limits: _Limits) -> Model:
     numbers = [
         low + (high - low) * jax.nn.sigmoid(value)
         for value, (low, high) in zip(free[1:], limits, strict=True)
@@ -90,12 +91,12 @@ def _model(free: _Free, limits: _Limits) -> Model:
     return Model(free.mean, Hyperparameters(*numbers))
 
 
-def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Free:
+def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Parameters:
     lengthscale, outputscale, noise = map(_to_free, (LENGTHSCALE, OUTPUTSCALE, NOISE), limits)
-    return _Free(jnp.zeros((), dtype), jnp.full(d, lengthscale), outputscale, noise)
+    return _Parameters(jnp.zeros((), dtype), jnp.full(d, lengthscale), outputscale, noise)
 
 
-def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
+def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
     """The start of every fit."""
     limits = _limits(bounds, 1, dtype)
     return _model(_start(limits, d, dtype), limits)
@@ -103,7 +104,7 @@ def default(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
     """The model after `steps` of Adam on the mean negative log marginal likelihood, always from the
-    same start. It is the start if a step is not finite. `points` is the largest number of points
+    same start, which is returned if a step is not finite. `points` is the largest number of points
     whose covariance will be factorized."""
     d, dtype = data.u.shape[1], data.u.dtype
     limits = _limits(bounds, points, dtype)
@@ -113,7 +114,7 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
 
     def step(_: Array, carry: Any) -> Any:
         free, state = carry
-        slope = jax.tree.map(lambda leaf: -leaf / count, _slope(kernel, free, limits, data))
+        slope = jax.tree.map(lambda leaf: -leaf / count, _gradient(kernel, free, limits, data))
         # optax mixes integer types
         with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(slope, state)
@@ -124,7 +125,7 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
     return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
 
 
-def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
+def _gradient(kernel: Any, free: _Parameters, limits: _Limits, data: Data) -> _Parameters:
     """The derivative of the log marginal likelihood, R&W eq. 5.9, without its value."""
     model = _model(free, limits)
     covariance = regression.covariance_of_values(kernel, model.numbers, data)
@@ -132,7 +133,7 @@ def _slope(kernel: Any, free: _Free, limits: _Limits, data: Data) -> _Free:
     weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
-    def linear(free: _Free) -> Array:
+    def linear(free: _Parameters) -> Array:
         covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
         return jnp.sum(by_covariance * covariance) + weights.sum() * free.mean
 
@@ -163,10 +164,10 @@ def draw(
     kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, draws: int, frequencies: int
 ) -> Array:
     """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y. They
-    are exact up to MOST_JOINT points, and use random Fourier features for more."""
+    are exact up to MAX_JOINT points, and use random Fourier features for more."""
     data, noise = _subtract_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
-    if len(u) > MOST_JOINT:
+    if len(u) > MAX_JOINT:
 
         def functions(data: Data) -> Array:
             posterior = regression.condition(kernel, model.numbers, data)
@@ -177,7 +178,7 @@ def draw(
     else:
 
         def moments(data: Data) -> tuple[Array, Array]:
-            return regression.joint(regression.condition(kernel, model.numbers, data), u)
+            return regression.joint_posterior(regression.condition(kernel, model.numbers, data), u)
 
         mean, covariance = regression.at_smallest_capacity(data, moments)
         covariance += noise * jnp.eye(len(u), dtype=u.dtype)

@@ -23,10 +23,10 @@ from jsketch.box.turbo import local_gp
 from jsketch.box.turbo.local_gp import Model
 from jsketch.types import PRNGKey
 
-FIRST_LENGTH, MOST_LENGTH = 0.8, 1.6  # base sides, in sides of the box
+FIRST_LENGTH, LARGEST_LENGTH = 0.8, 1.6  # base sides, in sides of the box
 GROW_AFTER = 3  # consecutive rounds with a success
 IMPROVEMENT = 1e-3  # the least improvement of a success, as a share of the best value's size
-PERTURBED = 20  # mean number of inputs in which a candidate differs from the best point
+MEAN_PERTURBED = 20  # mean number of inputs in which a candidate differs from the best point
 BITS = 30  # binary digits of the Sobol points
 BOUNDS = Bounds(lengthscale=(0.005, 2.0), outputscale=(0.05, 20.0), noise=(5e-4, 0.2))
 
@@ -49,7 +49,7 @@ def new_regions(design: Array, first: Array, points: Array, bounds: Bounds) -> R
     evaluate."""
     zero = jnp.zeros_like(design)
     d, dtype = points.shape[2], points.dtype
-    model = local_gp.default(bounds, d, dtype)
+    model = local_gp.default_model(bounds, d, dtype)
     return Regions(
         first=zero + first,
         points=points,
@@ -92,8 +92,8 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
     matrix_key, shift_key = jax.random.split(key)
     # row j contains the digits whose sum is digit j (from the top): j and random ones above it
     places = np.uint32(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint32)
-    above = ((1 << BITS) - 1) ^ (2 * places - 1)
-    rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & above[None, :]) | places[None, :]
+    upper = ((1 << BITS) - 1) ^ (2 * places - 1)
+    rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & upper[None, :]) | places[None, :]
     summands = rows[:, :, None] & jnp.asarray(_directions(bits, d)).T[:, None, :]  # [d, BITS, bits]
     digits = lax.population_count(summands) & 1
     directions = (digits * places[None, :, None]).sum(1, dtype=jnp.uint32)  # [d, bits]
@@ -108,11 +108,11 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
 def candidates(
     data: Data, members: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int
 ) -> Array:
-    """Candidates [count,d] of one region. A candidate has about PERTURBED inputs, at least one, of
-    a Sobol point of the region's box; the others are those of the best observation, the centre.
-    `members` [N] are the region's slots of the data; if all of its evaluations failed, the first of
-    them is the centre."""
-    point_key, which_key, one_key = jax.random.split(key, 3)
+    """Candidates [count,d] of one region. A candidate has about MEAN_PERTURBED inputs, at least
+    one, of a Sobol point of the region's box; the others are those of the best observation, the
+    centre. `members` [N] are the region's slots of the data; if all evaluations of the region
+    failed, the first of them is the centre."""
+    point_key, which_key, extra_key = jax.random.split(key, 3)
     shape, dtype = (count, data.u.shape[1]), data.u.dtype
     # a failure of this region ranks below all observations and above the slots of other regions
     failed = jnp.where(members, jnp.finfo(dtype).min, -jnp.inf)
@@ -122,10 +122,10 @@ def candidates(
     half = jnp.exp(logs - logs.mean()) * length / 2
     low, high = jnp.clip(best - half, 0, 1)[None, :], jnp.clip(best + half, 0, 1)[None, :]
     points = low + sobol(point_key, *shape, dtype) * (high - low)
-    perturbed = jax.random.uniform(which_key, shape) * shape[1] < PERTURBED
-    one = jax.random.randint(one_key, (count, 1), 0, shape[1], jnp.int32)
+    perturbed = jax.random.uniform(which_key, shape) * shape[1] < MEAN_PERTURBED
+    random_input = jax.random.randint(extra_key, (count, 1), 0, shape[1], jnp.int32)
     inputs = jnp.arange(shape[1], dtype=jnp.int32)[None, :]
-    perturbed |= ~perturbed.any(1, keepdims=True) & (one == inputs)
+    perturbed |= ~perturbed.any(1, keepdims=True) & (random_input == inputs)
     return jnp.where(perturbed, points, best)
 
 
@@ -136,15 +136,15 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
     best_or_zero = jnp.where(jnp.isfinite(best), best, 0)
     threshold = best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero)
     success = new_best > jnp.where(jnp.isfinite(best), threshold, -jnp.inf)
-    counts = (evaluated > 0) & (regions.design == 0)
+    applies = (evaluated > 0) & (regions.design == 0)
     count, d = regions.points.shape[0], regions.points.shape[2]
-    successes = jnp.where(counts, jnp.where(success, regions.successes + 1, 0), regions.successes)
+    successes = jnp.where(applies, jnp.where(success, regions.successes + 1, 0), regions.successes)
     failures = jnp.where(
-        counts, jnp.where(success, 0, regions.failures + evaluated), regions.failures
+        applies, jnp.where(success, 0, regions.failures + evaluated), regions.failures
     )
     # failures are counted in evaluations, because regions share batches
     grows, shrinks = successes >= GROW_AFTER, failures >= max(4 if count == 1 else 5, d)
-    length = jnp.where(grows, jnp.minimum(2 * regions.length, MOST_LENGTH), regions.length)
+    length = jnp.where(grows, jnp.minimum(2 * regions.length, LARGEST_LENGTH), regions.length)
     return replace(
         regions,
         design=jnp.maximum(regions.design - evaluated, 0),
@@ -157,9 +157,9 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
 def restart(regions: Regions, fresh: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
     """(regions, whether each is restarted [R]): those of `fresh` replace regions with a side below
     `least_length`."""
-    small = regions.length < least_length
+    restarts = regions.length < least_length
 
     def choose(new: Array, old: Array) -> Array:
-        return jnp.where(small.reshape(-1, *[1] * (old.ndim - 1)), new, old)
+        return jnp.where(restarts.reshape(-1, *[1] * (old.ndim - 1)), new, old)
 
-    return jax.tree.map(choose, fresh, regions), small
+    return jax.tree.map(choose, fresh, regions), restarts

@@ -26,7 +26,7 @@ from jsketch.kernels import Matern
 from jsketch.precision import one_dtype
 from jsketch.types import Box, BoxInfo, BoxQuery, PRNGKey
 
-MOST_CANDIDATES = 5000  # the largest default number of candidates
+MAX_CANDIDATES = 5000  # the largest default number of candidates
 
 
 @struct.dataclass
@@ -103,7 +103,7 @@ class Turbo(struct.Settings):
         observed = history.empty(box, horizon, 3 * horizon**2)
         initial = history.initial_points(box, key, self.initial)
         # the first points of the regions are the initial points
-        unused = jnp.zeros(
+        placeholder = jnp.zeros(
             (self.regions, -(-self.initial // self.regions), box.lower.size), initial.dtype
         )
         return TurboState(
@@ -111,7 +111,7 @@ class Turbo(struct.Settings):
             initial=initial,
             history=observed,
             owner=jnp.zeros(horizon, jnp.int32),
-            regions=self._new_regions(jnp.zeros((), jnp.int32), unused),
+            regions=self._new_regions(jnp.zeros((), jnp.int32), placeholder),
         )
 
     def ask(self, state: TurboState, key: PRNGKey, limit: ArrayLike | None = None) -> TurboQuery:
@@ -123,15 +123,15 @@ class Turbo(struct.Settings):
             extra = slots - x.shape[0]
             return jnp.pad(x, ((0, extra), (0, 0)), mode="edge"), jnp.pad(region, (0, extra))
 
-        def first() -> tuple[Array, Array, Array]:
+        def initial_points() -> tuple[Array, Array, Array]:
             region = jnp.arange(self.initial, dtype=jnp.int32) % self.regions
             return *padded(state.initial, region), jnp.asarray(self.initial, jnp.int32)
 
-        def later() -> tuple[Array, Array, Array]:
+        def proposals() -> tuple[Array, Array, Array]:
             x, region, size = self._propose(state, key)
             return *padded(x, region), size
 
-        x, region, size = lax.cond(state.history.count == 0, first, later)
+        x, region, size = lax.cond(state.history.count == 0, initial_points, proposals)
         size = jnp.minimum(size, history.remaining(state.history, limit))
         return TurboQuery(x=x, mask=jnp.arange(slots, dtype=jnp.int32) < size, region=region)
 
@@ -140,11 +140,11 @@ class Turbo(struct.Settings):
     ) -> tuple[TurboState, TurboInfo]:
         """The state with the values y [B], updated regions and refitted models."""
         y = history.checked_values(query, y)
-        after = history.add(state.history, query, y)
+        new_history = history.add(state.history, query, y)
         owner = history.write(state.owner, query.region, state.history.count, query.size)
-        numbered = jnp.arange(self.regions, dtype=jnp.int32)
+        numbers = jnp.arange(self.regions, dtype=jnp.int32)
 
-        of_region = query.mask[None, :] & (query.region[None, :] == numbered[:, None])
+        of_region = query.mask[None, :] & (query.region[None, :] == numbers[:, None])
         new_best = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
         observed = state.history.ok[None, :] & self._members(state)
         best = jnp.max(jnp.where(observed, state.history.y, -jnp.inf), 1)
@@ -153,11 +153,11 @@ class Turbo(struct.Settings):
         )
         count, d = state.regions.points.shape[1:]
         designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))
-        fresh = self._new_regions(after.count, designs(jax.random.split(key, self.regions)))
-        regions, small = trust_regions.restart(regions, fresh, self.least_length)
-        state = replace(state, history=after, owner=owner, regions=regions)
+        fresh = self._new_regions(new_history.count, designs(jax.random.split(key, self.regions)))
+        regions, restarts = trust_regions.restart(regions, fresh, self.least_length)
+        state = replace(state, history=new_history, owner=owner, regions=regions)
         points = max(
-            state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MOST_JOINT)
+            state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MAX_JOINT)
         )
 
         def refit(members: Array) -> local_gp.Model:
@@ -171,14 +171,14 @@ class Turbo(struct.Settings):
         info = TurboInfo(
             observed=observed.sum(dtype=jnp.int32),
             failed=query.size - observed.sum(dtype=jnp.int32),
-            best=history.best(after)[1],
+            best=history.best(new_history)[1],
             length=regions.length,
-            restarts=small.sum(dtype=jnp.int32),
+            restarts=restarts.sum(dtype=jnp.int32),
         )
         return replace(state, regions=replace(regions, model=model)), info
 
     def _candidates(self, d: int) -> int:
-        return min(100 * d, MOST_CANDIDATES) if self.candidates is None else self.candidates
+        return min(100 * d, MAX_CANDIDATES) if self.candidates is None else self.candidates
 
     def _new_regions(self, first: Array, points: Array) -> Regions:
         """New regions after `first` [] evaluations, with designs [R,P,d]."""
@@ -210,9 +210,9 @@ class Turbo(struct.Settings):
         owner = jnp.searchsorted(ends, slots, side="right").astype(jnp.int32)
         design_point = state.regions.points[owner, ends[owner] - slots - 1]
 
-        u, values = self._thompson(state, key)
-        ready = state.regions.design == 0
-        values = jnp.where(ready[:, None, None], values, -jnp.inf)
+        u, values = self._draw_values(state, key)
+        has_no_design = state.regions.design == 0
+        values = jnp.where(has_no_design[:, None, None], values, -jnp.inf)
         values = jnp.moveaxis(values, 1, 0).reshape(self.batch, -1)  # [batch, R C]
 
         def pick(picked: Array, row: Array) -> tuple[Array, Array]:
@@ -223,13 +223,13 @@ class Turbo(struct.Settings):
         region = picked // u.shape[1]
         design = slots < ends[-1]
         point = jnp.where(design[:, None], design_point, u[region, picked % u.shape[1]])
-        size = jnp.where(ready.any(), self.batch, jnp.minimum(ends[-1], self.batch))
+        size = jnp.where(has_no_design.any(), self.batch, jnp.minimum(ends[-1], self.batch))
         return history.from_unit(state.box, point), jnp.where(design, owner, region), size
 
-    def _thompson(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
+    def _draw_values(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
         """(candidates of each region [R,C,d], draws of the values there [R,batch,C])."""
 
-        def one(members: Array, region: Regions, key: PRNGKey) -> tuple[Array, Array]:
+        def draw_region(members: Array, region: Regions, key: PRNGKey) -> tuple[Array, Array]:
             candidate_key, sample_key = jax.random.split(key)
             data = self._data(state, members)
             count = self._candidates(state.initial.shape[1])
@@ -243,5 +243,5 @@ class Turbo(struct.Settings):
             return u, values
 
         return map_or_vmap(
-            one, self._members(state), state.regions, jax.random.split(key, self.regions)
+            draw_region, self._members(state), state.regions, jax.random.split(key, self.regions)
         )
