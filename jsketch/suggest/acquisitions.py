@@ -32,7 +32,7 @@ from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
 FAILURES_KEY = 1  # folded into the key of draws
-OPTIMISM = 3.0  # the shortlist of draws is by so many standard deviations above the mean
+SHORTLIST_WIDTH = 3.0  # the shortlist of draws is by so many standard deviations above the mean
 
 
 class Chance(NamedTuple):
@@ -131,7 +131,7 @@ def _distinct_maxima(draws: Array, size: int) -> Array:
     return lax.fori_loop(0, size, pick, start)[0]
 
 
-class _InUnitsOfValues:
+class _ValueScore:
     """Acquisitions whose score is in units of the values."""
 
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
@@ -139,14 +139,14 @@ class _InUnitsOfValues:
         return chance * score + (1 - chance) * worst
 
 
-class _FromDraws(_InUnitsOfValues):
+class _DrawAcquisition(_ValueScore):
     """Acquisitions that choose from draws of the posterior."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-        return mean + OPTIMISM * jnp.sqrt(variance)
+        return mean + SHORTLIST_WIDTH * jnp.sqrt(variance)
 
 
-class _Greedy:
+class _SequentialAcquisition:
     """Acquisitions that pick the candidate of the largest score, one after the other."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
@@ -179,7 +179,7 @@ class _Greedy:
 
 
 @struct.dataclass
-class UCB(_Greedy, _InUnitsOfValues):
+class UCB(_SequentialAcquisition, _ValueScore):
     """mean + width standard deviations; width 0 is greedy."""
 
     # standard deviations
@@ -190,7 +190,7 @@ class UCB(_Greedy, _InUnitsOfValues):
 
 
 @struct.dataclass
-class ExpectedImprovement(_Greedy):
+class ExpectedImprovement(_SequentialAcquisition):
     """log E max(f - best, 0), where best is the largest posterior mean of evaluated and picked
     candidates."""
 
@@ -207,7 +207,7 @@ class ExpectedImprovement(_Greedy):
 
 
 @struct.dataclass
-class LargestVariance(_Greedy):
+class LargestVariance(_SequentialAcquisition):
     """The candidates of the largest variances: for the first batch, and for designs that reduce
     the uncertainty about the whole library."""
 
@@ -223,7 +223,7 @@ class LargestVariance(_Greedy):
 
 
 @struct.dataclass
-class Thompson(_FromDraws):
+class Thompson(_DrawAcquisition):
     """Thompson sampling: for each pick the best candidate of a draw of the posterior (Kandasamy et
     al., AISTATS 2018)."""
 
@@ -232,7 +232,7 @@ class Thompson(_FromDraws):
 
 
 @struct.dataclass
-class TopTwo(_FromDraws):
+class TopTwo(_DrawAcquisition):
     """Thompson sampling that takes the second best candidate of its draw with probability 1 -
     `leader` (Russo. Simple Bayesian algorithms for best-arm identification. Operations Research
     2020)."""
@@ -252,7 +252,7 @@ class TopTwo(_FromDraws):
 
 
 @struct.dataclass
-class ProbabilityOfBest(_FromDraws):
+class ProbabilityOfBest(_DrawAcquisition):
     """The candidates that are most often the best of the library in `draws` draws: the batch that
     most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1 they
     are most often among the k best, which include evaluated candidates with their posterior means.

@@ -25,13 +25,13 @@ from jsketch.suggest.data import (
     zero_padded,
 )
 from jsketch.suggest.mixed import Columns
-from jsketch.suggest.model import EXACT, Model, fit_data, in_units
+from jsketch.suggest.model import LARGEST_EXACT, Model, fit_data, in_value_units
 from jsketch.types import Arms, PRNGKey
 
 # these and `model.SUBSAMPLE_KEY` are folded into the key of a suggestion
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them improve little
-ROUNDING = 1e-6  # a batch may exceed the budget by this share
+BUDGET_TOLERANCE = 1e-6  # a batch may exceed the budget by this share
 
 
 class Scores(NamedTuple):
@@ -120,7 +120,7 @@ def suggest(
 ) -> Suggestion:
     """The candidates to evaluate next.
 
-    A Gaussian process with the kernel `suggest.Mixed` models the values, exactly for up to EXACT
+    A Gaussian process with the kernel `suggest.Mixed` models the values, exactly for up to LARGEST_EXACT
     evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every
     pending evaluation, lowers the standard deviations of similar candidates before the next pick
     (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
@@ -143,7 +143,7 @@ def suggest(
                  also among the arms counts as evaluated
     exclude      [e] int, rows that are never suggested
     same         [A] labels, such as temperatures: all candidates of the batch have the same one.
-                 The batches of the GROUPS labels with the largest scores are compared by their
+                 The batches of the COMPARED_GROUPS labels with the largest scores are compared by their
                  joint expected improvement
     costs        [A] numbers above 0, of an evaluation: expected improvement is divided by
                  cost^exponent
@@ -166,7 +166,7 @@ def suggest(
                  same batch
 
     The computation is in JAX's floating dtype; small noise needs float64 (jax_enable_x64). It takes
-    O(A n^2) operations for n evaluations up to EXACT, and O(A d) memory. Sizes are padded, so that
+    O(A n^2) operations for n evaluations up to LARGEST_EXACT, and O(A d) memory. Sizes are padded, so that
     most calls of a loop compile nothing.
 
     Raises ValueError for arguments of a wrong shape or type, candidates that are not finite, a
@@ -195,8 +195,8 @@ def suggest(
     _check_batch(data, constraints, unavailable, batch)
     model = fit_data(data, lengthscale, key) if model is None else model
     kernel = kernel_of(data.library, model.lengthscale)
-    limits, members = _compiled_limits(kernel, data, constraints, ~unavailable, batch, key)
-    arrays = arrays_of(kernel, data, model, unavailable, key)
+    limits, members = _constraint_arrays(kernel, data, constraints, ~unavailable, batch, key)
+    arrays = padded_data(kernel, data, model, unavailable, key)
     batch_key = jax.random.fold_in(key, BATCH_KEY)
     if not data.observed.any() and len(data.pending) == 0:
         acquisition = LargestVariance()
@@ -205,16 +205,16 @@ def suggest(
     )
     rows = np.asarray(chosen.rows)
     rows = rows[rows >= 0]
-    mean, std = in_units(model, chosen.mean, chosen.variance, rows)
+    mean, std = in_value_units(model, chosen.mean, chosen.variance, rows)
     size = int(arrays.included.sum()) or int(data.observed.sum())
     chance = None if limits.success is None else np.asarray(limits.success, float)[rows]
     rated = Scores(mean, std, np.asarray(chosen.score, float)) if scores else None
     return Suggestion(rows, mean[rows], std[rows], model, size, chance, rated)
 
 
-def arrays_of(
+def padded_data(
     kernel: Any, data: Data, model: Model, unavailable: np.ndarray, key: PRNGKey
-) -> choice.Arrays:
+) -> choice.PaddedData:
     """The evaluations in padded slots. Candidates with `unavailable` [A] bool may not be picked."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
@@ -224,12 +224,12 @@ def arrays_of(
     standardized = data.standardized(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
     arrays = (*observed, *numbers, *pending, *inducing, unavailable)
-    return choice.Arrays(data.library.features, *map(jnp.asarray, arrays))
+    return choice.PaddedData(data.library.features, *map(jnp.asarray, arrays))
 
 
-def _compiled_limits(
+def _constraint_arrays(
     kernel: Any, data: Data, constraints: Constraints, free: np.ndarray, batch: int, key: PRNGKey
-) -> tuple[choice.Limits, int]:
+) -> tuple[choice.ConstraintArrays, int]:
     """(the constraints as arrays of JAX, the size of the largest group)."""
     success, price, groups, members = None, None, None, 0
     dtype = data.library.features.dtype
@@ -239,10 +239,10 @@ def _compiled_limits(
     if constraints.price is not None:
         price = Price(*(jnp.asarray(number, dtype) for number in constraints.price))
     if constraints.label is not None:
-        large = _large_groups(constraints, constraints.label, free, batch)
+        large = _eligible_groups(constraints, constraints.label, free, batch)
         groups = choice.Groups(jnp.asarray(constraints.label), jnp.asarray(large))
         members = int(np.bincount(constraints.label).max())
-    return choice.Limits(success, price, groups), members
+    return choice.ConstraintArrays(success, price, groups), members
 
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
@@ -250,7 +250,7 @@ def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.n
     pending ones, [m]; none where the posterior is exact. Errors of values are ignored: without them
     all leverage scores are at least as large."""
     arms = data.arms[data.observed]
-    if len(arms) <= EXACT:
+    if len(arms) <= LARGEST_EXACT:
         return arms[:0]
     sample_key, thin_key = jax.random.split(jax.random.fold_in(key, INDUCING_KEY))
     rows, counts = np.unique(arms, return_counts=True)
@@ -324,21 +324,21 @@ def _check_price(
         total = float(numbers[data.arms].sum() + numbers[data.pending].sum())
         left = float(budget) - total
         rest = np.delete(numbers, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
-        if rest.size and rest.min() > left + ROUNDING * float(budget):
+        if rest.size and rest.min() > left + BUDGET_TOLERANCE * float(budget):
             raise ValueError(
                 f"of the budget of {budget:g} the finished and pending evaluations cost {total:g}:"
                 f" {max(left, 0):g} is left, and the cheapest candidate costs {rest.min():g}."
             )
         exponent = max(left, 0.0) / float(budget)
         # ten times 0.1 is not exactly 1
-        left += ROUNDING * float(budget)
+        left += BUDGET_TOLERANCE * float(budget)
     if cost_exponent is not None:
         checks.nonnegative(cost_exponent=cost_exponent)
         exponent = float(cost_exponent)
     return Price(numbers, exponent, left)
 
 
-def _large_groups(
+def _eligible_groups(
     constraints: Constraints, label: np.ndarray, free: np.ndarray, batch: int
 ) -> np.ndarray:
     """[G] bool, whether a group has `batch` free candidates, one of them within the budget. Raises

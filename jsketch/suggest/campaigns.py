@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks
-from jsketch.suggest.data import Library, library, lowest_value, weighted_moments
+from jsketch.suggest.data import Library, library, outlier_limit, weighted_moments
 from jsketch.suggest.mixed import Columns
 from jsketch.types import Arms
 
@@ -46,7 +46,7 @@ def join_campaigns(
 
     The campaign is one more category, with a lengthscale that is fitted (a multi-task kernel). The
     values of an earlier campaign get the mean and the standard deviation of the present one, both
-    without poor outliers (`data.lowest_value`), and a standard error of one standard deviation:
+    without poor outliers (`data.outlier_limit`), and a standard error of one standard deviation:
     they lead the first batches, and the values of the present campaign replace them. At most
     LARGEST_EARLIER of them in all, chosen at random, are used. Raises ValueError for shapes that do
     not agree, for values that are not finite, and as `suggest` does.
@@ -101,7 +101,7 @@ def join_campaigns(
 
 def _without_outliers(values: np.ndarray) -> np.ndarray:
     """The values [m] with poor outliers at their lowest value, as in a fit."""
-    return np.maximum(values, lowest_value(values)) if len(values) else values
+    return np.maximum(values, outlier_limit(values)) if len(values) else values
 
 
 def _moments(values: np.ndarray) -> tuple[float, float]:

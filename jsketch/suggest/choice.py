@@ -27,7 +27,7 @@ from jsketch.types import PRNGKey
 SHORTLIST = 1024
 LARGEST_SHORTLIST = 16384
 LARGEST_BATCH = LARGEST_SHORTLIST // 2
-GROUPS = 8  # groups whose batches are compared
+COMPARED_GROUPS = 8  # groups whose batches are compared
 # the value of a failure before any value is observed: one standard deviation below the mean
 PRIOR_WORST = -1.0
 
@@ -39,7 +39,7 @@ class Groups(NamedTuple):
     large: Array  # [G] bool, groups with enough candidates that may be picked
 
 
-class Limits(NamedTuple):
+class ConstraintArrays(NamedTuple):
     """Constraints on a batch. Those that are None do not apply and add no code to the compiled
     program."""
 
@@ -57,7 +57,7 @@ class Batch(NamedTuple):
     score: Array  # [A], the acquisition
 
 
-class Arrays(NamedTuple):
+class PaddedData(NamedTuple):
     """A library of A candidates and its evaluations, in padded slots with masks."""
 
     features: Array  # [A, d]
@@ -73,7 +73,7 @@ class Arrays(NamedTuple):
 
 
 def condition(
-    kernel: Any, arrays: Arrays, ratio: Array, with_pending: bool
+    kernel: Any, arrays: PaddedData, ratio: Array, with_pending: bool
 ) -> tuple[Posterior, Evaluations]:
     """(the posterior with or without the pending evaluations, those evaluations)."""
     pending, is_pending = arrays.pending, arrays.is_pending
@@ -104,8 +104,8 @@ def shortlist_size(batch: int, count: int, with_costs: bool = False, top: int = 
 @partial(jax.jit, static_argnames=("batch", "members"))
 def choose_batch(
     kernel: Any,
-    arrays: Arrays,
-    limits: Limits,
+    arrays: PaddedData,
+    limits: ConstraintArrays,
     ratio: Array,
     acquisition: Any,
     key: PRNGKey,
@@ -185,7 +185,7 @@ def choose_batch(
 
 
 def _best_groups(score: Array, label: Array, large: Array, batch: int) -> Array:
-    """[min(G, GROUPS)] int, the large groups whose `batch` largest scores have the largest mean."""
+    """[min(G, COMPARED_GROUPS)] int, the large groups whose `batch` largest scores have the largest mean."""
     order = jnp.lexsort((-score, label))
     sizes = jnp.bincount(label, length=len(large))
     first = jnp.cumsum(sizes) - sizes
@@ -193,4 +193,4 @@ def _best_groups(score: Array, label: Array, large: Array, batch: int) -> Array:
     # a sum with -inf could not be compared
     best = jnp.where(rank < batch, jnp.maximum(score[order], -1e30), 0)
     total = jnp.zeros(len(large), score.dtype).at[label[order]].add(best)
-    return lax.top_k(jnp.where(large, total, -jnp.inf), min(len(large), GROUPS))[1]
+    return lax.top_k(jnp.where(large, total, -jnp.inf), min(len(large), COMPARED_GROUPS))[1]

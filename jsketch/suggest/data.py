@@ -234,7 +234,7 @@ def check_vector(
     return numbers
 
 
-def lowest_value(values: np.ndarray) -> float:
+def outlier_limit(values: np.ndarray) -> float:
     """The value to which poorer ones are raised. It is twice as far below the median of the values
     [m] as the best one is above it, and -inf where no value is above the median.
 

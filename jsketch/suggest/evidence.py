@@ -17,14 +17,14 @@ from jsketch.linalg import matmul
 from jsketch.sketch import nystrom
 
 
-class MarginalLikelihood(NamedTuple):
+class EvidenceBound(NamedTuple):
     """The bound for R noise-to-signal ratios."""
 
     log_likelihood: Array  # [R], at most max over s of log N(y; 0, s^2 (K + ratio I))
     scale: Array  # [R], the maximising s, in units of y
 
 
-def log_evidence(
+def evidence_bound(
     kernel: Any,
     x: Array,
     y: Array,
@@ -33,7 +33,7 @@ def log_evidence(
     *,
     observed: Array | None = None,
     included: Array | None = None,
-) -> MarginalLikelihood:
+) -> EvidenceBound:
     """The bound for labels y [n] at x [n,d], inducing points [m,d], and noise variances of ratios
     [R] times s^2.
 
@@ -58,4 +58,4 @@ def log_evidence(
     variance = jnp.maximum(quadratic, 0) / count
     logdet = count * jnp.log(ratios) + jnp.log(shifted / ratios[:, None]).sum(1)
     fit = count * (jnp.log(2 * jnp.pi * variance) + 1)
-    return MarginalLikelihood(-0.5 * (fit + logdet + residual / ratios), jnp.sqrt(variance))
+    return EvidenceBound(-0.5 * (fit + logdet + residual / ratios), jnp.sqrt(variance))

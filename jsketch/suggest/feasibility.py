@@ -21,7 +21,7 @@ from jsketch.box.acquisition import log_normal_cdf
 from jsketch.linalg import matmul
 from jsketch.suggest import posterior
 from jsketch.suggest.data import Data, padded_rows
-from jsketch.suggest.model import EXACT, random_rows
+from jsketch.suggest.model import LARGEST_EXACT, random_rows
 from jsketch.types import PRNGKey
 
 NEWTON_STEPS = 20  # the likelihood is log-concave, and Newton's method converges quadratically
@@ -32,12 +32,12 @@ def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
 
     g ~ GP(m, k), P(success) = Phi(g): with an amplitude of 1 and m = 0 the prior of a probability
     is uniform on [0, 1]. m corresponds to the share of successes (s + 1) / (n + 2) (Laplace's
-    rule). A random sample of EXACT is used where there are more evaluations.
+    rule). A random sample of LARGEST_EXACT is used where there are more evaluations.
     """
     succeeded = data.observed
     if succeeded.all():
         return None
-    rows = random_rows(len(succeeded), EXACT, key)
+    rows = random_rows(len(succeeded), LARGEST_EXACT, key)
     index, mask = padded_rows(data.arms[rows])
     label = np.ones(len(mask))
     label[: len(rows)] = np.where(succeeded[rows], 1, -1)

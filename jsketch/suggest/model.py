@@ -35,7 +35,7 @@ from jsketch.suggest.data import (
     Library,
     check_data,
     kernel_of,
-    lowest_value,
+    outlier_limit,
     padded_rows,
     power_of_two,
     standardized,
@@ -46,26 +46,28 @@ from jsketch.suggest.mixed import Columns, Mixed
 from jsketch.suggest.posterior import inverse_root
 from jsketch.types import PRNGKey
 
-EXACT = 1024  # with more evaluations the posterior is sketched, and
-FITTED = 512  # lengthscales are fitted to a sample of so many evaluations, and
-INDUCING = 512  # noise and scale to all with so many inducing points and the best of these ratios
-RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance
+LARGEST_EXACT = 1024  # with more evaluations the posterior is sketched, and
+FIT_SAMPLE = 512  # lengthscales are fitted to a sample of so many evaluations, and
+FIT_INDUCING = (
+    512  # noise and scale to all with so many inducing points and the best of these ratios
+)
+NOISE_RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance
 SUBSAMPLE_KEY = 0  # folded into the key of a suggestion
 
 STEPS = 30  # L-BFGS steps from each start
-FURTHER_STEPS = 10  # L-BFGS steps from the model of fewer values
-STARTS = (0.5, 2.0)  # lengthscales over sqrt(L)
+REFIT_STEPS = 10  # L-BFGS steps from the model of fewer values
+START_FACTORS = (0.5, 2.0)  # lengthscales over sqrt(L)
 # The prior of lengthscales grows with the root of their number, as distances do (Hvarfner,
 # Hellsten, Nardi. ICML 2024), to a median of 1.6 sqrt(L) sides of the unit cube. The priors were
 # chosen on other seeds than the reported ones (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
-LEAST_NOISE = 1e-5
+MIN_NOISE = 1e-5
 LARGEST_LOSS = 1e10  # in place of a loss that is not finite
 
 
-_evidence = jax.jit(evidence.log_evidence)
+_evidence = jax.jit(evidence.evidence_bound)
 
 
 class Model(NamedTuple):
@@ -149,12 +151,14 @@ def _fit_hyperparameters(
     if fixed is None:
         count = sum(group.lengthscales for group in kernel.columns)
         root = math.sqrt(count)
-        starts = [np.append(starts[0], [math.log(factor * root)] * count) for factor in STARTS]
+        starts = [
+            np.append(starts[0], [math.log(factor * root)] * count) for factor in START_FACTORS
+        ]
     steps = STEPS
     if start is not None:
-        steps = FURTHER_STEPS
+        steps = REFIT_STEPS
         at_start = (start.outputscale, start.noise, *start.lengthscale)
-        starts = [np.log(np.maximum(at_start[: len(starts[0])], LEAST_NOISE))]
+        starts = [np.log(np.maximum(at_start[: len(starts[0])], MIN_NOISE))]
     best, least = starts[0], np.inf
 
     def loss(free: np.ndarray) -> tuple[float, np.ndarray]:
@@ -175,7 +179,7 @@ def _fit_hyperparameters(
 
 def _from_free(array: Any, free: Any, fixed: Any) -> Hyperparameters:
     """The hyperparameters at free coordinates; `array` is NumPy or jax.numpy."""
-    floor = max(LEAST_NOISE, 100 * float(np.finfo(free.dtype).eps))
+    floor = max(MIN_NOISE, 100 * float(np.finfo(free.dtype).eps))
     length = array.exp(free[2:]) if fixed is None else fixed
     return Hyperparameters(length, array.exp(free[0]), floor + array.exp(free[1]))
 
@@ -217,9 +221,9 @@ def fit(
     lengthscale   one number for all, or [L], which is not fitted; None: fitted
     limits        (lowest, largest), values outside are moved to the nearer one; None: poor outliers
                   are moved to twice as far below the median as the best value is above it
-    key           of the subsample of more than EXACT evaluations; None: jax.random.key(0)
+    key           of the subsample of more than LARGEST_EXACT evaluations; None: jax.random.key(0)
 
-    Lengthscales of more than EXACT evaluations are fitted to FITTED of them, and noise and scale to
+    Lengthscales of more than LARGEST_EXACT evaluations are fitted to FIT_SAMPLE of them, and noise and scale to
     all (without errors). For fewer than MIN_VALUES values, or equal ones, the model has the default
     hyperparameters, and `fitted` is False. Raises the errors of `suggest`.
     """
@@ -242,7 +246,7 @@ def fit_data(
     fixed = None if lengthscale is None else _check_lengthscales(count, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
     if limits is None:
-        limits = (lowest_value(values) if len(values) else -np.inf, np.inf)
+        limits = (outlier_limit(values) if len(values) else -np.inf, np.inf)
     values = np.clip(values, *limits)
     # the median of the prior
     default = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
@@ -253,7 +257,9 @@ def fit_data(
         ratio = float(np.exp(NOISE.location) / np.exp(OUTPUTSCALE.location))
         return Model(length, ratio, 1.0, centre, False)
     key = jax.random.key(0) if key is None else key
-    rows = random_rows(len(values), EXACT if len(values) <= EXACT else FITTED, key)
+    rows = random_rows(
+        len(values), LARGEST_EXACT if len(values) <= LARGEST_EXACT else FIT_SAMPLE, key
+    )
     errors = data.errors[data.observed][rows]
     centre, deviation, _ = weighted_moments(values[rows], errors, arms[rows])
     deviation = deviation or float(power_of_two(values))
@@ -271,7 +277,7 @@ def fit_data(
     length, outputscale, noise = _fit_hyperparameters(kernel, standard, fixed, variances, first)
     length, ratio = np.asarray(length, float), float(noise / outputscale)
     model = Model(length, ratio, deviation * float(outputscale) ** 0.5, centre, True, limits)
-    if len(values) <= EXACT or data.errors.any():
+    if len(values) <= LARGEST_EXACT or data.errors.any():
         return model
     return _fit_scale_to_all(library, model, arms, values, key)
 
@@ -283,19 +289,19 @@ def _fit_scale_to_all(
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
     distinct = np.unique(arms)
-    points, included = padded_rows(distinct[random_rows(len(distinct), INDUCING, key)])
+    points, included = padded_rows(distinct[random_rows(len(distinct), FIT_INDUCING, key)])
     index, observed = padded_rows(arms)
     y = zero_padded(values / unit - centre, len(index))
     kernel, ratios = (
         kernel_of(library, model.lengthscale),
-        jnp.asarray(RATIOS, library.features.dtype),
+        jnp.asarray(NOISE_RATIOS, library.features.dtype),
     )
     x, inducing = (library.features[jnp.asarray(rows)] for rows in (index, points))
     masks = dict(observed=jnp.asarray(observed), included=jnp.asarray(included))
     likelihood = _evidence(kernel, x, jnp.asarray(y), inducing, ratios, **masks)
     best = int(np.nanargmax(np.asarray(likelihood.log_likelihood)))
     scale = unit * float(likelihood.scale[best])
-    return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
+    return model._replace(ratio=float(NOISE_RATIOS[best]), scale=scale, centre=unit * centre)
 
 
 class LeftOut(NamedTuple):
@@ -347,7 +353,7 @@ def leave_one_out(
 
     The mean is y_i - [K^-1 y]_i / [K^-1]_ii, with the variance 1 / [K^-1]_ii (Rasmussen and
     Williams, 2006, eq. 5.12; Sundararajan, Keerthi, Neural Computation 2001). A random sample of
-    EXACT is used where there are more evaluations. Arguments and errors are those of `suggest`.
+    LARGEST_EXACT is used where there are more evaluations. Arguments and errors are those of `suggest`.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -357,7 +363,7 @@ def leave_one_out(
 def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     """`leave_one_out` of checked arrays."""
     data, at = data.clipped(model.limits), np.flatnonzero(data.observed)
-    observed = random_rows(len(at), EXACT, key)
+    observed = random_rows(len(at), LARGEST_EXACT, key)
     at = at[observed]
     index, mask = padded_rows(data.arms[at], 1)
     dtype = data.library.features.dtype
@@ -368,7 +374,7 @@ def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     arrays = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
     mean, variance, likelihood = _leave_one_out(kernel, data.library.features, *arrays)
     used = slice(len(at))
-    mean, std = (x[used] for x in in_units(model, mean, variance, used))
+    mean, std = (x[used] for x in in_value_units(model, mean, variance, used))
     weight = weighted_moments(data.values[at], data.errors[at], data.arms[at]).weight
     return LeftOut(at, data.values[at], mean, std, weight, float(likelihood))
 
@@ -387,7 +393,7 @@ def _leave_one_out(
     return y - matmul(half.T, whitened) / diagonal, 1 / diagonal, likelihood
 
 
-def in_units(
+def in_value_units(
     model: Model, mean: Any, variance: Any, rows: Any = slice(None)
 ) -> tuple[np.ndarray, np.ndarray]:
     """(means, standard deviations) in units of the values, of a posterior in units of the signal.

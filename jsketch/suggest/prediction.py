@@ -13,9 +13,9 @@ from scipy import special
 from jsketch import checks, struct
 from jsketch.show import short_repr
 from jsketch.suggest import choice, posterior
-from jsketch.suggest.batch import arrays_of
+from jsketch.suggest.batch import padded_data
 from jsketch.suggest.data import check_data, kernel_of
-from jsketch.suggest.model import LeftOut, Model, in_units
+from jsketch.suggest.model import LeftOut, Model, in_value_units
 from jsketch.types import PRNGKey
 
 MIN_DEGREES = 2  # of freedom of an interval
@@ -45,7 +45,7 @@ def predict(
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. Arguments and
     errors are those of `suggest`."""
     kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
-    mean, std = in_units(model, *_predict(kernel, arrays, ratio))
+    mean, std = in_value_units(model, *_predict(kernel, arrays, ratio))
     return Prediction(mean, std, np.hypot(std, model.noise_std))
 
 
@@ -64,10 +64,10 @@ def average_predictions(
     errors are those of `suggest`."""
     kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
-    return in_units(model, *_average(kernel, arrays, ratio, points))
+    return in_value_units(model, *_average(kernel, arrays, ratio, points))
 
 
-def interval_reach(left_out: LeftOut, probability: float = 0.9) -> float:
+def interval_half_width(left_out: LeftOut, probability: float = 0.9) -> float:
     """Half the width of an interval that contains a value with this probability, in units of
     `Prediction.value_std`.
 
@@ -81,23 +81,25 @@ def interval_reach(left_out: LeftOut, probability: float = 0.9) -> float:
 
 def _problem(
     candidates: Any, arms: Any, values: Any, model: Model, errors: Any, key: PRNGKey | None
-) -> tuple[Any, choice.Arrays, Array]:
+) -> tuple[Any, choice.PaddedData, Array]:
     """(kernel, evaluations, noise variance in units of the signal)."""
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
     kernel = kernel_of(data.library, model.lengthscale)
     unavailable = np.zeros(len(data.library.features), bool)
-    arrays = arrays_of(kernel, data, model, unavailable, key)
+    arrays = padded_data(kernel, data, model, unavailable, key)
     return kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype)
 
 
 @jax.jit
-def _predict(kernel: Any, arrays: choice.Arrays, ratio: Array) -> tuple[Array, Array]:
+def _predict(kernel: Any, arrays: choice.PaddedData, ratio: Array) -> tuple[Array, Array]:
     fitted, _ = choice.condition(kernel, arrays, ratio, False)
     return posterior.predict(fitted, arrays.features)
 
 
 @jax.jit
-def _average(kernel: Any, arrays: choice.Arrays, ratio: Array, sets: Array) -> tuple[Array, Array]:
+def _average(
+    kernel: Any, arrays: choice.PaddedData, ratio: Array, sets: Array
+) -> tuple[Array, Array]:
     fitted, _ = choice.condition(kernel, arrays, ratio, False)
     return posterior.average(fitted, sets)

@@ -27,16 +27,16 @@ from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import Model, fit_data
 
 CANDIDATES = 1024  # a space has at least so many candidates in a round
-# the design has INITIAL more points than there are hyperparameters, at most MOST_INITIAL
-INITIAL, MOST_INITIAL = 3, 10
-# Half of the candidates are near one of the BEST best points: each hyperparameter changes with the
-# probability CHANGED, by a normal number whose standard deviation is one of SCALES, in shares of
+# the design has EXTRA_INITIAL more points than there are hyperparameters, at most MAX_INITIAL
+EXTRA_INITIAL, MAX_INITIAL = 3, 10
+# Half of the candidates are near one of the BEST_POINTS best points: each hyperparameter changes with the
+# probability CHANGE_PROBABILITY, by a normal number whose standard deviation is one of CHANGE_SCALES, in shares of
 # its range.
-BEST, CHANGED, SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
-GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
+BEST_POINTS, CHANGE_PROBABILITY, CHANGE_SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
+REFIT_GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
 
 
-class Drawn(NamedTuple):
+class CandidateSet(NamedTuple):
     """The library of one round. Its first rows are the evaluated and the pending points."""
 
     library: Library  # of A candidates
@@ -44,7 +44,7 @@ class Drawn(NamedTuple):
     excluded: np.ndarray  # [e] int, rows that repeat an earlier row
 
 
-class OverSpace:
+class SpaceDomain:
     """The points [d] of the unit cube that a space decodes. Integers and categories lie in the
     middle of their intervals, so that equal candidates are equal points."""
 
@@ -62,7 +62,9 @@ class OverSpace:
         points = self._centred((order + random.random((count, d))) / count)
         return points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
 
-    def draw(self, points: np.ndarray, best: np.ndarray, random: np.random.Generator) -> Drawn:
+    def draw(
+        self, points: np.ndarray, best: np.ndarray, random: np.random.Generator
+    ) -> CandidateSet:
         """The candidates of a round after these points, of which `best` have the largest values."""
         size = CANDIDATES
         while size < 2 * len(points):
@@ -72,16 +74,16 @@ class OverSpace:
         if len(best):
             near = shape[0] // 2
             origin = points[random.choice(best, near)]
-            scale = random.choice(SCALES, (near, 1))
+            scale = random.choice(CHANGE_SCALES, (near, 1))
             moved = np.clip(origin + scale * random.standard_normal(origin.shape), 0, 1)
             is_category = [group.kind == "category" for group in self.columns]
             moved = np.where(is_category, drawn[:near], moved)
-            changed = random.random(origin.shape) < CHANGED
+            changed = random.random(origin.shape) < CHANGE_PROBABILITY
             drawn[:near] = np.where(changed, moved, origin)
         every = np.concatenate([points, self._centred(drawn)])
         first = np.unique(every, axis=0, return_index=True)[1]
         repeated = np.setdiff1d(np.arange(size), first)
-        return Drawn(self._library(every), every, repeated)
+        return CandidateSet(self._library(every), every, repeated)
 
     def candidate(self, point: np.ndarray) -> dict[str, Any]:
         """The argument of the objective at a point."""
@@ -109,7 +111,7 @@ class OverSpace:
         return Library(jnp.asarray(np.hstack(parts), dtype), self.columns)
 
 
-class OverList:
+class ListDomain:
     """The numbers of the candidates of a list: dicts or tuples of the same length, numbers, texts,
     or the rows of an array or a DataFrame. Parts that are no numbers are categories."""
 
@@ -125,11 +127,13 @@ class OverList:
     def design(self, count: int, random: np.random.Generator) -> np.ndarray:
         return random.permutation(len(self.space))[:count]
 
-    def draw(self, points: np.ndarray, best: np.ndarray, random: np.random.Generator) -> Drawn:
+    def draw(
+        self, points: np.ndarray, best: np.ndarray, random: np.random.Generator
+    ) -> CandidateSet:
         every = np.arange(len(self.space))
         rows = np.concatenate([points, np.setdiff1d(every, points)]).astype(int)
         library = self.library._replace(features=self.library.features[rows])
-        return Drawn(library, rows, every[:0])
+        return CandidateSet(library, rows, every[:0])
 
     def candidate(self, point: Any) -> Any:
         return self.space[int(point)]
@@ -173,24 +177,24 @@ def _library_of(rows: list[dict[Any, Any]]) -> Library:
     return Library(jnp.asarray(np.hstack(parts), dtype), tuple(columns))
 
 
-Domain = OverSpace | OverList
+Domain = SpaceDomain | ListDomain
 
 
 def domain_of(space: Any) -> Domain:
     """The domain of a space or a list. Raises ValueError for other arguments."""
     if isinstance(space, Space):
-        return OverSpace(space)
+        return SpaceDomain(space)
     if isinstance(space, str | dict | type) or not hasattr(space, "__len__"):
         raise ValueError(
             "space must be a Space, such as Space(depth=(1, 12, int)), or a list of candidates;"
             f" {space!r} was given."
         )
-    return OverList(space)
+    return ListDomain(space)
 
 
-def initial_points(domain: Domain) -> int:
+def n_initial_points(domain: Domain) -> int:
     """The number of points of the design of a domain."""
-    return min(INITIAL + len(domain.columns), MOST_INITIAL)
+    return min(EXTRA_INITIAL + len(domain.columns), MAX_INITIAL)
 
 
 class Proposer:
@@ -219,7 +223,7 @@ class Proposer:
         observed = np.asarray(values, float)
         random = np.random.default_rng([self.seed, number, 1])
         succeeded = np.flatnonzero(~np.isnan(observed))
-        best = succeeded[np.argsort(-observed[succeeded], kind="stable")][:BEST]
+        best = succeeded[np.argsort(-observed[succeeded], kind="stable")][:BEST_POINTS]
         drawn = self.domain.draw(np.asarray(before), best, random)
         left = len(drawn.points) - len(before) - len(drawn.excluded)
         if left <= 0:
@@ -247,7 +251,7 @@ class Proposer:
                 first = _with_failures(values[:size])
                 data = check_data(library, None, arms[:size], first, (), True)
                 self._models[size] = fit_data(data, None, None, model)
-            model, size = self._models[size], max(size + 1, int(size * GROWTH))
+            model, size = self._models[size], max(size + 1, int(size * REFIT_GROWTH))
         return model
 
 

@@ -18,19 +18,19 @@ from jax import Array, lax
 from jsketch import checks
 from jsketch.linalg import matmul
 from jsketch.suggest import choice, posterior
-from jsketch.suggest.batch import arrays_of
-from jsketch.suggest.data import check_data, kernel_of, lowest_value, zero_padded
+from jsketch.suggest.batch import padded_data
+from jsketch.suggest.data import check_data, kernel_of, outlier_limit, zero_padded
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
 SHORTLIST = 511  # unevaluated candidates of the largest upper bounds, whose values are drawn
-OPTIMISM = 3.0  # standard deviations in those bounds
+BOUND_WIDTH = 3.0  # standard deviations in those bounds
 LENGTHSCALE_DIVISORS = (
     1.4,
     2.0,
     2.8,
 )  # lengthscales of the fitted model over those of rougher ones
-LEAST_INFLATION = 0.5  # of the standard deviations of a rougher model
+MIN_INFLATION = 0.5  # of the standard deviations of a rougher model
 LIKELIHOOD_MARGIN = 3.0  # in log likelihood, by which a rougher model is ruled out
 DRAWS = 1024
 PROBABILITY = 0.975  # above 95%, because the rule is applied after every batch
@@ -72,7 +72,7 @@ def possible_gain(
     and those with its lengthscales divided by LENGTHSCALE_DIVISORS, and the largest gain at the
     quantile PROBABILITY counts. A model whose log likelihood is lower by more than
     LIKELIHOOD_MARGIN is left out. The standard deviations of a model are multiplied by its
-    `LeftOut.error_ratio`, at least 1 for the fitted one and LEAST_INFLATION for the others.
+    `LeftOut.error_ratio`, at least 1 for the fitted one and MIN_INFLATION for the others.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
@@ -97,10 +97,10 @@ def possible_gain(
         likelihood = left_out.log_likelihood if factor == 1 else likelihood
         if left_out.log_likelihood < likelihood - LIKELIHOOD_MARGIN:
             continue
-        least = 1.0 if factor == 1 else LEAST_INFLATION
+        least = 1.0 if factor == 1 else MIN_INFLATION
         inflation = max(left_out.error_ratio, least)
         kernel = kernel_of(data.library, alternative.lengthscale)
-        arrays = arrays_of(kernel, data, alternative, unavailable, key)
+        arrays = padded_data(kernel, data, alternative, unavailable, key)
         ratio = jnp.asarray(alternative.ratio, features.dtype)
         best_row, draws = _draws(
             kernel, arrays, ratio, jnp.asarray(slots), inflation, best, gain_key, size
@@ -132,11 +132,11 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
     """TOLERANCE times the range of the bounds if they are finite, or else that of the values
-    without poor outliers (`data.lowest_value`)."""
+    without poor outliers (`data.outlier_limit`)."""
     if bounds is not None and np.isfinite(bounds).all():
         return TOLERANCE * (bounds[1] - bounds[0])
     observed = values[~np.isnan(values)]
-    return TOLERANCE * float(observed.max() - max(observed.min(), lowest_value(observed)))
+    return TOLERANCE * float(observed.max() - max(observed.min(), outlier_limit(observed)))
 
 
 def should_stop(gain: Gain | None, at_most: float) -> bool:
@@ -150,7 +150,7 @@ def should_stop(gain: Gain | None, at_most: float) -> bool:
 @partial(jax.jit, static_argnames="size")
 def _draws(
     kernel: Any,
-    arrays: choice.Arrays,
+    arrays: choice.PaddedData,
     ratio: Array,
     batch: Array,
     inflation: Array,
@@ -167,7 +167,7 @@ def _draws(
     place = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
     best = jnp.where(best < 0, arrays.arms[place], best)
     score = jnp.where(
-        ~arrays.unavailable, mean + OPTIMISM * inflation * jnp.sqrt(variance), -jnp.inf
+        ~arrays.unavailable, mean + BOUND_WIDTH * inflation * jnp.sqrt(variance), -jnp.inf
     )
     top, short = lax.top_k(score, size)
     rows = jnp.concatenate([best[None], short, batch], dtype=jnp.int32)

@@ -21,7 +21,7 @@ from jsketch.box.space import Space
 from jsketch.loops.saving import RunFile, lock_files, run_file
 from jsketch.show import html_table, short_repr
 from jsketch.suggest.data import LARGEST_VALUE
-from jsketch.suggest.proposals import Domain, Proposer, domain_of, initial_points
+from jsketch.suggest.proposals import Domain, Proposer, domain_of, n_initial_points
 from jsketch.warn import warn
 
 TUNING = "jsketch tuning"
@@ -207,7 +207,7 @@ def _search(
     checks.boolean(progress=progress)
     caught = _exceptions(catch)
     domain = domain_of(space)
-    initial = -(-initial_points(domain) // batch) * batch  # whole batches
+    initial = -(-n_initial_points(domain) // batch) * batch  # whole batches
     file = None
     if checkpoint is not None:
         parts: dict[str, Any] = dict(

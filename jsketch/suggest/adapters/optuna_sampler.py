@@ -16,7 +16,7 @@ from jsketch.suggest import library, suggest
 from jsketch.suggest.adapters import check_options
 from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.mixed import Columns
-from jsketch.suggest.proposals import OverSpace, Proposer, initial_points
+from jsketch.suggest.proposals import SpaceDomain, Proposer, n_initial_points
 
 try:
     from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -70,7 +70,7 @@ class OptunaSampler(BaseSampler):
         self.random_sampler = RandomSampler(seed)
         # parameters by study and trial: Optuna stores them only after its sampler has returned
         self.chosen: dict[tuple[str, int], dict[str, Any]] = {}
-        self.proposers: dict[str, tuple[OverSpace, Proposer]] = {}  # by search space
+        self.proposers: dict[str, tuple[SpaceDomain, Proposer]] = {}  # by search space
         self.lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -107,8 +107,8 @@ class OptunaSampler(BaseSampler):
         key = repr(sorted(search_space.items()))
         if key not in self.proposers:
             ranges = [_hyperparameter(name, one) for name, one in search_space.items()]
-            domain = OverSpace(Space(*ranges))
-            proposer = Proposer(domain, self.seed, initial_points(domain))
+            domain = SpaceDomain(Space(*ranges))
+            proposer = Proposer(domain, self.seed, n_initial_points(domain))
             self.proposers[key] = domain, proposer
         domain, proposer = self.proposers[key]
         sign = 1 if study.direction == StudyDirection.MAXIMIZE else -1

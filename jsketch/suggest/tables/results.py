@@ -10,7 +10,7 @@ import numpy as np
 
 from jsketch import suggest
 from jsketch.suggest import stopping
-from jsketch.suggest.prediction import interval_reach
+from jsketch.suggest.prediction import interval_half_width
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
@@ -35,7 +35,7 @@ class Results(NamedTuple):
     def reach(self) -> float:
         """Half the width of 90% intervals, in standard deviations."""
         assert self.left_out is not None
-        return interval_reach(self.left_out)
+        return interval_half_width(self.left_out)
 
     def intervals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(means, lower ends, upper ends) of the 90% intervals of values that would be measured at
