@@ -1,9 +1,9 @@
-"""A lower bound on the log marginal likelihood of a kernel, on a sketch, in O(n m^2 + m^3).
+"""A lower bound on the log marginal likelihood of a kernel, from a sketch, in O(n m^2 + m^3).
 
 Titsias. Variational learning of inducing variables in sparse Gaussian processes. AISTATS 2009. The
-bound holds for any inducing points, and with equality if they are all points. Its trace term lowers
-the bound of a sketch that represents little of the kernel. The scale of the function is maximised
-in closed form.
+bound holds for any inducing points, and with equality if all points are inducing points. Its trace
+term lowers the bound of a sketch that represents little of the kernel. The scale that maximises the
+bound has a closed form.
 """
 
 from __future__ import annotations

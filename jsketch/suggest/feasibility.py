@@ -32,7 +32,7 @@ def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
 
     g ~ GP(m, k), P(success) = Phi(g): with an amplitude of 1 and m = 0 the prior of a probability
     is uniform on [0, 1]. m corresponds to the share of successes (s + 1) / (n + 2) (Laplace's
-    rule). A random sample of LARGEST_EXACT is used where there are more evaluations.
+    rule). Of more than LARGEST_EXACT evaluations a random sample of so many is used.
     """
     succeeded = data.observed
     if succeeded.all():

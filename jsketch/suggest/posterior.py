@@ -18,7 +18,7 @@ from jsketch import struct
 from jsketch.linalg import matmul
 from jsketch.sketch import nystrom
 
-BLOCK = 2048  # candidates that are predicted together
+BLOCK = 2048  # candidates in one product of `predict`
 
 
 class Evaluations(NamedTuple):
@@ -39,8 +39,8 @@ class Posterior:
     points: Array  # [N, d], evaluations or inducing points
     used: Array  # [N] bool
     weights: Array  # [N], of k(points, x) in the mean
-    # [N, N]: |half k(points, x)|^2 is the variance of f(x) that the evaluations explain. It is L^-1
-    # of Cov y = L L^T, or a root of I - (I + Z^T Z / ratio)^-1 times the features z.
+    # [N, N]: |half k(points, x)|^2 is the variance of f(x) that the evaluations explain. `half` is
+    # L^-1 of Cov y = L L^T; on a sketch, a root of I - (I + Z^T Z / ratio)^-1 times the map to z.
     half: Array
     ratio: Array  # [], noise variance over signal variance
 
@@ -81,8 +81,8 @@ def condition_sketched(
     kernel: Any, evaluations: Evaluations, inducing: Array, included: Array, ratio: Array
 ) -> Posterior:
     """`condition` on the inducing points [M,d] whose mask [M] is true."""
-    built = nystrom.build(kernel, inducing, included)
-    z = nystrom.features(built, kernel, evaluations.points)
+    sketch = nystrom.build(kernel, inducing, included)
+    z = nystrom.features(sketch, kernel, evaluations.points)
     # a value with an error is equivalent to a smaller one with the noise alone
     share = jnp.sqrt(ratio / (ratio + evaluations.error))
     z = share[:, None] * z
@@ -95,12 +95,12 @@ def condition_sketched(
     spectrum, vectors = jnp.linalg.eigh(matmul(used.T, used))
     spectrum = jnp.maximum(spectrum, 0)
     explained = jnp.sqrt(spectrum / (spectrum + ratio))[:, None] * vectors.T
-    everywhere, half = jnp.ones(len(inducing), bool), matmul(explained, built.root.T)
-    return Posterior(kernel, built.points, everywhere, matmul(built.root, weights), half, ratio)
+    mask, half = jnp.ones(len(inducing), bool), matmul(explained, sketch.root.T)
+    return Posterior(kernel, sketch.points, mask, matmul(sketch.root, weights), half, ratio)
 
 
 def _mean_and_explained(posterior: Posterior, x: Array) -> tuple[Array, Array]:
-    """(mean [q], root of the explained covariance [N,q]) at x [q,d]."""
+    """(mean [q], root [N,q] of the covariance that the evaluations explain) at x [q,d]."""
     gram = jnp.where(posterior.used[:, None], posterior.kernel.gram(posterior.points, x), 0)
     return matmul(posterior.weights, gram), matmul(posterior.half, gram)
 
@@ -110,17 +110,17 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     count = -(-x.shape[0] // BLOCK)
     size = -(-x.shape[0] // count)
 
-    def block(begin: Array) -> tuple[Array, Array]:
-        part = lax.dynamic_slice_in_dim(x, begin, size)
-        mean, half = _mean_and_explained(posterior, part)
-        return mean, jnp.maximum(posterior.kernel.diag(part) - jnp.square(half).sum(0), 0)
+    def predict_block(begin: Array) -> tuple[Array, Array]:
+        block = lax.dynamic_slice_in_dim(x, begin, size)
+        mean, half = _mean_and_explained(posterior, block)
+        return mean, jnp.maximum(posterior.kernel.diag(block) - jnp.square(half).sum(0), 0)
 
-    # the last block overlaps the one before where the blocks do not divide the candidates
+    # the last two blocks overlap where `size` does not divide the number of candidates
     begins = jnp.minimum(jnp.arange(count) * size, x.shape[0] - size)
-    mean, variance = lax.map(block, begins)
-    at = begins[:, None] + jnp.arange(size)[None, :]
-    empty = jnp.zeros(x.shape[0], x.dtype)
-    return empty.at[at].set(mean), empty.at[at].set(variance)
+    mean, variance = lax.map(predict_block, begins)
+    index = begins[:, None] + jnp.arange(size)[None, :]
+    zeros = jnp.zeros(x.shape[0], x.dtype)
+    return zeros.at[index].set(mean), zeros.at[index].set(variance)
 
 
 def joint(posterior: Posterior, x: Array) -> tuple[Array, Array]:
@@ -129,13 +129,13 @@ def joint(posterior: Posterior, x: Array) -> tuple[Array, Array]:
     return mean, posterior.kernel.gram(x, x) - matmul(half.T, half)
 
 
-def average(posterior: Posterior, sets: Array) -> tuple[Array, Array]:
+def average_over_sets(posterior: Posterior, sets: Array) -> tuple[Array, Array]:
     """(mean [k], variance [k]) of the average of f over each of k sets of S points, `sets`
     [k,S,d]."""
 
-    def of_one(x: Array) -> tuple[Array, Array]:
+    def average_of_set(x: Array) -> tuple[Array, Array]:
         mean, half = _mean_and_explained(posterior, x)
         prior = jnp.mean(posterior.kernel.gram(x, x))
         return jnp.mean(mean), jnp.maximum(prior - jnp.square(jnp.mean(half, 1)).sum(), 0)
 
-    return lax.map(of_one, sets)
+    return lax.map(average_of_set, sets)

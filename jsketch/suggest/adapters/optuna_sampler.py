@@ -16,7 +16,7 @@ from jsketch.suggest import library, suggest
 from jsketch.suggest.adapters import check_options
 from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.mixed import Columns
-from jsketch.suggest.proposals import SpaceDomain, Proposer, n_initial_points
+from jsketch.suggest.proposals import Proposer, SpaceDomain, n_initial_points
 
 try:
     from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
