@@ -15,7 +15,7 @@ from jsketch.suggest import suggest
 
 __all__ = ["OptunaSampler", "PoolOptimizer"]
 
-# arguments of `suggest` that an adapter sets itself, or has no values for
+# arguments of `suggest` that an adapter sets itself, or for which it has no values
 _RESERVED = {
     *("candidates", "arms", "values", "columns", "errors", "pending", "batch", "scaling", "key")
 }
