@@ -46,7 +46,7 @@ class DiscountedPKAWV(Forecaster):
     an example.
 
     features, regularization, penalize_current  as in `online.PKAWV`
-    discount  gamma in (0, 1]; with 1 - 1/n about n examples matter
+    discount  gamma in (0, 1]; with 1 - 1/n the weights of all examples add up to n
     renew     True: the regularization does not decay, at twice the time (`discounting`)
     """
 
@@ -142,8 +142,8 @@ def _interleaved(rows: Array, between: Array) -> Array:
 class DiscountedKernelAWV(KernelAWV):
     """Kernel-AWV on K_tt + lam diag(gamma^s), s the age of an example; O(t d + t^2) for example t.
 
-    It is a reference only, because lam decays: the stream stops when rounding decides predictions,
-    which are near 0 where most inputs differ from the last 1/(1 - gamma) ones (`discounting`).
+    Its regularization decays, so that long streams end with an error (`discounting`, windup):
+    compare with it, and use `DiscountedPKAWV`.
 
     discount  gamma in (0, 1]
     """

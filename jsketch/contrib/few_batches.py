@@ -50,7 +50,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
     """Pure exploration (BPE): every pick has the largest posterior variance of the active arms.
     A pick costs O(A u) for u <= A distinct arms of the longest batch."""
 
-    # T evaluations, which determine the lengths of all batches
+    # number of evaluations T, which determines the lengths of all batches
     horizon: int = struct.field(pytree_node=False, default=1_000)
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
@@ -101,7 +101,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
             return posterior, index.at[i].set(arm)
 
         index = jnp.zeros(self.horizon, jnp.int32)
-        # with this number of rows the picks do not depend on the capacity of the state
+        # a prior with the capacity of the state would make the picks depend on this capacity
         prior = self._prior(state, self._longest_batch(state.domain))
         _, index = lax.fori_loop(0, length, pick, (prior, index))
         return Query(index=index, mask=jnp.arange(self.horizon, dtype=jnp.int32) < length)

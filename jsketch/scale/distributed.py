@@ -1,5 +1,5 @@
-"""Arms over several processes, each of which reads its own rows. `Sharded` then runs over a mesh of
-the devices of all processes.
+"""Arms over several processes, each of which reads a part of the rows. `Sharded` then runs over a
+mesh of the devices of all processes.
 
     distributed.start("10.0.0.1:1234", processes=2, process=rank, devices=8)
     mesh = jax.make_mesh((jax.device_count(),), ("arms",))
@@ -50,8 +50,8 @@ def start(
     only some of the three are given, one is invalid, or there is no cluster; RuntimeError for
     another number of devices.
     """
-    given = [value is not None for value in (coordinator, processes, process)]
-    if any(given) and not all(given):
+    is_given = [value is not None for value in (coordinator, processes, process)]
+    if any(is_given) and not all(is_given):
         raise ValueError(
             "give all of coordinator, processes and process, or none of them on a cluster such as"
             " SLURM."
@@ -116,7 +116,7 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     """As `place`, from the rows `rows_of_process` of each process, so that no process has all arms.
 
     Raises ValueError in all processes where one of them has other rows, or numbers that are not
-    finite or not floating point, or where the numbers of features or the dtypes differ.
+    finite or not floating point, or where the number of features or the dtype differs.
     """
     local, parts = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
     features, error = _check_rows(rows, local)
@@ -165,8 +165,8 @@ def _check_rows(rows: Any, local: slice) -> tuple[np.ndarray, Exception | None]:
 
 
 def _last_arm(features: np.ndarray, is_last: bool, dtype: Any) -> np.ndarray:
-    """The last of all arms, [1, d], which is the padding on every device: another row could have a
-    larger variance, which maxima over arms would include."""
+    """The last of all arms, [1, d], which is the padding on every device: with another row, maxima
+    over arms could include a variance that no arm has."""
     has_arm = is_last and len(features) > 0
     row = np.asarray(features[-1] if has_arm else np.zeros(features.shape[1]), dtype)
     rows, holders = multihost_utils.process_allgather((row, np.array(has_arm)))

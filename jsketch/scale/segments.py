@@ -1,5 +1,5 @@
-"""A long stream of `PKAWV` in parallel segments, for accelerators, where a hundred blocks take as
-long as one."""
+"""A long stream of `PKAWV` in parallel segments, for accelerators, where a hundred blocks in
+parallel take as long as one."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ from jsketch.types import (
 
 AXIS = "arms"
 ALGORITHMS = (BBKB, BKB, FixedBKB, SketchedTS)
-# fields of a state with an entry for each arm; the other fields are replicated
+# fields of a state with an entry for each arm; the other fields are equal on all devices
 PER_ARM = {"pull_counts", "reward_sums", "mean", "variance", "pending", "tried"}
 
 
@@ -135,7 +135,7 @@ class Sharded(Algorithm):
             return detach(self.bandit.init(domain, key, data=data))
 
         start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shape))
-        # op by op the compilation of a refresh would take long
+        # without jit each operation of a refresh would be compiled separately
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
             state = replace(state, chosen_by_user=sketched.has_chosen_dictionary(data))
@@ -149,13 +149,14 @@ class Sharded(Algorithm):
             new, info = self.bandit.tell(*arguments)
             return detach(new), info
 
-        # raises errors here, because arms and rewards are traced in `tell`
+        # checked here, because arms and rewards are traced in `tell`
         query, y = checks.feedback(state.domain, query, y)
         new, info = self._apply(tell, (self._specs(state), P()), state, query, y, key)
         return attach(new, state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
-        """As `FixedBKB.pend`, but only `tell` reports too many pending arms, by a flag."""
+        """As `FixedBKB.pend`, but too many pending arms raise no error here: the next `tell` sets a
+        flag."""
 
         def pend(*arguments: Any) -> Any:
             return detach(self.bandit.pend(*arguments))
@@ -215,8 +216,8 @@ class Sharded(Algorithm):
         check_mesh(self.mesh, self.axis)
         if type(self.bandit) not in ALGORITHMS:
             names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
-            given = type(self.bandit).__name__
-            raise ValueError(f"Sharded takes one of {names}; a {given} was given.")
+            name = type(self.bandit).__name__
+            raise ValueError(f"Sharded takes one of {names}; a {name} was given.")
         shard = getattr(domain, "shard", None)
         if shard is None or shard.axis != self.axis:
             raise ValueError(

@@ -96,17 +96,17 @@ class ContextualArms:
         """The expected regret [T] of uniform actions in the contexts of the run with `key`."""
         _, round_key = jax.random.split(key)
 
-        def one(t: Array) -> Array:
+        def regret(t: Array) -> Array:
             context_key = jax.random.split(jax.random.fold_in(round_key, t), 4)[0]
             mean = self.mean_reward(self.context(context_key))
             return (mean.max() - mean).mean()
 
-        return lax.map(one, jnp.arange(horizon, dtype=jnp.int32))
+        return lax.map(regret, jnp.arange(horizon, dtype=jnp.int32))
 
 
 @struct.dataclass
 class ClientArms:
-    """A problem with contexts for N clients, each of which has its context in every round."""
+    """A problem with contexts for N clients. In every round each client has another context."""
 
     problem: ContextualArms
 
