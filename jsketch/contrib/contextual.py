@@ -178,7 +178,7 @@ class KUCB(ContextualUCB):
         self, state: KUCBState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[KUCBState, Info]:
         x, y = self._check_example(state, x, y)
-        history, before = state.history, state.evidence
+        history, old = state.history, state.evidence
         row, residual = (rows[0] for rows in self._rows(state, x[None]))
         finite = jnp.isfinite(y)
         overflow = finite & (history.used >= history.points.shape[0])
@@ -186,11 +186,11 @@ class KUCB(ContextualUCB):
         sampling = Sampling(mu=self.regularization)
         error = jnp.where(observed, y, 0) - matmul(row, state.innovations)
         innovation = error / jnp.sqrt(residual + self.regularization)
-        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
+        prior = jnp.maximum(old.prior_variance, self.kernel.diag(x[None])[0])
         evidence = widths.exact_evidence(
-            before.count + observed.astype(x.dtype),
-            before.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
-            jnp.where(observed, prior, before.prior_variance),
+            old.count + observed.astype(x.dtype),
+            old.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
+            jnp.where(observed, prior, old.prior_variance),
         )
         probability = jnp.ones((), x.dtype)
         new = KUCBState(
@@ -293,17 +293,17 @@ class EKUCB(ContextualUCB):
     ) -> tuple[EKState, Info]:
         x, y = self._check_example(state, x, y)
         variance = self.posterior(state, x[None])[1][0]
-        # with a limit of zero examples the state does not change
+        # `advance` of zero examples does not change the state
         limit = jnp.isfinite(y).astype(jnp.int32)
-        stream, done, info = _advance(self._forecaster(), state.stream, x, y, limit)
-        observed, before = done > 0, state.evidence
-        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
+        stream, n_observed, info = _advance(self._forecaster(), state.stream, x, y, limit)
+        observed, old = n_observed > 0, state.evidence
+        prior = jnp.maximum(old.prior_variance, self.kernel.diag(x[None])[0])
         evidence = GrowingEvidence(
-            count=before.count + observed.astype(x.dtype),
-            information=before.information + jnp.where(observed, jnp.log1p(variance), 0),
-            information_sketched=before.information_sketched
+            count=old.count + observed.astype(x.dtype),
+            information=old.information + jnp.where(observed, jnp.log1p(variance), 0),
+            information_sketched=old.information_sketched
             + jnp.where(observed, jnp.log1p(widths.ALPHA * variance), 0),
-            prior_variance=jnp.where(observed, prior, before.prior_variance),
+            prior_variance=jnp.where(observed, prior, old.prior_variance),
         )
         of_stream = info.dictionary_size, info.overflow, info.nonfinite
         info = info_of_reward(empty_info(self.confidence_width(state)), y, observed, *of_stream)
@@ -314,14 +314,14 @@ class EKUCB(ContextualUCB):
         return replace(state, stream=self._forecaster().grow(state.stream))
 
 
-# one jitted program: its operations would compile for seconds one by one
+# without jit each operation would be compiled separately, which takes seconds
 @jax.jit
 def _advance(
     forecaster: NystromAWV, stream: NystromState, x: Array, y: Array, limit: Array
 ) -> tuple[NystromState, Array, ForecastInfo]:
     """(state, number [] int32 of observed examples, info) after one example."""
-    stream, _, done, info = forecaster.advance(stream, x[None], y[None], limit)
-    return stream, done, info
+    stream, _, n_observed, info = forecaster.advance(stream, x[None], y[None], limit)
+    return stream, n_observed, info
 
 
 @struct.dataclass

@@ -88,8 +88,8 @@ class MiniGP(ExactBandit):
         arms = state.domain.features
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         prior = kernel.diag(arms) / jnp.asarray(lam, arms.dtype)
-        least = prior[arm] / (1 + state.count * jnp.max(prior)) / 2
-        return jnp.maximum(state.posterior.variance[arm], least)
+        floor = prior[arm] / (1 + state.count * jnp.max(prior)) / 2
+        return jnp.maximum(state.posterior.variance[arm], floor)
 
     def tell(  # type: ignore[override]
         self, state: ExactState, query: Query, y: Array, key: PRNGKey

@@ -93,8 +93,8 @@ class Shard(Rows):
     def running_count(self, mask: Array) -> Array:
         running = linalg.running_count(mask)
         counts = self.gather(running[-1])
-        before = jnp.arange(counts.shape[0], dtype=jnp.int32) < lax.axis_index(self.axis)
-        return running + jnp.where(before, counts, 0).sum(dtype=jnp.int32)
+        is_earlier = jnp.arange(counts.shape[0], dtype=jnp.int32) < lax.axis_index(self.axis)
+        return running + jnp.where(is_earlier, counts, 0).sum(dtype=jnp.int32)
 
     def total(self, running: Array) -> Array:
         return lax.pmax(running[-1], self.axis)
@@ -191,7 +191,7 @@ def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
         bits = (high.astype(jnp.uint64) << np.uint64(32)) | low.astype(jnp.uint64)
     else:
         bits = high ^ low
-    kind = bits.dtype.type
-    one = np.array(1, dtype).view(kind)
-    mantissa = (bits >> kind(info.bits - info.nmant)) | one
-    return (lax.bitcast_convert_type(mantissa, dtype) - np.array(1, dtype)).reshape(counters.shape)
+    unsigned = bits.dtype.type
+    # random bits as the mantissa of a number in [1, 2)
+    bits = (bits >> unsigned(info.bits - info.nmant)) | np.array(1, dtype).view(unsigned)
+    return (lax.bitcast_convert_type(bits, dtype) - np.array(1, dtype)).reshape(counters.shape)

@@ -81,6 +81,10 @@ class Buffer(NamedTuple):
     score: np.ndarray  # [n], upper confidence bounds, or upper bounds of them
     tracked: np.ndarray  # [n] bool, tracked arms, which stay in the buffer
 
+    def select(self, index: np.ndarray) -> Buffer:
+        """The rows of an index or a mask."""
+        return Buffer(*(column[index] for column in self))
+
 
 class Choice(NamedTuple):
     """A batch, and how it was found."""
@@ -216,9 +220,8 @@ class Streamed(struct.Settings):
             top = sweep.top_after_picks(
                 bandit, sketch, factors, pulls, width, x, excluded, n_rows, self.offer
             )
-            used = buffer.number != FREE_SLOT
             buffer = buffer._replace(score=np.asarray(batch.scores))
-            buffer = Buffer(*(column[used] for column in buffer))
+            buffer = buffer.select(buffer.number != FREE_SLOT)
             new = _top_candidates(top, chunk * file.chunk)
             buffer, removed = _keep_best(_merge(buffer, new), self.keep)
             bounds[chunk] = top.outside
@@ -511,14 +514,13 @@ def _top_candidates(top: sweep.Top, first: int) -> Buffer:
     )
     number = (first + row).astype(np.int32)
     buffer = Buffer(number, points, mean, variance, score, np.zeros(len(row), bool))
-    return Buffer(*(column[score > -np.inf] for column in buffer))
+    return buffer.select(score > -np.inf)
 
 
 def _merge(*buffers: Buffer) -> Buffer:
     """The arms of several disjoint buffers."""
-    columns = Buffer(*(np.concatenate(column) for column in zip(*buffers, strict=True)))
-    order = np.argsort(columns.number, kind="stable")
-    return Buffer(*(column[order] for column in columns))
+    merged = Buffer(*(np.concatenate(columns) for columns in zip(*buffers, strict=True)))
+    return merged.select(np.argsort(merged.number, kind="stable"))
 
 
 def _keep_best(buffer: Buffer, count: int) -> tuple[Buffer, Buffer]:
@@ -527,8 +529,7 @@ def _keep_best(buffer: Buffer, count: int) -> tuple[Buffer, Buffer]:
     order = np.lexsort((buffer.number, -buffer.score, ~buffer.tracked))
     keep = np.zeros(len(order), bool)
     keep[order[: count + int(buffer.tracked.sum())]] = True
-    kept, removed = (Buffer(*(column[mask] for column in buffer)) for mask in (keep, ~keep))
-    return kept, removed
+    return buffer.select(keep), buffer.select(~keep)
 
 
 def _raise_bounds(bounds: np.ndarray, removed: Buffer, chunk: int) -> None:
@@ -611,9 +612,9 @@ def _extend_batch(
     are below the `bound` [] of the scores outside the buffer."""
     # a difference of less than `slack` may be due to rounding in two programs
     slack = adaptive_batch.SLACK * jnp.finfo(batch.scores.dtype).eps
-    least = jnp.where(jnp.isneginf(bound), bound, bound - slack * jnp.abs(bound))
+    lowest = jnp.where(jnp.isneginf(bound), bound, bound - slack * jnp.abs(bound))
     return lax.while_loop(
-        lambda batch: (batch.size < limit) & ~(jnp.max(batch.scores) < least),
-        lambda batch: fixed_set.extend(bandit, sketch, batch, begin, limit, least),
+        lambda batch: (batch.size < limit) & ~(jnp.max(batch.scores) < lowest),
+        lambda batch: fixed_set.extend(bandit, sketch, batch, begin, limit, lowest),
         batch,
     )

@@ -156,6 +156,6 @@ def top_after_picks(
         return fixed_set.variances(bandit, sketch, pulls, x, variance / regularization)
 
     mean, variance, _, _ = posterior(factors, kernel, regularization, x)
-    left = linalg.map_rows(block, x, factors.explained.shape[0])
-    score = mean + width * jnp.sqrt(left)
+    variance_after_picks = linalg.map_rows(block, x, factors.explained.shape[0])
+    score = mean + width * jnp.sqrt(variance_after_picks)
     return _top(x, mean, variance, score, excluded, arms, count)

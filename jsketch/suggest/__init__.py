@@ -2,15 +2,14 @@
 
     from jsketch.suggest import suggest
 
-    found = suggest(candidates, arms, values, batch=96)
-    found.rows  # the candidates to evaluate next, best first
+    suggestion = suggest(candidates, arms, values, batch=96)
+    suggestion.rows  # the candidates to evaluate next, best first
 
     residues         properties of amino acids, as columns in addition to the letters
     discrete         kernels of fingerprints and of counts
     mixed            `Columns` and `Mixed`, the kernel of numbers, categories and fingerprints
     data             `library`: checks, scaling and padding of arrays
-    posterior        the posterior of all candidates, exact or sketched
-    evidence         a lower bound on the marginal likelihood, from a sketch
+    posterior        the posterior of all candidates, exact or sketched, and the evidence
     model            `fit` and `leave_one_out` of a Gaussian process
     acquisitions     the choice of a batch from a joint posterior
     feasibility      the probability that an evaluation succeeds

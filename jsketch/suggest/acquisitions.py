@@ -114,8 +114,8 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
     used, picks = picks >= 0, jnp.maximum(picks, 0)
     mean, covariance, _, ratio, threshold, terms, _ = posterior
     terms = terms.at(picks)
-    both = used[:, None] & used[None, :]
-    covariance = jnp.where(both, covariance[picks][:, picks], 0)
+    in_use = used[:, None] & used[None, :]
+    covariance = jnp.where(in_use, covariance[picks][:, picks], 0)
     batch = JointPosterior(mean[picks], covariance, used, ratio, threshold, terms)
     gain = jnp.mean(jnp.maximum(_draws(batch, draws, key).max(1) - threshold, 0))
     if terms.price is None:

@@ -52,7 +52,7 @@ def join_campaigns(
     agree, for values that are not finite, and as `suggest` does.
 
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
-        found = suggest(**joined._asdict(), batch=8)
+        suggestion = suggest(**joined._asdict(), batch=8)
     """
     if np.ndim(candidates) != 2:
         raise ValueError("candidates must be a matrix [A, d], one candidate a row.")

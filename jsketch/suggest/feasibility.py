@@ -51,8 +51,8 @@ def _success_probability(
     kernel: Any, features: Array, index: Array, label: Array, mask: Array, share: Array
 ) -> Array:
     x = features[index]
-    both = mask[:, None] & mask[None, :]
-    gram = jnp.where(both, kernel.gram(x, x), 0)
+    in_use = mask[:, None] & mask[None, :]
+    gram = jnp.where(in_use, kernel.gram(x, x), 0)
     # Phi(m / sqrt(1 + 1)) is the share of successes
     centre = jnp.sqrt(2.0) * ndtri(share).astype(x.dtype)
     label = label.astype(x.dtype)

@@ -27,7 +27,6 @@ from jsketch.box.gp import regression
 from jsketch.box.gp.fit import LogNormal
 from jsketch.linalg import matmul
 from jsketch.show import short_repr
-from jsketch.suggest import evidence
 from jsketch.suggest.data import (
     MIN_VALUES,
     Data,
@@ -42,7 +41,7 @@ from jsketch.suggest.data import (
     zero_padded,
 )
 from jsketch.suggest.mixed import Columns, Mixed
-from jsketch.suggest.posterior import inverse_root
+from jsketch.suggest.posterior import evidence_bound, inverse_root
 from jsketch.types import PRNGKey
 
 LARGEST_EXACT = 1024  # evaluations; with more of them the posterior is sketched
@@ -66,7 +65,7 @@ NOISE = LogNormal(-4.0, 1.0)
 MIN_NOISE = 1e-5
 LARGEST_LOSS = 1e10  # in place of a loss that is not finite
 
-_evidence = jax.jit(evidence.evidence_bound)
+_evidence_bound = jax.jit(evidence_bound)
 
 
 class Model(NamedTuple):
@@ -285,7 +284,7 @@ def fit_data(
 def _fit_scale_to_all(
     library: Library, model: Model, arms: np.ndarray, values: np.ndarray, key: PRNGKey
 ) -> Model:
-    """The model with centre, noise and scale fitted to all evaluations (`suggest.evidence`)."""
+    """The model with centre, noise and scale fitted to all evaluations (`evidence_bound`)."""
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
     distinct = np.unique(arms)
@@ -296,7 +295,7 @@ def _fit_scale_to_all(
     ratios = jnp.asarray(NOISE_RATIOS, library.features.dtype)
     x, inducing = (library.features[jnp.asarray(rows)] for rows in (index, points))
     masks = dict(observed=jnp.asarray(observed), included=jnp.asarray(included))
-    bound = _evidence(kernel, x, jnp.asarray(y), inducing, ratios, **masks)
+    bound = _evidence_bound(kernel, x, jnp.asarray(y), inducing, ratios, **masks)
     best = int(np.nanargmax(np.asarray(bound.log_likelihood)))
     scale = unit * float(bound.scale[best])
     return model._replace(ratio=float(NOISE_RATIOS[best]), scale=scale, centre=unit * centre)

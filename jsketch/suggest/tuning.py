@@ -269,16 +269,15 @@ class _Run:
                 future.cancel()
 
     def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
-        before = self.result()._best_row()
+        old_row = self.result()._best_row()
         self.evaluations[i] = replace(
             self.evaluations[i], value=value, error=error, seconds=seconds
         )
         self.save()
-        after = self.result()
-        count = len(after.evaluations)
-        row = after._best_row()
-        if self.progress and row is not None and (row != before or count == self.horizon):
-            best = after.evaluations[row]
+        result = self.result()
+        count, row = len(result.evaluations), result._best_row()
+        if self.progress and row is not None and (row != old_row or count == self.horizon):
+            best = result.evaluations[row]
             line = f"{count} of {self.horizon}: {best.value:.6g} at {_one_line(best.candidate)}"
             print(line, file=sys.stderr, flush=True)
 

@@ -13,7 +13,7 @@ import pytest
 from suggest_command import A, evaluations, library, run, truth, write
 
 from jsketch import kernels
-from jsketch.suggest import Columns, Mixed, data, evidence
+from jsketch.suggest import Columns, Mixed, data, posterior
 from jsketch.suggest import library as scaled
 from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.tables import candidates as tables
@@ -56,7 +56,7 @@ def test_the_evidence_of_all_points_is_the_likelihood():
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
     ratios = np.array([1e-3, 1e-2, 0.1])
-    exact, evidence_bound = [], jax.jit(evidence.evidence_bound)
+    exact, evidence_bound = [], jax.jit(posterior.evidence_bound)
     for length in (0.1, 0.5, 3.0):
         kernel = kernels.Gaussian(length)
         whole = evidence_bound(kernel, x, y, x, ratios)

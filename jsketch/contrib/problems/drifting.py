@@ -42,9 +42,9 @@ class DriftingArms:
         floor = jnp.where(floor * self.period > t, floor - 1, floor)
         floor = jnp.clip(floor, 0, last)
         share = jnp.zeros_like(position) if self.abrupt else jnp.clip(position - floor, 0, 1)
-        before = floor.astype(jnp.int32)
-        after = jnp.minimum(before + 1, last)
-        return (1 - share) * self.anchors[before] + share * self.anchors[after]
+        j = floor.astype(jnp.int32)
+        following = jnp.minimum(j + 1, last)
+        return (1 - share) * self.anchors[j] + share * self.anchors[following]
 
     def checked(self, bandit: Bandit[Any], key: PRNGKey) -> DriftingArms:
         bandit.init(self.arms, key)

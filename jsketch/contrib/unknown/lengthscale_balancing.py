@@ -167,10 +167,10 @@ class LengthscaleBalancing(Algorithm):
         return argmin_active(~state.ruled_out, regret)
 
     def ask(self, state: BalancingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        chosen = self.choose_candidate(state)
+        candidate = self.choose_candidate(state)
         lengthscales, norm_bounds = self._candidates(state.domain)
-        learner_state = jax.tree.map(lambda leaf: leaf[chosen], state.learners)
-        learner = self._learner(lengthscales[chosen], norm_bounds[chosen])
+        learner_state = jax.tree.map(lambda leaf: leaf[candidate], state.learners)
+        learner = self._learner(lengthscales[candidate], norm_bounds[candidate])
         return learner.ask(attach(learner_state, state.domain), key, limit)
 
     def tell(
@@ -180,7 +180,7 @@ class LengthscaleBalancing(Algorithm):
         are those of the candidate that chose the arms, flags those of all active candidates. If one
         of these overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
-        chosen, active = self.choose_candidate(state), ~state.ruled_out
+        candidate, active = self.choose_candidate(state), ~state.ruled_out
 
         def observe(learner: Any, learner_state: Any) -> Any:
             new, info = learner.tell(learner_state, query, y, key)
@@ -188,26 +188,26 @@ class LengthscaleBalancing(Algorithm):
 
         learners, infos = self._vmap_learners(state, observe)
         info = replace(
-            jax.tree.map(lambda leaf: leaf[chosen], infos),
+            jax.tree.map(lambda leaf: leaf[candidate], infos),
             overflow=(infos.overflow & active).any(),
             nonfinite=(infos.nonfinite & active).any(),
             imprecise=(infos.imprecise & active).any(),
         )
         new = replace(
-            self._add_observations(state, chosen, query, y, info.width), learners=learners
+            self._add_observations(state, candidate, query, y, info.width), learners=learners
         )
         new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, info.observed > 0))
         return sketched.select_state(info.overflow, state, new), info
 
     def _add_observations(
-        self, state: BalancingState, chosen: Array, query: Query, y: Array, width: Array
+        self, state: BalancingState, candidate: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
         """The state with the rewards added to the sums of the candidate that chose the arms."""
         observed = counts.usable(query, y)
         exact = isinstance(self.base, GPUCB)
         posterior = state.learners.posterior if exact else state.learners
-        variance = posterior.variance[chosen][query.index]
-        is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == chosen
+        variance = posterior.variance[candidate][query.index]
+        is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == candidate
 
         def added(before: Array, values: Array) -> Array:
             return before + jnp.where(is_chosen, jnp.where(observed, values, 0).sum(), 0)

@@ -277,10 +277,10 @@ def read(path: Path, needed: Sequence[str], may_be_empty: bool = False) -> Table
     else:
         frame, separator = _read_separated(path, needed)
         frame = _with_header(path, frame)
-    empty = _is_empty(frame.iloc[:, 0])
-    if empty.any():
-        empty[empty] = frame[empty].apply(_is_empty).all(axis=1)
-        frame = frame[~empty]
+    is_empty = _is_empty(frame.iloc[:, 0])
+    if is_empty.any():
+        is_empty[is_empty] = frame[is_empty].apply(_is_empty).all(axis=1)
+        frame = frame[~is_empty]
     table = Table(path, frame, separator == ";")
     table.check_columns(needed)
     if len(table) == 0 and not may_be_empty:

@@ -32,8 +32,8 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     kinds = [group.kind for group in inputs.candidates.columns]
     singular = dict(numbers="number", category="category", bits="fingerprint")
     plural = dict(numbers="numbers", category="categories", bits="fingerprints")
-    found = {kind: kinds.count(kind) for kind in plural if kind in kinds}
-    counts = [f"{n} {(singular if n == 1 else plural)[kind]}" for kind, n in found.items()]
+    count_of = {kind: kinds.count(kind) for kind in plural if kind in kinds}
+    counts = [f"{n} {(singular if n == 1 else plural)[kind]}" for kind, n in count_of.items()]
     failed, pending = int(np.isnan(inputs.values).sum()), len(inputs.pending)
     line = (
         f"{options.candidates}: {len(inputs.candidates.ids)} candidates, each with"
