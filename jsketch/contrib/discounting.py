@@ -43,7 +43,7 @@ LARGEST_WINDUP = 1e-2
 LEAST_DISCOUNT = 1e-3
 
 
-def check(discount: Any) -> None:
+def check_discount(discount: Any) -> None:
     """Raises ValueError unless the discount is one number above 0 and at most 1."""
     checks.positive(discount=discount)
     checks.fraction(discount=discount)
@@ -56,7 +56,7 @@ def gamma_of(discount: Any, like: Array) -> Array:
     return jnp.where((gamma > 0) & (gamma <= 1), gamma, jnp.nan)
 
 
-def power(discount: Any, exponents: Array, like: Array) -> Array:
+def gamma_power(discount: Any, exponents: Array, like: Array) -> Array:
     """gamma^exponents for integer exponents, in the dtype of `like`."""
     return gamma_of(discount, like) ** exponents.astype(like.dtype)
 
@@ -66,7 +66,7 @@ def block_discounts(discount: Any, learn: Array, like: Array) -> tuple[Array, Ar
     number of such examples before an example."""
     cumulative = jnp.cumsum(learn, dtype=jnp.int32)
     exponents = (cumulative + (~learn).astype(jnp.int32)).astype(like.dtype)
-    return gamma_of(discount, like) ** (exponents / 2), power(discount, cumulative[-1], like)
+    return gamma_of(discount, like) ** (exponents / 2), gamma_power(discount, cumulative[-1], like)
 
 
 def renewal_rows(
@@ -78,7 +78,7 @@ def renewal_rows(
     size = like.shape[1]
     count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
     # the fraction that remains since the last renewal, r examples ago, or since the start
-    remaining = power(discount, jnp.minimum(count, size), like)
+    remaining = gamma_power(discount, jnp.minimum(count, size), like)
     lam = jnp.asarray(regularization, like.dtype)
     # before the first label the missing fraction is zero, whose root has no derivative
     missing = jnp.sqrt(jnp.where(learn, lam * (1 - remaining), 1))
@@ -86,7 +86,7 @@ def renewal_rows(
     return jnp.where(learn[:, None] & chosen, missing[:, None], 0)
 
 
-def in_short_blocks(
+def learn_in_short_blocks(
     discount: Any,
     learn_rows: Callable[[Any, Array], tuple[Any, Array, Array]],
     state: Any,
@@ -112,7 +112,7 @@ def in_short_blocks(
     return lax.fori_loop(jnp.ones_like(width), (len(learn) + width - 1) // width, step, first)
 
 
-def symmetrized(state: Any, discount: Any) -> Any:
+def symmetrize(state: Any, discount: Any) -> Any:
     """The state, with the mean of A^-1 and its transpose in place of A^-1 for a discount below 1,
     where the difference of the two by rounding grows as gamma^-t."""
     inverse = state.inverse

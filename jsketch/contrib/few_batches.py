@@ -25,7 +25,7 @@ from jsketch.precision import one_dtype
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
-def lengths(horizon: int) -> list[int]:
+def batch_lengths(horizon: int) -> list[int]:
     """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1, the last of which is
     cut so that their sum is T: at most ceil(log2 log2 T) + 1 batches for T >= 3."""
     batches: list[int] = []
@@ -69,7 +69,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
 
     def _longest_batch(self, domain: Arms) -> int:
         """An upper bound on the distinct arms of the longest batch."""
-        return min(max(lengths(self.horizon)), domain.count)
+        return min(max(batch_lengths(self.horizon)), domain.count)
 
     def _prior(self, state: ExplorationState, capacity: int) -> Exact:
         return exact.prior(self.kernel, state.domain.features, self.regularization, capacity)
@@ -86,7 +86,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
         return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
 
     def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
-        planned = jnp.asarray(lengths(self.horizon), jnp.int32)
+        planned = jnp.asarray(batch_lengths(self.horizon), jnp.int32)
         length = planned[jnp.minimum(state.batches, planned.shape[0] - 1)]
         return jnp.minimum(length, jnp.maximum(checks.evaluation_limit(limit), 1))
 

@@ -47,7 +47,7 @@ class DiscountedBKB(BKB):
     ) -> SketchState:
         """As `BKB.init`. Pull counts and reward sums may have weights such as discount^age, except
         for dictionary="bless"."""
-        discounting.check(self.discount)
+        discounting.check_discount(self.discount)
         return super().init(domain, key, data=data)
 
     def tell(  # type: ignore[override]
@@ -130,7 +130,7 @@ class WindowBKB(BKB):
         query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums
         feedback = counts.add_rewards(pulls, sums, state.variance, query, y)
-        window, pulls, sums = slide(state.window, pulls, sums, query, y)
+        window, pulls, sums = slide_window(state.window, pulls, sums, query, y)
         feedback = feedback._replace(pull_counts=pulls, reward_sums=sums)
         width = self.confidence_width(state)
         new, info = sketched.apply_feedback(state, feedback, query, width, key, self)
@@ -138,7 +138,7 @@ class WindowBKB(BKB):
         return replace(new, window=window), info
 
 
-def slide(
+def slide_window(
     window: Window, pull_counts: Array, reward_sums: Array, query: Query, y: Array
 ) -> tuple[Window, Array, Array]:
     """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query, O(W) for each

@@ -23,7 +23,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jsketch import checks
-from jsketch.scale.sharded import AXIS, automatic, check_mesh, rows_on_each
+from jsketch.scale.sharded import AXIS, check_mesh, rows_per_device, with_automatic_axes
 from jsketch.scale.shards import Shard
 from jsketch.types import Arms
 
@@ -96,8 +96,8 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     parts = check_mesh(mesh, axis)
     checks.capacity(arms=arms)
     checks.memory(0, np.float32, arms=arms)
-    rows = rows_on_each(arms, parts, axis)
-    sharding = NamedSharding(automatic(mesh), P(axis))
+    rows = rows_per_device(arms, parts, axis)
+    sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
     local = sharding.addressable_devices_indices_map((rows * parts, 1)).values()
     begins = sorted({index[0].indices(rows * parts)[0] for index in local if index is not None})
     if not begins:
@@ -135,7 +135,7 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
             "processes disagree on (number of arms, number of features, dtype):"
             f" {facts[:, :3].tolist()}."
         )
-    size = rows_on_each(arms, parts, axis)
+    size = rows_per_device(arms, parts, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
     padding = _last_arm(features, local.stop == arms, dtype)
 
@@ -144,7 +144,7 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
         rows = np.asarray(features[begin - local.start : end - local.start], dtype)
         return np.concatenate([rows, np.repeat(padding, end - begin - len(rows), 0)])
 
-    sharding = NamedSharding(automatic(mesh), P(axis))
+    sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
     shape = (size * parts, features.shape[1])
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
 

@@ -60,19 +60,19 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     parts = check_mesh(mesh, axis)
     features = checks.rows_of_arms(features)
     count, inputs = features.shape
-    rows = rows_on_each(count, parts, axis)
+    rows = rows_per_device(count, parts, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(rows * parts)
         return np.asarray(features[np.minimum(np.arange(begin, end), count - 1)], dtype)
 
-    sharding = NamedSharding(automatic(mesh), P(axis))
+    sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
     placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
     return Arms(placed, Shard(axis, count))
 
 
-def rows_on_each(arms: int, devices: int, axis: str = AXIS) -> int:
+def rows_per_device(arms: int, devices: int, axis: str = AXIS) -> int:
     """Rows of a device, with padding. Raises ValueError for fewer arms than devices."""
     if arms < devices:
         raise ValueError(
@@ -96,7 +96,7 @@ def check_mesh(mesh: Any, axis: str) -> int:
     return int(mesh.shape[axis])
 
 
-def automatic(mesh: Mesh) -> Mesh:
+def with_automatic_axes(mesh: Mesh) -> Mesh:
     """The mesh with axes whose shardings the compiler infers: with the explicit axes of
     `jax.make_mesh` states cannot be indexed."""
     return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
@@ -179,7 +179,7 @@ class Sharded(Algorithm):
         if is_traced(values):
             return jnp.pad(values, (0, rows - domain.count))
         padded = np.pad(np.asarray(values), (0, rows - domain.count))
-        sharding = NamedSharding(automatic(self.mesh), P(self.axis))
+        sharding = NamedSharding(with_automatic_axes(self.mesh), P(self.axis))
         return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
 
     def _apply(self, method: Callable[..., Any], outputs: Any, state: Any, *arguments: Any) -> Any:
@@ -195,7 +195,11 @@ class Sharded(Algorithm):
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # JAX cannot verify through loops that replicated numbers are equal on all devices
         return jax.shard_map(
-            body, mesh=automatic(self.mesh), in_specs=inputs, out_specs=outputs, check_vma=False
+            body,
+            mesh=with_automatic_axes(self.mesh),
+            in_specs=inputs,
+            out_specs=outputs,
+            check_vma=False,
         )
 
     def _specs(self, state: Any) -> Any:
@@ -227,7 +231,7 @@ class Sharded(Algorithm):
         if is_traced(domain):
             return
         sharding = domain.features.sharding
-        if sharding != NamedSharding(automatic(self.mesh), P(self.axis)):
+        if sharding != NamedSharding(with_automatic_axes(self.mesh), P(self.axis)):
             raise ValueError(f"the arms are on another mesh than {self.mesh}: {sharding}.")
         if domain.features.is_fully_addressable:
             sampled = np.linspace(0, domain.count - 1, checks.SAMPLED).astype(np.int32)

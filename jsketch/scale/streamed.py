@@ -217,7 +217,7 @@ class Streamed(struct.Settings):
                 picked[: len(picks)] = picks
             excluded, n_rows = _excluded_rows(np.concatenate([buffer.number, picked]), file, chunk)
             x, pulls = jnp.asarray(file.read(chunk)), batch.pulls
-            top = sweep.top_after_picks(
+            top = sweep.top_arms_after_picks(
                 bandit, sketch, factors, pulls, width, x, excluded, n_rows, self.offer
             )
             buffer = buffer._replace(score=np.asarray(batch.scores))
@@ -245,7 +245,7 @@ class Streamed(struct.Settings):
         factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
         numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
         bounds, candidates = np.full(file.chunks, -np.inf), []
-        tops: list[tuple[int, sweep.Top]] = []
+        tops: list[tuple[int, sweep.TopArms]] = []
 
         def collect() -> None:
             chunk, top = tops.pop(0)
@@ -254,7 +254,7 @@ class Streamed(struct.Settings):
 
         for chunk, x in file.in_order():
             excluded, n_rows = _excluded_rows(numbers, file, chunk)
-            top = sweep.top(
+            top = sweep.top_arms(
                 factors, kernel, regularization, width, x, excluded, n_rows, self.offer, safety
             )
             tops.append((chunk, top))
@@ -501,7 +501,7 @@ def _tracked_arms(state: StreamedState) -> Buffer:
     return Buffer(number, points, mean, variance, mean, np.ones(used, bool))
 
 
-def _top_candidates(top: sweep.Top, first: int) -> Buffer:
+def _top_candidates(top: sweep.TopArms, first: int) -> Buffer:
     """The arms of the largest scores of a chunk whose first arm has this number. Raises
     FloatingPointError where the posterior is not finite."""
     if not bool(top.finite):

@@ -120,9 +120,9 @@ def suggest(
     candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
-    values       [n] numbers in any unit, larger ones are better; NaN where the evaluation failed:
-                 it is ignored, and not suggested again. Poor outliers are moved to twice as far
-                 below the median as the best value is above it
+    values       [n] numbers in any unit, larger ones are better; NaN for a failed evaluation, which
+                 is ignored, and whose candidate is not suggested again. Poor outliers are moved to
+                 twice as far below the median as the best value is above it
     columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
     gram         [A, A], the values of a positive semi-definite kernel between candidates that have
                  no features, such as graphs, in place of candidates and columns; it is divided by
@@ -216,13 +216,13 @@ def suggest(
 def padded_data(
     kernel: Any, data: Data, model: Model, unavailable: np.ndarray, key: PRNGKey
 ) -> choice.PaddedData:
-    """The library and its evaluations. Candidates with `unavailable` [A] may not be picked."""
+    """The library and its evaluations. `unavailable` [A] are candidates that may not be picked."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
     data = data.clipped(model.limits)
-    standardized = data.standardized(model.centre, model.scale, model.fitted)
+    standardized = data.standardized_values(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
     arrays = (*observed, *numbers, *pending, *inducing, unavailable)
     return choice.PaddedData(data.library.features, *map(jnp.asarray, arrays))

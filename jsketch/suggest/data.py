@@ -61,12 +61,12 @@ class Data(NamedTuple):
         """The data with values clipped to the limits."""
         return self._replace(values=np.clip(self.values, *limits))
 
-    def standardized(
+    def standardized_values(
         self, centre: float, scale: float, fitted: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The observed values as `data.standardized`. Errors are ignored unless `fitted`."""
+        """The observed values as `standardize` returns them. Errors are ignored unless `fitted`."""
         errors = self.errors if fitted else np.zeros(len(self.errors))
-        return standardized(self.values[self.observed], errors[self.observed], centre, scale)
+        return standardize(self.values[self.observed], errors[self.observed], centre, scale)
 
 
 class Moments(NamedTuple):
@@ -287,7 +287,7 @@ def _moments(values: np.ndarray, weight: np.ndarray) -> Moments:
     return Moments(unit * centre, unit * deviation if deviation > rounding else 0.0, weight)
 
 
-def standardized(
+def standardize(
     values: np.ndarray, errors: np.ndarray, centre: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """(values [m] less the centre, divided by the scale; variances [m] of their errors in that

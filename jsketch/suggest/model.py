@@ -36,7 +36,7 @@ from jsketch.suggest.data import (
     outlier_limit,
     padded_rows,
     power_of_two,
-    standardized,
+    standardize,
     weighted_moments,
     zero_padded,
 )
@@ -262,7 +262,7 @@ def fit_data(
     errors = data.errors[data.observed][rows]
     centre, deviation, _ = weighted_moments(values[rows], errors, arms[rows])
     deviation = deviation or float(power_of_two(values))
-    y, variances = standardized(values[rows], errors, centre, deviation)
+    y, variances = standardize(values[rows], errors, centre, deviation)
     index, mask = padded_rows(arms[rows])
     y, variances = zero_padded(y, len(mask)), zero_padded(variances, len(mask))
     dtype = library.features.dtype
@@ -364,7 +364,7 @@ def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     at = at[sample]
     index, mask = padded_rows(data.arms[at], 1)
     dtype = data.library.features.dtype
-    values, variances = data.standardized(model.centre, model.scale, model.fitted)
+    values, variances = data.standardized_values(model.centre, model.scale, model.fitted)
     y = zero_padded(values[sample], len(index))
     noise = model.ratio + zero_padded(variances[sample], len(index))
     kernel = kernel_of(data.library, model.lengthscale)

@@ -204,7 +204,7 @@ def _search(
     checks.count(seed=seed)
     checks.choice(("threads", "processes"), workers=workers)
     checks.boolean(progress=progress)
-    caught = _exceptions(catch)
+    caught = _check_catch(catch)
     domain = domain_of(space)
     initial = -(-n_initial_points(domain) // batch) * batch  # whole batches
     file = None
@@ -320,7 +320,7 @@ def _evaluate(
     return value, error, time.perf_counter() - start
 
 
-def _exceptions(catch: Any) -> tuple[type[BaseException], ...]:
+def _check_catch(catch: Any) -> tuple[type[BaseException], ...]:
     caught = catch if isinstance(catch, tuple | list) else (catch,)
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in caught):
         raise ValueError(

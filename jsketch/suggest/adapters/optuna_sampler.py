@@ -124,7 +124,7 @@ class OptunaSampler(BaseSampler):
             )
             if old.state.is_finished():
                 points.append(point)
-                values.append(sign * _value(old))
+                values.append(sign * _trial_value(old))
             else:
                 pending.append(point)
         new = proposer.propose(points, values, pending, 1, trial.number)
@@ -149,7 +149,7 @@ class OptunaSampler(BaseSampler):
             row = old.params.get(self.parameter)
             if old.state.is_finished() and row is not None:
                 arms.append(row)
-                values.append(sign * _value(old))
+                values.append(sign * _trial_value(old))
             elif not old.state.is_finished():
                 if row is None:
                     row = self.chosen.get((study.study_name, old.number), {}).get(self.parameter)
@@ -190,7 +190,7 @@ class OptunaSampler(BaseSampler):
         return f'suggest_int("{self.parameter}", 0, {last}) must be called in the objective.'
 
 
-def _value(trial: FrozenTrial) -> float:
+def _trial_value(trial: FrozenTrial) -> float:
     """The value of a trial; NaN if it failed, was pruned, or has an infinite value."""
     value = trial.value if trial.state == TrialState.COMPLETE else None
     return np.nan if value is None or abs(value) > LARGEST_VALUE else float(value)
