@@ -113,8 +113,8 @@ def info_of_reward(
 
 def empty_info(width: Array) -> Info:
     """The info of a round that observes nothing."""
-    count, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Info(count, count, count, width, no, no, no, no)
+    zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return Info(zero, zero, zero, width, false, false, false, false)
 
 
 @struct.dataclass

@@ -194,13 +194,8 @@ class Sharded(Algorithm):
 
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # JAX cannot verify through loops that replicated numbers are equal on all devices
-        return jax.shard_map(
-            body,
-            mesh=with_automatic_axes(self.mesh),
-            in_specs=inputs,
-            out_specs=outputs,
-            check_vma=False,
-        )
+        mesh = with_automatic_axes(self.mesh)
+        return jax.shard_map(body, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
 
     def _specs(self, state: Any) -> Any:
         """Partition specs of a state without its arms."""

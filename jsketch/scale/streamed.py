@@ -89,7 +89,7 @@ class Buffer(NamedTuple):
 class Choice(NamedTuple):
     """A batch, and how it was found."""
 
-    query: Query  # in the numbers of the file
+    query: Query  # with arm numbers of the file
     chunks: int  # number of chunks that were read, those of the sweep included
     # whether a candidate has a larger score than its bound in the sweep in float32, which may
     # therefore have missed arms of the batch
@@ -101,8 +101,9 @@ class Streamed(struct.Settings):
     """FixedBKB over the arms of a file."""
 
     bandit: Any  # FixedBKB
-    keep: int = struct.field(pytree_node=False, default=4096)  # K candidates of a sweep
-    offer: int = struct.field(pytree_node=False, default=64)  # k <= K candidates of a chunk
+    # K candidates in the buffer of a sweep, of which a chunk contributes at most `offer`, k <= K
+    keep: int = struct.field(pytree_node=False, default=4096)
+    offer: int = struct.field(pytree_node=False, default=64)
     # True: a float32 file is swept in float32, where arms are ranked by upper bounds of their
     # scores, and everything else is computed in float64 (THEORY 9.6)
     screen: bool = struct.field(pytree_node=False, default=False)
@@ -201,11 +202,11 @@ class Streamed(struct.Settings):
             bound = bounds.max()
             limits = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
             batch = _extend_batch(bandit, sketch, batch, begin, *limits)
-            new = np.asarray(batch.arms)[len(picks) : int(batch.size)]
-            picks += buffer.number[new].tolist()
+            new_picks = np.asarray(batch.arms)[len(picks) : int(batch.size)]
+            picks += buffer.number[new_picks].tolist()
             if len(picks) >= size or np.isneginf(bound):
                 break
-            without_pick = 0 if new.size else without_pick + 1
+            without_pick = 0 if new_picks.size else without_pick + 1
             if without_pick > MAX_REREADS * file.chunks:
                 raise RuntimeError(
                     f"chunks were read {without_pick} times without a pick: use a larger keep than"
@@ -313,12 +314,12 @@ class Streamed(struct.Settings):
         too_many = (pending > 0).sum() > bandit.max_pending
         np.subtract.at(pending, slots[mask], 1)
         tried[slots[mask]] = True
-        first = state.first_arm
+        first_arm = state.first_arm
         if mask.any() and not np.asarray(new.pull_counts).any():
-            first = counts.resample_initial_arm(first, jnp.ones((), bool), count, key)
+            first_arm = counts.resample_initial_arm(first_arm, jnp.ones((), bool), count, key)
         after = replace(
             state,
-            first_arm=first,
+            first_arm=first_arm,
             sketch=new,
             pending=jnp.asarray(np.maximum(pending, 0)),
             tried=jnp.asarray(tried),

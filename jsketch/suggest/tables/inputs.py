@@ -30,14 +30,14 @@ class Inputs(NamedTuple):
     arms: np.ndarray  # [n], rows of the candidates
     measured: np.ndarray  # [n], values as in the tables, NaN for a failed evaluation
     values: np.ndarray  # [n], the `goal` of the measured values, which is maximised
-    pending: np.ndarray  # [p], distinct rows of the candidates without an evaluation
-    excluded: np.ndarray  # [e], distinct rows of the candidates
+    pending: np.ndarray  # [p], distinct rows of candidates that are being measured
+    excluded: np.ndarray  # [e], distinct rows of candidates that are never suggested
     errors: np.ndarray | None  # [n], standard errors of the values
     sheet: tables.Sheet
     batch_number: int
     from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
     batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
-    sheet_has_values: bool  # whether values of the sheet are used
+    sheet_has_values: bool  # whether the sheet has values and they are used
     # the goals with those of --also; None without --also
     joined: Campaigns | None = None
 
