@@ -311,7 +311,9 @@ class SharedEmbedding(widths.KernelBandit):
         reward_slot = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
         residual, u = self._features(state, x)
         # the residual is 0 up to rounding at inducing points, and widths take the root of its sum
-        residual = jnp.where(self._in_dictionary(state, x), 0, residual)
+        is_point = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
+        is_inducing = (is_point & state.sketch.dictionary.mask[None]).any(1)
+        residual = jnp.where(is_inducing, 0, residual)
         variance = residual / self.regularization + jnp.square(u).sum(-1)
         finite = jnp.isfinite(y)
         weight = finite.astype(y.dtype)
@@ -346,11 +348,6 @@ class SharedEmbedding(widths.KernelBandit):
                 prior_variance=jnp.full_like(evidence.prior_variance, prior),
             ),
         )
-
-    def _in_dictionary(self, state: EmbeddingState, x: Array) -> Array:
-        """[N] bool, whether points x [N,d] are inducing points."""
-        same = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
-        return (same & state.sketch.dictionary.mask[None]).any(1)
 
 
 def _exchange(

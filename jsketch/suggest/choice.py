@@ -23,7 +23,7 @@ from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
 
 # The shortlist has max(SHORTLIST, 4 * batch) candidates, at most LARGEST_SHORTLIST, whose
-# covariance takes 2 GB. With costs the limit includes the cheapest candidates, which are added.
+# covariance takes 2 GB. With costs the `batch` cheapest candidates are added within this limit.
 SHORTLIST = 1024
 LARGEST_SHORTLIST = 16384
 LARGEST_BATCH = LARGEST_SHORTLIST // 2
@@ -93,13 +93,6 @@ def condition(
     return posterior.condition(kernel, evaluations, ratio), evaluations
 
 
-def shortlist_size(batch: int, count: int, with_costs: bool = False, top: int = 1) -> int:
-    """The length of the shortlist from `count` candidates. With costs, the `batch` cheapest
-    candidates are added to it. `top` is the field of `ProbabilityOfBest`, or 1."""
-    largest = LARGEST_SHORTLIST - batch if with_costs else LARGEST_SHORTLIST
-    return min(max(SHORTLIST, 4 * batch, 4 * top), largest, count)
-
-
 @partial(jax.jit, static_argnames=("batch", "largest_group"))
 def choose_batch(
     kernel: Any,
@@ -132,7 +125,7 @@ def choose_batch(
     excluded = unavailable if price is None else unavailable | (price.cost > price.budget)
     scores = scores_of(acquisition, mean, variance, threshold, terms)
     shuffled_scores = jnp.where(excluded, -jnp.inf, scores)[shuffled]
-    top = getattr(acquisition, "top", 1)
+    top = getattr(acquisition, "top", 1)  # of `ProbabilityOfBest`
     is_evaluated = jnp.zeros(len(mean), bool).at[index].max(is_used)
     best_means = lax.top_k(jnp.where(is_evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
 
@@ -160,7 +153,8 @@ def choose_batch(
             return rows, jnp.zeros(())
         return rows, expected_best(joint, picks, compare_key)
 
-    size = shortlist_size(batch, features.shape[0], price is not None, top)
+    largest = LARGEST_SHORTLIST if price is None else LARGEST_SHORTLIST - batch
+    size = min(max(SHORTLIST, 4 * batch, 4 * top), largest, features.shape[0])
     if constraints.groups is None:
         rows = choose(shuffled_scores, ~unavailable, size)[0]
     else:

@@ -37,11 +37,6 @@ class Library(NamedTuple):
     def __repr__(self) -> str:
         return short_repr(self)
 
-    @property
-    def n_lengthscales(self) -> int:
-        """L, the number of lengthscales of a `Mixed` kernel of these columns."""
-        return sum(group.lengthscales for group in self.columns)
-
 
 class Data(NamedTuple):
     """A library of A candidates and its evaluations."""

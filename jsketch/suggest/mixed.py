@@ -59,6 +59,11 @@ def groups_of(columns: Sequence[Columns]) -> Iterator[Group]:
         column, length = next_column, next_length
 
 
+def n_lengthscales(columns: Sequence[Columns]) -> int:
+    """L, the number of lengthscales of a `Mixed` kernel of these columns."""
+    return sum(group.lengthscales for group in columns)
+
+
 def column_kinds(columns: Sequence[Columns]) -> tuple[np.ndarray, np.ndarray]:
     """(kind [d], index of the lengthscale [d]) of every column."""
     widths = [group.width for group in columns]
@@ -124,7 +129,7 @@ class Mixed:
 
     def check(self, x: Any) -> None:
         checks.all_positive(lengthscale=self.lengthscale)
-        count = sum(group.lengthscales for group in self.columns)
+        count = n_lengthscales(self.columns)
         if np.shape(self.lengthscale) != (count,):
             raise ValueError(
                 f"a Mixed kernel of these columns has {count} lengthscales; an array of shape"

@@ -40,7 +40,7 @@ from jsketch.suggest.data import (
     weighted_moments,
     zero_padded,
 )
-from jsketch.suggest.mixed import Columns, Mixed
+from jsketch.suggest.mixed import Columns, Mixed, n_lengthscales
 from jsketch.suggest.posterior import evidence_bound, inverse_root
 from jsketch.types import PRNGKey
 
@@ -147,7 +147,7 @@ def _fit_hyperparameters(
     # coordinates of the search: logarithms of outputscale, noise above its floor, and lengthscales
     starts = [np.array([OUTPUTSCALE.location, NOISE.location], float)]
     if fixed is None:
-        count = sum(group.lengthscales for group in kernel.columns)
+        count = n_lengthscales(kernel.columns)
         root = math.sqrt(count)
         starts = [
             np.append(starts[0], [math.log(factor * root)] * count) for factor in START_FACTORS
@@ -240,7 +240,7 @@ def fit_data(
 ) -> Model:
     """`fit` of checked arrays. With `start`, a model that was fitted to fewer values, there is one
     short search from its hyperparameters."""
-    library, count = data.library, data.library.n_lengthscales
+    library, count = data.library, n_lengthscales(data.library.columns)
     if count == 0:  # the library has a kernel matrix
         lengthscale = np.ones(0)
     fixed = None if lengthscale is None else _check_lengthscales(count, lengthscale)

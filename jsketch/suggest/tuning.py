@@ -273,21 +273,18 @@ class _Run:
         self.evaluations[i] = replace(
             self.evaluations[i], value=value, error=error, seconds=seconds
         )
-        self.save()
-        result = self.result()
-        count, row = len(result.evaluations), result._best_row()
-        if self.progress and row is not None and (row != old_row or count == self.horizon):
-            best = result.evaluations[row]
-            line = f"{count} of {self.horizon}: {best.value:.6g} at {_one_line(best.candidate)}"
-            print(line, file=sys.stderr, flush=True)
-
-    def save(self) -> None:
         if self.file is not None:
             rows = [
                 [np.asarray(e.point).tolist(), e.value, e.error, e.seconds]
                 for e in self.evaluations
             ]
             self.file.save({}, evaluations=rows)
+        result = self.result()
+        count, row = len(result.evaluations), result._best_row()
+        if self.progress and row is not None and (row != old_row or count == self.horizon):
+            best = result.evaluations[row]
+            line = f"{count} of {self.horizon}: {best.value:.6g} at {_one_line(best.candidate)}"
+            print(line, file=sys.stderr, flush=True)
 
     def load(self) -> None:
         saved = None if self.file is None else self.file.load()
