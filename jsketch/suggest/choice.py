@@ -63,7 +63,7 @@ class PaddedData(NamedTuple):
     arms: Array  # [N] int
     observed: Array  # [N] bool
     values: Array  # [N], of mean 0, in units of the signal
-    error: Array  # [N], variances in addition to the noise, in those units
+    error: Array  # [N], variances in addition to the noise, in units of the signal
     pending: Array  # [P] int
     is_pending: Array  # [P] bool
     inducing: Array  # [M] int; empty where the posterior is exact
@@ -71,10 +71,8 @@ class PaddedData(NamedTuple):
     unavailable: Array  # [A] bool, candidates that may not be picked
 
 
-def condition(
-    kernel: Any, arrays: PaddedData, ratio: Array, with_pending: bool
-) -> tuple[Posterior, Evaluations]:
-    """(posterior, evaluations), with the pending evaluations or without them."""
+def condition(kernel: Any, arrays: PaddedData, ratio: Array, with_pending: bool) -> Posterior:
+    """The posterior given the observed and, `with_pending`, the pending evaluations."""
     pending, is_pending = arrays.pending, arrays.is_pending
     if not with_pending:
         pending, is_pending = pending[:0], is_pending[:0]
@@ -87,10 +85,9 @@ def condition(
         jnp.concatenate([arrays.error, zeros]),
     )
     if arrays.inducing.size:
-        inducing = arrays.features[arrays.inducing]
-        sketch = inducing, arrays.included
-        return posterior.condition_sketched(kernel, evaluations, *sketch, ratio), evaluations
-    return posterior.condition(kernel, evaluations, ratio), evaluations
+        sketch = arrays.features[arrays.inducing], arrays.included
+        return posterior.condition_sketched(kernel, evaluations, *sketch, ratio)
+    return posterior.condition(kernel, evaluations, ratio)
 
 
 @partial(jax.jit, static_argnames=("batch", "largest_group"))
@@ -108,14 +105,14 @@ def choose_batch(
     the number of candidates of the largest group."""
     features, unavailable = arrays.features, arrays.unavailable
     ratio = jnp.asarray(ratio, features.dtype)
-    fitted, evaluations = condition(kernel, arrays, ratio, True)
+    fitted = condition(kernel, arrays, ratio, True)
     mean, variance = posterior.predict(fitted, features)
     index = jnp.concatenate([arrays.arms, arrays.pending])
-    is_used = evaluations.observed | evaluations.pending
+    is_used = jnp.concatenate([arrays.observed, arrays.is_pending])
     threshold = jnp.max(jnp.where(is_used, mean[index], -jnp.inf))
     threshold = jnp.where(is_used.any(), threshold, 0)
-    worst = jnp.min(jnp.where(evaluations.observed, mean[index], jnp.inf))
-    worst = jnp.where(evaluations.observed.any(), worst, PRIOR_WORST)
+    worst = jnp.min(jnp.where(arrays.observed, mean[arrays.arms], jnp.inf))
+    worst = jnp.where(arrays.observed.any(), worst, PRIOR_WORST)
     price = constraints.price
     chance = None if constraints.success is None else Chance(constraints.success, worst)
     terms = Terms(chance, price)

@@ -96,7 +96,7 @@ def _predict(
     kernel: Any, arrays: choice.PaddedData, ratio: Array, sets: Array | None = None
 ) -> tuple[Array, Array]:
     """(mean, variance) at all candidates, or of the averages over `sets` [k,S,d]."""
-    fitted, _ = choice.condition(kernel, arrays, ratio, False)
+    fitted = choice.condition(kernel, arrays, ratio, False)
     if sets is None:
         return posterior.predict(fitted, arrays.features)
     return posterior.average_over_sets(fitted, sets)

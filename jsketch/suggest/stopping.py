@@ -161,7 +161,7 @@ def _draws(
     unevaluated candidates, and of the batch, in units of the signal). The best candidate is row
     `best`, or for best = -1 the evaluated candidate of the largest mean."""
     features = arrays.features
-    fitted, _ = choice.condition(kernel, arrays, ratio, False)
+    fitted = choice.condition(kernel, arrays, ratio, False)
     mean, variance = posterior.predict(fitted, features)
     largest = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
     best = jnp.where(best < 0, arrays.arms[largest], best)
