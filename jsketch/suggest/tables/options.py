@@ -110,7 +110,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--same", metavar="COLUMN", help=text)
     text = "the cost of a measurement, which divides the expected improvement; not a condition"
     add("--cost", metavar="COLUMN", help=text)
-    text = "of all measurements, finished and pending ones; costs matter less as it is used up"
+    text = "largest total cost of all measurements, finished and pending ones included"
     add("--budget", type=_at_least_0, metavar="COST", help=text)
 
     add = parser.add_argument_group("details").add_argument
