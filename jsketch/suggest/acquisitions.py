@@ -70,7 +70,7 @@ class JointPosterior(NamedTuple):
     mean: Array  # [K]
     covariance: Array  # [K, K]
     free: Array  # [K] bool, candidates that may be picked
-    ratio: Array  # [], noise variance
+    ratio: Array  # [], noise variance over signal variance
     threshold: Array  # [], the largest posterior mean of evaluated candidates
     terms: Terms = Terms()
     evaluated_means: Any = ()  # [k], the k largest posterior means of evaluated candidates

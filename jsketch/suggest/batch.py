@@ -292,8 +292,8 @@ def _check_batch(data: Data, n_excluded: int, unavailable: np.ndarray, batch: in
 def _check_price(
     data: Data, exclude: Any, costs: Any, budget: float | None, cost_exponent: float | None
 ) -> Price | None:
-    """The price of all candidates in NumPy numbers, with the rest of the budget, inf without one;
-    None without costs."""
+    """The `Price` of all candidates in NumPy arrays, with what is left of the budget (inf without
+    one). None without costs."""
     if costs is None:
         if budget is not None or cost_exponent is not None:
             raise ValueError("a budget and a cost_exponent need costs, and none were given.")

@@ -22,7 +22,7 @@ LARGEST_VALUE = 1e300  # predictions from larger values could overflow
 DISTANCE_FACTOR = 64.0
 LARGEST_ERROR = 1e6  # in scales; a value with a larger error carries no more information
 MIN_VALUES = 2  # to which a model is fitted
-MIN_CANDIDATES = 8  # smallest effective number of candidates with weight, or half of them
+MIN_CANDIDATES = 8  # least effective number of candidates, or half of all, in `weighted_moments`
 MAX_ITERATIONS = 1000  # of weights and deviation
 MIN_SLOTS = 64
 

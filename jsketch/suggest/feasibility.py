@@ -58,7 +58,7 @@ def _success_probability(
     label = label.astype(x.dtype)
 
     def derivatives(g: Array) -> tuple[Array, Array]:
-        """(d, -d^2) log Phi(label g), R&W eq. 3.16; zero in unused slots."""
+        """(first, minus second derivative) of log Phi(label g), R&W eq. 3.16; 0 in unused slots."""
         z = label * g
         hazard = jnp.exp(norm.logpdf(z) - log_normal_cdf(z))
         curvature = jnp.maximum(hazard * (z + hazard), 0)

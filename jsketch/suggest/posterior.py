@@ -83,7 +83,7 @@ def condition_sketched(
     """`condition` on the inducing points [M,d] whose mask [M] is true."""
     sketch = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
-    # a value with an error is equivalent to a smaller one with the noise alone
+    # a value times this factor, and its features too, has the noise alone and no further error
     share = jnp.sqrt(ratio / (ratio + evaluations.error))
     z = share[:, None] * z
     observed = jnp.where(evaluations.observed[:, None], z, 0)

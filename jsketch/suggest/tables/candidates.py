@@ -28,7 +28,7 @@ EVALUATION_COLUMNS = (
 # names of the column of ids, where none is given; the first one that exists is used
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW_IDS = "row"  # the name of ids that are numbers of rows
-MIN_IDS = 3  # different words in fewer rows may be a category
+MIN_IDS = 3  # rows; in a shorter table, different words may be a category and not ids
 SMILES = "smiles"  # part of the names of columns of molecules, in small letters
 # cells of a column of values, in small letters
 UNMEASURED_WORDS = (
@@ -40,8 +40,8 @@ SINGLE_VALUE = re.compile(
     r"(?P<whole>[+-]?\d+)(?:(?P<mark>[.,])(?P<digits>\d+))?(?P<power>[eE][+-]?\d+)?"
     r"\s*(?P<percent>%?)"
 )
-MAX_LEVELS = 1000  # of a category, each of which is a column of zeros and ones
-MIN_LEVELS = 20  # of a category, that are accepted whatever the number of rows
+MAX_LEVELS = 1000  # of a category; each level is a column of zeros and ones
+FEW_LEVELS = 20  # so many levels are accepted in a table of any length
 MIN_EARLIER = 3  # values of an earlier campaign
 
 
@@ -404,7 +404,7 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
     levels = words.unique()
     if len(words) > 1 and len(levels) == 1:
         _raise_constant(table, name, levels[0])
-    too_many = len(levels) > max(MIN_LEVELS, len(words) / 2) or len(words) == len(levels) > 2
+    too_many = len(levels) > max(FEW_LEVELS, len(words) / 2) or len(words) == len(levels) > 2
     if (guessed and too_many) or len(levels) > MAX_LEVELS:
         raise ValueError(
             f"{table.path}, column '{name}': the {len(words)} rows hold {len(levels)} different"
@@ -463,7 +463,7 @@ def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
 def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
     """Packed fingerprints of molecules."""
     _check_present(table, name)
-    # salts and solvents are repeated: each is parsed once
+    # a molecule such as a solvent is repeated in many rows, and parsed once
     codes, words = pd.factorize(table.text(name))
     fingerprints = molecules.fingerprints(list(words))
     packed, wrong = fingerprints.packed, ~fingerprints.readable[codes]

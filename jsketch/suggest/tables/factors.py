@@ -21,10 +21,10 @@ from jsketch.suggest.tables.messages import short_number
 from jsketch.suggest.tables.results import Results
 
 MAX_LEVELS = 24  # of a factor
-RANGES = 12  # levels of numbers with more values
-MAX_FACTORS = 12  # factors with effects, those of the shortest lengthscales
-BACKGROUND = 128  # candidates over which an effect is averaged, or fewer
-LARGEST_INPUT = 2**24  # numbers in the averaged candidates of all levels
+RANGES = 12  # into which numbers with more values are cut
+MAX_FACTORS = 12  # factors whose effects are computed, those of the shortest lengthscales
+BACKGROUND = 128  # largest number of candidates over which an effect is averaged
+LARGEST_INPUT = 2**24  # features of all these candidates and levels together
 LONGEST_LABEL = 24  # characters
 
 

@@ -25,7 +25,7 @@ class Results(NamedTuple):
     options: argparse.Namespace
     inputs: Inputs
     batch: suggest.Suggestion
-    gain: stopping.Gain | None  # None before a model is fitted
+    gain: stopping.Gain | None  # None without a fitted model and without bounds
     model: suggest.Model
     predicted: suggest.Prediction | None  # of all candidates [A]; None before a model is fitted
     key: PRNGKey
@@ -133,8 +133,7 @@ def choose(
 
 
 def _without_earlier(batch: suggest.Suggestion, count: int) -> suggest.Suggestion:
-    """The suggestion with a model, and with scores, of the `count` candidates of the present
-    campaign."""
+    """The suggestion, with the model and the scores of the `count` present candidates alone."""
     model = batch.model._replace(lengthscale=batch.model.lengthscale[:-1])
     scores = batch.scores
     if scores is not None:
