@@ -18,7 +18,7 @@ from jsketch.online.ridge import RidgeState
 from jsketch.types import PRNGKey
 
 CHUNK = 2048  # examples in one product of `learn`
-MIN_SEGMENT = 8_192  # examples; a shorter one saves less than its step of `learn` costs
+MIN_SEGMENT = 8_192  # examples; a shorter segment saves less time than its `learn` takes
 
 
 @jax.jit

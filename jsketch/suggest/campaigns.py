@@ -18,7 +18,7 @@ LARGEST_EARLIER = 256  # evaluations; many more would outweigh those of the pres
 
 
 class Campaigns(NamedTuple):
-    """The data of several campaigns, as arguments of `suggest` and, without `exclude`, of `predict`.
+    """The data of several campaigns: arguments of `suggest`, and, except `exclude`, of `predict`.
     The first A candidates and the first n evaluations are those of the present campaign."""
 
     candidates: Library  # A candidates, and the m that earlier campaigns evaluated

@@ -26,7 +26,7 @@ from jsketch.precision import one_dtype
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
-# ratios rho / lam at which the lower bound is computed; the largest value is valid, as all are
+# ratios rho / lam of the computed lower bounds, all of which hold: the largest one is used
 MULTIPLES = tuple(8.0**j for j in range(1, 8))
 
 
