@@ -28,7 +28,7 @@ from experiments.runs import bandit_runs
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH, FixedBKB
 from jsketch.contrib import BatchedExploration, RandomExploration
-from jsketch.contrib.few_batches import lengths
+from jsketch.contrib.few_batches import batch_lengths
 
 PROBLEMS = ("gp_draw_0", "gp_draw_1", "known_norm", "abalone")
 METHODS = (
@@ -81,7 +81,7 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
     if method.startswith("bbkb"):
         rule = method.removeprefix("bbkb_")
         return BBKB(**sketch, ratio=RATIO, rule=rule, max_batch=horizon)
-    batches = len(lengths(horizon))
+    batches = len(batch_lengths(horizon))
     batch = 96 if method == "fixed_bkb_96" else math.ceil(horizon / batches)
     return FixedBKB(**sketch, batch=min(batch, horizon))
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from jsketch.loops.saving import error_at, hold, write
-from jsketch.suggest.tables.command_line import check, check_new
+from jsketch.suggest.tables.command_line import check_new
+from jsketch.suggest.tables.command_line import check_writable as check
 from jsketch.suggest.tables.command_line import probe as _probe
 
 __all__ = [

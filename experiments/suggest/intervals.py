@@ -16,7 +16,7 @@ from experiments import cli
 from experiments.results import store
 from experiments.suggest import calibration
 from jsketch.suggest import leave_one_out, predict, suggest
-from jsketch.suggest.prediction import interval_reach
+from jsketch.suggest.prediction import interval_half_width
 
 COUNTS = (8, 16, 32)  # of values
 BATCH = 8
@@ -29,7 +29,7 @@ def coverage(problem: calibration.Problem, count: int, seed: int) -> tuple[float
     evaluations = problem.library, arms, problem.values[arms]
     suggestion = suggest(*evaluations, batch=BATCH, key=jax.random.key(seed))
     predicted = predict(*evaluations, suggestion.model)
-    reach = interval_reach(leave_one_out(*evaluations, suggestion.model)) * predicted.value_std
+    reach = interval_half_width(leave_one_out(*evaluations, suggestion.model)) * predicted.value_std
     inside = np.abs(problem.values - predicted.mean) <= reach
     return float(np.delete(inside, arms).mean()), float(inside[suggestion.rows].mean())
 

@@ -8,7 +8,7 @@ few_batches     few and long batches
 mini_gp         exact Gaussian processes that evaluate few arms many times each
 nonstationary   mean rewards that change
 partition       Ada-BKB's search of a box
-problems        problems for these methods, and the loop that plays them
+problems        problems for these methods, and the loop over their rounds
 """
 
 from jsketch.contrib import partition, problems

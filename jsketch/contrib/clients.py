@@ -1,14 +1,15 @@
 """Several clients with the same function and different candidates, simulated in one program.
 
-The clients of `SharedEmbedding` exchange their observations, those of `IndependentClients` do not.
-A bandit for N clients has three methods:
+The clients of `SharedEmbedding` exchange sums over their observations, those of
+`IndependentClients` exchange nothing. A bandit for N clients has three methods:
 
 init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
-ask(state, candidates [N,C,d], key) -> [N]  the numbers of the candidates to play
-tell(state, x [N,d], y [N], key) -> (state, Info)   the rewards of the played points
+ask(state, candidates [N,C,d], key) -> [N]  the indices of the candidates to play
+tell(state, x [N,d], y [N], key) -> (state, Info)   the rewards y of the played points x
 
-Its states have `sent` [], how many numbers the exchanges have sent in both directions,
-`sent_as_data` [], how many they would send as points and rewards, and `exchanges` [] int32.
+A state has `exchanges` [] int32, the number of exchanges so far; `sent` [], the numbers (floats)
+that they sent in both directions; and `sent_as_data` [], the numbers that they would have sent as
+points and rewards.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from jsketch.sketch import nystrom
 from jsketch.types import Arms, Info, PRNGKey, Query
 
 
-def points_of_clients(clients: int, x: Any, axes: int, inputs: int | None = None) -> Array:
-    """The candidates [N,C,d] of N clients (3 axes), or their played points [N,d] (2 axes). Raises
-    ValueError for an empty or non-finite array, or another number of clients or of inputs."""
+def check_points(clients: int, x: Any, axes: int, inputs: int | None = None) -> Array:
+    """The candidates [N,C,d] of N clients (3 axes), or their played points [N,d] (2 axes), as an
+    array. Raises ValueError for an empty or non-finite array, or another number of clients or of
+    inputs."""
     x = checks.real("the points of clients", x)
     d = (x.shape[-1] if x.ndim else 1) if inputs is None else inputs
     if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
@@ -46,8 +48,9 @@ def points_of_clients(clients: int, x: Any, axes: int, inputs: int | None = None
     return jnp.asarray(x)
 
 
-def rewards_of_clients(clients: int, y: Any) -> Array:
-    """The rewards [N] of N clients. Raises ValueError unless they are N real numbers."""
+def check_rewards(clients: int, y: Any) -> Array:
+    """The rewards [N] of N clients as an array. Raises ValueError unless they are N real
+    numbers."""
     y = checks.real("the rewards of clients", y)
     if y.shape != (clients,):
         raise ValueError(f"{clients} clients have {clients} rewards, not {y.shape}.")
@@ -85,9 +88,9 @@ class IndependentClients(struct.Settings):
         return IndependentState(states)
 
     def ask(self, state: IndependentState, candidates: Array, key: PRNGKey) -> Array:
-        """The numbers [N] int32 of the candidates [N,C,d] to play. Raises ValueError as
-        `points_of_clients`."""
-        x = points_of_clients(self.clients, candidates, 3)
+        """The indices [N] int32 of the candidates [N,C,d] to play. Raises ValueError as
+        `check_points`."""
+        x = check_points(self.clients, candidates, 3)
         keys = jax.random.split(key, self.clients)
         return jax.vmap(self.bandit.ask)(state.states, x, keys)
 
@@ -97,8 +100,7 @@ class IndependentClients(struct.Settings):
         """(state, info) after client i has observed the reward y[i] of its point x[i], x [N,d] and
         y [N]. If one client overflows, no state changes. `dictionary_size` and `width` of the info
         are the largest of all clients. Raises ValueError as `ask`."""
-        x = points_of_clients(self.clients, x, 2)
-        y = rewards_of_clients(self.clients, y)
+        x, y = check_points(self.clients, x, 2), check_rewards(self.clients, y)
         keys = jax.random.split(key, self.clients)
         states, info = jax.vmap(self.bandit.tell)(state.states, x, y, keys)
         overflow = info.overflow.any()
@@ -115,10 +117,11 @@ class IndependentClients(struct.Settings):
 
 @struct.dataclass
 class ClientEvidence:
-    """The evidence for the widths of the clients, [N] each."""
+    """The scalars that the widths of N clients read, [N] each."""
 
     count: Array  # observations
-    information: Array  # sum_s log(1 + variance(x_s)), with variances of the last exchange before s
+    # sum_s log(1 + variance(x_s)), with the variances of the last exchange before s
+    information: Array
     information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
     logdet: Array  # logdet(V_i / lam)
     residual_sum: Array  # sum_s k(x_s,x_s) - |z_s|^2
@@ -131,7 +134,7 @@ class EmbeddingState:
 
     sketch: SketchState  # its domain is the history [N H, d], round after round
     used: Array  # [] int32, slots of the history in use
-    last: Array  # [] int32, slots in use at the last exchange
+    last: Array  # [] int32, slots that were in use at the last exchange
     rewards: Array  # [N B], since the last exchange, NaN in free slots
     precision: Array  # [N, M, M], of the features u of THEORY 9.3
     moment: Array  # [N, M]
@@ -160,9 +163,10 @@ class SharedEmbedding(widths.KernelBandit):
        all its points, m (m + 1) numbers;
     3. every client receives the totals of the sums, m (m + 1) numbers.
 
-    An exchange sends d m + N (d m + 2 m (m + 1)) numbers (`sent`); the n new points with their
-    rewards would be N (d + 1) n numbers (`sent_as_data`). The authors' published scripts count only
-    the numbers that clients send, and their first exchange is after ten rounds. The width may be
+    An exchange sends d m + N (d m + 2 m (m + 1)) numbers (`sent`). To send every client the n new
+    points with their rewards instead would take N (d + 1) n numbers (`sent_as_data`). The authors'
+    published scripts count only what clients send, and have no exchange in the first ten rounds.
+    The width may be
     `certified_mixture`, `certified`, `bbkb_code`, `Bayesian`, or a `Formula` of the fields of
     `ClientEvidence`. A round costs O(N C M^2), and an exchange O(H m^2 + m^3).
     """
@@ -214,7 +218,7 @@ class SharedEmbedding(widths.KernelBandit):
         return self._after_exchange(state, sketch)
 
     def _after_exchange(self, state: EmbeddingState, sketch: SketchState) -> EmbeddingState:
-        """The state with this exchange and without later observations."""
+        """The state right after an exchange, whose posterior is `sketch`."""
         n, eye = self.clients, jnp.eye(sketch.capacity, dtype=state.variance_sum.dtype)
         evidence = {
             f.name: jnp.broadcast_to(getattr(sketch.evidence, f.name), (n,))
@@ -235,9 +239,9 @@ class SharedEmbedding(widths.KernelBandit):
         """The widths of the clients, [N]."""
         return jax.vmap(lambda evidence: widths.confidence_width(self, evidence))(state.evidence)
 
-    def _checked(self, state: EmbeddingState, x: Any, axes: int) -> Array:
+    def _check_points(self, state: EmbeddingState, x: Any, axes: int) -> Array:
         features = state.sketch.domain.features
-        x = points_of_clients(self.clients, x, axes, features.shape[1])
+        x = check_points(self.clients, x, axes, features.shape[1])
         x = jnp.asarray(x, features.dtype)
         checks.kernel_inputs(self.kernel, x.reshape(-1, x.shape[-1]))
         return x
@@ -262,9 +266,9 @@ class SharedEmbedding(widths.KernelBandit):
         return widths.ucb(mean, variance, self.confidence_width(state)[:, None])
 
     def ask(self, state: EmbeddingState, candidates: Array, key: PRNGKey) -> Array:
-        """The numbers [N] int32 of the candidates [N,C,d] to play, which are uniform while the
-        dictionary is empty. Raises ValueError as `points_of_clients`."""
-        x = self._checked(state, candidates, 3)
+        """The indices [N] int32 of the candidates [N,C,d] to play, which are uniform while the
+        dictionary is empty. Raises ValueError as `check_points`."""
+        x = self._check_points(state, candidates, 3)
         started = state.sketch.dictionary.size > 0
         keys = jax.random.split(key, self.clients)
         return jax.vmap(argmax_or_uniform, (0, None, 0))(self.scores(state, x), started, keys)
@@ -277,37 +281,39 @@ class SharedEmbedding(widths.KernelBandit):
         posterior. If the history or the dictionary overflows, the state does not change. Raises
         ValueError as `ask`."""
         n = self.clients
-        x = self._checked(state, x, 2)
-        y = jnp.asarray(rewards_of_clients(n, y), x.dtype)
+        x = self._check_points(state, x, 2)
+        y = jnp.asarray(check_rewards(n, y), x.dtype)
         width = self.confidence_width(state).max()
-        finite, full = jnp.isfinite(y), state.used + n > state.sketch.domain.count
+        finite, is_full = jnp.isfinite(y), state.used + n > state.sketch.domain.count
         observed = self._observe(state, x, y)
         longest_wait = observed.used - observed.last >= n * self.max_wait
         above_threshold = (observed.variance_sum > self.threshold).any()
-        empty = (state.sketch.dictionary.size == 0) & finite.any()
-        exchanges = (longest_wait | above_threshold | empty) & ~full
+        is_empty = (state.sketch.dictionary.size == 0) & finite.any()
+        is_due = (longest_wait | above_threshold | is_empty) & ~is_full
         carry = (observed, empty_info(width))
-        new, info = cond_per_run(exchanges, _exchange, carry, (self, key))
-        dropped = full | info.overflow
+        new, info = cond_per_run(is_due, _exchange, carry, (self, key))
+        overflow = is_full | info.overflow
         # a sum is finite only if all its terms are
         sums = jnp.append(observed.moment.sum(1) + observed.variance_sum, width)
-        new = jax.tree.map(partial(jnp.where, dropped), state, new)
+        new = jax.tree.map(partial(jnp.where, overflow), state, new)
         return new, replace(
             info,
             batch_size=jnp.full((), n, jnp.int32),
-            observed=jnp.where(dropped, 0, finite.sum()).astype(jnp.int32),
+            observed=jnp.where(overflow, 0, finite.sum()).astype(jnp.int32),
             dictionary_size=new.sketch.dictionary.size,
-            overflow=info.overflow | full,
+            overflow=overflow,
             nonfinite=info.nonfinite | jnp.isinf(y).any() | ~jnp.isfinite(sums).all(),
         )
 
     def _observe(self, state: EmbeddingState, x: Array, y: Array) -> EmbeddingState:
         """The state after each client has observed its reward, before any exchange."""
         slot = jnp.minimum(state.used, state.sketch.domain.count - self.clients)
-        since = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
+        reward_slot = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
         residual, u = self._features(state, x)
-        # a residual of exactly 0, because widths multiply the root of its rounding error by a norm
-        residual = jnp.where(self._in_dictionary(state, x), 0, residual)
+        # the residual is 0 up to rounding at inducing points, and widths take the root of its sum
+        is_point = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
+        is_inducing = (is_point & state.sketch.dictionary.mask[None]).any(1)
+        residual = jnp.where(is_inducing, 0, residual)
         variance = residual / self.regularization + jnp.square(u).sum(-1)
         finite = jnp.isfinite(y)
         weight = finite.astype(y.dtype)
@@ -328,7 +334,7 @@ class SharedEmbedding(widths.KernelBandit):
                 evidence=replace(old.evidence, prior_variance=prior),
             ),
             used=state.used + self.clients,
-            rewards=write(state.rewards, y, (since,)),
+            rewards=write(state.rewards, y, (reward_slot,)),
             precision=jnp.where(finite[:, None, None], precision, state.precision),
             moment=state.moment + jnp.where(finite, y, 0)[:, None] * u,
             variance_sum=state.variance_sum + weight * variance,
@@ -343,42 +349,37 @@ class SharedEmbedding(widths.KernelBandit):
             ),
         )
 
-    def _in_dictionary(self, state: EmbeddingState, x: Array) -> Array:
-        """[N] bool, whether points x [N,d] are inducing points."""
-        same = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
-        return (same & state.sketch.dictionary.mask[None]).any(1)
-
 
 def _exchange(
-    observed: tuple[EmbeddingState, Info], given: tuple[SharedEmbedding, PRNGKey]
+    carry: tuple[EmbeddingState, Info], arguments: tuple[SharedEmbedding, PRNGKey]
 ) -> tuple[EmbeddingState, Info]:
     """(state, info) after an exchange, which draws the dictionary and projects all observations."""
-    (state, before), (bandit, key) = observed, given
+    (state, info), (bandit, key) = carry, arguments
     old, slots = state.sketch, jnp.arange(state.rewards.shape[0], dtype=jnp.int32)
     index = jnp.minimum(state.last + slots, old.domain.count - 1)
     query = Query(index=index, mask=slots < state.used - state.last)
     y = checks.rewards(query, state.rewards, state.moment.dtype)
     feedback = counts.add_rewards(old.pull_counts, old.reward_sums, old.variance, query, y)
     uniform = _scaled_draw(bandit, old, feedback, key) if bandit.scale_to_capacity else None
-    sketch, info = sketched.apply_feedback(old, feedback, query, before.width, key, bandit, uniform)
+    sketch, info = sketched.apply_feedback(old, feedback, query, info.width, key, bandit, uniform)
     m = sketch.dictionary.size.astype(state.sent.dtype)
     inputs, rewards = old.domain.features.shape[1], jnp.isfinite(y).sum(dtype=state.sent.dtype)
     points, sums = inputs * m, m * (m + 1)
-    after = replace(
+    new = replace(
         bandit._after_exchange(state, sketch),
         sent=state.sent + points + bandit.clients * (points + 2 * sums),
         sent_as_data=state.sent_as_data + bandit.clients * (inputs + 1) * rewards,
         exchanges=state.exchanges + 1,
     )
-    return after, info
+    return new, info
 
 
 def _scaled_draw(
     bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
 ) -> Array:
-    """The uniform numbers of a draw, with 1 for the points beyond the capacity. The other points
-    are those of the largest oversampling, at most qbar, at which the draw fits; points that tie
-    for the last place are dropped."""
+    """The uniform numbers of a draw, with 1 for points that must not join the dictionary. The
+    oversampling is the largest one, at most qbar, with which the draw fits into the capacity;
+    points that tie for the last place do not join."""
     pulls, variance = feedback.pull_counts, sketch.variance
     uniform = jax.random.uniform(key, variance.shape, variance.dtype)
     drawn = uniform < dictionaries.inclusion_probability(pulls, variance, bandit.qbar)

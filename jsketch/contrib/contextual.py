@@ -36,10 +36,10 @@ class ContextualUCB(widths.KernelBandit):
     A bandit with contexts has four methods:
 
     init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
-    ask(state, candidates [C,d], key) -> []     the number of the candidate to play
+    ask(state, candidates [C,d], key) -> []     the index of the candidate to play
     tell(state, x [d], y [], key) -> (state, Info)   the reward y of any point x. A reward that is
         not finite or exceeds the capacity (`info.overflow`) does not change the state.
-    grow(state) -> state                        with twice the capacity that is exhausted
+    grow(state) -> state                        with more of the capacity that is exhausted
 
     A subclass implements `init`, `tell`, `grow` and `posterior`; its states have `evidence` (or it
     implements `confidence_width`), `inputs`, the number d of inputs, and `started` [] bool, whether
@@ -64,19 +64,19 @@ class ContextualUCB(widths.KernelBandit):
         return widths.ucb(mean, variance, self.confidence_width(state))
 
     def ask(self, state: Any, candidates: Array, key: PRNGKey) -> Array:
-        """The number [] int32 of the best candidate [C,d], which is uniform before the first
-        reward. Raises ValueError as `check_points`."""
+        """The index [] int32 of the candidate [C,d] with the largest score, or a uniform one before
+        the first reward. Raises ValueError as `check_points`."""
         check_points(self.kernel, candidates, state.inputs)
         return argmax_or_uniform(self.scores(state, jnp.asarray(candidates)), state.started, key)
 
-    def _zero_point(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
-        """A point [dimension] in the dtype of the state. Raises ValueError for invalid settings."""
+    def _check_init(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
+        """Zeros [dimension] in the dtype of the state. Raises ValueError for invalid arguments."""
         checks.settings(self)
         checks.capacity(dimension=dimension)
         checks.one_key(key=key)
         return jnp.zeros(dimension, checks.floating_dtype(dtype))
 
-    def _checked(self, state: Any, x: Any, y: Any) -> tuple[Array, Array]:
+    def _check_example(self, state: Any, x: Any, y: Any) -> tuple[Array, Array]:
         """(x [d], y []) as arrays of the same dtype. Raises ValueError for a point that is not
         finite or has another number of inputs, and unless y is one real number."""
         x = checks.example(x)
@@ -92,29 +92,29 @@ def check_points(kernel: Any, x: Any, inputs: int) -> None:
 
 
 def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
-    """The number [] int32 of the largest of the scores [C], or a uniform one unless `started`."""
+    """The index [] int32 of the largest of the scores [C], or a uniform index unless `started`."""
     uniform = jax.random.randint(key, (), 0, scores.shape[0], jnp.int32)
     return jnp.where(started, jnp.argmax(scores).astype(jnp.int32), uniform)
 
 
 def info_of_reward(
-    y: Array, observed: Array, size: Array, width: Array, overflow: Array, bad: Array
+    info: Info, y: Array, observed: Array, size: Array, overflow: Array, nonfinite: Array
 ) -> Info:
-    """The info of a reward y []; `bad` [] flags a posterior that is not finite."""
+    """The info of a reward y [], with the width and the other fields of `info`."""
     return replace(
-        empty_info(width),
+        info,
         batch_size=jnp.ones((), jnp.int32),
         observed=observed.astype(jnp.int32),
         dictionary_size=size,
         overflow=overflow,
-        nonfinite=bad | jnp.isinf(y) | ~jnp.isfinite(width),
+        nonfinite=nonfinite | jnp.isinf(y) | ~jnp.isfinite(info.width),
     )
 
 
 def empty_info(width: Array) -> Info:
     """The info of a round that observes nothing."""
-    count, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    return Info(count, count, count, width, no, no, no, no)
+    zero, false = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    return Info(zero, zero, zero, width, false, false, false, false)
 
 
 @struct.dataclass
@@ -152,7 +152,7 @@ class KUCB(ContextualUCB):
     width: widths.Width = widths.gp_ucb_code
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> KUCBState:
-        x = self._zero_point(dimension, key, dtype)
+        x = self._check_init(dimension, key, dtype)
         floats = self.max_history * (self.max_history + dimension)
         checks.memory(floats, x.dtype, max_history=self.max_history)
         checks.kernel_inputs(self.kernel, x[None])
@@ -177,29 +177,29 @@ class KUCB(ContextualUCB):
     def tell(
         self, state: KUCBState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[KUCBState, Info]:
-        x, y = self._checked(state, x, y)
-        history, before = state.history, state.evidence
+        x, y = self._check_example(state, x, y)
+        history, old = state.history, state.evidence
         row, residual = (rows[0] for rows in self._rows(state, x[None]))
         finite = jnp.isfinite(y)
-        full = finite & (history.used >= history.points.shape[0])
-        observed = finite & ~full
+        overflow = finite & (history.used >= history.points.shape[0])
+        observed = finite & ~overflow
         sampling = Sampling(mu=self.regularization)
         error = jnp.where(observed, y, 0) - matmul(row, state.innovations)
         innovation = error / jnp.sqrt(residual + self.regularization)
-        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
+        prior = jnp.maximum(old.prior_variance, self.kernel.diag(x[None])[0])
         evidence = widths.exact_evidence(
-            before.count + observed.astype(x.dtype),
-            before.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
-            jnp.where(observed, prior, before.prior_variance),
+            old.count + observed.astype(x.dtype),
+            old.logdet + jnp.where(observed, jnp.log1p(residual / self.regularization), 0),
+            jnp.where(observed, prior, old.prior_variance),
         )
-        one = jnp.ones((), x.dtype)
-        after = KUCBState(
-            history=kors.join(history, sampling, x, one, row, residual, observed),
+        probability = jnp.ones((), x.dtype)
+        new = KUCBState(
+            history=kors.join(history, sampling, x, probability, row, residual, observed),
             innovations=put_if(observed, state.innovations, history.used, innovation),
             evidence=evidence,
         )
-        width, bad = self.confidence_width(state), ~jnp.isfinite(innovation)
-        return after, info_of_reward(y, observed, after.history.used, width, full, bad)
+        info, nonfinite = empty_info(self.confidence_width(state)), ~jnp.isfinite(innovation)
+        return new, info_of_reward(info, y, observed, new.history.used, overflow, nonfinite)
 
     def grow(self, state: KUCBState) -> KUCBState:
         """The same state with capacity for twice as many rewards."""
@@ -266,7 +266,7 @@ class EKUCB(ContextualUCB):
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EKState:
         """The state before the first round; KORS uses `key` for all draws. Raises ValueError for
         invalid arguments."""
-        x = self._zero_point(dimension, key, dtype)
+        x = self._check_init(dimension, key, dtype)
         stream = in_dtype(self._forecaster(), x.dtype).init(x, key)
         zero = jnp.zeros((), x.dtype)
         return EKState(stream, GrowingEvidence(zero, zero, zero, zero))
@@ -291,37 +291,37 @@ class EKUCB(ContextualUCB):
     def tell(
         self, state: EKState, x: Array, y: ArrayLike, key: PRNGKey | None = None
     ) -> tuple[EKState, Info]:
-        x, y = self._checked(state, x, y)
+        x, y = self._check_example(state, x, y)
         variance = self.posterior(state, x[None])[1][0]
-        # with a limit of zero examples the state does not change
+        # `advance` of zero examples does not change the state
         limit = jnp.isfinite(y).astype(jnp.int32)
-        stream, done, info = _advance(self._forecaster(), state.stream, x, y, limit)
-        observed, before = done > 0, state.evidence
-        prior = jnp.maximum(before.prior_variance, self.kernel.diag(x[None])[0])
+        stream, n_observed, info = _advance(self._forecaster(), state.stream, x, y, limit)
+        observed, old = n_observed > 0, state.evidence
+        prior = jnp.maximum(old.prior_variance, self.kernel.diag(x[None])[0])
         evidence = GrowingEvidence(
-            count=before.count + observed.astype(x.dtype),
-            information=before.information + jnp.where(observed, jnp.log1p(variance), 0),
-            information_sketched=before.information_sketched
+            count=old.count + observed.astype(x.dtype),
+            information=old.information + jnp.where(observed, jnp.log1p(variance), 0),
+            information_sketched=old.information_sketched
             + jnp.where(observed, jnp.log1p(widths.ALPHA * variance), 0),
-            prior_variance=jnp.where(observed, prior, before.prior_variance),
+            prior_variance=jnp.where(observed, prior, old.prior_variance),
         )
-        width, size = self.confidence_width(state), info.dictionary_size
-        flags = info.overflow, info.nonfinite
-        return EKState(stream, evidence), info_of_reward(y, observed, size, width, *flags)
+        of_stream = info.dictionary_size, info.overflow, info.nonfinite
+        info = info_of_reward(empty_info(self.confidence_width(state)), y, observed, *of_stream)
+        return EKState(stream, evidence), info
 
     def grow(self, state: EKState) -> EKState:
         """The same state with more capacity for the dictionary or the history, if exhausted."""
         return replace(state, stream=self._forecaster().grow(state.stream))
 
 
-# one jitted program: its operations would compile for seconds one by one
+# without jit each operation would be compiled separately, which takes seconds
 @jax.jit
 def _advance(
     forecaster: NystromAWV, stream: NystromState, x: Array, y: Array, limit: Array
 ) -> tuple[NystromState, Array, ForecastInfo]:
     """(state, number [] int32 of observed examples, info) after one example."""
-    stream, _, done, info = forecaster.advance(stream, x[None], y[None], limit)
-    return stream, done, info
+    stream, _, n_observed, info = forecaster.advance(stream, x[None], y[None], limit)
+    return stream, n_observed, info
 
 
 @struct.dataclass
@@ -350,35 +350,35 @@ class CBBKB(ContextualUCB):
     Zenati et al. (AISTATS 2022) compare EK-UCB with both. BKB's dictionary is drawn from all played
     points when 1 + the sum of the variances of the points since the last draw exceeds C
     (Calandriello et al., ICML 2020, Lemma 1), and after every reward while it is empty. The
-    posterior observes every reward at once: with P the precision of the points since the last draw
+    posterior uses every reward immediately: with P the precision of the points since the last draw
     and b the whitened moments,
 
         mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3,
 
-    is that of all rewards on the dictionary of the last draw (THEORY 6.6). The width and the
-    variances in the sum are those of the start of the batch; no theorem covers the width for C > 1.
-    In the authors' published scripts the variances shrink within a batch.
+    is the mean given all rewards, on the dictionary of the last draw (THEORY 6.6). The width and
+    the variances in the sum are those of the start of the batch; no theorem covers the width for C
+    > 1. In the authors' published scripts the variances shrink within a batch.
     """
 
-    # the fields are those of PointBBKB
+    # `_point_bandit` needs the fields of PointBBKB
     qbar: ArrayLike = 2.0  # oversampling
     ratio: ArrayLike = 2.0  # C >= 1; 1 is CBKB
     max_batch: int = struct.field(pytree_node=False, default=64)  # B
     capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
 
-    def _over_points(self) -> PointBBKB:
+    def _point_bandit(self) -> PointBBKB:
         return PointBBKB(**vars(self), resparsify=EVERY_BATCH)
 
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> CBBKBState:
-        points = self._over_points().init(dimension, key, dtype)
+        points = self._point_bandit().init(dimension, key, dtype)
         weights = points.sketch.weights
         return CBBKBState(points, jnp.full(self.max_batch, jnp.nan, weights.dtype), weights)
 
     def confidence_width(self, state: CBBKBState) -> Array:
-        return self._over_points().confidence_width(state.points)
+        return self._point_bandit().confidence_width(state.points)
 
     def posterior(self, state: CBBKBState, x: Array) -> tuple[Array, Array]:
-        _, residual, u = self._over_points().predict(state.points, x)
+        _, residual, u = self._point_bandit().predict(state.points, x)
         mean = matmul(u, matmul(state.points.precision, state.moment))
         explained = jnp.maximum((matmul(u, state.points.precision) * u).sum(1), 0)
         return mean, residual / self.regularization + explained
@@ -386,36 +386,32 @@ class CBBKB(ContextualUCB):
     def tell(
         self, state: CBBKBState, x: Array, y: ArrayLike, key: PRNGKey
     ) -> tuple[CBBKBState, Info]:
-        x, y = self._checked(state, x, y)
-        bandit, points = self._over_points(), state.points
-        full = bandit.full(points)
+        x, y = self._check_example(state, x, y)
+        bandit, points = self._point_bandit(), state.points
+        is_full = bandit.full(points)
         u = bandit.predict(points, x[None])[2][0]
         after = CBBKBState(
             points=bandit.pull_unchecked(points, x),
             rewards=put(state.rewards, jnp.minimum(points.batch_size, self.max_batch - 1), y),
             moment=state.moment + jnp.where(jnp.isfinite(y), y, 0) * u,
         )
-        width = self.confidence_width(state)
-        usable = jnp.isfinite(y) & ~full
-        empty = points.sketch.dictionary.size == 0
-        ends = usable & (bandit.ends(after.points) | empty)
-        carry = (after, empty_info(width))
+        usable = jnp.isfinite(y) & ~is_full
+        is_empty = points.sketch.dictionary.size == 0
+        ends = usable & (bandit.ends(after.points) | is_empty)
+        carry = (after, empty_info(self.confidence_width(state)))
         new, info = cond_per_run(ends, _end_batch, carry, (bandit, key))
         observed = usable & ~info.overflow
         new = jax.tree.map(partial(jnp.where, observed), new, state)
-        return new, replace(
-            info,
-            batch_size=jnp.ones((), jnp.int32),
-            observed=observed.astype(jnp.int32),
-            dictionary_size=new.points.sketch.dictionary.size,
-            overflow=info.overflow | (jnp.isfinite(y) & full),
-            nonfinite=info.nonfinite | jnp.isinf(y) | ~jnp.isfinite(width),
+        size, overflow = (
+            new.points.sketch.dictionary.size,
+            info.overflow | (jnp.isfinite(y) & is_full),
         )
+        return new, info_of_reward(info, y, observed, size, overflow, info.nonfinite)
 
     def grow(self, state: CBBKBState) -> CBBKBState:
-        """The same state with twice the capacity for the history if it is full, else for the
+        """The same state with twice the capacity of the history if it is full, or else of the
         dictionary."""
-        bandit, points = self._over_points(), state.points
+        bandit, points = self._point_bandit(), state.points
         history = points.sketch.domain.count
         if int(points.used) >= history:
             return replace(state, points=bandit.extend(points, 2 * history))
@@ -425,9 +421,9 @@ class CBBKB(ContextualUCB):
 
 
 def _end_batch(
-    before: tuple[CBBKBState, Info], given: tuple[PointBBKB, PRNGKey]
+    carry: tuple[CBBKBState, Info], arguments: tuple[PointBBKB, PRNGKey]
 ) -> tuple[CBBKBState, Info]:
     """(state, info) after PointBBKB has observed the batch."""
-    (state, _), (bandit, key) = before, given
+    (state, _), (bandit, key) = carry, arguments
     points, info = bandit.tell(state.points, state.rewards, key)
     return CBBKBState(points, jnp.full_like(state.rewards, jnp.nan), points.sketch.weights), info

@@ -46,7 +46,7 @@ class DiscountedPKAWV(Forecaster):
     an example.
 
     features, regularization, penalize_current  as in `online.PKAWV`
-    discount  gamma in (0, 1]; with 1 - 1/n about n examples matter
+    discount  gamma in (0, 1]; with 1 - 1/n the weights of all examples add up to n
     renew     True: the regularization does not decay, at twice the time (`discounting`)
     """
 
@@ -64,7 +64,7 @@ class DiscountedPKAWV(Forecaster):
 
     def init(self, x: Array, key: PRNGKey) -> DiscountedState:
         checks.settings(self)
-        discounting.check(self.discount)
+        discounting.check_discount(self.discount)
         state = PKAWV(self.features, self.regularization).init(x, key)
         return DiscountedState(**vars(state), labelled=jnp.zeros((), jnp.int32))
 
@@ -94,7 +94,7 @@ class DiscountedPKAWV(Forecaster):
             inverse = inverse - direction[:, None] * step[None, :]
             weights = weights - step * matmul(row, weights)
         new = DiscountedState(inverse, weights, state.labelled + learn.astype(jnp.int32))
-        new = discounting.symmetrized(new, self.discount)
+        new = discounting.symmetrize(new, self.discount)
         return new, self._info(new, y[None], z[None], (pivot - 1)[None])
 
     def predict_update(
@@ -102,8 +102,8 @@ class DiscountedPKAWV(Forecaster):
     ) -> tuple[DiscountedState, Array, ForecastInfo]:
         z, learn = self.features.features(x), jnp.isfinite(y)
         learn_rows = partial(self._learn_rows, z=z, y=y)
-        new, g, h = discounting.in_short_blocks(self.discount, learn_rows, state, learn, z)
-        new = discounting.symmetrized(new, self.discount)
+        new, g, h = discounting.learn_in_short_blocks(self.discount, learn_rows, state, learn, z)
+        new = discounting.symmetrize(new, self.discount)
         return new, awv_prediction(g, h, self.penalize_current), self._info(new, y, z, h)
 
     def _learn_rows(
@@ -142,8 +142,8 @@ def _interleaved(rows: Array, between: Array) -> Array:
 class DiscountedKernelAWV(KernelAWV):
     """Kernel-AWV on K_tt + lam diag(gamma^s), s the age of an example; O(t d + t^2) for example t.
 
-    It is a reference only, because lam decays: the stream stops when rounding decides predictions,
-    which are near 0 where most inputs differ from the last 1/(1 - gamma) ones (`discounting`).
+    Its regularization decays, so that long streams end with an error (`discounting`, windup):
+    compare with it, and use `DiscountedPKAWV`.
 
     discount  gamma in (0, 1]
     """
@@ -151,7 +151,7 @@ class DiscountedKernelAWV(KernelAWV):
     discount: ArrayLike = 0.99
 
     def init(self, x: Array, key: PRNGKey) -> KernelState:
-        discounting.check(self.discount)
+        discounting.check_discount(self.discount)
         return super().init(x, key)
 
     def update(
@@ -164,4 +164,4 @@ class DiscountedKernelAWV(KernelAWV):
         return new, replace(info, nonfinite=info.nonfinite | winds_up)
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        return self.regularization * discounting.power(self.discount, state.used + 1, x)
+        return self.regularization * discounting.gamma_power(self.discount, state.used + 1, x)

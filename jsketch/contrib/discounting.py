@@ -13,8 +13,8 @@ Windup. The regularization decays as gamma^t lam. In a direction of the features
 A^-1 grows as gamma^-t / lam, and the other directions lose digits. `winds_up` flags this before
 predictions are wrong, after about 30 / (1 - gamma) examples for lam = |z|^2 in float64. The field
 `renew`, which the papers do not have, prevents it: each example restores the regularization of one
-feature, which stays between lam gamma^r and lam. It works for r (1 - gamma) up to about 20; a
-shorter window needs fewer features.
+feature, which stays between lam gamma^r and lam, r the number of features. `renew` prevents windup
+for r (1 - gamma) up to about 20; a smaller gamma needs fewer features.
 
 Shrinkage. The penalty of the current example divides its prediction by 1 + h, and h is large in
 every direction that is rare among the last 1 / (1 - gamma) examples. For uniform inputs on
@@ -39,46 +39,46 @@ from jsketch.linalg import matmul
 # of predictions at the limit are at most 5e-3 of the labels in blocks, 8e-3 in single steps and
 # 1.4e-2 for `DiscountedKernelAWV`; after 50 further examples they are 0.5.
 LARGEST_WINDUP = 1e-2
-# gamma^e at the end of a block, whose last pivots are differences that lose as many digits
+# the least gamma^e of a block: its last pivots are differences that lose as many digits
 LEAST_DISCOUNT = 1e-3
 
 
-def check(discount: Any) -> None:
+def check_discount(discount: Any) -> None:
     """Raises ValueError unless the discount is one number above 0 and at most 1."""
     checks.positive(discount=discount)
     checks.fraction(discount=discount)
 
 
 def gamma_of(discount: Any, like: Array) -> Array:
-    """The discount [] in the dtype of `like`. A traced one outside (0, 1] becomes NaN, and so do
-    predictions, which sets `info.nonfinite`."""
+    """The discount [] in the dtype of `like`. A traced discount outside (0, 1] becomes NaN, and so
+    do predictions, which sets `info.nonfinite`."""
     gamma = jnp.asarray(discount, like.dtype)
     return jnp.where((gamma > 0) & (gamma <= 1), gamma, jnp.nan)
 
 
-def power(discount: Any, exponents: Array, like: Array) -> Array:
+def gamma_power(discount: Any, exponents: Array, like: Array) -> Array:
     """gamma^exponents for integer exponents, in the dtype of `like`."""
     return gamma_of(discount, like) ** exponents.astype(like.dtype)
 
 
 def block_discounts(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
     """(gamma^(e/2) [B], gamma^n []) of a block with n examples to `learn` [B] bool; e is 1 + the
-    number of them before an example."""
+    number of such examples before an example."""
     cumulative = jnp.cumsum(learn, dtype=jnp.int32)
     exponents = (cumulative + (~learn).astype(jnp.int32)).astype(like.dtype)
-    return gamma_of(discount, like) ** (exponents / 2), power(discount, cumulative[-1], like)
+    return gamma_of(discount, like) ** (exponents / 2), gamma_power(discount, cumulative[-1], like)
 
 
 def renewal_rows(
     regularization: ArrayLike, discount: Any, labelled: Array, learn: Array, like: Array
 ) -> Array:
-    """Rows [B,r] with label zero, one for each example to `learn` [B] after `labelled` [] others.
-    That of labelled example t restores the regularization lam of feature t modulo r; `like` [B,r]
-    has the shape and dtype."""
+    """Rows [B,r] with label zero, one for each example to `learn` [B], after `labelled` [] earlier
+    examples. The row of labelled example t restores the regularization lam of feature t modulo r.
+    `like` [B,r] has the shape and dtype."""
     size = like.shape[1]
     count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
     # the fraction that remains since the last renewal, r examples ago, or since the start
-    remaining = power(discount, jnp.minimum(count, size), like)
+    remaining = gamma_power(discount, jnp.minimum(count, size), like)
     lam = jnp.asarray(regularization, like.dtype)
     # before the first label the missing fraction is zero, whose root has no derivative
     missing = jnp.sqrt(jnp.where(learn, lam * (1 - remaining), 1))
@@ -86,14 +86,14 @@ def renewal_rows(
     return jnp.where(learn[:, None] & chosen, missing[:, None], 0)
 
 
-def in_short_blocks(
+def learn_in_short_blocks(
     discount: Any,
     learn_rows: Callable[[Any, Array], tuple[Any, Array, Array]],
     state: Any,
     learn: Array,
     like: Array,
 ) -> tuple[Any, Array, Array]:
-    """(state, g [B], h [B]) of `learn_rows(state, learn [B])`, in blocks of as many rows as
+    """(state, g [B], h [B]) of `learn_rows(state, learn [B])`, called for blocks of as many rows as
     LEAST_DISCOUNT permits: 64 for a discount of at least 0.9."""
     rows = jnp.arange(len(learn), dtype=jnp.int32)
     gamma = gamma_of(discount, like)
@@ -107,24 +107,24 @@ def in_short_blocks(
         state, new_g, new_h = learn_rows(state, learn & in_block)
         return state, jnp.where(in_block, new_g, g), jnp.where(in_block, new_h, h)
 
-    # one block is the usual case, and is not in the loop, which would change the last bits
+    # the first block, usually the only one, is not in the loop, which would change the last bits
     first = learn_rows(state, learn & (rows < width))
     return lax.fori_loop(jnp.ones_like(width), (len(learn) + width - 1) // width, step, first)
 
 
-def symmetrized(state: Any, discount: Any) -> Any:
-    """The state with A^-1 replaced by the mean of its two triangles for a discount below 1, where
-    their difference by rounding grows as gamma^-t."""
+def symmetrize(state: Any, discount: Any) -> Any:
+    """The state, with the mean of A^-1 and its transpose in place of A^-1 for a discount below 1,
+    where the difference of the two by rounding grows as gamma^-t."""
     inverse = state.inverse
     mean = (inverse + inverse.T) / 2
     return replace(state, inverse=jnp.where(jnp.asarray(discount) < 1, mean, inverse))
 
 
 def winds_up(inverse: Array, z: Array, leverage: Array, learn: Array) -> Array:
-    """Whether rounding decides predictions, [] bool, after the rows z [B,r] to `learn` [B] with
-    these leverages [B]; `inverse` [r,r] is A^-1 after them."""
-    # A^-1 has just lost a term of the size of a leverage, and directions without examples appear on
-    # its diagonal
+    """Whether A^-1 is so large that rounding decides predictions, [] bool. `inverse` [r,r] is A^-1
+    after the rows z [B,r] to `learn` [B], whose leverages [B] are those before them."""
+    # the last update subtracted a term of the size of a leverage from A^-1, whose diagonal is large
+    # in directions without examples
     growth = matmul(jnp.square(z), jnp.diagonal(inverse))
     largest = jnp.max(jnp.where(learn, jnp.maximum(growth, leverage), 0))
     return jnp.finfo(z.dtype).eps * largest > LARGEST_WINDUP

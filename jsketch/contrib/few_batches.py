@@ -25,7 +25,7 @@ from jsketch.precision import one_dtype
 from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
-def lengths(horizon: int) -> list[int]:
+def batch_lengths(horizon: int) -> list[int]:
     """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1, the last of which is
     cut so that their sum is T: at most ceil(log2 log2 T) + 1 batches for T >= 3."""
     batches: list[int] = []
@@ -50,7 +50,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
     """Pure exploration (BPE): every pick has the largest posterior variance of the active arms.
     A pick costs O(A u) for u <= A distinct arms of the longest batch."""
 
-    # T evaluations, which determine the lengths of all batches
+    # number of evaluations T, which determines the lengths of all batches
     horizon: int = struct.field(pytree_node=False, default=1_000)
     capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
 
@@ -69,7 +69,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
 
     def _longest_batch(self, domain: Arms) -> int:
         """An upper bound on the distinct arms of the longest batch."""
-        return min(max(lengths(self.horizon)), domain.count)
+        return min(max(batch_lengths(self.horizon)), domain.count)
 
     def _prior(self, state: ExplorationState, capacity: int) -> Exact:
         return exact.prior(self.kernel, state.domain.features, self.regularization, capacity)
@@ -86,7 +86,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
         return state.posterior.mean, state.posterior.variance, self.confidence_width(state)
 
     def _batch_length(self, state: ExplorationState, limit: ArrayLike | None) -> Array:
-        planned = jnp.asarray(lengths(self.horizon), jnp.int32)
+        planned = jnp.asarray(batch_lengths(self.horizon), jnp.int32)
         length = planned[jnp.minimum(state.batches, planned.shape[0] - 1)]
         return jnp.minimum(length, jnp.maximum(checks.evaluation_limit(limit), 1))
 
@@ -101,7 +101,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
             return posterior, index.at[i].set(arm)
 
         index = jnp.zeros(self.horizon, jnp.int32)
-        # with this number of rows the picks do not depend on the capacity of the state
+        # a prior with the capacity of the state would make the picks depend on this capacity
         prior = self._prior(state, self._longest_batch(state.domain))
         _, index = lax.fori_loop(0, length, pick, (prior, index))
         return Query(index=index, mask=jnp.arange(self.horizon, dtype=jnp.int32) < length)

@@ -73,22 +73,23 @@ class MiniGP(ExactBandit):
         repeats = (jnp.square(ratio) - 1) / jnp.where(variance > 0, variance, 1)
         times = jnp.where(variance > 0, jnp.clip(repeats, 1, self.max_batch), 1).astype(jnp.int32)
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
-        cut = (variance > 0) & (jnp.floor(repeats) > self.max_batch) & (limited > self.max_batch)
+        is_cut = (variance > 0) & (jnp.floor(repeats) > self.max_batch) & (limited > self.max_batch)
         return Query(
             index=jnp.full(self.max_batch, arm),
             mask=slots < jnp.minimum(times, limit),
-            truncated=cut if self.max_batch > 1 else None,
+            truncated=is_cut if self.max_batch > 1 else None,
         )
 
     def _resolved_variance(self, state: ExactState, arm: Array) -> Array:
-        """The variance [] of an arm, but at least s / (1 + t S) / 2 with s its prior variance and S
-        the largest one, half of the least variance after t observations. With the 0 or 1e-17 that
-        rounding leaves near a pulled arm the batch would have 1 or `max_batch` evaluations."""
+        """The variance [] of an arm, but at least s / (1 + t S) / 2, where s is its prior variance
+        and S the largest prior variance: half of the least possible variance after t observations.
+        Near a pulled arm rounding leaves 0 or 1e-17, with which a batch would have 1 or `max_batch`
+        evaluations."""
         arms = state.domain.features
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         prior = kernel.diag(arms) / jnp.asarray(lam, arms.dtype)
-        least = prior[arm] / (1 + state.count * jnp.max(prior)) / 2
-        return jnp.maximum(state.posterior.variance[arm], least)
+        floor = prior[arm] / (1 + state.count * jnp.max(prior)) / 2
+        return jnp.maximum(state.posterior.variance[arm], floor)
 
     def tell(  # type: ignore[override]
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
@@ -114,13 +115,13 @@ class MiniGP(ExactBandit):
 
 def _one_arm(query: Query, y: Array) -> tuple[Array, Array]:
     """(arm [], rewards [B]) of a query for one arm, that of its first slot in use. Raises
-    ValueError for a second arm; if it is traced, its reward becomes infinite, which sets
-    `info.nonfinite` and is ignored."""
+    ValueError for a second arm; under tracing, rewards of a second arm become infinite, which sets
+    `info.nonfinite`, and are ignored."""
     arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]
-    other = query.mask & (query.index != arm)
-    if not is_traced(other) and bool(other.any()):
+    is_second = query.mask & (query.index != arm)
+    if not is_traced(is_second) and bool(is_second.any()):
         arms = np.unique(np.asarray(query.index)[np.asarray(query.mask)])
         raise ValueError(
             f"a batch of this algorithm is one arm, repeated; arms {arms.tolist()} were given."
         )
-    return arm, jnp.where(other, jnp.inf, y)
+    return arm, jnp.where(is_second, jnp.inf, y)

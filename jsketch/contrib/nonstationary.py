@@ -30,14 +30,14 @@ class DiscountedBKB(BKB):
 
     The mean minimises sum_s discount^(t-s) (y_s - f(x_s))^2 + lam |f|^2 over the t rounds with an
     observation. It is BKB's mean with discounted pull counts and reward sums, so that the state
-    does not grow; about 1 / (1 - discount) observations matter. Widths read the discounted counts,
-    except `bbkb_*`, whose information is that of all rounds.
+    does not grow. The weights of all observations add up to at most 1 / (1 - discount). Widths read
+    the discounted counts, except `bbkb_*`, whose information is that of all rounds.
 
     WGP-UCB (Deng, Zhou, Kim, Tewari, Gupta, Shroff, AISTATS 2022) has the same mean, and a smaller
     variance with squared weights. Here the variance is that of the weighted posterior (THEORY 6.5).
     """
 
-    # in (0, 1], the factor of all earlier observations in each `tell` with one; 1 is BKB
+    # in (0, 1], the factor of all earlier weights in each `tell` with an observation; 1 is BKB
     discount: ArrayLike = 0.99
     whole_counts: ClassVar[bool] = False
     incremental: ClassVar[bool] = False  # each round changes the weight of every observation
@@ -47,14 +47,14 @@ class DiscountedBKB(BKB):
     ) -> SketchState:
         """As `BKB.init`. Pull counts and reward sums may have weights such as discount^age, except
         for dictionary="bless"."""
-        discounting.check(self.discount)
+        discounting.check_discount(self.discount)
         return super().init(domain, key, data=data)
 
     def tell(  # type: ignore[override]
         self, state: SketchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[SketchState, Info]:
         """(state, info) after BKB's update of the discounted state. A round without an observation
-        has no discount. A traced discount outside (0, 1] sets `info.nonfinite` and is ignored."""
+        discounts nothing. A traced discount outside (0, 1] sets `info.nonfinite` and is ignored."""
         query, y = checks.feedback(state.domain, query, y)
         observed = (query.mask & jnp.isfinite(y)).any()
         discount = jnp.asarray(self.discount, y.dtype)
@@ -90,11 +90,12 @@ class WindowBKB(BKB):
     """BKB on the last `window` observations: SW-GP-UCB (Zhou, Shroff, No-regret algorithms for
     time-varying Bayesian optimization, 2021) on BKB's sketch.
 
-    Widths read the window, except `bbkb_*`, whose information is that of all rounds. R-GP-UCB of
-    the same paper, which restarts every W rounds, is `restart=W` of `contrib.problems.play`.
+    Widths read the observations of the window, except `bbkb_*`, whose information is that of all
+    rounds. R-GP-UCB of the same paper, which restarts every W rounds, is `restart=W` of
+    `contrib.problems.play`.
     """
 
-    # a dictionary is drawn after every batch, because it is inaccurate after observations leave
+    # a dictionary becomes inaccurate when observations leave the window
     resparsify: ArrayLike | None = sketched.EVERY_BATCH
     window: int = struct.field(pytree_node=False, default=100)  # W observations
 
@@ -111,11 +112,8 @@ class WindowBKB(BKB):
         start = super().init(domain, key)
         dtype = start.mean.dtype
         checks.memory(2 * self.window, dtype, window=self.window)
-        window = Window(
-            arms=jnp.full(self.window, start.domain.count, jnp.int32),
-            rewards=jnp.zeros(self.window, dtype),
-            slot=jnp.zeros((), jnp.int32),
-        )
+        arms = jnp.full(self.window, start.domain.count, jnp.int32)
+        window = Window(arms, jnp.zeros(self.window, dtype), jnp.zeros((), jnp.int32))
         return WindowState(**vars(start), window=window)
 
     def tell(  # type: ignore[override]
@@ -132,7 +130,7 @@ class WindowBKB(BKB):
         query, y = checks.feedback(state.domain, query, y)
         pulls, sums = state.pull_counts, state.reward_sums
         feedback = counts.add_rewards(pulls, sums, state.variance, query, y)
-        window, pulls, sums = slide(state.window, pulls, sums, query, y)
+        window, pulls, sums = slide_window(state.window, pulls, sums, query, y)
         feedback = feedback._replace(pull_counts=pulls, reward_sums=sums)
         width = self.confidence_width(state)
         new, info = sketched.apply_feedback(state, feedback, query, width, key, self)
@@ -140,14 +138,14 @@ class WindowBKB(BKB):
         return replace(new, window=window), info
 
 
-def slide(
+def slide_window(
     window: Window, pull_counts: Array, reward_sums: Array, query: Query, y: Array
 ) -> tuple[Window, Array, Array]:
     """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query, O(W) for each
     observation; slots without an observation are ignored."""
     observed = query.mask & jnp.isfinite(y)
 
-    def one(i: Array, carry: tuple[Window, Array, Array]) -> tuple[Window, Array, Array]:
+    def observe(i: Array, carry: tuple[Window, Array, Array]) -> tuple[Window, Array, Array]:
         window, pulls, sums = carry
         slot, leaving = window.slot, window.arms[window.slot]
         arms = window.arms.at[slot].set(jnp.where(observed[i], query.index[i], leaving))
@@ -155,10 +153,10 @@ def slide(
         rewards = window.rewards.at[slot].set(reward)
         # the sums are recomputed, because the subtraction of a reward leaves a rounding error
         for arm in (leaving, query.index[i]):
-            same = arms == arm
-            pulls = pulls.at[arm].set(same.sum(dtype=pulls.dtype), mode="drop")
-            sums = sums.at[arm].set(jnp.where(same, rewards, 0).sum(), mode="drop")
+            of_arm = arms == arm
+            pulls = pulls.at[arm].set(of_arm.sum(dtype=pulls.dtype), mode="drop")
+            sums = sums.at[arm].set(jnp.where(of_arm, rewards, 0).sum(), mode="drop")
         slot = (slot + observed[i].astype(jnp.int32)) % arms.shape[0]
         return Window(arms, rewards, slot), pulls, sums
 
-    return counts.scan_slots(one, (window, pull_counts, reward_sums), query)
+    return counts.scan_slots(observe, (window, pull_counts, reward_sums), query)

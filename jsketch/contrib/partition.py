@@ -1,5 +1,5 @@
-"""Ada-BKB's search of a box: instead of gradient ascent it refines a partition where the upper
-confidence bound is high.
+"""Ada-BKB's search of a box, by a partition that is refined where the upper confidence bound is
+high.
 
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
 domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, and f
@@ -28,7 +28,8 @@ class Partition:
     centre: Array  # [L, d]
     half: Array  # [L, d], half of the sides
     used: Array  # [] int32, number of cells
-    full: Array  # [] bool, whether all slots were in use at a split: later points are too coarse
+    # [] bool, whether a split was due and no slot was free: later points are too coarse
+    full: Array
 
 
 def single_cell(box: Box, cells: int) -> Partition:
@@ -50,14 +51,14 @@ def single_cell(box: Box, cells: int) -> Partition:
 
 def variation(kernel: Kernel, norm_bound: ArrayLike, centre: Array, half: Array) -> Array:
     """V [n], by how much a function with |f| <= norm_bound may change between the centres [n,d] and
-    the corners of cells. Corners are farthest for kernels that decrease with every |x_i - y_i|."""
+    the corners of cells, for kernels that decrease with every |x_i - y_i|."""
 
-    def one(c: Array, h: Array) -> Array:
-        pair = jnp.stack([c, c + h])
+    def of_cell(cell: tuple[Array, Array]) -> Array:
+        pair = jnp.stack([cell[0], cell[0] + cell[1]])
         gram = kernel.gram(pair, pair)
         return jnp.sqrt(jnp.maximum(gram[0, 0] + gram[1, 1] - 2 * gram[0, 1], 0))
 
-    return norm_bound * lax.map(lambda cell: one(*cell), (centre, half))
+    return norm_bound * lax.map(of_cell, (centre, half))
 
 
 def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[Array, Partition]:
@@ -75,8 +76,8 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
     def split(
         carry: tuple[Partition, Array, Array, Array],
     ) -> tuple[Partition, Array, Array, Array]:
-        """Splits the cell of largest index in three along its longest side relative to the box;
-        the middle cell keeps its centre."""
+        """Splits the cell of largest index in three along its longest side, in units of the sides
+        of the box. The middle cell keeps the centre."""
         cells, index, deviation, change = carry
         top = jnp.argmax(index).astype(jnp.int32)
         half, centre = cells.half[top], cells.centre[top]
@@ -97,17 +98,17 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
             values = [put(old, places[i], new[i]) for old, new in zip(values, scores, strict=True)]
         return cells, values[0], values[1], values[2]
 
-    def splits(carry: tuple[Partition, Array, Array, Array]) -> Array:
-        """Whether the cell of largest index is to be split."""
+    def is_due(carry: tuple[Partition, Array, Array, Array]) -> Array:
+        """Whether the cell of largest index should be split."""
         _, index, deviation, change = carry
         top = jnp.argmax(index)
         return deviation[top] <= change[top]
 
-    def fits(cells: Partition) -> Array:
+    def has_slots(cells: Partition) -> Array:
         return cells.used + 2 <= slots.shape[0]
 
     index, deviation, change = evaluate(partition.centre, partition.half)
     start = (partition, jnp.where(slots < partition.used, index, -jnp.inf), deviation, change)
-    end = lax.while_loop(lambda carry: splits(carry) & fits(carry[0]), split, start)
-    cells = end[0]
-    return cells.centre[jnp.argmax(end[1])], replace(cells, full=cells.full | splits(end))
+    end = lax.while_loop(lambda carry: is_due(carry) & has_slots(carry[0]), split, start)
+    cells, index, _, _ = end
+    return cells.centre[jnp.argmax(index)], replace(cells, full=cells.full | is_due(end))

@@ -27,7 +27,7 @@ class ArmFile:
     path: str
     count: int  # A
     inputs: int  # d
-    stored: str  # dtype in the file
+    file_dtype: str
     offset: int  # bytes before the first number
     chunk: int  # R, arms of a chunk
 
@@ -39,7 +39,7 @@ class ArmFile:
     @property
     def dtype(self) -> Any:
         """Dtype of the arms in JAX."""
-        return jax.dtypes.canonicalize_dtype(self.stored)
+        return jax.dtypes.canonicalize_dtype(self.file_dtype)
 
     def read(self, chunk: int) -> np.ndarray:
         """The rows of a chunk [R, d] in the dtype of the file; the last arm is repeated as padding.
@@ -47,20 +47,20 @@ class ArmFile:
         the dtype of JAX."""
         first = chunk * self.chunk
         size = min(self.chunk, self.count - first)
-        offset = self.offset + first * self.inputs * np.dtype(self.stored).itemsize
-        # a memory map would count as memory of this process
-        numbers = np.fromfile(self.path, self.stored, size * self.inputs, offset=offset)
+        offset = self.offset + first * self.inputs * np.dtype(self.file_dtype).itemsize
+        # the pages of a memory map would count as memory of this process
+        numbers = np.fromfile(self.path, self.file_dtype, size * self.inputs, offset=offset)
         if numbers.size < size * self.inputs:
             raise ValueError(
                 f"{self.path} ends before arm {first + numbers.size // self.inputs}; it had"
                 f" {self.count:,} arms when it was opened."
             )
-        rows = self._finite(range(first, first + size), numbers.reshape(size, self.inputs))
+        rows = self._check_finite(range(first, first + size), numbers.reshape(size, self.inputs))
         return np.concatenate([rows, np.repeat(rows[-1:], self.chunk - size, 0)])
 
-    def _finite(self, numbers: Any, rows: np.ndarray) -> np.ndarray:
-        """The rows, of arms `numbers`. Raises ValueError unless they are finite in the dtype of
-        JAX."""
+    def _check_finite(self, numbers: Any, rows: np.ndarray) -> np.ndarray:
+        """The rows, which are those of arms `numbers`. Raises ValueError unless they are finite in
+        the dtype of JAX."""
         # a comparison with NaN is false
         finite = np.abs(rows) <= np.finfo(self.dtype).max
         if not finite.all():
@@ -80,11 +80,11 @@ class ArmFile:
             return jax.device_put(self.read(chunk))
 
         with ThreadPoolExecutor(1) as reader:
-            following = reader.submit(load, 0)
+            next_rows = reader.submit(load, 0)
             for chunk in range(self.chunks):
-                rows = following.result()
+                rows = next_rows.result()
                 if chunk + 1 < self.chunks:
-                    following = reader.submit(load, chunk + 1)
+                    next_rows = reader.submit(load, chunk + 1)
                 yield chunk, rows
 
     def rows(self, numbers: np.ndarray) -> np.ndarray:
@@ -92,17 +92,17 @@ class ArmFile:
         and `check`."""
         self.check()
         table = np.load(self.path, mmap_mode="r")
-        return np.asarray(self._finite(numbers, table[numbers]), self.dtype)
+        return np.asarray(self._check_finite(numbers, table[numbers]), self.dtype)
 
     def check(self) -> None:
         """Raises ValueError unless the file has the shape and dtype with which it was opened. A
         change of the numbers alone is not noticed."""
-        now = open_arms(self.path, chunk=self.chunk)
-        if now != self:
+        current = open_arms(self.path, chunk=self.chunk)
+        if current != self:
             raise ValueError(
                 f"{self.path} has changed since it was opened: it has"
-                f" [{now.count}, {now.inputs}] numbers in {now.stored}, and had"
-                f" [{self.count}, {self.inputs}] in {self.stored}."
+                f" [{current.count}, {current.inputs}] numbers in {current.file_dtype}, and had"
+                f" [{self.count}, {self.inputs}] in {self.file_dtype}."
             )
 
 

@@ -1,5 +1,5 @@
-"""Arms over several processes, each of which reads its own rows. `Sharded` then runs over a mesh of
-the devices of all processes.
+"""Arms over several processes, each of which reads a part of the rows. `Sharded` then runs over a
+mesh of the devices of all processes.
 
     distributed.start("10.0.0.1:1234", processes=2, process=rank, devices=8)
     mesh = jax.make_mesh((jax.device_count(),), ("arms",))
@@ -23,7 +23,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jsketch import checks
-from jsketch.scale.sharded import AXIS, automatic, check_mesh, rows_on_each
+from jsketch.scale.sharded import AXIS, check_mesh, rows_per_device, with_automatic_axes
 from jsketch.scale.shards import Shard
 from jsketch.types import Arms
 
@@ -50,8 +50,8 @@ def start(
     only some of the three are given, one is invalid, or there is no cluster; RuntimeError for
     another number of devices.
     """
-    given = [value is not None for value in (coordinator, processes, process)]
-    if any(given) and not all(given):
+    is_given = [value is not None for value in (coordinator, processes, process)]
+    if any(is_given) and not all(is_given):
         raise ValueError(
             "give all of coordinator, processes and process, or none of them on a cluster such as"
             " SLURM."
@@ -96,8 +96,8 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     parts = check_mesh(mesh, axis)
     checks.capacity(arms=arms)
     checks.memory(0, np.float32, arms=arms)
-    rows = rows_on_each(arms, parts, axis)
-    sharding = NamedSharding(automatic(mesh), P(axis))
+    rows = rows_per_device(arms, parts, axis)
+    sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
     local = sharding.addressable_devices_indices_map((rows * parts, 1)).values()
     begins = sorted({index[0].indices(rows * parts)[0] for index in local if index is not None})
     if not begins:
@@ -116,7 +116,7 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     """As `place`, from the rows `rows_of_process` of each process, so that no process has all arms.
 
     Raises ValueError in all processes where one of them has other rows, or numbers that are not
-    finite or not floating point, or where the numbers of features or the dtypes differ.
+    finite or not floating point, or where the number of features or the dtype differs.
     """
     local, parts = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
     features, error = _check_rows(rows, local)
@@ -135,7 +135,7 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
             "processes disagree on (number of arms, number of features, dtype):"
             f" {facts[:, :3].tolist()}."
         )
-    size = rows_on_each(arms, parts, axis)
+    size = rows_per_device(arms, parts, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
     padding = _last_arm(features, local.stop == arms, dtype)
 
@@ -144,7 +144,7 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
         rows = np.asarray(features[begin - local.start : end - local.start], dtype)
         return np.concatenate([rows, np.repeat(padding, end - begin - len(rows), 0)])
 
-    sharding = NamedSharding(automatic(mesh), P(axis))
+    sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
     shape = (size * parts, features.shape[1])
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
 
@@ -165,8 +165,8 @@ def _check_rows(rows: Any, local: slice) -> tuple[np.ndarray, Exception | None]:
 
 
 def _last_arm(features: np.ndarray, is_last: bool, dtype: Any) -> np.ndarray:
-    """The last of all arms, [1, d], which is the padding on every device: another row could have a
-    larger variance, which maxima over arms would include."""
+    """The last of all arms, [1, d], which is the padding on every device: with another row, maxima
+    over arms could include a variance that no arm has."""
     has_arm = is_last and len(features) > 0
     row = np.asarray(features[-1] if has_arm else np.zeros(features.shape[1]), dtype)
     rows, holders = multihost_utils.process_allgather((row, np.array(has_arm)))

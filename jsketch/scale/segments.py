@@ -1,5 +1,5 @@
-"""A long stream of `PKAWV` in parallel segments, for accelerators, where a hundred blocks take as
-long as one."""
+"""A long stream of `PKAWV` in parallel segments, for accelerators, where a hundred blocks in
+parallel take as long as one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jsketch.online.ridge import RidgeState
 from jsketch.types import PRNGKey
 
 CHUNK = 2048  # examples in one product of `learn`
-MIN_SEGMENT = 8_192  # examples; a shorter one saves less than its step of `learn` costs
+MIN_SEGMENT = 8_192  # examples; a shorter segment saves less time than its `learn` takes
 
 
 @jax.jit
@@ -38,11 +38,11 @@ def learn(forecaster: PKAWV, state: RidgeState, x: Array, y: Array) -> RidgeStat
     def add(
         sums: tuple[Array, Array], examples: tuple[Array, Array]
     ) -> tuple[tuple[Array, Array], None]:
-        x, y = examples
+        (gram, moment), (x, y) = sums, examples
         labelled = jnp.isfinite(y)
         z = jnp.where(labelled[:, None], forecaster.features.features(x), 0)
         errors = jnp.where(labelled, y - matmul(z, state.weights), 0)
-        return (sums[0] + matmul(z.T, z), sums[1] + matmul(errors, z)), None
+        return (gram + matmul(z.T, z), moment + matmul(errors, z)), None
 
     zeros = (jnp.zeros((size, size), x.dtype), jnp.zeros(size, x.dtype))
     (gram, moment), _ = lax.scan(add, zeros, (xs, ys))
@@ -106,6 +106,6 @@ def _vmapped_streams(
     def step(state: RidgeState, segment: tuple[Array, Array]) -> tuple[RidgeState, RidgeState]:
         return learn(forecaster, state, *segment), state
 
-    last, before = lax.scan(step, state, (xs[:-1], ys[:-1]))
-    states = jax.tree.map(lambda many, one: jnp.concatenate([many, one[None]]), before, last)
-    return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(states, xs, ys)
+    last, others = lax.scan(step, state, (xs[:-1], ys[:-1]))
+    starts = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), others, last)
+    return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(starts, xs, ys)

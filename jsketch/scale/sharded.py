@@ -47,7 +47,7 @@ from jsketch.types import (
 
 AXIS = "arms"
 ALGORITHMS = (BBKB, BKB, FixedBKB, SketchedTS)
-# fields of a state with an entry for each arm; the other fields are replicated
+# fields of a state with an entry for each arm; the other fields are equal on all devices
 PER_ARM = {"pull_counts", "reward_sums", "mean", "variance", "pending", "tried"}
 
 
@@ -60,19 +60,19 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     parts = check_mesh(mesh, axis)
     features = checks.rows_of_arms(features)
     count, inputs = features.shape
-    rows = rows_on_each(count, parts, axis)
+    rows = rows_per_device(count, parts, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
 
     def part(index: Any) -> np.ndarray:
         begin, end, _ = index[0].indices(rows * parts)
         return np.asarray(features[np.minimum(np.arange(begin, end), count - 1)], dtype)
 
-    sharding = NamedSharding(automatic(mesh), P(axis))
+    sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
     placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
     return Arms(placed, Shard(axis, count))
 
 
-def rows_on_each(arms: int, devices: int, axis: str = AXIS) -> int:
+def rows_per_device(arms: int, devices: int, axis: str = AXIS) -> int:
     """Rows of a device, with padding. Raises ValueError for fewer arms than devices."""
     if arms < devices:
         raise ValueError(
@@ -96,7 +96,7 @@ def check_mesh(mesh: Any, axis: str) -> int:
     return int(mesh.shape[axis])
 
 
-def automatic(mesh: Mesh) -> Mesh:
+def with_automatic_axes(mesh: Mesh) -> Mesh:
     """The mesh with axes whose shardings the compiler infers: with the explicit axes of
     `jax.make_mesh` states cannot be indexed."""
     return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
@@ -135,7 +135,7 @@ class Sharded(Algorithm):
             return detach(self.bandit.init(domain, key, data=data))
 
         start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shape))
-        # op by op the compilation of a refresh would take long
+        # without jit each operation of a refresh would be compiled separately
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
             state = replace(state, chosen_by_user=sketched.lists_inducing_arms(data))
@@ -149,13 +149,14 @@ class Sharded(Algorithm):
             new, info = self.bandit.tell(*arguments)
             return detach(new), info
 
-        # raises errors here, because arms and rewards are traced in `tell`
+        # checked here, because arms and rewards are traced in `tell`
         query, y = checks.feedback(state.domain, query, y)
         new, info = self._apply(tell, (self._specs(state), P()), state, query, y, key)
         return attach(new, state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
-        """As `FixedBKB.pend`, but only `tell` reports too many pending arms, by a flag."""
+        """As `FixedBKB.pend`, but too many pending arms raise no error here: the next `tell` sets a
+        flag."""
 
         def pend(*arguments: Any) -> Any:
             return detach(self.bandit.pend(*arguments))
@@ -178,7 +179,7 @@ class Sharded(Algorithm):
         if is_traced(values):
             return jnp.pad(values, (0, rows - domain.count))
         padded = np.pad(np.asarray(values), (0, rows - domain.count))
-        sharding = NamedSharding(automatic(self.mesh), P(self.axis))
+        sharding = NamedSharding(with_automatic_axes(self.mesh), P(self.axis))
         return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
 
     def _apply(self, method: Callable[..., Any], outputs: Any, state: Any, *arguments: Any) -> Any:
@@ -193,9 +194,8 @@ class Sharded(Algorithm):
 
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
         # JAX cannot verify through loops that replicated numbers are equal on all devices
-        return jax.shard_map(
-            body, mesh=automatic(self.mesh), in_specs=inputs, out_specs=outputs, check_vma=False
-        )
+        mesh = with_automatic_axes(self.mesh)
+        return jax.shard_map(body, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
 
     def _specs(self, state: Any) -> Any:
         """Partition specs of a state without its arms."""
@@ -215,8 +215,8 @@ class Sharded(Algorithm):
         check_mesh(self.mesh, self.axis)
         if type(self.bandit) not in ALGORITHMS:
             names = ", ".join(algorithm.__name__ for algorithm in ALGORITHMS)
-            given = type(self.bandit).__name__
-            raise ValueError(f"Sharded takes one of {names}; a {given} was given.")
+            name = type(self.bandit).__name__
+            raise ValueError(f"Sharded takes one of {names}; a {name} was given.")
         shard = getattr(domain, "shard", None)
         if shard is None or shard.axis != self.axis:
             raise ValueError(
@@ -226,7 +226,7 @@ class Sharded(Algorithm):
         if is_traced(domain):
             return
         sharding = domain.features.sharding
-        if sharding != NamedSharding(automatic(self.mesh), P(self.axis)):
+        if sharding != NamedSharding(with_automatic_axes(self.mesh), P(self.axis)):
             raise ValueError(f"the arms are on another mesh than {self.mesh}: {sharding}.")
         if domain.features.is_fully_addressable:
             sampled = np.linspace(0, domain.count - 1, checks.GRAM_ARMS).astype(np.int32)

@@ -25,7 +25,7 @@ from jsketch.linalg import Pytree, Rows
 from jsketch.types import PRNGKey
 
 NO_ARM = np.iinfo(np.int32).max
-COUNTERS = 2**32  # entries of an array of random numbers that have counters of 32 bits
+COUNTERS = 2**32  # size below which each entry of an array of random numbers has a 32-bit counter
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Shard(Rows):
     def running_count(self, mask: Array) -> Array:
         running = linalg.running_count(mask)
         counts = self.gather(running[-1])
-        before = jnp.arange(counts.shape[0], dtype=jnp.int32) < lax.axis_index(self.axis)
-        return running + jnp.where(before, counts, 0).sum(dtype=jnp.int32)
+        is_earlier = jnp.arange(counts.shape[0], dtype=jnp.int32) < lax.axis_index(self.axis)
+        return running + jnp.where(is_earlier, counts, 0).sum(dtype=jnp.int32)
 
     def total(self, running: Array) -> Array:
         return lax.pmax(running[-1], self.axis)
@@ -103,7 +103,7 @@ class Shard(Rows):
         rows = running.shape[0]
         rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
         place = jnp.searchsorted(running, rank).astype(jnp.int32)
-        # the count reaches the rank on the device of the entry and on all later devices
+        # the running count reaches the rank on the device of the entry and on all later devices
         arms = jnp.where(place < rows, place + self._first(rows), NO_ARM)
         valid = rank <= self.total(running)
         return jnp.where(valid, lax.pmin(arms, self.axis), 0), valid
@@ -116,19 +116,19 @@ class Shard(Rows):
         repeated = jnp.concatenate([jnp.zeros(1, bool), index[1:] == index[:-1]])
         stored = jnp.where(repeated, -jnp.inf, scores[index])
         scores, arms = (x.reshape(-1) for x in self.gather((stored, arms)))
-        index, left = linalg.largest(scores, count)
-        return arms[index], jnp.maximum(left, self.max(outside))
+        index, next_best = linalg.largest(scores, count)
+        return arms[index], jnp.maximum(next_best, self.max(outside))
 
     def uniform(self, key: PRNGKey, shape: tuple[int], dtype: Any) -> Array:
         (rows,) = shape
         if not _has_counters(key, self.arms):
-            return self._part(jax.random.uniform(key, (self.arms,), dtype), rows)
+            return self._local_part(jax.random.uniform(key, (self.arms,), dtype), rows)
         return _uniform(key, self.numbers(rows).astype(jnp.uint32), dtype)
 
     def normal(self, key: PRNGKey, shape: tuple[int, int], dtype: Any) -> Array:
         batch, rows = shape
         if not _has_counters(key, batch * self.arms):
-            return self._part(jax.random.normal(key, (batch, self.arms), dtype), rows)
+            return self._local_part(jax.random.normal(key, (batch, self.arms), dtype), rows)
         slots = jnp.arange(batch, dtype=jnp.uint32)[:, None] * np.uint32(self.arms)
         low = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
         between = _uniform(key, slots + self.numbers(rows).astype(jnp.uint32), dtype)
@@ -140,7 +140,7 @@ class Shard(Rows):
         """The arm of the first row of this device, [] int32."""
         return lax.axis_index(self.axis) * rows
 
-    def _part(self, values: Array, rows: int) -> Array:
+    def _local_part(self, values: Array, rows: int) -> Array:
         """The rows of this device, of values [..., A] that every device has drawn."""
         missing = lax.psum(1, self.axis) * rows - self.arms
         padding = [(0, 0)] * (values.ndim - 1) + [(0, missing)]
@@ -149,8 +149,8 @@ class Shard(Rows):
 
 
 def check_counting(key: PRNGKey, arms: int) -> None:
-    """Raises ValueError for a key that cannot draw the numbers of some of A = `arms` arms without
-    those of the others."""
+    """Raises ValueError for a key with which the random number of one of `arms` arms cannot be
+    drawn without the others."""
     if not _has_counters(key, arms):
         raise ValueError(
             "random numbers of single arms need a key of JAX's default implementation, threefry2x32"
@@ -191,7 +191,7 @@ def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
         bits = (high.astype(jnp.uint64) << np.uint64(32)) | low.astype(jnp.uint64)
     else:
         bits = high ^ low
-    kind = bits.dtype.type
-    one = np.array(1, dtype).view(kind)
-    mantissa = (bits >> kind(info.bits - info.nmant)) | one
-    return (lax.bitcast_convert_type(mantissa, dtype) - np.array(1, dtype)).reshape(counters.shape)
+    unsigned = bits.dtype.type
+    # random bits as the mantissa of a number in [1, 2)
+    bits = (bits >> unsigned(info.bits - info.nmant)) | np.array(1, dtype).view(unsigned)
+    return (lax.bitcast_convert_type(bits, dtype) - np.array(1, dtype)).reshape(counters.shape)

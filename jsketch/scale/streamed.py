@@ -1,4 +1,4 @@
-"""FixedBKB over arms that exceed the memory: they are read in chunks from a file.
+"""FixedBKB over arms that exceed the memory and are read in chunks from a file.
 
     domain = open_arms("candidates.npy")                  # [A, d], float32 or float64
     bandit = Streamed(FixedBKB(kernel, batch=96))
@@ -6,10 +6,10 @@
     query = bandit.ask(state, key)                        # reads all chunks once, or more
     state, info = bandit.tell(state, query, rewards, key)
 
-A state contains only the tracked arms, which were pulled, are pending or failed; resampling,
-moments and factors need no others. `ask` sweeps the file. It keeps the arms with the largest scores
-in a buffer of candidates, and for each chunk an upper bound of the other scores. Within a batch
-scores only fall, so that the best score of the buffer is that of all arms while it is not below the
+A state contains only the tracked arms, which were pulled, are pending or failed; the posterior
+depends on no other arms. `ask` sweeps the file. It keeps the arms with the largest scores in a
+buffer of candidates, and for each chunk an upper bound of the other scores. Within a batch scores
+only fall, so that the best score of the buffer is that of all arms while it is not below the
 largest bound. Otherwise the chunk of that bound is read again, with its scores after the picks
 (THEORY 5.9). The picks are those of arms in memory, up to arms that tie (`jsketch.types`).
 
@@ -41,20 +41,20 @@ from jsketch.sketch.dictionary import Dictionary
 from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
-SLOTS = 256  # initial number of slots H for tracked arms; it doubles
-FREE = np.iinfo(np.int32).max  # the number in a slot without an arm
-REREADS = 3  # of all chunks without a pick, before an error
-# op by op the compilation would take seconds
+MIN_SLOTS = 256  # initial number of slots H for tracked arms, which is doubled when it is exceeded
+FREE_SLOT = np.iinfo(np.int32).max  # the number in a slot without an arm
+MAX_REREADS = 3  # times that all chunks may be read without a pick
+# without jit each operation would be compiled separately, which takes seconds
 _start = jax.jit(sketched.start, static_argnums=3)
 
 
 class FileEvaluations(NamedTuple):
-    """Earlier evaluations of arms of a file."""
+    """Earlier evaluations of arms of a file, as `Evaluations` of arms in memory."""
 
     arms: Any = None  # [n], arm numbers
     rewards: Any = None  # [n], NaN for a failed evaluation
-    dictionary: Any = None  # as in `Evaluations`
-    failed: Any = None  # as in `Evaluations`
+    dictionary: Any = None
+    failed: Any = None
 
 
 @struct.dataclass
@@ -66,7 +66,7 @@ class StreamedState:
     # [] int32, a random arm, which is pulled before the first reward and replaced after a failure
     first_arm: Array
     sketch: SketchState  # its domain is the tracked arms [H, d]
-    number: Array  # [H] int32, FREE in free slots
+    number: Array  # [H] int32, FREE_SLOT in free slots
     pending: Array  # [H], number of pending evaluations
     tried: Array  # [H] bool, whether the arm was evaluated, failed evaluations included
 
@@ -78,17 +78,21 @@ class Buffer(NamedTuple):
     points: np.ndarray  # [n, d]
     mean: np.ndarray  # [n]
     variance: np.ndarray  # [n], at the start of the batch
-    score: np.ndarray  # [n], upper bounds of the current upper confidence bounds
-    tracked: np.ndarray  # [n] bool; tracked arms are never removed
+    score: np.ndarray  # [n], upper confidence bounds, or upper bounds of them
+    tracked: np.ndarray  # [n] bool, tracked arms, which stay in the buffer
+
+    def select(self, index: np.ndarray) -> Buffer:
+        """The rows of an index or a mask."""
+        return Buffer(*(column[index] for column in self))
 
 
 class Choice(NamedTuple):
     """A batch, and how it was found."""
 
-    query: Query  # in the numbers of the file
+    query: Query  # with arm numbers of the file
     chunks: int  # number of chunks that were read, those of the sweep included
-    # whether the score of some candidate exceeds the bound by which float32 ranked it: then the
-    # sweep may have missed arms of the batch
+    # whether a candidate has a larger score than its bound in the sweep in float32, which may
+    # therefore have missed arms of the batch
     incomplete: bool
 
 
@@ -97,10 +101,11 @@ class Streamed(struct.Settings):
     """FixedBKB over the arms of a file."""
 
     bandit: Any  # FixedBKB
-    keep: int = struct.field(pytree_node=False, default=4096)  # K candidates of a sweep
-    offer: int = struct.field(pytree_node=False, default=64)  # k <= K candidates of a chunk
-    # sweep a float32 file in float32 and compute everything else in float64: arms are ranked by
-    # upper bounds of their scores, and candidates are scored again (THEORY 9.6)
+    # K candidates in the buffer of a sweep, of which a chunk contributes at most `offer`, k <= K
+    keep: int = struct.field(pytree_node=False, default=4096)
+    offer: int = struct.field(pytree_node=False, default=64)
+    # True: a float32 file is swept in float32, where arms are ranked by upper bounds of their
+    # scores, and everything else is computed in float64 (THEORY 9.6)
     screen: bool = struct.field(pytree_node=False, default=False)
     # factor of the estimated rounding errors in the bounds of `screen`
     safety: float = struct.field(pytree_node=False, default=8.0)
@@ -131,9 +136,9 @@ class Streamed(struct.Settings):
             if arms is not None and not isinstance(arms, str):
                 checks.arm_numbers(domain, arms=arms)  # type: ignore[arg-type]
                 numbers = np.union1d(numbers, np.asarray(arms, np.int32))
-        first = jax.random.randint(key, (), 0, domain.count, jnp.int32)
+        first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
         # free slots repeat the features of an arm
-        points = domain.rows(numbers if numbers.size else np.asarray(first)[None]).astype(dtype)
+        points = domain.rows(numbers if numbers.size else np.asarray(first_arm)[None]).astype(dtype)
         slots = _slots_for(len(numbers))
         history = _history(bandit, points, numbers, key, data, slots)
         tracked = Arms(jnp.asarray(_padded(points, slots)))
@@ -150,16 +155,18 @@ class Streamed(struct.Settings):
             tried[np.searchsorted(numbers, np.asarray(failed, np.int32))] = True
         return StreamedState(
             domain=domain,
-            first_arm=first,
+            first_arm=first_arm,
             sketch=sketch,
-            number=jnp.asarray(np.pad(numbers, (0, slots - len(numbers)), constant_values=FREE)),
+            number=jnp.asarray(
+                np.pad(numbers, (0, slots - len(numbers)), constant_values=FREE_SLOT)
+            ),
             pending=jnp.zeros(slots, dtype),
             tried=jnp.asarray(tried),
         )
 
     def ask(self, state: StreamedState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        """The next batch, in the numbers of the file. Warns where the sweep in float32 may have
-        missed arms of the batch; raises as `choose`."""
+        """The next batch, in arm numbers of the file. Warns where the sweep in float32 may have
+        missed arms of the batch. Raises the errors of `choose`."""
         choice = self.choose(state, limit)
         if choice.incomplete:
             warn(
@@ -184,7 +191,7 @@ class Streamed(struct.Settings):
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
         kept, bounds, incomplete = self._sweep(bandit, state, width)
         slots = state.number.shape[0] + self.keep
-        buffer = _pad_buffer(_merge(_tracked(state), kept), slots)
+        buffer = _pad_buffer(_merge(_tracked_arms(state), kept), slots)
         sketch = _posterior_at(state, buffer)
         batch, begin = _start_batch(bandit, state, sketch, buffer)
         kernel, regularization = bandit.kernel, bandit.regularization
@@ -195,31 +202,31 @@ class Streamed(struct.Settings):
             bound = bounds.max()
             limits = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
             batch = _extend_batch(bandit, sketch, batch, begin, *limits)
-            new = np.asarray(batch.arms)[len(picks) : int(batch.size)]
-            picks += buffer.number[new].tolist()
+            new_picks = np.asarray(batch.arms)[len(picks) : int(batch.size)]
+            picks += buffer.number[new_picks].tolist()
             if len(picks) >= size or np.isneginf(bound):
                 break
-            without_pick = 0 if new.size else without_pick + 1
-            if without_pick > REREADS * file.chunks:
+            without_pick = 0 if new_picks.size else without_pick + 1
+            if without_pick > MAX_REREADS * file.chunks:
                 raise RuntimeError(
                     f"chunks were read {without_pick} times without a pick: use a larger keep than"
                     f" {self.keep}."
                 )
             # read the chunk with the largest bound again, with its scores after the picks
-            chunk, picked = int(np.argmax(bounds)), np.full(len(batch.arms), FREE, np.int32)
+            chunk, picked = int(np.argmax(bounds)), np.full(len(batch.arms), FREE_SLOT, np.int32)
             if not bandit.repeat:
                 picked[: len(picks)] = picks
-            excluded, left = _excluded(np.concatenate([buffer.number, picked]), file, chunk)
+            excluded, n_rows = _excluded_rows(np.concatenate([buffer.number, picked]), file, chunk)
             x, pulls = jnp.asarray(file.read(chunk)), batch.pulls
-            top = sweep.top_after_picks(
-                bandit, sketch, factors, pulls, width, x, excluded, left, self.offer
+            top = sweep.top_arms_after_picks(
+                bandit, sketch, factors, pulls, width, x, excluded, n_rows, self.offer
             )
-            used = buffer.number != FREE
             buffer = buffer._replace(score=np.asarray(batch.scores))
-            buffer = Buffer(*(column[used] for column in buffer))
-            buffer, rest = _split(_merge(buffer, _candidates(top, chunk * file.chunk)), self.keep)
+            buffer = buffer.select(buffer.number != FREE_SLOT)
+            new = _top_candidates(top, chunk * file.chunk)
+            buffer, removed = _keep_best(_merge(buffer, new), self.keep)
             bounds[chunk] = top.outside
-            _raise_bounds(bounds, rest, file.chunk)
+            _raise_bounds(bounds, removed, file.chunk)
             buffer = _pad_buffer(buffer, slots)
             sketch = _posterior_at(state, buffer)
             batch = batch._replace(scores=jnp.asarray(buffer.score))
@@ -239,25 +246,25 @@ class Streamed(struct.Settings):
         factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
         numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
         bounds, candidates = np.full(file.chunks, -np.inf), []
-        tops: list[tuple[int, sweep.Top]] = []
+        tops: list[tuple[int, sweep.TopArms]] = []
 
         def collect() -> None:
             chunk, top = tops.pop(0)
-            candidates.append(_candidates(top, chunk * file.chunk))
+            candidates.append(_top_candidates(top, chunk * file.chunk))
             bounds[chunk] = top.outside
 
         for chunk, x in file.in_order():
-            excluded, left = _excluded(numbers, file, chunk)
-            top = sweep.top(
-                factors, kernel, regularization, width, x, excluded, left, self.offer, safety
+            excluded, n_rows = _excluded_rows(numbers, file, chunk)
+            top = sweep.top_arms(
+                factors, kernel, regularization, width, x, excluded, n_rows, self.offer, safety
             )
             tops.append((chunk, top))
             # a chunk is computed while the previous one is collected and the next one is read
             if len(tops) > 1:
                 collect()
         collect()
-        kept, rest = _split(_merge(*candidates), self.keep)
-        _raise_bounds(bounds, rest, file.chunk)
+        kept, removed = _keep_best(_merge(*candidates), self.keep)
+        _raise_bounds(bounds, removed, file.chunk)
         points = kept.points.astype(sketch.mean.dtype)
         kept = kept._replace(points=points)
         if file.dtype == sketch.mean.dtype or not len(points):
@@ -285,7 +292,7 @@ class Streamed(struct.Settings):
     def tell(
         self, state: StreamedState, query: Query, y: Any, key: PRNGKey
     ) -> tuple[StreamedState, Info]:
-        """As `FixedBKB.tell`; the capacity grows where it is exceeded, and no chunk is read. The
+        """As `FixedBKB.tell`, but the capacity grows where it is exceeded. Reads no chunk. The
         flags of the posterior are those over the tracked arms."""
         _check_not_traced(state, query, y, key)
         dtype, count = state.sketch.mean.dtype, state.domain.count
@@ -307,12 +314,12 @@ class Streamed(struct.Settings):
         too_many = (pending > 0).sum() > bandit.max_pending
         np.subtract.at(pending, slots[mask], 1)
         tried[slots[mask]] = True
-        first = state.first_arm
+        first_arm = state.first_arm
         if mask.any() and not np.asarray(new.pull_counts).any():
-            first = counts.resample_initial_arm(first, jnp.ones((), bool), count, key)
+            first_arm = counts.resample_initial_arm(first_arm, jnp.ones((), bool), count, key)
         after = replace(
             state,
-            first_arm=first,
+            first_arm=first_arm,
             sketch=new,
             pending=jnp.asarray(np.maximum(pending, 0)),
             tried=jnp.asarray(tried),
@@ -336,8 +343,8 @@ class Streamed(struct.Settings):
         checks.settings(self)
         if self.offer > self.keep:
             raise ValueError(f"keep must be at least offer, {self.offer}; {self.keep} was given.")
-        if self.screen and domain.stored != "float32":
-            raise ValueError(f"screen needs a file of float32; this one has {domain.stored}.")
+        if self.screen and domain.file_dtype != "float32":
+            raise ValueError(f"screen needs a file of float32; this one has {domain.file_dtype}.")
         if self.screen and jax.dtypes.canonicalize_dtype(float) != np.float64:
             raise ValueError(
                 "screen computes picks in float64: set jax.config.update('jax_enable_x64', True)."
@@ -347,8 +354,8 @@ class Streamed(struct.Settings):
         jax.eval_shape(self.bandit.init, Arms(shape), jax.random.key(0))
 
 
-def _check_not_traced(*given: Any) -> None:
-    if is_traced(given):
+def _check_not_traced(*arguments: Any) -> None:
+    if is_traced(arguments):
         raise ValueError(
             "Streamed reads a file, so that its methods cannot be compiled: call ask and tell in a"
             " Python loop, not under jit, and not by run or drive."
@@ -366,7 +373,7 @@ def _history(
     data: FileEvaluations,
     slots: int,
 ) -> Any:
-    """The earlier evaluations over the slots, as `sketched.start` takes them."""
+    """The history of the slots for `sketched.start`; None without observed evaluations."""
     dictionary = data.dictionary
     if data.arms is None:
         if data.rewards is not None or dictionary is not None:
@@ -392,20 +399,20 @@ def _prior_variance(file: ArmFile, kernel: Any, dtype: Any) -> float:
 
 
 def _slots_for(count: int) -> int:
-    """H for `count` tracked arms."""
-    slots = SLOTS
+    """The number of slots H for `count` tracked arms."""
+    slots = MIN_SLOTS
     while slots < count:
         slots *= 2
     return slots
 
 
 def _padded(rows: np.ndarray, slots: int) -> np.ndarray:
-    """The rows [n, d] padded to [slots, d] with copies of the first."""
+    """The rows [n, d] padded to [slots, d] with copies of the first row."""
     return np.concatenate([rows, np.repeat(rows[:1], slots - len(rows), 0)])
 
 
 def _slots_of(state: StreamedState, numbers: Any) -> np.ndarray:
-    """The slots of tracked arms of these numbers."""
+    """The slots of the tracked arms with these numbers."""
     return np.searchsorted(np.asarray(state.number), np.asarray(numbers)).astype(np.int32)
 
 
@@ -426,9 +433,10 @@ def _posterior(
 
 
 def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
-    """The state that tracks these arms too; new ones are read from the file."""
+    """The state that also tracks the arms of these numbers, whose features are read from the
+    file."""
     number = np.asarray(state.number)
-    used = int((number != FREE).sum())
+    used = int((number != FREE_SLOT).sum())
     new = np.setdiff1d(np.asarray(numbers, np.int32), number[:used])
     if new.size == 0:
         return state
@@ -459,7 +467,7 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
     return replace(
         state,
         sketch=sketch,
-        number=merged(state.number, new, FREE),
+        number=merged(state.number, new, FREE_SLOT),
         pending=merged(state.pending, 0),
         tried=merged(state.tried, False),
     )
@@ -474,7 +482,7 @@ def _update(
     feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
-    # the sweep reads W as a triangular matrix, which updates of low rank do not keep
+    # the sweep needs a triangular W, which updates of low rank do not preserve
     return sketched.apply_feedback(
         sketch, feedback, query, width, key, bandit, uniform, from_scratch=True
     )
@@ -483,9 +491,9 @@ def _update(
 # candidate buffer
 
 
-def _tracked(state: StreamedState) -> Buffer:
+def _tracked_arms(state: StreamedState) -> Buffer:
     """The tracked arms; their scores are not computed yet."""
-    used = int((np.asarray(state.number) != FREE).sum())
+    used = int((np.asarray(state.number) != FREE_SLOT).sum())
     sketch = state.sketch
     number, points, mean, variance = (
         np.array(column)[:used]
@@ -494,50 +502,48 @@ def _tracked(state: StreamedState) -> Buffer:
     return Buffer(number, points, mean, variance, mean, np.ones(used, bool))
 
 
-def _candidates(top: sweep.Top, first: int) -> Buffer:
-    """The largest scores of a chunk whose first arm has this number. Raises FloatingPointError
-    where the posterior is not finite."""
+def _top_candidates(top: sweep.TopArms, first: int) -> Buffer:
+    """The arms of the largest scores of a chunk whose first arm has this number. Raises
+    FloatingPointError where the posterior is not finite."""
     if not bool(top.finite):
         raise FloatingPointError(
             "the posterior is not finite: try float64, smaller rewards or a larger regularization."
         )
-    row, at = np.unique(np.asarray(top.row), return_index=True)
+    row, index = np.unique(np.asarray(top.row), return_index=True)
     points, mean, variance, score = (
-        np.asarray(column)[at] for column in (top.points, top.mean, top.variance, top.score)
+        np.asarray(column)[index] for column in (top.points, top.mean, top.variance, top.score)
     )
     number = (first + row).astype(np.int32)
     buffer = Buffer(number, points, mean, variance, score, np.zeros(len(row), bool))
-    return Buffer(*(column[score > -np.inf] for column in buffer))
+    return buffer.select(score > -np.inf)
 
 
 def _merge(*buffers: Buffer) -> Buffer:
     """The arms of several disjoint buffers."""
-    columns = Buffer(*(np.concatenate(column) for column in zip(*buffers, strict=True)))
-    order = np.argsort(columns.number, kind="stable")
-    return Buffer(*(column[order] for column in columns))
+    merged = Buffer(*(np.concatenate(columns) for columns in zip(*buffers, strict=True)))
+    return merged.select(np.argsort(merged.number, kind="stable"))
 
 
-def _split(buffer: Buffer, most: int) -> tuple[Buffer, Buffer]:
-    """(the tracked arms and the `most` largest scores of the others, the rest); of equal scores the
-    lowest numbers are kept."""
+def _keep_best(buffer: Buffer, count: int) -> tuple[Buffer, Buffer]:
+    """(the tracked arms and the `count` largest scores of the others, the removed arms); of equal
+    scores the lowest numbers are kept."""
     order = np.lexsort((buffer.number, -buffer.score, ~buffer.tracked))
     keep = np.zeros(len(order), bool)
-    keep[order[: most + int(buffer.tracked.sum())]] = True
-    kept, rest = (Buffer(*(column[mask] for column in buffer)) for mask in (keep, ~keep))
-    return kept, rest
+    keep[order[: count + int(buffer.tracked.sum())]] = True
+    return buffer.select(keep), buffer.select(~keep)
 
 
 def _raise_bounds(bounds: np.ndarray, removed: Buffer, chunk: int) -> None:
-    """Raises the bounds [C] of chunks of `chunk` arms, in place, to the scores of arms that were
-    removed from the buffer."""
+    """Raises the bounds [C] of chunks of `chunk` arms, in place, to at least the scores of the arms
+    that were removed from the buffer."""
     np.maximum.at(bounds, removed.number // chunk, removed.score)
 
 
 def _pad_buffer(buffer: Buffer, slots: int) -> Buffer:
-    """The buffer with that many rows: the free ones repeat its first arm and are never chosen."""
+    """The buffer padded to `slots` rows, which repeat its first arm and are never chosen."""
     free = slots - len(buffer.number)
     return Buffer(
-        number=np.pad(buffer.number, (0, free), constant_values=FREE),
+        number=np.pad(buffer.number, (0, free), constant_values=FREE_SLOT),
         points=_padded(buffer.points, slots),
         mean=np.pad(buffer.mean, (0, free)),
         variance=np.pad(buffer.variance, (0, free)),
@@ -546,8 +552,9 @@ def _pad_buffer(buffer: Buffer, slots: int) -> Buffer:
     )
 
 
-def _excluded(numbers: np.ndarray, file: ArmFile, chunk: int) -> tuple[Array, Array]:
-    """(rows of arms in a chunk, R for arms elsewhere; number of arms from the chunk on, [])."""
+def _excluded_rows(numbers: np.ndarray, file: ArmFile, chunk: int) -> tuple[Array, Array]:
+    """(rows of arms `numbers` in a chunk, R for arms elsewhere; number of arms from the first arm
+    of the chunk to the last arm of the file, [])."""
     first = chunk * file.chunk
     row = numbers.astype(np.int64) - first
     row = np.where((row >= 0) & (row < file.chunk), row, file.chunk).astype(np.int32)
@@ -558,9 +565,10 @@ def _excluded(numbers: np.ndarray, file: ArmFile, chunk: int) -> tuple[Array, Ar
 
 
 def _posterior_at(state: StreamedState, buffer: Buffer) -> SketchState:
-    """The posterior over the arms of a buffer. Its dictionary, which no batch reads, refers to the
-    slots of the tracked arms."""
-    slots, tracked = _slots_of(state, buffer.number), buffer.tracked & (buffer.number != FREE)
+    """The posterior over the arms of a buffer. Its dictionary refers to the slots of the tracked
+    arms and is not used."""
+    slots = _slots_of(state, buffer.number)
+    tracked = buffer.tracked & (buffer.number != FREE_SLOT)
     pulls = np.where(tracked, np.asarray(state.sketch.pull_counts)[np.where(tracked, slots, 0)], 0)
     first = np.searchsorted(buffer.number, int(state.first_arm)).astype(np.int32)
     return replace(
@@ -580,12 +588,12 @@ def _start_batch(
     slots = np.where(buffer.tracked, _slots_of(state, buffer.number), 0)
     pending = np.where(buffer.tracked, np.asarray(state.pending)[slots], 0)
     tried = buffer.tracked & np.asarray(state.tried)[slots]
-    free = buffer.number == FREE
-    return _started(bandit, sketch, *map(jnp.asarray, (pending, tried, free)))
+    free = buffer.number == FREE_SLOT
+    return _compiled_start(bandit, sketch, *map(jnp.asarray, (pending, tried, free)))
 
 
 @jax.jit
-def _started(
+def _compiled_start(
     bandit: FixedBKB, sketch: SketchState, pending: Array, tried: Array, free: Array
 ) -> tuple[fixed_set.Batch, Array]:
     batch, begin = bandit.start_batch(with_pending(sketch, pending, tried))
@@ -601,13 +609,13 @@ def _extend_batch(
     limit: Array,
     bound: Array,
 ) -> fixed_set.Batch:
-    """The batch with further picks of the buffer, up to `limit` picks in all, or until the scores
-    are below the `bound` [] of those outside the buffer."""
-    # a smaller difference may be due to rounding between two programs
+    """The batch with further picks from the buffer, up to `limit` picks in all, or until the scores
+    are below the `bound` [] of the scores outside the buffer."""
+    # a difference of less than `slack` may be due to rounding in two programs
     slack = adaptive_batch.SLACK * jnp.finfo(batch.scores.dtype).eps
-    least = jnp.where(jnp.isneginf(bound), bound, bound - slack * jnp.abs(bound))
+    lowest = jnp.where(jnp.isneginf(bound), bound, bound - slack * jnp.abs(bound))
     return lax.while_loop(
-        lambda batch: (batch.size < limit) & ~(jnp.max(batch.scores) < least),
-        lambda batch: fixed_set.extend(bandit, sketch, batch, begin, limit, least),
+        lambda batch: (batch.size < limit) & ~(jnp.max(batch.scores) < lowest),
+        lambda batch: fixed_set.extend(bandit, sketch, batch, begin, limit, lowest),
         batch,
     )

@@ -37,7 +37,7 @@ class Factors(NamedTuple):
     slope_error: Array  # of lam sigma^2 per unit of |G G^T k_S(x)|
 
 
-class Top(NamedTuple):
+class TopArms(NamedTuple):
     """The k arms of a chunk with the largest scores; -inf for excluded arms."""
 
     row: Array  # [k] int32, in the chunk
@@ -99,9 +99,9 @@ def posterior(
     return linalg.map_rows(block, x, factors.explained.shape[0])
 
 
-def _top(
+def _top_of_scores(
     x: Array, mean: Array, variance: Array, score: Array, excluded: Array, arms: Array, count: int
-) -> Top:
+) -> TopArms:
     """The `count` largest scores [R] of a chunk, without the rows `excluded` [E] (R excludes none)
     and the padding, which is the rows from `arms` [] on."""
     rows = x.shape[0]
@@ -109,11 +109,11 @@ def _top(
     score = jnp.where(jnp.arange(rows, dtype=jnp.int32) < arms, score, -jnp.inf)
     score = score.at[excluded].set(-jnp.inf, mode="drop")
     row, outside = linalg.largest(score, min(count, rows))
-    return Top(row, x[row], mean[row], variance[row], score[row], outside, finite)
+    return TopArms(row, x[row], mean[row], variance[row], score[row], outside, finite)
 
 
 @partial(jax.jit, static_argnums=7)
-def top(
+def top_arms(
     factors: Factors,
     kernel: Kernel,
     regularization: ArrayLike,
@@ -123,7 +123,7 @@ def top(
     arms: Array,
     count: int,
     safety: ArrayLike,
-) -> Top:
+) -> TopArms:
     """The largest upper confidence bounds of a chunk x [R, d], whose mean and variance are enlarged
     by `safety` times the bounds of their rounding errors."""
     kernel, regularization, width, safety = in_dtype(
@@ -131,11 +131,11 @@ def top(
     )
     mean, variance, mean_error, variance_error = posterior(factors, kernel, regularization, x)
     score = mean + safety * mean_error + width * jnp.sqrt(variance + safety * variance_error)
-    return _top(x, mean, variance, score, excluded, arms, count)
+    return _top_of_scores(x, mean, variance, score, excluded, arms, count)
 
 
 @partial(jax.jit, static_argnums=8)
-def top_after_picks(
+def top_arms_after_picks(
     bandit: Any,
     sketch: SketchState,
     factors: Factors,
@@ -145,7 +145,7 @@ def top_after_picks(
     excluded: Array,
     arms: Array,
     count: int,
-) -> Top:
+) -> TopArms:
     """The largest scores of a chunk after the picks of the batch."""
     kernel, regularization = bandit.kernel, bandit.regularization
     x = x.astype(factors.explained.dtype)
@@ -156,6 +156,6 @@ def top_after_picks(
         return fixed_set.variances(bandit, sketch, pulls, x, variance / regularization)
 
     mean, variance, _, _ = posterior(factors, kernel, regularization, x)
-    left = linalg.map_rows(block, x, factors.explained.shape[0])
-    score = mean + width * jnp.sqrt(left)
-    return _top(x, mean, variance, score, excluded, arms, count)
+    variance_after_picks = linalg.map_rows(block, x, factors.explained.shape[0])
+    score = mean + width * jnp.sqrt(variance_after_picks)
+    return _top_of_scores(x, mean, variance, score, excluded, arms, count)

@@ -2,28 +2,28 @@
 
     from jsketch.suggest import suggest
 
-    found = suggest(candidates, arms, values, batch=96)
-    found.rows  # the candidates to evaluate next, best first
+    suggestion = suggest(candidates, arms, values, batch=96)
+    suggestion.rows  # the candidates to evaluate next, best first
 
-    data             checks, scaling and padding of the arrays; `library`
     residues         properties of amino acids, as columns in addition to the letters
     discrete         kernels of fingerprints and of counts
-    mixed            `Columns` and `Mixed`, the kernel of a table of several kinds of columns
-    evidence         a bound on the likelihood of a sketched posterior
-    model            fits a Gaussian process: `fit`, `leave_one_out`
-    posterior        the posterior of all candidates, exact or sketched
+    mixed            `Columns` and `Mixed`, the kernel of numbers, categories and fingerprints
+    data             `library`: checks, scaling and padding of arrays
+    posterior        the posterior of all candidates, exact or sketched, and the evidence
+    model            `fit` and `leave_one_out` of a Gaussian process
     acquisitions     the choice of a batch from a joint posterior
     feasibility      the probability that an evaluation succeeds
-    choice           the compiled choice
-    batch            `suggest`, and the constraints of a batch
-    campaigns        `join_campaigns`: earlier campaigns as further tasks
+    choice           the compiled part of `suggest`
+    batch            `suggest`, and checks of the constraints of a batch
+    campaigns        `join_campaigns`: evaluations of earlier campaigns
     prediction       `predict`: the posterior at all candidates
-    stopping         whether further evaluations are worth it
+    stopping         whether a campaign should end
     proposals        the next points of a space, or of a list
-    tuning           `minimize` and `maximize` a function of them
+    tuning           `minimize` and `maximize` over a space or a list
+    adapters         `suggest` with the interfaces of Optuna and scikit-optimize
     tables           the command `jsketch-suggest`, which needs the extra `tables`
 
-Reading order is import order. Nothing but `tables` reads a file or prints.
+A module imports only modules above it.
 """
 
 from jsketch.suggest import acquisitions, residues, stopping

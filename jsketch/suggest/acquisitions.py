@@ -3,18 +3,18 @@
 An acquisition has two methods. `score(mean, variance, threshold)` rates single candidates, and
 those with the largest scores are the shortlist. `choose(posterior, size, key)` picks a batch from
 it. Scores never rise as variances fall, so a batch whose scores exceed those of all candidates
-outside the shortlist is the batch of the whole library.
+outside the shortlist is the batch that would be picked from all candidates.
 
-UCB, greedy (UCB of width 0), ExpectedImprovement and LargestVariance pick one candidate after the
-other. Each pick is assumed to return its posterior mean, which lowers the variances around it
-(hallucination: Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le Riche,
-Carraro, 2010). Thompson, TopTwo and ProbabilityOfBest use draws of the whole function.
+UCB, ExpectedImprovement and LargestVariance pick one candidate after the other. Each pick is
+assumed to return its posterior mean, which lowers the variances around it (hallucination:
+Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le Riche, Carraro, 2010).
+Thompson, TopTwo and ProbabilityOfBest use joint draws of the posterior.
 
 Where evaluations may fail (`Chance`) a failure is worth the worst value so far: `with_failures`
 adjusts the scores, and draws contain failures. Where evaluations have costs (`Price`), expected
 improvement and `LargestVariance` are divided by cost^exponent (`per_cost`; EI-cool: Lee, Perrone,
-Archambeau, Seeger. Cost-aware Bayesian optimization. 2020), and a batch costs at most the rest of
-the budget.
+Archambeau, Seeger. Cost-aware Bayesian optimization. 2020), and a batch costs at most what is left
+of the budget.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
 FAILURES_KEY = 1  # folded into the key of draws
-OPTIMISM = 3.0  # the shortlist of draws is by so many standard deviations above the mean
+# for acquisitions that use draws, the shortlist has the largest mean + SHORTLIST_WIDTH std
+SHORTLIST_WIDTH = 3.0
 
 
 class Chance(NamedTuple):
     """The success of evaluations of K candidates."""
 
-    success: Array  # [K], probability of success
+    success: Array  # [K], its probability
     worst: Array  # [], the value of a failure
 
 
@@ -47,7 +48,7 @@ class Price(NamedTuple):
 
     cost: Any  # [K], above 0
     exponent: Any  # [], of the cost in a score
-    budget: Any  # [], the rest of it, for the whole batch
+    budget: Any  # [], what is left for the whole batch
 
 
 class Terms(NamedTuple):
@@ -56,7 +57,7 @@ class Terms(NamedTuple):
     chance: Chance | None = None
     price: Price | None = None
 
-    def of(self, rows: Array) -> Terms:
+    def at(self, rows: Array) -> Terms:
         """The terms of the candidates in some rows."""
         chance, price = self
         chance = chance and chance._replace(success=chance.success[rows])
@@ -69,10 +70,10 @@ class JointPosterior(NamedTuple):
     mean: Array  # [K]
     covariance: Array  # [K, K]
     free: Array  # [K] bool, candidates that may be picked
-    ratio: Array  # [], noise variance
+    ratio: Array  # [], noise variance over signal variance
     threshold: Array  # [], the largest posterior mean of evaluated candidates
     terms: Terms = Terms()
-    evaluated_means: Any = ()  # [k], the largest posterior means of evaluated candidates
+    evaluated_means: Any = ()  # [k], the k largest posterior means of evaluated candidates
 
 
 def scores_of(
@@ -87,14 +88,19 @@ def scores_of(
     return score
 
 
-def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
-    """[count, K] draws of f at the shortlist. They are the worst value where the evaluation fails
-    in the draw, and -inf for candidates that may not be picked."""
-    mean, covariance, free, ratio, _, terms, _ = posterior
-    jitter = (1e-3 * ratio + 100 * jnp.finfo(mean.dtype).eps) * jnp.eye(len(mean), dtype=mean.dtype)
+def normal_draws(covariance: Array, ratio: Array, count: int, key: PRNGKey) -> Array:
+    """[count, K] normal draws with mean 0 and this covariance, plus a jitter for rounding."""
+    size, dtype = len(covariance), covariance.dtype
+    jitter = (1e-3 * ratio + 100 * jnp.finfo(dtype).eps) * jnp.eye(size, dtype=dtype)
     root = jnp.linalg.cholesky(covariance + jitter)
-    normal = jax.random.normal(key, (count, len(mean)), mean.dtype)
-    values = mean[None, :] + matmul(normal, root.T)
+    return matmul(jax.random.normal(key, (count, size), dtype), root.T)
+
+
+def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
+    """[count, K] draws of f at the shortlist: the worst value where the evaluation fails in the
+    draw, and -inf for candidates that may not be picked."""
+    mean, covariance, free, ratio, _, terms, _ = posterior
+    values = mean[None, :] + normal_draws(covariance, ratio, count, key)
     if terms.chance is not None:
         failure_key = jax.random.fold_in(key, FAILURES_KEY)
         uniform = jax.random.uniform(failure_key, values.shape, mean.dtype)
@@ -107,9 +113,9 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
     Riche, Carraro, 2010), divided by its cost^exponent. Picks of -1 are ignored."""
     used, picks = picks >= 0, jnp.maximum(picks, 0)
     mean, covariance, _, ratio, threshold, terms, _ = posterior
-    terms = terms.of(picks)
-    both = used[:, None] & used[None, :]
-    covariance = jnp.where(both, covariance[picks][:, picks], 0)
+    terms = terms.at(picks)
+    in_use = used[:, None] & used[None, :]
+    covariance = jnp.where(in_use, covariance[picks][:, picks], 0)
     batch = JointPosterior(mean[picks], covariance, used, ratio, threshold, terms)
     gain = jnp.mean(jnp.maximum(_draws(batch, draws, key).max(1) - threshold, 0))
     if terms.price is None:
@@ -118,60 +124,60 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
 
 
 def _distinct_maxima(draws: Array, size: int) -> Array:
-    """[size] int32: the candidate of the largest value of each draw [size, K] that no earlier draw
-    picked."""
-    every = jnp.arange(draws.shape[1], dtype=jnp.int32)
+    """[size] int32: for each draw [size, K] the candidate of the largest value among those that no
+    earlier draw picked."""
+    numbers = jnp.arange(draws.shape[1], dtype=jnp.int32)
 
     def pick(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        picks, left = carry
-        arm = jnp.argmax(jnp.where(left, draws[i], -jnp.inf)).astype(jnp.int32)
-        return put(picks, i, arm), left & (every != arm)
+        picks, free = carry
+        arm = jnp.argmax(jnp.where(free, draws[i], -jnp.inf)).astype(jnp.int32)
+        return put(picks, i, arm), free & (numbers != arm)
 
     start = (jnp.zeros(size, jnp.int32), jnp.ones(draws.shape[1], bool))
     return lax.fori_loop(0, size, pick, start)[0]
 
 
-class _InUnitsOfValues:
+class _ValueScore:
     """Acquisitions whose score is in units of the values."""
 
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        """The expectation of the score, and of the worst value for a failure."""
+        """The expected score, where a failure has the worst value."""
         return chance * score + (1 - chance) * worst
 
 
-class _FromDraws(_InUnitsOfValues):
+class _DrawAcquisition(_ValueScore):
     """Acquisitions that choose from draws of the posterior."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
-        return mean + OPTIMISM * jnp.sqrt(variance)
+        return mean + SHORTLIST_WIDTH * jnp.sqrt(variance)
 
 
-class _Greedy:
-    """Acquisitions that pick the candidate of the largest score, one after the other."""
+class _SequentialAcquisition:
+    """Acquisitions that pick one candidate of the largest score after the other."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
         """[size] int32, picks of the largest score, each conditioned on the earlier picks; -1 where
-        the rest of the budget pays for no free candidate."""
+        what is left of the budget pays for no free candidate."""
         mean, covariance, free, ratio, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
-        every = jnp.arange(len(mean), dtype=jnp.int32)
+        numbers = jnp.arange(len(mean), dtype=jnp.int32)
 
         def pick(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            picks, left, variance, rows, best, total = carry
+            picks, free, variance, rows, best, total = carry
             if terms.price is not None:
-                left = left & (total + terms.price.cost <= terms.price.budget)
-            value = jnp.where(left, scores_of(self, mean, variance, best, terms), -jnp.inf)
-            # scores of -inf are raised, so that argmax still returns a candidate that is left
-            arm = jnp.argmax(jnp.where(left, jnp.maximum(value, -1e30), -jnp.inf)).astype(jnp.int32)
+                free = free & (total + terms.price.cost <= terms.price.budget)
+            score = jnp.where(free, scores_of(self, mean, variance, best, terms), -jnp.inf)
+            # scores of -inf are raised, so that argmax still returns a free candidate
+            arm = jnp.argmax(jnp.where(free, jnp.maximum(score, -1e30), -jnp.inf)).astype(jnp.int32)
             # the posterior covariance with the pick, as a row of a Cholesky factor
             row = covariance[arm] - matmul(rows[:, arm], rows)
             row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
             picked = arm
             if terms.price is not None:
-                picked, total = jnp.where(left.any(), arm, -1), total + terms.price.cost[arm]
-            picks, left = put(picks, i, picked), left & (every != arm)
+                picked, total = jnp.where(free.any(), arm, -1), total + terms.price.cost[arm]
+            picks, free = put(picks, i, picked), free & (numbers != arm)
             variance = jnp.maximum(variance - jnp.square(row), 0)
-            return picks, left, variance, put(rows, i, row), jnp.maximum(best, mean[arm]), total
+            return picks, free, variance, put(rows, i, row), jnp.maximum(best, mean[arm]), total
 
         picks, rows = jnp.zeros(size, jnp.int32), jnp.zeros((size, len(mean)), mean.dtype)
         start = picks, free, diagonal, rows, threshold, jnp.zeros((), mean.dtype)
@@ -179,7 +185,7 @@ class _Greedy:
 
 
 @struct.dataclass
-class UCB(_Greedy, _InUnitsOfValues):
+class UCB(_SequentialAcquisition, _ValueScore):
     """mean + width standard deviations; width 0 is greedy."""
 
     # standard deviations
@@ -190,7 +196,7 @@ class UCB(_Greedy, _InUnitsOfValues):
 
 
 @struct.dataclass
-class ExpectedImprovement(_Greedy):
+class ExpectedImprovement(_SequentialAcquisition):
     """log E max(f - best, 0), where best is the largest posterior mean of evaluated and picked
     candidates."""
 
@@ -199,7 +205,7 @@ class ExpectedImprovement(_Greedy):
         return log_expected_improvement(mean, jnp.maximum(variance, floor), threshold)
 
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        """A failure improves nothing: the constrained EI of Gelbart et al., 2014."""
+        """The constrained EI of Gelbart et al., 2014, where a failure improves nothing."""
         return score + jnp.log(jnp.maximum(chance, jnp.finfo(score.dtype).tiny))
 
     def per_cost(self, score: Array, log_cost: Array) -> Array:
@@ -207,7 +213,7 @@ class ExpectedImprovement(_Greedy):
 
 
 @struct.dataclass
-class LargestVariance(_Greedy):
+class LargestVariance(_SequentialAcquisition):
     """The candidates of the largest variances: for the first batch, and for designs that reduce
     the uncertainty about the whole library."""
 
@@ -215,7 +221,7 @@ class LargestVariance(_Greedy):
         return variance
 
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        """A failure carries no information about the values."""
+        """The expected score: a failure carries no information about the values."""
         return chance * score
 
     def per_cost(self, score: Array, log_cost: Array) -> Array:
@@ -223,7 +229,7 @@ class LargestVariance(_Greedy):
 
 
 @struct.dataclass
-class Thompson(_FromDraws):
+class Thompson(_DrawAcquisition):
     """Thompson sampling: for each pick the best candidate of a draw of the posterior (Kandasamy et
     al., AISTATS 2018)."""
 
@@ -232,8 +238,8 @@ class Thompson(_FromDraws):
 
 
 @struct.dataclass
-class TopTwo(_FromDraws):
-    """Thompson sampling that takes the second best candidate of its draw with probability 1 -
+class TopTwo(_DrawAcquisition):
+    """Thompson sampling that picks the second best candidate of a draw with probability 1 -
     `leader` (Russo. Simple Bayesian algorithms for best-arm identification. Operations Research
     2020)."""
 
@@ -245,18 +251,18 @@ class TopTwo(_FromDraws):
         draws = _draws(posterior, size, draw_key)
         second = jax.random.uniform(coin_key, (size,)) >= self.leader
         best = jnp.arange(draws.shape[1])[None, :] == jnp.argmax(draws, 1)[:, None]
-        # the best one becomes the last of the free candidates: it may be the only one
+        # the best candidate moves to the last place, where it is picked if no other one is free
         last = jnp.min(jnp.where(jnp.isfinite(draws), draws, jnp.inf), 1, keepdims=True) - 1
         draws = jnp.where(second[:, None] & best & jnp.isfinite(draws), last, draws)
         return _distinct_maxima(draws, size)
 
 
 @struct.dataclass
-class ProbabilityOfBest(_FromDraws):
+class ProbabilityOfBest(_DrawAcquisition):
     """The candidates that are most often the best of the library in `draws` draws: the batch that
-    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1 they
-    are most often among the k best, which include evaluated candidates with their posterior means.
-    Ties are broken by mean + standard deviation."""
+    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1 the
+    candidates that are most often among the k best, where evaluated candidates have their posterior
+    means. Ties are broken by mean + standard deviation."""
 
     # draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)
@@ -265,15 +271,14 @@ class ProbabilityOfBest(_FromDraws):
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
         draws = _draws(posterior, self.draws, key)
-        least = jnp.max(draws, 1)
+        kth_best = jnp.max(draws, 1)
         if self.top > 1:
-            found = jnp.broadcast_to(
-                posterior.evaluated_means, (self.draws, len(posterior.evaluated_means))
-            )
-            least = lax.top_k(jnp.concatenate([draws, found], 1), self.top)[0][:, -1]
-        # -inf are candidates that may not be picked
-        wins = ((draws >= least[:, None]) & jnp.isfinite(draws)).sum(0).astype(draws.dtype)
-        optimism = posterior.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(posterior.covariance), 0))
-        order = jnp.argsort(jnp.argsort(optimism)).astype(optimism.dtype) / (2 * len(optimism))
-        rate = jnp.where(posterior.free, wins + order, -1)
-        return lax.top_k(rate, size)[1].astype(jnp.int32)
+            evaluated = posterior.evaluated_means
+            evaluated = jnp.broadcast_to(evaluated, (self.draws, len(evaluated)))
+            kth_best = lax.top_k(jnp.concatenate([draws, evaluated], 1), self.top)[0][:, -1]
+        # candidates that may not be picked have draws of -inf
+        wins = ((draws >= kth_best[:, None]) & jnp.isfinite(draws)).sum(0).astype(draws.dtype)
+        upper = posterior.mean + jnp.sqrt(jnp.maximum(jnp.diagonal(posterior.covariance), 0))
+        tie_break = jnp.argsort(jnp.argsort(upper)).astype(upper.dtype) / (2 * len(upper))
+        score = jnp.where(posterior.free, wins + tie_break, -1)
+        return lax.top_k(score, size)[1].astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""`suggest` checks the constraints of a batch, fits a model, and chooses the batch."""
+"""`suggest` checks its arguments, fits a model, and chooses a batch."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from jsketch.suggest.data import (
     zero_padded,
 )
 from jsketch.suggest.mixed import Columns
-from jsketch.suggest.model import EXACT, Model, fit_data, in_units
+from jsketch.suggest.model import LARGEST_EXACT, Model, fit_data, in_value_units
 from jsketch.types import Arms, PRNGKey
 
 # these and `model.SUBSAMPLE_KEY` are folded into the key of a suggestion
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them improve little
-ROUNDING = 1e-6  # a batch may exceed the budget by this share
+BUDGET_TOLERANCE = 1e-6  # share by which a batch may exceed the budget
 
 
 class Scores(NamedTuple):
@@ -39,8 +39,8 @@ class Scores(NamedTuple):
 
     mean: np.ndarray  # [A], posterior mean, in units of the values
     std: np.ndarray  # [A], posterior standard deviation of the function, given pending evaluations
-    # [A], the acquisition, in units of `Model.scale` from `Model.centre`. A batch begins with the
-    # largest score that may be picked, unless the acquisition draws.
+    # [A], the acquisition, in units of `Model.scale` from `Model.centre`. Unless the acquisition
+    # uses draws, the first pick is the available candidate of the largest score.
     score: np.ndarray
 
 
@@ -52,8 +52,8 @@ class Suggestion(NamedTuple):
     std: np.ndarray  # [B], posterior standard deviation, without the noise of a value
     model: Model
     dictionary_size: int  # evaluations, or inducing points, of the posterior
-    chance: np.ndarray | None = None  # [B], the probability of success, with `failures`
-    scores: Scores | None = None  # of all candidates, with `scores`
+    chance: np.ndarray | None = None  # [B], probability of success; None without `failures`
+    scores: Scores | None = None  # of all candidates; None without `scores`
 
     def to_frame(self, ids: Any = None) -> Any:
         """The batch as a pandas DataFrame with a candidate in each row: its row, its id (of `ids`
@@ -84,15 +84,6 @@ class Suggestion(NamedTuple):
         return html_table(self)
 
 
-class Constraints(NamedTuple):
-    """Checked constraints on a batch from A candidates. Those that do not apply are None."""
-
-    excluded: np.ndarray  # [e] int, candidates
-    label: np.ndarray | None  # [A] int from 0 on, the group of each candidate
-    price: Price | None  # of NumPy's numbers; its budget is inf without one
-    failures: bool  # whether failed evaluations lower the chance of similar candidates
-
-
 @struct.checked_names
 def suggest(
     candidates: Any = None,
@@ -120,7 +111,7 @@ def suggest(
 ) -> Suggestion:
     """The candidates to evaluate next.
 
-    A Gaussian process with the kernel `suggest.Mixed` models the values, exactly for up to EXACT
+    A Gaussian process with the kernel `suggest.Mixed` models the values, exactly for up to 1,024
     evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every
     pending evaluation, lowers the standard deviations of similar candidates before the next pick
     (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
@@ -129,9 +120,9 @@ def suggest(
     candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
-    values       [n] numbers in any unit, larger ones are better; NaN where the evaluation failed:
-                 it is ignored, and not suggested again. Poor outliers are moved to twice as far
-                 below the median as the best value is above it
+    values       [n] numbers in any unit, larger ones are better; NaN for a failed evaluation, which
+                 is ignored, and whose candidate is not suggested again. Poor outliers are moved to
+                 twice as far below the median as the best value is above it
     columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
     gram         [A, A], the values of a positive semi-definite kernel between candidates that have
                  no features, such as graphs, in place of candidates and columns; it is divided by
@@ -143,16 +134,16 @@ def suggest(
                  also among the arms counts as evaluated
     exclude      [e] int, rows that are never suggested
     same         [A] labels, such as temperatures: all candidates of the batch have the same one.
-                 The batches of the GROUPS labels with the largest scores are compared by their
-                 joint expected improvement
+                 The batches of the 8 labels with the largest scores are compared by their joint
+                 expected improvement
     costs        [A] numbers above 0, of an evaluation: expected improvement is divided by
                  cost^exponent
-    budget       the largest cost of all evaluations, finished and pending ones included. The batch
-                 ends early where the budget is used up
+    budget       largest total cost of all evaluations, finished and pending ones included. The
+                 batch ends early where the budget is used up
     cost_exponent  None: 1, or with a budget the share of it that is left (Lee et al., 2020: cheap
                  candidates first, good ones at the end)
-    failures     True: failed evaluations lower the chance of similar candidates (`feasibility`),
-                 and a failure is worth the worst value so far
+    failures     True: failed evaluations lower the probability of success of similar candidates
+                 (`feasibility`), and a failure is worth the worst value so far
     replicates   True: evaluated candidates may be picked again, except failed and pending ones
     batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
                  with the cube of B: 2,048 take a minute on two cores
@@ -166,7 +157,7 @@ def suggest(
                  same batch
 
     The computation is in JAX's floating dtype; small noise needs float64 (jax_enable_x64). It takes
-    O(A n^2) operations for n evaluations up to EXACT, and O(A d) memory. Sizes are padded, so that
+    O(A n^2) operations for n evaluations up to 1,024, and O(A d) memory. Sizes are padded, so that
     most calls of a loop compile nothing.
 
     Raises ValueError for arguments of a wrong shape or type, candidates that are not finite, a
@@ -182,75 +173,67 @@ def suggest(
     checks.arm_numbers(Arms(data.library.features), exclude=exclude)
     price = _check_price(data, exclude, costs, budget, cost_exponent)
     excluded, label = np.unique(np.asarray(exclude)).astype(int), _check_labels(data, same)
-    constraints = Constraints(excluded, label, price, failures)
     if acquisition is None:
-        acquisition = UCB() if constraints.price is None else ExpectedImprovement()
-    _check_acquisition(constraints, acquisition)
+        acquisition = UCB() if price is None else ExpectedImprovement()
+    _check_acquisition(price, failures, acquisition)
     if model is not None:
         _check_model(data, lengthscale, model)
     unavailable = np.zeros(len(data.library.features), bool)
     evaluated = data.arms[~data.observed] if replicates else data.arms
-    for rows in (evaluated, data.pending, constraints.excluded):
+    for rows in (evaluated, data.pending, excluded):
         unavailable[rows] = True
-    _check_batch(data, constraints, unavailable, batch)
+    _check_batch(data, len(excluded), unavailable, batch)
     model = fit_data(data, lengthscale, key) if model is None else model
     kernel = kernel_of(data.library, model.lengthscale)
-    limits, members = _compiled_limits(kernel, data, constraints, ~unavailable, batch, key)
-    arrays = arrays_of(kernel, data, model, unavailable, key)
+    success, groups, largest_group = None, None, 0
+    if failures:
+        failure_key = jax.random.fold_in(key, FAILURE_KEY)
+        success = feasibility.success_probability(kernel, data, failure_key)
+    if label is not None:
+        eligible = _eligible_groups(price, label, ~unavailable, batch)
+        groups = choice.Groups(jnp.asarray(label), jnp.asarray(eligible))
+        largest_group = int(np.bincount(label).max())
+    if price is not None:
+        dtype = data.library.features.dtype
+        price = Price(*(jnp.asarray(number, dtype) for number in price))
+    constraints = choice.ConstraintArrays(success, price, groups)
+    arrays = padded_data(kernel, data, model, unavailable, key)
     batch_key = jax.random.fold_in(key, BATCH_KEY)
     if not data.observed.any() and len(data.pending) == 0:
         acquisition = LargestVariance()
     chosen = choice.choose_batch(
-        kernel, arrays, limits, model.ratio, acquisition, batch_key, batch, members
+        kernel, arrays, constraints, model.ratio, acquisition, batch_key, batch, largest_group
     )
     rows = np.asarray(chosen.rows)
     rows = rows[rows >= 0]
-    mean, std = in_units(model, chosen.mean, chosen.variance, rows)
+    mean, std = in_value_units(model, chosen.mean, chosen.variance, rows)
     size = int(arrays.included.sum()) or int(data.observed.sum())
-    chance = None if limits.success is None else np.asarray(limits.success, float)[rows]
-    rated = Scores(mean, std, np.asarray(chosen.score, float)) if scores else None
-    return Suggestion(rows, mean[rows], std[rows], model, size, chance, rated)
+    chance = None if success is None else np.asarray(success, float)[rows]
+    all_scores = Scores(mean, std, np.asarray(chosen.score, float)) if scores else None
+    return Suggestion(rows, mean[rows], std[rows], model, size, chance, all_scores)
 
 
-def arrays_of(
+def padded_data(
     kernel: Any, data: Data, model: Model, unavailable: np.ndarray, key: PRNGKey
-) -> choice.Arrays:
-    """The evaluations in padded slots. Candidates with `unavailable` [A] bool may not be picked."""
+) -> choice.PaddedData:
+    """The library and its evaluations. `unavailable` [A] are candidates that may not be picked."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
     )
     data = data.clipped(model.limits)
-    standardized = data.standardized(model.centre, model.scale, model.fitted)
+    standardized = data.standardized_values(model.centre, model.scale, model.fitted)
     numbers = (zero_padded(array, len(observed[0])) for array in standardized)
     arrays = (*observed, *numbers, *pending, *inducing, unavailable)
-    return choice.Arrays(data.library.features, *map(jnp.asarray, arrays))
-
-
-def _compiled_limits(
-    kernel: Any, data: Data, constraints: Constraints, free: np.ndarray, batch: int, key: PRNGKey
-) -> tuple[choice.Limits, int]:
-    """(the constraints as arrays of JAX, the size of the largest group)."""
-    success, price, groups, members = None, None, None, 0
-    dtype = data.library.features.dtype
-    if constraints.failures:
-        failure_key = jax.random.fold_in(key, FAILURE_KEY)
-        success = feasibility.success_probability(kernel, data, failure_key)
-    if constraints.price is not None:
-        price = Price(*(jnp.asarray(number, dtype) for number in constraints.price))
-    if constraints.label is not None:
-        large = _large_groups(constraints, constraints.label, free, batch)
-        groups = choice.Groups(jnp.asarray(constraints.label), jnp.asarray(large))
-        members = int(np.bincount(constraints.label).max())
-    return choice.Limits(success, price, groups), members
+    return choice.PaddedData(data.library.features, *map(jnp.asarray, arrays))
 
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
-    """At most LARGEST_DICTIONARY evaluated candidates by approximate leverage scores, and the
-    pending ones, [m]; none where the posterior is exact. Errors of values are ignored: without them
-    all leverage scores are at least as large."""
+    """At most LARGEST_DICTIONARY evaluated candidates, sampled by approximate leverage scores, and
+    the pending ones, [m]; none where the posterior is exact. Standard errors are ignored: without
+    them all leverage scores are at least as large."""
     arms = data.arms[data.observed]
-    if len(arms) <= EXACT:
+    if len(arms) <= LARGEST_EXACT:
         return arms[:0]
     sample_key, thin_key = jax.random.split(jax.random.fold_in(key, INDUCING_KEY))
     rows, counts = np.unique(arms, return_counts=True)
@@ -261,7 +244,7 @@ def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.n
     return np.union1d(rows, data.pending)
 
 
-def _check_acquisition(constraints: Constraints, acquisition: Any) -> None:
+def _check_acquisition(price: Price | None, failures: bool, acquisition: Any) -> None:
     if isinstance(acquisition, type) or not hasattr(acquisition, "choose"):
         raise ValueError(
             "acquisition must be one of suggest.acquisitions, such as UCB(2.0);"
@@ -269,12 +252,12 @@ def _check_acquisition(constraints: Constraints, acquisition: Any) -> None:
         )
     if isinstance(acquisition, UCB):
         checks.nonnegative(width=acquisition.width)
-    if constraints.price is not None and not hasattr(acquisition, "per_cost"):
+    if price is not None and not hasattr(acquisition, "per_cost"):
         raise ValueError(
             "costs divide an expected improvement: leave the acquisition out, or use"
             f" ExpectedImprovement(); {acquisition!r} was given."
         )
-    if constraints.failures and not hasattr(acquisition, "with_failures"):
+    if failures and not hasattr(acquisition, "with_failures"):
         raise ValueError(f"failures need an acquisition that has with_failures: {acquisition!r}.")
 
 
@@ -290,76 +273,79 @@ def _check_model(data: Data, lengthscale: Any, model: Any) -> None:
         raise ValueError(f"centre and scale of a model must be at most {LARGEST_VALUE:g}: {model}.")
 
 
-def _check_batch(data: Data, constraints: Constraints, unavailable: np.ndarray, batch: int) -> None:
+def _check_batch(data: Data, n_excluded: int, unavailable: np.ndarray, batch: int) -> None:
     checks.capacity(batch=batch)
     if batch > choice.LARGEST_BATCH:
         raise ValueError(
             f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest batch: evaluate a"
             " smaller one first, and choose the others with its values."
         )
-    left = int((~unavailable).sum())
-    if batch > left:
+    available = int((~unavailable).sum())
+    if batch > available:
         raise ValueError(
-            f"batch = {batch} is more than the {left} candidates that are left: of"
+            f"batch = {batch} is more than the {available} candidates that are left: of"
             f" {len(unavailable)} candidates {len(np.unique(data.arms))} were evaluated,"
-            f" {len(data.pending)} are pending and {len(constraints.excluded)} are excluded."
+            f" {len(data.pending)} are pending and {n_excluded} are excluded."
         )
 
 
 def _check_price(
     data: Data, exclude: Any, costs: Any, budget: float | None, cost_exponent: float | None
 ) -> Price | None:
+    """The `Price` of all candidates in NumPy arrays, with what is left of the budget (inf without
+    one). None without costs."""
     if costs is None:
         if budget is not None or cost_exponent is not None:
             raise ValueError("a budget and a cost_exponent need costs, and none were given.")
         return None
-    numbers = check_vector(
+    cost = check_vector(
         *("costs", costs, len(data.library.features), "candidates"),
         lambda numbers: (numbers > 0) & np.isfinite(numbers),
         "finite and above 0",
     )
-    exponent, left = 1.0, np.inf
+    exponent, remaining = 1.0, np.inf
     if budget is not None:
         checks.positive(budget=budget)
-        total = float(numbers[data.arms].sum() + numbers[data.pending].sum())
-        left = float(budget) - total
-        rest = np.delete(numbers, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
-        if rest.size and rest.min() > left + ROUNDING * float(budget):
+        total = float(cost[data.arms].sum() + cost[data.pending].sum())
+        remaining = float(budget) - total
+        others = np.delete(cost, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
+        if others.size and others.min() > remaining + BUDGET_TOLERANCE * float(budget):
             raise ValueError(
                 f"of the budget of {budget:g} the finished and pending evaluations cost {total:g}:"
-                f" {max(left, 0):g} is left, and the cheapest candidate costs {rest.min():g}."
+                f" {max(remaining, 0):g} is left, and the cheapest candidate costs"
+                f" {others.min():g}."
             )
-        exponent = max(left, 0.0) / float(budget)
-        # ten times 0.1 is not exactly 1
-        left += ROUNDING * float(budget)
+        exponent = max(remaining, 0.0) / float(budget)
+        # sums of costs are rounded: ten times 0.1 is not exactly 1
+        remaining += BUDGET_TOLERANCE * float(budget)
     if cost_exponent is not None:
         checks.nonnegative(cost_exponent=cost_exponent)
         exponent = float(cost_exponent)
-    return Price(numbers, exponent, left)
+    return Price(cost, exponent, remaining)
 
 
-def _large_groups(
-    constraints: Constraints, label: np.ndarray, free: np.ndarray, batch: int
+def _eligible_groups(
+    price: Price | None, label: np.ndarray, available: np.ndarray, batch: int
 ) -> np.ndarray:
-    """[G] bool, whether a group has `batch` free candidates, one of them within the budget. Raises
-    ValueError where no group has."""
+    """[G] bool, whether a group has `batch` available candidates, one of them within the budget.
+    Raises ValueError where no group has."""
     groups = int(label.max()) + 1
-    sizes = np.bincount(label[free], minlength=groups)
+    sizes = np.bincount(label[available], minlength=groups)
     if sizes.max() < batch:
         raise ValueError(
             f"batch = {batch} is too large: of the candidates that are left, at most"
             f" {sizes.max()} have the same value of `same`."
         )
-    large = sizes >= batch
-    if constraints.price is not None:
-        affordable = free & (constraints.price.cost <= constraints.price.budget)
-        large = large & (np.bincount(label[affordable], minlength=groups) > 0)
-        if not large.any():
+    eligible = sizes >= batch
+    if price is not None:
+        affordable = available & (price.cost <= price.budget)
+        eligible &= np.bincount(label[affordable], minlength=groups) > 0
+        if not eligible.any():
             raise ValueError(
                 "the rest of the budget pays for no candidate of those values of `same` that have"
                 f" batch = {batch} candidates left: use a smaller batch."
             )
-    return large
+    return eligible
 
 
 def _check_labels(data: Data, same: Any) -> np.ndarray | None:

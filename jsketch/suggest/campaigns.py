@@ -1,4 +1,4 @@
-"""Evaluations of earlier campaigns with the same columns, as further tasks of one model."""
+"""Evaluations of earlier campaigns with the same columns, in a model of several tasks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks
-from jsketch.suggest.data import Library, library, lowest_value, weighted_moments
+from jsketch.suggest.data import Library, library, outlier_limit, weighted_moments
 from jsketch.suggest.mixed import Columns
 from jsketch.types import Arms
 
 EARLIER_ERROR = 1.0  # standard error of an earlier value, in standard deviations of its campaign
-LARGEST_EARLIER = 256  # evaluations; the present campaign must remain visible among them
+LARGEST_EARLIER = 256  # evaluations; many more would outweigh those of the present campaign
 
 
 class Campaigns(NamedTuple):
-    """The data of several campaigns: arguments of `suggest`, and without `exclude` of `predict`.
+    """The data of several campaigns: arguments of `suggest`, and, except `exclude`, of `predict`.
     The first A candidates and the first n evaluations are those of the present campaign."""
 
     candidates: Library  # A candidates, and the m that earlier campaigns evaluated
@@ -46,28 +46,29 @@ def join_campaigns(
 
     The campaign is one more category, with a lengthscale that is fitted (a multi-task kernel). The
     values of an earlier campaign get the mean and the standard deviation of the present one, both
-    without poor outliers (`data.lowest_value`), and a standard error of one standard deviation:
-    they lead the first batches, and the values of the present campaign replace them. At most
-    LARGEST_EARLIER of them in all, chosen at random, are used. Raises ValueError for shapes that do
-    not agree, for values that are not finite, and as `suggest` does.
+    without poor outliers (`data.outlier_limit`), and a standard error of one standard deviation:
+    they guide the first batches, and matter less as the present campaign has more values. Of more
+    than 256 earlier values in all a random sample is used. Raises ValueError for shapes that do not
+    agree, for values that are not finite, and as `suggest` does.
 
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
-        found = suggest(**joined._asdict(), batch=8)
+        suggestion = suggest(**joined._asdict(), batch=8)
     """
     if np.ndim(candidates) != 2:
         raise ValueError("candidates must be a matrix [A, d], one candidate a row.")
     table, values = np.asarray(candidates, float), np.asarray(values, float)
     checks.arm_numbers(Arms(jnp.asarray(table)), arms=arms)
-    own = np.zeros(len(values)) if errors is None else np.asarray(errors, float)
-    if not values.shape == np.shape(arms) == own.shape:
+    errors = np.zeros(len(values)) if errors is None else np.asarray(errors, float)
+    if not values.shape == np.shape(arms) == errors.shape:
         raise ValueError(
             "values and errors must hold one number for each of the arms; the shapes are"
-            f" {values.shape}, {own.shape} and {np.shape(arms)}."
+            f" {values.shape}, {errors.shape} and {np.shape(arms)}."
         )
     centre, scale = _moments(_without_outliers(values[~np.isnan(values)]))
     scale = scale if scale > 0 else 1.0
-    rows, numbers, campaign = [table], [values], [np.zeros(len(table), int)]
-    for count, (x, y) in enumerate(earlier, 1):
+    sample_size = LARGEST_EARLIER // max(len(earlier), 1)
+    rows, all_values, campaign = [table], [values], [np.zeros(len(table), int)]
+    for number, (x, y) in enumerate(earlier, 1):
         x, y = np.asarray(x, float), np.asarray(y, float)
         if x.ndim != 2 or x.shape[1] != table.shape[1] or y.shape != x.shape[:1]:
             raise ValueError(
@@ -75,33 +76,32 @@ def join_campaigns(
                 f" {x.shape} and {y.shape} were given."
             )
         observed = np.flatnonzero(~np.isnan(y))
-        most = LARGEST_EARLIER // len(earlier)
-        observed = np.sort(np.random.default_rng(0).permutation(observed)[:most])
+        observed = np.sort(np.random.default_rng(0).permutation(observed)[:sample_size])
         x, y = x[observed], y[observed]
         if not np.isfinite(y).all():
             raise ValueError("the values of an earlier campaign must be finite, or NaN.")
         y = _without_outliers(y)
         mean, deviation = _moments(y)
         rows.append(x)
-        numbers.append(centre + scale * ((y - mean) / deviation if deviation > 0 else 0 * y))
-        campaign.append(np.full(len(x), count))
+        all_values.append(centre + scale * ((y - mean) / deviation if deviation > 0 else 0 * y))
+        campaign.append(np.full(len(x), number))
     if columns is None:
         columns = (Columns("numbers", table.shape[1]),)
     features = np.hstack([np.vstack(rows), np.eye(len(rows))[np.concatenate(campaign)]])
     joined = library(features, (*columns, Columns("category", len(rows))), scaling=scaling)
-    extra = np.arange(len(table), len(features))
+    earlier_rows = np.arange(len(table), len(features))
     return Campaigns(
         joined,
-        np.concatenate([np.asarray(arms).astype(int), extra]),
-        np.concatenate(numbers),
-        np.concatenate([own, np.full(len(extra), EARLIER_ERROR * scale)]),
-        extra,
+        np.concatenate([np.asarray(arms).astype(int), earlier_rows]),
+        np.concatenate(all_values),
+        np.concatenate([errors, np.full(len(earlier_rows), EARLIER_ERROR * scale)]),
+        earlier_rows,
     )
 
 
 def _without_outliers(values: np.ndarray) -> np.ndarray:
-    """The values [m] with poor outliers at their lowest value, as in a fit."""
-    return np.maximum(values, lowest_value(values)) if len(values) else values
+    """The values [m], where poor outliers are raised to the `outlier_limit`, as in a fit."""
+    return np.maximum(values, outlier_limit(values)) if len(values) else values
 
 
 def _moments(values: np.ndarray) -> tuple[float, float]:

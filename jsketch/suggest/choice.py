@@ -1,5 +1,5 @@
-"""The compiled choice of a batch: the posterior of all candidates, a shortlist, and the picks of an
-acquisition."""
+"""The compiled part of `suggest`: the posterior of all candidates, a shortlist of them, and the
+picks of an acquisition from the shortlist."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
 
 # The shortlist has max(SHORTLIST, 4 * batch) candidates, at most LARGEST_SHORTLIST, whose
-# covariance takes 2 GB. With costs the limit includes the cheapest candidates, which are added.
+# covariance takes 2 GB. With costs the `batch` cheapest candidates are added within this limit.
 SHORTLIST = 1024
 LARGEST_SHORTLIST = 16384
 LARGEST_BATCH = LARGEST_SHORTLIST // 2
-GROUPS = 8  # groups whose batches are compared
+COMPARED_GROUPS = 8  # groups whose batches are compared
 # the value of a failure before any value is observed: one standard deviation below the mean
 PRIOR_WORST = -1.0
 
@@ -36,12 +36,11 @@ class Groups(NamedTuple):
     """The groups of the candidates. A batch is from one group."""
 
     label: Array  # [A] int, the group of each candidate
-    large: Array  # [G] bool, groups with enough candidates that may be picked
+    eligible: Array  # [G] bool, groups from which a whole batch may be picked
 
 
-class Limits(NamedTuple):
-    """Constraints on a batch. Those that are None do not apply and add no code to the compiled
-    program."""
+class ConstraintArrays(NamedTuple):
+    """Constraints on a batch. A constraint that is None adds no code to the compiled program."""
 
     success: Array | None = None  # [A], the probability that an evaluation succeeds
     price: Price | None = None  # of all candidates
@@ -49,22 +48,22 @@ class Limits(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A batch of B candidates, and the posterior, in units of the signal."""
+    """A batch of B candidates, and the posterior of all A candidates, in units of the signal."""
 
     rows: Array  # [B] int32, -1 where the budget ended the batch
-    mean: Array  # [A], of all candidates
+    mean: Array  # [A]
     variance: Array  # [A]
     score: Array  # [A], the acquisition
 
 
-class Arrays(NamedTuple):
+class PaddedData(NamedTuple):
     """A library of A candidates and its evaluations, in padded slots with masks."""
 
     features: Array  # [A, d]
     arms: Array  # [N] int
     observed: Array  # [N] bool
     values: Array  # [N], of mean 0, in units of the signal
-    error: Array  # [N], variances in addition to the noise, in those units
+    error: Array  # [N], variances in addition to the noise, in units of the signal
     pending: Array  # [P] int
     is_pending: Array  # [P] bool
     inducing: Array  # [M] int; empty where the posterior is exact
@@ -72,10 +71,8 @@ class Arrays(NamedTuple):
     unavailable: Array  # [A] bool, candidates that may not be picked
 
 
-def condition(
-    kernel: Any, arrays: Arrays, ratio: Array, with_pending: bool
-) -> tuple[Posterior, Evaluations]:
-    """(the posterior with or without the pending evaluations, those evaluations)."""
+def condition(kernel: Any, arrays: PaddedData, ratio: Array, with_pending: bool) -> Posterior:
+    """The posterior given the observed and, `with_pending`, the pending evaluations."""
     pending, is_pending = arrays.pending, arrays.is_pending
     if not with_pending:
         pending, is_pending = pending[:0], is_pending[:0]
@@ -88,109 +85,97 @@ def condition(
         jnp.concatenate([arrays.error, zeros]),
     )
     if arrays.inducing.size:
-        inducing = arrays.features[arrays.inducing]
-        sketch = inducing, arrays.included
-        return posterior.condition_sketched(kernel, evaluations, *sketch, ratio), evaluations
-    return posterior.condition(kernel, evaluations, ratio), evaluations
+        sketch = arrays.features[arrays.inducing], arrays.included
+        return posterior.condition_sketched(kernel, evaluations, *sketch, ratio)
+    return posterior.condition(kernel, evaluations, ratio)
 
 
-def shortlist_size(batch: int, count: int, with_costs: bool = False, top: int = 1) -> int:
-    """The length of the shortlist from `count` candidates. With costs, the `batch` cheapest
-    candidates are added to it. `top` is that of the acquisition."""
-    largest = LARGEST_SHORTLIST - batch if with_costs else LARGEST_SHORTLIST
-    return min(max(SHORTLIST, 4 * batch, 4 * top), largest, count)
-
-
-@partial(jax.jit, static_argnames=("batch", "members"))
+@partial(jax.jit, static_argnames=("batch", "largest_group"))
 def choose_batch(
     kernel: Any,
-    arrays: Arrays,
-    limits: Limits,
+    arrays: PaddedData,
+    constraints: ConstraintArrays,
     ratio: Array,
     acquisition: Any,
     key: PRNGKey,
     batch: int,
-    members: int = 0,
+    largest_group: int = 0,
 ) -> Batch:
-    """The batch. Calls with the same padded sizes share one compiled program. `members` is the size
-    of the largest group."""
+    """The batch. Calls with the same padded sizes share one compiled program. `largest_group` is
+    the number of candidates of the largest group."""
     features, unavailable = arrays.features, arrays.unavailable
     ratio = jnp.asarray(ratio, features.dtype)
-    fitted, evaluations = condition(kernel, arrays, ratio, True)
+    fitted = condition(kernel, arrays, ratio, True)
     mean, variance = posterior.predict(fitted, features)
     index = jnp.concatenate([arrays.arms, arrays.pending])
-    used = evaluations.observed | evaluations.pending
-    threshold = jnp.max(jnp.where(used, mean[index], -jnp.inf))
-    threshold = jnp.where(used.any(), threshold, 0)
-    worst = jnp.min(jnp.where(evaluations.observed, mean[index], jnp.inf))
-    worst = jnp.where(evaluations.observed.any(), worst, PRIOR_WORST)
-    chance = None if limits.success is None else Chance(limits.success, worst)
-    terms = Terms(chance, limits.price)
-    shuffle_key, choose_key, rate_key = jax.random.split(key, 3)
+    is_used = jnp.concatenate([arrays.observed, arrays.is_pending])
+    threshold = jnp.max(jnp.where(is_used, mean[index], -jnp.inf))
+    threshold = jnp.where(is_used.any(), threshold, 0)
+    worst = jnp.min(jnp.where(arrays.observed, mean[arrays.arms], jnp.inf))
+    worst = jnp.where(arrays.observed.any(), worst, PRIOR_WORST)
+    price = constraints.price
+    chance = None if constraints.success is None else Chance(constraints.success, worst)
+    terms = Terms(chance, price)
+    shuffle_key, choose_key, compare_key = jax.random.split(key, 3)
     # candidates with equal scores are picked in random order: tables are often sorted
     shuffled = jax.random.permutation(shuffle_key, features.shape[0])
-    out = (
-        unavailable
-        if limits.price is None
-        else unavailable | (limits.price.cost > limits.price.budget)
-    )
-    every_score = scores_of(acquisition, mean, variance, threshold, terms)
-    score = jnp.where(out, -jnp.inf, every_score)[shuffled]
-    top = getattr(acquisition, "top", 1)
-    evaluated = jnp.zeros(len(mean), bool).at[index].max(used)
-    found = lax.top_k(jnp.where(evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
+    excluded = unavailable if price is None else unavailable | (price.cost > price.budget)
+    scores = scores_of(acquisition, mean, variance, threshold, terms)
+    shuffled_scores = jnp.where(excluded, -jnp.inf, scores)[shuffled]
+    top = getattr(acquisition, "top", 1)  # of `ProbabilityOfBest`
+    is_evaluated = jnp.zeros(len(mean), bool).at[index].max(is_used)
+    best_means = lax.top_k(jnp.where(is_evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
 
-    def choose(score: Array, free: Array, size: int) -> tuple[Array, Array]:
+    def choose(score: Array, available: Array, size: int) -> tuple[Array, Array]:
         """(rows [batch], their joint expected improvement [], 0 without groups), chosen from the
-        candidates of the `size` largest scores."""
-        short = shuffled[lax.top_k(score, size)[1]]
-        allowed = free[short]
-        if limits.price is not None:
+        candidates of the `size` largest of the shuffled scores."""
+        shortlist = shuffled[lax.top_k(score, size)[1]]
+        free = available[shortlist]
+        if price is not None:
             # with the cheapest candidates the batch ends only where the budget pays for none
-            price = jnp.where(jnp.isneginf(score), jnp.inf, limits.price.cost[shuffled])
-            cheap = shuffled[lax.top_k(-price, min(batch, features.shape[0]))[1]]
-            allowed = jnp.concatenate([allowed, free[cheap] & ~jnp.isin(cheap, short)])
-            short = jnp.concatenate([short, cheap])
+            cost = jnp.where(jnp.isneginf(score), jnp.inf, price.cost[shuffled])
+            cheapest = shuffled[lax.top_k(-cost, min(batch, features.shape[0]))[1]]
+            is_new = ~jnp.isin(cheapest, shortlist)
+            free = jnp.concatenate([free, available[cheapest] & is_new])
+            shortlist = jnp.concatenate([shortlist, cheapest])
+        mean, covariance = posterior.joint(fitted, features[shortlist])
         joint = JointPosterior(
-            *posterior.joint(fitted, features[short]),
-            allowed,
-            fitted.ratio,
-            threshold,
-            terms.of(short),
-            found,
+            mean, covariance, free, fitted.ratio, threshold, terms.at(shortlist), best_means
         )
         picks = acquisition.choose(joint, batch, choose_key)
-        rows = short[picks]
-        if limits.price is not None:
+        rows = shortlist[picks]
+        if price is not None:
             rows = jnp.where(picks >= 0, rows, -1)
-        if limits.groups is None:
+        if constraints.groups is None:
             return rows, jnp.zeros(())
-        return rows, expected_best(joint, picks, rate_key)
+        return rows, expected_best(joint, picks, compare_key)
 
-    size = shortlist_size(batch, features.shape[0], limits.price is not None, top)
-    if limits.groups is None:
-        rows = choose(score, ~unavailable, size)[0]
+    largest = LARGEST_SHORTLIST if price is None else LARGEST_SHORTLIST - batch
+    size = min(max(SHORTLIST, 4 * batch, 4 * top), largest, features.shape[0])
+    if constraints.groups is None:
+        rows = choose(shuffled_scores, ~unavailable, size)[0]
     else:
-        (label, large), size = limits.groups, min(size, members)
-        groups = _best_groups(score, label[shuffled], large, batch)
+        (label, eligible), size = constraints.groups, min(size, largest_group)
+        groups = _best_groups(shuffled_scores, label[shuffled], eligible, batch)
 
         def choose_in(group: Array) -> tuple[Array, Array]:
-            inside = jnp.where(label[shuffled] == group, score, -jnp.inf)
-            return choose(inside, ~unavailable & (label == group), size)
+            score = jnp.where(label[shuffled] == group, shuffled_scores, -jnp.inf)
+            return choose(score, ~unavailable & (label == group), size)
 
         batches, gain = lax.map(choose_in, groups)
-        gain = jnp.where(large[groups], jnp.nan_to_num(gain, nan=-1.0), -jnp.inf)
+        gain = jnp.where(eligible[groups], jnp.nan_to_num(gain, nan=-1.0), -jnp.inf)
         rows = batches[jnp.argmax(gain)]
-    return Batch(rows, mean, variance, every_score)
+    return Batch(rows, mean, variance, scores)
 
 
-def _best_groups(score: Array, label: Array, large: Array, batch: int) -> Array:
-    """[min(G, GROUPS)] int, the large groups whose `batch` largest scores have the largest mean."""
+def _best_groups(score: Array, label: Array, eligible: Array, batch: int) -> Array:
+    """[min(G, COMPARED_GROUPS)] int, the eligible groups whose `batch` largest scores have the
+    largest mean."""
     order = jnp.lexsort((-score, label))
-    sizes = jnp.bincount(label, length=len(large))
+    sizes = jnp.bincount(label, length=len(eligible))
     first = jnp.cumsum(sizes) - sizes
     rank = jnp.arange(len(score)) - first[label[order]]
-    # a sum with -inf could not be compared
+    # -inf would hide the other scores of a sum
     best = jnp.where(rank < batch, jnp.maximum(score[order], -1e30), 0)
-    total = jnp.zeros(len(large), score.dtype).at[label[order]].add(best)
-    return lax.top_k(jnp.where(large, total, -jnp.inf), min(len(large), GROUPS))[1]
+    total = jnp.zeros(len(eligible), score.dtype).at[label[order]].add(best)
+    return lax.top_k(jnp.where(eligible, total, -jnp.inf), min(len(eligible), COMPARED_GROUPS))[1]

@@ -17,14 +17,14 @@ from jsketch.suggest.mixed import Columns, Mixed, check_columns, column_kinds, g
 from jsketch.types import Arms
 
 LARGEST_VALUE = 1e300  # predictions from larger values could overflow
-# A kernel multiplies squared distances by at most this much: a Matern kernel by 5, and the
+# Squared distances times this factor must be finite: a Matern kernel multiplies them by 5, and the
 # expansion of a square into a sum by 4.
 DISTANCE_FACTOR = 64.0
 LARGEST_ERROR = 1e6  # in scales; a value with a larger error carries no more information
-MIN_VALUES = 2  # a model is fitted to at least so many values
-MIN_CANDIDATES = 8  # the weights of values rest on so many candidates, or on half of them
+MIN_VALUES = 2  # to which a model is fitted
+MIN_CANDIDATES = 8  # least effective number of candidates, or half of all, in `weighted_moments`
 MAX_ITERATIONS = 1000  # of weights and deviation
-SMALLEST_SIZE = 64
+MIN_SLOTS = 64
 
 
 class Library(NamedTuple):
@@ -36,11 +36,6 @@ class Library(NamedTuple):
 
     def __repr__(self) -> str:
         return short_repr(self)
-
-    @property
-    def n_lengthscales(self) -> int:
-        """L, the number of lengthscales of a `Mixed` kernel of these columns."""
-        return sum(group.lengthscales for group in self.columns)
 
 
 class Data(NamedTuple):
@@ -58,15 +53,15 @@ class Data(NamedTuple):
         return ~np.isnan(self.values)
 
     def clipped(self, limits: tuple[float, float]) -> Data:
-        """The data with values outside the limits moved to the nearer one."""
+        """The data with values clipped to the limits."""
         return self._replace(values=np.clip(self.values, *limits))
 
-    def standardized(
+    def standardized_values(
         self, centre: float, scale: float, fitted: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`standardized` observed values. Without a fitted scale errors are ignored."""
+        """The observed values as `standardize` returns them. Errors are ignored unless `fitted`."""
         errors = self.errors if fitted else np.zeros(len(self.errors))
-        return standardized(self.values[self.observed], errors[self.observed], centre, scale)
+        return standardize(self.values[self.observed], errors[self.observed], centre, scale)
 
 
 class Moments(NamedTuple):
@@ -144,8 +139,8 @@ def kernel_of(library: Library, lengthscale: Any) -> Any:
     if gram is not None:
         return Precomputed(gram)
     lowest, highest = (np.asarray(end, float) for end in (features.min(0), features.max(0)))
-    kinds, owner = column_kinds(columns)
-    first = np.unique(owner, return_index=True)[1]  # the first column of each lengthscale
+    kinds, length_index = column_kinds(columns)
+    first = np.unique(length_index, return_index=True)[1]  # the first column of each lengthscale
     with np.errstate(over="ignore"):
         # the distance between two categories or two fingerprints is at most 1
         widths = np.where(kinds[first] == "numbers", (highest - lowest)[first], 1)
@@ -220,8 +215,9 @@ def _check_features(candidates: Any) -> np.ndarray:
 def check_vector(
     name: str, value: Any, count: int, of: str, is_valid: Callable[[np.ndarray], Any], valid: str
 ) -> np.ndarray:
-    """The value as an array [count], one number for each of the things called `of`. Raises
-    ValueError for another shape, and where `is_valid` is false; `valid` describes valid numbers."""
+    """The value as an array [count]. Raises ValueError for another shape, and for numbers that are
+    not valid. In messages `name` is the argument, `of` what its numbers belong to, and `valid`
+    describes valid numbers."""
     numbers = np.asarray(checks.real(name, value), float)
     if numbers.shape != (count,):
         raise ValueError(
@@ -234,9 +230,9 @@ def check_vector(
     return numbers
 
 
-def lowest_value(values: np.ndarray) -> float:
-    """The value to which poorer ones are raised. It is twice as far below the median of the values
-    [m] as the best one is above it, and -inf where no value is above the median.
+def outlier_limit(values: np.ndarray) -> float:
+    """The value to which poorer ones are raised: twice as far below the median of the values [m] as
+    the best one is above it, or -inf where no value is above the median.
 
     Poor outliers, such as spikes of an energy, would make the fitted signal so large that all good
     candidates seem alike.
@@ -249,14 +245,14 @@ def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -
     """Weighted mean and standard deviation of values [m] with standard errors [m], of arms [m].
 
     The weight of a value is 1 / (deviation^2 + error^2). Weights and deviation are iterated until
-    they agree, or until the weights would rest on fewer than MIN_CANDIDATES candidates, or half of
-    them. The number of candidates is (sum w)^2 / sum w^2 of the largest weight w of each (Kish,
-    1965). A few exact values among many with errors, or repeats of one candidate, do not measure
-    the deviation of all values.
+    they agree, or until the effective number of candidates would be less than MIN_CANDIDATES, or
+    half of all: a few exact values among many with errors, or repeats of one candidate, do not
+    measure the deviation of all values. That number is (sum w)^2 / sum w^2 with the largest weight
+    w of each candidate (Kish, 1965).
     """
     moments = _moments(values, np.ones(len(values)))
     candidate = np.unique(arms, return_inverse=True)[1]
-    # all evaluations are of one candidate: its repeats count as candidates
+    # where all evaluations are of one candidate, its repeats count as candidates
     candidate = candidate if candidate.any() else np.arange(len(values))
     count = int(candidate.max(initial=0)) + 1
     enough = max(MIN_VALUES, min(MIN_CANDIDATES, count / 2))
@@ -280,18 +276,18 @@ def _moments(values: np.ndarray, weight: np.ndarray) -> Moments:
     centre = float(share @ (values / unit))
     residual = np.sqrt(share) * (values / unit - centre)
     # squares of tiny differences would underflow
-    part = float(power_of_two(residual))
-    deviation = part * float(np.sqrt(np.square(residual / part).sum()))
+    residual_unit = float(power_of_two(residual))
+    deviation = residual_unit * float(np.sqrt(np.square(residual / residual_unit).sum()))
     rounding = 64 * np.finfo(float).eps * abs(centre)
     return Moments(unit * centre, unit * deviation if deviation > rounding else 0.0, weight)
 
 
-def standardized(
+def standardize(
     values: np.ndarray, errors: np.ndarray, centre: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """(values [m] less the centre, divided by the scale; variances [m] of their errors in that
-    unit). A value whose error exceeds LARGEST_ERROR scales could overflow the dtype of the
-    features. It moves towards the centre as its error grows."""
+    unit). An error above LARGEST_ERROR scales could overflow the dtype of the features: it is set
+    to LARGEST_ERROR, and the value moves towards the centre instead."""
     with np.errstate(over="ignore"):
         relative = np.minimum(errors / scale, LARGEST_ERROR)
         unit = np.maximum(scale, errors / LARGEST_ERROR)
@@ -306,8 +302,8 @@ def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
 
 
 def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
-    """Numbers [A,d] scaled to [0, 1] in every column. Raises ValueError for a constant column. The
-    message counts columns from `first`."""
+    """Numbers [A,d] scaled to [0, 1] in every column. Raises ValueError for a constant column;
+    column 0 is column `first` in the message."""
     features = features / power_of_two(features, axis=0)
     lowest, width = features.min(0), np.ptp(features, axis=0)
     constant = np.flatnonzero(width == 0)
@@ -322,8 +318,8 @@ def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
 
 def padded_size(size: int) -> int:
     """The next of 64, 256, 512, 1024, .... Each size is compiled once, which takes seconds."""
-    power = max(SMALLEST_SIZE, 1 << max(size - 1, 0).bit_length())
-    return power if power != 2 * SMALLEST_SIZE else 4 * SMALLEST_SIZE
+    power = max(MIN_SLOTS, 1 << max(size - 1, 0).bit_length())
+    return power if power != 2 * MIN_SLOTS else 4 * MIN_SLOTS
 
 
 def padded_rows(

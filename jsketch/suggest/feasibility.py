@@ -21,7 +21,7 @@ from jsketch.box.acquisition import log_normal_cdf
 from jsketch.linalg import matmul
 from jsketch.suggest import posterior
 from jsketch.suggest.data import Data, padded_rows
-from jsketch.suggest.model import EXACT, random_rows
+from jsketch.suggest.model import LARGEST_EXACT, random_rows
 from jsketch.types import PRNGKey
 
 NEWTON_STEPS = 20  # the likelihood is log-concave, and Newton's method converges quadratically
@@ -32,12 +32,12 @@ def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
 
     g ~ GP(m, k), P(success) = Phi(g): with an amplitude of 1 and m = 0 the prior of a probability
     is uniform on [0, 1]. m corresponds to the share of successes (s + 1) / (n + 2) (Laplace's
-    rule). A random sample of EXACT is used where there are more evaluations.
+    rule). Of more than LARGEST_EXACT evaluations a random sample of so many is used.
     """
     succeeded = data.observed
     if succeeded.all():
         return None
-    rows = random_rows(len(succeeded), EXACT, key)
+    rows = random_rows(len(succeeded), LARGEST_EXACT, key)
     index, mask = padded_rows(data.arms[rows])
     label = np.ones(len(mask))
     label[: len(rows)] = np.where(succeeded[rows], 1, -1)
@@ -51,14 +51,14 @@ def _success_probability(
     kernel: Any, features: Array, index: Array, label: Array, mask: Array, share: Array
 ) -> Array:
     x = features[index]
-    both = mask[:, None] & mask[None, :]
-    gram = jnp.where(both, kernel.gram(x, x), 0)
+    in_use = mask[:, None] & mask[None, :]
+    gram = jnp.where(in_use, kernel.gram(x, x), 0)
     # Phi(m / sqrt(1 + 1)) is the share of successes
     centre = jnp.sqrt(2.0) * ndtri(share).astype(x.dtype)
     label = label.astype(x.dtype)
 
     def derivatives(g: Array) -> tuple[Array, Array]:
-        """(d, -d^2) log Phi(label g), R&W eq. 3.16; zero in unused slots."""
+        """(first, minus second derivative) of log Phi(label g), R&W eq. 3.16; 0 in unused slots."""
         z = label * g
         hazard = jnp.exp(norm.logpdf(z) - log_normal_cdf(z))
         curvature = jnp.maximum(hazard * (z + hazard), 0)

@@ -26,15 +26,19 @@ KINDS = ("numbers", "category", "bits")
 
 
 class Columns(NamedTuple):
-    """Adjacent columns of one kind. `width` columns hold as many numbers, each of which has a
-    lengthscale; one category as zeros and ones (one-hot; a site of a sequence is a category); or
-    one fingerprint as words of `pack_bits`."""
+    """Adjacent columns of one kind.
+
+    kind    "numbers": every column has a lengthscale; "category": one category as zeros and ones
+            (one-hot), such as a site of a sequence; "bits": one fingerprint as words of `pack_bits`
+    width   the number of columns
+    """
 
     kind: str
     width: int
 
     @property
     def lengthscales(self) -> int:
+        """The number of lengthscales."""
         return self.width if self.kind == "numbers" else 1
 
 
@@ -48,15 +52,20 @@ class Group(NamedTuple):
 
 def groups_of(columns: Sequence[Columns]) -> Iterator[Group]:
     """The groups from left to right."""
-    start = at = 0
+    column = length = 0
     for group in columns:
-        stop, end = start + group.width, at + group.lengthscales
-        yield Group(group.kind, slice(start, stop), slice(at, end))
-        start, at = stop, end
+        next_column, next_length = column + group.width, length + group.lengthscales
+        yield Group(group.kind, slice(column, next_column), slice(length, next_length))
+        column, length = next_column, next_length
+
+
+def n_lengthscales(columns: Sequence[Columns]) -> int:
+    """L, the number of lengthscales of a `Mixed` kernel of these columns."""
+    return sum(group.lengthscales for group in columns)
 
 
 def column_kinds(columns: Sequence[Columns]) -> tuple[np.ndarray, np.ndarray]:
-    """(the kind [d] of every column, the number [d] of its lengthscale)."""
+    """(kind [d], index of the lengthscale [d]) of every column."""
     widths = [group.width for group in columns]
     kinds = np.repeat([group.kind for group in columns], widths)
     first = np.isin(np.arange(len(kinds)), np.cumsum([0, *widths]))
@@ -103,24 +112,24 @@ class Mixed:
         ]
 
     def gram_of(self, x: Array, y: Array, distances: list[Array]) -> Array:
-        """The kernel's values [n,m] from its `fingerprint_distances`."""
+        """The values [n,m] of the kernel from `fingerprint_distances` of the same points."""
         length = jnp.asarray(self.lengthscale, x.dtype)
         squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
-        kinds, owner = column_kinds(self.columns)
+        kinds, length_index = column_kinds(self.columns)
         index = np.flatnonzero(kinds != "bits").astype(np.int32)
         if len(index):
-            owner = owner[index].astype(np.int32)
-            # ones in different places of a category are sqrt(2) apart
+            length_index = length_index[index].astype(np.int32)
+            # the one-hot columns of two different categories have the distance sqrt(2)
             unit = np.where(kinds[index] == "category", 2**0.5, 1.0)
-            plain = length[owner] * aligned(unit.astype(x.dtype), length)
-            squared = scaled_squared_distances(x[:, index], y[:, index], plain)
+            column_length = length[length_index] * aligned(unit.astype(x.dtype), length)
+            squared = scaled_squared_distances(x[:, index], y[:, index], column_length)
         for distance, group in zip(distances, self._groups("bits"), strict=True):
             squared = squared + distance / jnp.square(length[group.lengthscales.start])
         return matern(5 * squared, 2.5)
 
     def check(self, x: Any) -> None:
         checks.all_positive(lengthscale=self.lengthscale)
-        count = sum(group.lengthscales for group in self.columns)
+        count = n_lengthscales(self.columns)
         if np.shape(self.lengthscale) != (count,):
             raise ValueError(
                 f"a Mixed kernel of these columns has {count} lengthscales; an array of shape"

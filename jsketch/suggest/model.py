@@ -1,9 +1,8 @@
 """The Gaussian process of a suggestion: its hyperparameters at the posterior mode, and its
 leave-one-out predictions.
 
-The number of slots grows from call to call, and a search that is compiled as in `box.gp.fit` takes
-three seconds for each new number. SciPy's L-BFGS runs on the host instead, and only one evaluation
-of the loss is compiled.
+SciPy's L-BFGS searches on the host, and only the loss is compiled: a search that is compiled as a
+whole (`box.gp.fit`) takes three seconds to compile for each padded number of evaluations.
 
 The mean of the process is that of the values. With a fitted mean, or a small amplitude, candidates
 unlike all evaluated ones seem as poor as the first values, and batches stay close to the first one.
@@ -28,57 +27,59 @@ from jsketch.box.gp import regression
 from jsketch.box.gp.fit import LogNormal
 from jsketch.linalg import matmul
 from jsketch.show import short_repr
-from jsketch.suggest import evidence
 from jsketch.suggest.data import (
     MIN_VALUES,
     Data,
     Library,
     check_data,
     kernel_of,
-    lowest_value,
+    outlier_limit,
     padded_rows,
     power_of_two,
-    standardized,
+    standardize,
     weighted_moments,
     zero_padded,
 )
-from jsketch.suggest.mixed import Columns, Mixed
-from jsketch.suggest.posterior import inverse_root
+from jsketch.suggest.mixed import Columns, Mixed, n_lengthscales
+from jsketch.suggest.posterior import evidence_bound, inverse_root
 from jsketch.types import PRNGKey
 
-EXACT = 1024  # with more evaluations the posterior is sketched, and
-FITTED = 512  # lengthscales are fitted to a sample of so many evaluations, and
-INDUCING = 512  # noise and scale to all with so many inducing points and the best of these ratios
-RATIOS = np.geomspace(1e-3, 10, 17)  # noise variance over signal variance
+LARGEST_EXACT = 1024  # evaluations; with more of them the posterior is sketched
+# With more than LARGEST_EXACT evaluations, lengthscales are fitted to a sample of FIT_SAMPLE. Noise
+# and scale are fitted to all evaluations, with FIT_INDUCING inducing points and the best of
+# NOISE_RATIOS (noise variance over signal variance).
+FIT_SAMPLE = 512
+FIT_INDUCING = 512
+NOISE_RATIOS = np.geomspace(1e-3, 10, 17)
 SUBSAMPLE_KEY = 0  # folded into the key of a suggestion
 
 STEPS = 30  # L-BFGS steps from each start
-FURTHER_STEPS = 10  # L-BFGS steps from the model of fewer values
-STARTS = (0.5, 2.0)  # lengthscales over sqrt(L)
+REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
+START_FACTORS = (0.5, 2.0)  # lengthscales over sqrt(L) at the starts of the search
 # The prior of lengthscales grows with the root of their number, as distances do (Hvarfner,
 # Hellsten, Nardi. ICML 2024), to a median of 1.6 sqrt(L) sides of the unit cube. The priors were
 # chosen on other seeds than the reported ones (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
-LEAST_NOISE = 1e-5
+MIN_NOISE = 1e-5
 LARGEST_LOSS = 1e10  # in place of a loss that is not finite
 
-
-_evidence = jax.jit(evidence.log_evidence)
+_evidence_bound = jax.jit(evidence_bound)
 
 
 class Model(NamedTuple):
     """A Gaussian process for the values: centre + scale * f + noise, f with a `Mixed` kernel."""
 
-    lengthscale: np.ndarray  # [L], one for each number (of its range), category and fingerprint
+    # [L], one for each number (in units of its range), category and fingerprint
+    lengthscale: np.ndarray
     ratio: float  # noise variance over signal variance, the regularization
     scale: float  # standard deviation of the signal, in units of the values
     centre: float  # mean of the signal
-    # False: the values are too few, or equal up to rounding. The numbers are defaults, and standard
-    # deviations are in units of a signal whose scale is unknown.
+    # False: the values are too few, or equal up to rounding. The hyperparameters are defaults, and
+    # standard deviations are in units of a signal whose scale is unknown.
     fitted: bool
-    limits: tuple[float, float] = (-np.inf, np.inf)  # values outside are moved to the nearer one
+    limits: tuple[float, float] = (-np.inf, np.inf)  # to which values are clipped
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -107,29 +108,28 @@ class _WithFingerprints(NamedTuple):
         return self.kernel.gram_of(x, y, self.distances)
 
 
-def log_prior(given: Hyperparameters) -> Array:
+def log_prior(theta: Hyperparameters) -> Array:
     """Log density of the hyperparameters themselves, not of their logarithms, []."""
-    root = math.sqrt(given.lengthscale.shape[0])
-    total = LENGTHSCALE.log_density(given.lengthscale / root).sum()
-    return total + OUTPUTSCALE.log_density(given.outputscale) + NOISE.log_density(given.noise)
+    root = math.sqrt(theta.lengthscale.shape[0])
+    total = LENGTHSCALE.log_density(theta.lengthscale / root).sum()
+    return total + OUTPUTSCALE.log_density(theta.outputscale) + NOISE.log_density(theta.noise)
 
 
 def log_posterior(
     kernel: Any,
     distances: list[Array],
     data: regression.Data,
-    given: Hyperparameters,
+    theta: Hyperparameters,
     errors: ArrayLike = 0.0,
 ) -> Array:
-    """Log of likelihood times prior, []. `distances` are `Mixed.fingerprint_distances`, `errors`
-    [N] variances in addition to the noise."""
-    whole: Any = kernel
+    """Log of likelihood times prior, [], at these hyperparameters. `distances` are
+    `Mixed.fingerprint_distances`, and `errors` [N] variances in addition to the noise."""
     if isinstance(kernel, Mixed):
-        whole = _WithFingerprints(replace(kernel, lengthscale=given.lengthscale), distances)
-    # the kernel itself divides by its lengthscales
-    one = jnp.ones(data.u.shape[1], data.u.dtype)
-    scaled = regression.Hyperparameters(one, given.outputscale, given.noise + errors)
-    return regression.log_marginal_likelihood(whole, scaled, data) + log_prior(given)
+        kernel = _WithFingerprints(replace(kernel, lengthscale=theta.lengthscale), distances)
+    # the kernel already divides by the lengthscales
+    ones = jnp.ones(data.u.shape[1], data.u.dtype)
+    scaled = regression.Hyperparameters(ones, theta.outputscale, theta.noise + errors)
+    return regression.log_marginal_likelihood(kernel, scaled, data) + log_prior(theta)
 
 
 def _fit_hyperparameters(
@@ -140,44 +140,47 @@ def _fit_hyperparameters(
     start: Hyperparameters | None = None,
 ) -> Hyperparameters:
     """The mode of `log_posterior`: the best result of several searches, or that of one search from
-    `start`. Lengthscales that are `fixed` [L] are not searched."""
+    `start`. With `fixed` [L] the lengthscales are these numbers."""
     dtype = data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
     distances, variances = _fingerprint_distances(kernel, data.u), jnp.asarray(errors, dtype)
-    # free coordinates: logarithms of amplitude, of noise above its floor, and of lengthscales
+    # coordinates of the search: logarithms of outputscale, noise above its floor, and lengthscales
     starts = [np.array([OUTPUTSCALE.location, NOISE.location], float)]
     if fixed is None:
-        count = sum(group.lengthscales for group in kernel.columns)
+        count = n_lengthscales(kernel.columns)
         root = math.sqrt(count)
-        starts = [np.append(starts[0], [math.log(factor * root)] * count) for factor in STARTS]
+        starts = [
+            np.append(starts[0], [math.log(factor * root)] * count) for factor in START_FACTORS
+        ]
     steps = STEPS
     if start is not None:
-        steps = FURTHER_STEPS
-        at_start = (start.outputscale, start.noise, *start.lengthscale)
-        starts = [np.log(np.maximum(at_start[: len(starts[0])], LEAST_NOISE))]
-    best, least = starts[0], np.inf
+        steps = REFIT_STEPS
+        numbers = (start.outputscale, start.noise, *start.lengthscale)
+        starts = [np.log(np.maximum(numbers[: len(starts[0])], MIN_NOISE))]
+    best_point, lowest_loss = starts[0], np.inf
 
-    def loss(free: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal best, least
-        point = jnp.asarray(free, dtype)
-        value, gradient = _loss(point, kernel, distances, data, length, variances)
+    def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best_point, lowest_loss
+        value, gradient = _loss(
+            jnp.asarray(point, dtype), kernel, distances, data, length, variances
+        )
         value, gradient = float(value), np.asarray(gradient, float)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return LARGEST_LOSS, np.zeros_like(free)
-        if value < least:
-            best, least = free.copy(), value
+            return LARGEST_LOSS, np.zeros_like(point)
+        if value < lowest_loss:
+            best_point, lowest_loss = point.copy(), value
         return value, gradient
 
     for point in starts:
         optimize.minimize(loss, point, jac=True, method="L-BFGS-B", options=dict(maxiter=steps))
-    return _from_free(np, best.astype(dtype), fixed)
+    return _hyperparameters_at(np, best_point.astype(dtype), fixed)
 
 
-def _from_free(array: Any, free: Any, fixed: Any) -> Hyperparameters:
-    """The hyperparameters at free coordinates; `array` is NumPy or jax.numpy."""
-    floor = max(LEAST_NOISE, 100 * float(np.finfo(free.dtype).eps))
-    length = array.exp(free[2:]) if fixed is None else fixed
-    return Hyperparameters(length, array.exp(free[0]), floor + array.exp(free[1]))
+def _hyperparameters_at(array: Any, point: Any, fixed: Any) -> Hyperparameters:
+    """The hyperparameters at a point of the search; `array` is NumPy or jax.numpy."""
+    floor = max(MIN_NOISE, 100 * float(np.finfo(point.dtype).eps))
+    length = array.exp(point[2:]) if fixed is None else fixed
+    return Hyperparameters(length, array.exp(point[0]), floor + array.exp(point[1]))
 
 
 @jax.jit
@@ -188,14 +191,14 @@ def _fingerprint_distances(kernel: Any, u: Array) -> list[Array]:
 @jax.jit
 @jax.value_and_grad
 def _loss(
-    free: Array,
+    point: Array,
     kernel: Any,
     distances: list[Array],
     data: regression.Data,
     fixed: Array | None,
     errors: Array,
 ) -> Array:
-    return -log_posterior(kernel, distances, data, _from_free(jnp, free, fixed), errors)
+    return -log_posterior(kernel, distances, data, _hyperparameters_at(jnp, point, fixed), errors)
 
 
 @struct.checked_names
@@ -214,14 +217,14 @@ def fit(
     """The model at the posterior mode of its hyperparameters.
 
     candidates, columns, arms, values, errors, scaling   as in `suggest`
-    lengthscale   one number for all, or [L], which is not fitted; None: fitted
-    limits        (lowest, largest), values outside are moved to the nearer one; None: poor outliers
-                  are moved to twice as far below the median as the best value is above it
-    key           of the subsample of more than EXACT evaluations; None: jax.random.key(0)
+    lengthscale   one number for all, or [L]; None: fitted
+    limits        (lowest, largest), to which values are clipped; None: poor outliers are moved to
+                  twice as far below the median as the best value is above it
+    key           of the random sample of more than 1,024 evaluations; None: jax.random.key(0)
 
-    Lengthscales of more than EXACT evaluations are fitted to FITTED of them, and noise and scale to
-    all (without errors). For fewer than MIN_VALUES values, or equal ones, the model has the default
-    hyperparameters, and `fitted` is False. Raises the errors of `suggest`.
+    With more than 1,024 evaluations, lengthscales are fitted to a random sample of 512, and noise
+    and scale to all (with errors: to the sample). For fewer than 2 values, or equal ones, the model
+    has the default hyperparameters, and `fitted` is False. Raises the errors of `suggest`.
     """
     key = None if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -235,14 +238,15 @@ def fit_data(
     start: Model | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Model:
-    """`fit` of checked arrays. With `start`, a model of fewer values, one search starts from it."""
-    library, count = data.library, data.library.n_lengthscales
-    if count == 0:  # a kernel matrix
+    """`fit` of checked arrays. With `start`, a model that was fitted to fewer values, there is one
+    short search from its hyperparameters."""
+    library, count = data.library, n_lengthscales(data.library.columns)
+    if count == 0:  # the library has a kernel matrix
         lengthscale = np.ones(0)
     fixed = None if lengthscale is None else _check_lengthscales(count, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
     if limits is None:
-        limits = (lowest_value(values) if len(values) else -np.inf, np.inf)
+        limits = (outlier_limit(values) if len(values) else -np.inf, np.inf)
     values = np.clip(values, *limits)
     # the median of the prior
     default = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
@@ -253,25 +257,26 @@ def fit_data(
         ratio = float(np.exp(NOISE.location) / np.exp(OUTPUTSCALE.location))
         return Model(length, ratio, 1.0, centre, False)
     key = jax.random.key(0) if key is None else key
-    rows = random_rows(len(values), EXACT if len(values) <= EXACT else FITTED, key)
+    is_exact = len(values) <= LARGEST_EXACT
+    rows = random_rows(len(values), LARGEST_EXACT if is_exact else FIT_SAMPLE, key)
     errors = data.errors[data.observed][rows]
     centre, deviation, _ = weighted_moments(values[rows], errors, arms[rows])
     deviation = deviation or float(power_of_two(values))
-    y, variances = standardized(values[rows], errors, centre, deviation)
+    y, variances = standardize(values[rows], errors, centre, deviation)
     index, mask = padded_rows(arms[rows])
     y, variances = zero_padded(y, len(mask)), zero_padded(variances, len(mask))
     dtype = library.features.dtype
     zero, one = jnp.zeros((), dtype), jnp.ones((), dtype)
     points = library.features[jnp.asarray(index)]
-    standard = regression.Data(points, jnp.asarray(y, dtype), jnp.asarray(mask), zero, one)
-    first = None
+    padded = regression.Data(points, jnp.asarray(y, dtype), jnp.asarray(mask), zero, one)
+    start_point = None
     if start is not None and start.fitted:
         amplitude = (start.scale / deviation) ** 2
-        first = Hyperparameters(start.lengthscale, amplitude, start.ratio * amplitude)
-    length, outputscale, noise = _fit_hyperparameters(kernel, standard, fixed, variances, first)
+        start_point = Hyperparameters(start.lengthscale, amplitude, start.ratio * amplitude)
+    length, outputscale, noise = _fit_hyperparameters(kernel, padded, fixed, variances, start_point)
     length, ratio = np.asarray(length, float), float(noise / outputscale)
     model = Model(length, ratio, deviation * float(outputscale) ** 0.5, centre, True, limits)
-    if len(values) <= EXACT or data.errors.any():
+    if is_exact or data.errors.any():
         return model
     return _fit_scale_to_all(library, model, arms, values, key)
 
@@ -279,32 +284,30 @@ def fit_data(
 def _fit_scale_to_all(
     library: Library, model: Model, arms: np.ndarray, values: np.ndarray, key: PRNGKey
 ) -> Model:
-    """The model, with centre, noise and scale fitted to all evaluations (`suggest.evidence`)."""
+    """The model with centre, noise and scale fitted to all evaluations (`evidence_bound`)."""
     unit = float(power_of_two(values))
     centre = float(np.mean(values / unit))
     distinct = np.unique(arms)
-    points, included = padded_rows(distinct[random_rows(len(distinct), INDUCING, key)])
+    points, included = padded_rows(distinct[random_rows(len(distinct), FIT_INDUCING, key)])
     index, observed = padded_rows(arms)
     y = zero_padded(values / unit - centre, len(index))
-    kernel, ratios = (
-        kernel_of(library, model.lengthscale),
-        jnp.asarray(RATIOS, library.features.dtype),
-    )
+    kernel = kernel_of(library, model.lengthscale)
+    ratios = jnp.asarray(NOISE_RATIOS, library.features.dtype)
     x, inducing = (library.features[jnp.asarray(rows)] for rows in (index, points))
     masks = dict(observed=jnp.asarray(observed), included=jnp.asarray(included))
-    likelihood = _evidence(kernel, x, jnp.asarray(y), inducing, ratios, **masks)
-    best = int(np.nanargmax(np.asarray(likelihood.log_likelihood)))
-    scale = unit * float(likelihood.scale[best])
-    return model._replace(ratio=float(RATIOS[best]), scale=scale, centre=unit * centre)
+    bound = _evidence_bound(kernel, x, jnp.asarray(y), inducing, ratios, **masks)
+    best = int(np.nanargmax(np.asarray(bound.log_likelihood)))
+    scale = unit * float(bound.scale[best])
+    return model._replace(ratio=float(NOISE_RATIOS[best]), scale=scale, centre=unit * centre)
 
 
 class LeftOut(NamedTuple):
-    """k evaluations, each predicted from the others; in units of the values."""
+    """k evaluations, each of which is predicted from the others, in units of the values."""
 
     at: np.ndarray  # [k] int, indices of the evaluations
     observed: np.ndarray  # [k], values
     mean: np.ndarray  # [k], predictions
-    std: np.ndarray  # [k], standard deviations of the values, with their noise
+    std: np.ndarray  # [k], standard deviations of predicted values, with their noise
     weight: np.ndarray  # [k], of each value in `explained`; equal without errors
     log_likelihood: float  # of all values with the scale that maximises it, up to a constant
 
@@ -346,8 +349,8 @@ def leave_one_out(
     """Predicts every value from all others, with the hyperparameters of the model.
 
     The mean is y_i - [K^-1 y]_i / [K^-1]_ii, with the variance 1 / [K^-1]_ii (Rasmussen and
-    Williams, 2006, eq. 5.12; Sundararajan, Keerthi, Neural Computation 2001). A random sample of
-    EXACT is used where there are more evaluations. Arguments and errors are those of `suggest`.
+    Williams, 2006, eq. 5.12; Sundararajan, Keerthi, Neural Computation 2001). Of more than 1,024
+    evaluations a random sample of 1,024 is used. Arguments and errors are those of `suggest`.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -357,18 +360,18 @@ def leave_one_out(
 def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
     """`leave_one_out` of checked arrays."""
     data, at = data.clipped(model.limits), np.flatnonzero(data.observed)
-    observed = random_rows(len(at), EXACT, key)
-    at = at[observed]
+    sample = random_rows(len(at), LARGEST_EXACT, key)
+    at = at[sample]
     index, mask = padded_rows(data.arms[at], 1)
     dtype = data.library.features.dtype
-    values, variances = data.standardized(model.centre, model.scale, model.fitted)
-    y = zero_padded(values[observed], len(index))
-    noise = model.ratio + zero_padded(variances[observed], len(index))
+    values, variances = data.standardized_values(model.centre, model.scale, model.fitted)
+    y = zero_padded(values[sample], len(index))
+    noise = model.ratio + zero_padded(variances[sample], len(index))
     kernel = kernel_of(data.library, model.lengthscale)
     arrays = map(jnp.asarray, (index, mask, y.astype(dtype), noise.astype(dtype)))
     mean, variance, likelihood = _leave_one_out(kernel, data.library.features, *arrays)
     used = slice(len(at))
-    mean, std = (x[used] for x in in_units(model, mean, variance, used))
+    mean, std = (x[used] for x in in_value_units(model, mean, variance, used))
     weight = weighted_moments(data.values[at], data.errors[at], data.arms[at]).weight
     return LeftOut(at, data.values[at], mean, std, weight, float(likelihood))
 
@@ -387,11 +390,11 @@ def _leave_one_out(
     return y - matmul(half.T, whitened) / diagonal, 1 / diagonal, likelihood
 
 
-def in_units(
+def in_value_units(
     model: Model, mean: Any, variance: Any, rows: Any = slice(None)
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(means, standard deviations) in units of the values, of a posterior in units of the signal.
-    Raises ValueError where those of the `rows` are not finite."""
+    """(means, standard deviations) in units of the values, from those of a posterior in units of
+    the signal. Raises ValueError where the results in `rows` are not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = model.centre + model.scale * np.asarray(mean, float)
         std = model.scale * np.sqrt(np.asarray(variance, float))
@@ -408,7 +411,8 @@ def in_units(
 
 
 def _check_lengthscales(count: int, lengthscale: Any) -> np.ndarray:
-    """The lengthscales [L]. Raises ValueError for a wrong shape, and for numbers not above 0."""
+    """The lengthscales [L], L = `count`. Raises ValueError for a wrong shape, and for numbers that
+    are not above 0."""
     checks.all_positive(lengthscale=lengthscale)
     if np.shape(lengthscale) not in ((), (count,)):
         raise ValueError(
@@ -418,8 +422,8 @@ def _check_lengthscales(count: int, lengthscale: Any) -> np.ndarray:
     return np.broadcast_to(np.asarray(lengthscale, float), (count,))
 
 
-def random_rows(count: int, most: int, key: PRNGKey) -> np.ndarray:
-    """At most `most` random rows of `count`, in increasing order."""
+def random_rows(count: int, limit: int, key: PRNGKey) -> np.ndarray:
+    """A random sample of at most `limit` of the rows 0 to `count` - 1, in increasing order."""
     key_data = jax.random.key_data(jax.random.fold_in(key, SUBSAMPLE_KEY))
     random = np.random.default_rng(np.asarray(key_data).ravel().tolist())
-    return np.sort(random.permutation(count)[:most])
+    return np.sort(random.permutation(count)[:limit])

@@ -13,9 +13,9 @@ from scipy import special
 from jsketch import checks, struct
 from jsketch.show import short_repr
 from jsketch.suggest import choice, posterior
-from jsketch.suggest.batch import arrays_of
+from jsketch.suggest.batch import padded_data
 from jsketch.suggest.data import check_data, kernel_of
-from jsketch.suggest.model import LeftOut, Model, in_units
+from jsketch.suggest.model import LeftOut, Model, in_value_units
 from jsketch.types import PRNGKey
 
 MIN_DEGREES = 2  # of freedom of an interval
@@ -44,8 +44,8 @@ def predict(
 ) -> Prediction:
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. Arguments and
     errors are those of `suggest`."""
-    kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
-    mean, std = in_units(model, *_predict(kernel, arrays, ratio))
+    kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
+    mean, std = in_value_units(model, *_predict(kernel, arrays, ratio))
     return Prediction(mean, std, np.hypot(std, model.noise_std))
 
 
@@ -62,42 +62,41 @@ def average_predictions(
     """(mean [k], standard deviation [k]) of the average of the function over each of k sets of S
     points. Their features `sets` [k, S, d] are scaled as those of a `Library`. Other arguments and
     errors are those of `suggest`."""
-    kernel, arrays, ratio = _problem(candidates, arms, values, model, errors, key)
+    kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
-    return in_units(model, *_average(kernel, arrays, ratio, points))
+    return in_value_units(model, *_predict(kernel, arrays, ratio, points))
 
 
-def interval_reach(left_out: LeftOut, probability: float = 0.9) -> float:
+def interval_half_width(left_out: LeftOut, probability: float = 0.9) -> float:
     """Half the width of an interval that contains a value with this probability, in units of
     `Prediction.value_std`.
 
-    The standard deviations are too small, because the hyperparameters are fitted to the n values.
-    The quantile is that of Student's distribution with n / 4 - 1 degrees of freedom, times the
-    `error_ratio` of `leave_one_out` if it is above 1.
+    These standard deviations are too small, because the hyperparameters are fitted to the n values.
+    The half width is therefore a quantile of Student's distribution with n / 4 - 1 degrees of
+    freedom, times the `error_ratio` of `leave_one_out` if it is above 1.
     """
-    freedom = max(len(left_out.at) / 4 - 1, MIN_DEGREES)
-    return float(special.stdtrit(freedom, (1 + probability) / 2) * max(left_out.error_ratio, 1.0))
+    degrees = max(len(left_out.at) / 4 - 1, MIN_DEGREES)
+    return float(special.stdtrit(degrees, (1 + probability) / 2) * max(left_out.error_ratio, 1.0))
 
 
-def _problem(
+def _kernel_and_data(
     candidates: Any, arms: Any, values: Any, model: Model, errors: Any, key: PRNGKey | None
-) -> tuple[Any, choice.Arrays, Array]:
+) -> tuple[Any, choice.PaddedData, Array]:
     """(kernel, evaluations, noise variance in units of the signal)."""
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
     kernel = kernel_of(data.library, model.lengthscale)
     unavailable = np.zeros(len(data.library.features), bool)
-    arrays = arrays_of(kernel, data, model, unavailable, key)
+    arrays = padded_data(kernel, data, model, unavailable, key)
     return kernel, arrays, jnp.asarray(model.ratio, arrays.features.dtype)
 
 
 @jax.jit
-def _predict(kernel: Any, arrays: choice.Arrays, ratio: Array) -> tuple[Array, Array]:
-    fitted, _ = choice.condition(kernel, arrays, ratio, False)
-    return posterior.predict(fitted, arrays.features)
-
-
-@jax.jit
-def _average(kernel: Any, arrays: choice.Arrays, ratio: Array, sets: Array) -> tuple[Array, Array]:
-    fitted, _ = choice.condition(kernel, arrays, ratio, False)
-    return posterior.average(fitted, sets)
+def _predict(
+    kernel: Any, arrays: choice.PaddedData, ratio: Array, sets: Array | None = None
+) -> tuple[Array, Array]:
+    """(mean, variance) at all candidates, or of the averages over `sets` [k,S,d]."""
+    fitted = choice.condition(kernel, arrays, ratio, False)
+    if sets is None:
+        return posterior.predict(fitted, arrays.features)
+    return posterior.average_over_sets(fitted, sets)

@@ -1,12 +1,12 @@
 """The next points of a search over a `Space`, or over a list of candidates.
 
-The first points are a design and need no compilation: a Latin hypercube of the space (McKay,
-Beckman, Conover. Technometrics 1979), or random candidates of the list. Then a Gaussian process is
-fitted to the values, and `suggest` chooses the candidates of the largest expected improvement. A
-space has new candidates in every round: half of them are uniform, and half differ from one of the
-best points in some of its hyperparameters. A failed evaluation has the worst value so far.
+The first points are a design: a Latin hypercube of the space (McKay, Beckman, Conover.
+Technometrics 1979), or random candidates of the list. Then a Gaussian process is fitted to the
+values, and `suggest` chooses the candidates of the largest expected improvement. A space has new
+candidates in every round: half of them are uniform, and half differ from one of the best points in
+some of its hyperparameters. A failed evaluation gets the worst value so far.
 
-Larger values are better here. A point is a vector of the unit cube, or the number of a candidate.
+Larger values are better here. A point is a vector of the unit cube, or the index of a candidate.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from jsketch.suggest.data import Library, check_data
 from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import Model, fit_data
 
-CANDIDATES = 1024  # a space has at least so many candidates in a round
-# the design has INITIAL more points than there are hyperparameters, at most MOST_INITIAL
-INITIAL, MOST_INITIAL = 3, 10
-# Half of the candidates are near one of the BEST best points: each hyperparameter changes with the
-# probability CHANGED, by a normal number whose standard deviation is one of SCALES, in shares of
-# its range.
-BEST, CHANGED, SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
-GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
+CANDIDATES = 1024  # smallest number of candidates of a space in a round
+# the design has EXTRA_INITIAL more points than there are hyperparameters, at most MAX_INITIAL
+EXTRA_INITIAL, MAX_INITIAL = 3, 10
+# Half of the candidates are near one of the BEST_POINTS best points: each hyperparameter changes
+# with CHANGE_PROBABILITY, by a normal number whose standard deviation is one of CHANGE_SCALES, in
+# units of its range.
+BEST_POINTS, CHANGE_PROBABILITY, CHANGE_SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
+REFIT_GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
 
 
-class Drawn(NamedTuple):
+class CandidateSet(NamedTuple):
     """The library of one round. Its first rows are the evaluated and the pending points."""
 
     library: Library  # of A candidates
@@ -44,74 +44,77 @@ class Drawn(NamedTuple):
     excluded: np.ndarray  # [e] int, rows that repeat an earlier row
 
 
-class OverSpace:
+class SpaceDomain:
     """The points [d] of the unit cube that a space decodes. Integers and categories lie in the
     middle of their intervals, so that equal candidates are equal points."""
 
     def __init__(self, space: Space):
         self.space = space
         self.columns = tuple(
-            Columns("category", one.count) if isinstance(one, Category) else Columns("numbers", 1)
-            for one in space.hyperparameters
+            Columns("category", h.count) if isinstance(h, Category) else Columns("numbers", 1)
+            for h in space.hyperparameters
         )
 
     def design(self, count: int, random: np.random.Generator) -> np.ndarray:
-        """`count` initial points, or fewer where there are no more."""
+        """`count` initial points, or fewer where the domain has fewer."""
         d = len(self.columns)
         order = random.permuted(np.tile(np.arange(count), (d, 1)), axis=1).T
-        points = self._centred((order + random.random((count, d))) / count)
+        points = self._centre((order + random.random((count, d))) / count)
         return points[np.sort(np.unique(points, axis=0, return_index=True)[1])]
 
-    def draw(self, points: np.ndarray, best: np.ndarray, random: np.random.Generator) -> Drawn:
-        """The candidates of a round after these points, of which `best` have the largest values."""
+    def draw(
+        self, points: np.ndarray, best: np.ndarray, random: np.random.Generator
+    ) -> CandidateSet:
+        """The candidates of a round: these evaluated or pending points, of which rows `best` have
+        the largest values, and random new ones."""
         size = CANDIDATES
         while size < 2 * len(points):
             size *= 2
         shape = size - len(points), len(self.columns)
-        drawn = random.random(shape)
+        new = random.random(shape)
         if len(best):
-            near = shape[0] // 2
-            origin = points[random.choice(best, near)]
-            scale = random.choice(SCALES, (near, 1))
+            half = shape[0] // 2
+            origin = points[random.choice(best, half)]
+            scale = random.choice(CHANGE_SCALES, (half, 1))
             moved = np.clip(origin + scale * random.standard_normal(origin.shape), 0, 1)
             is_category = [group.kind == "category" for group in self.columns]
-            moved = np.where(is_category, drawn[:near], moved)
-            changed = random.random(origin.shape) < CHANGED
-            drawn[:near] = np.where(changed, moved, origin)
-        every = np.concatenate([points, self._centred(drawn)])
-        first = np.unique(every, axis=0, return_index=True)[1]
+            moved = np.where(is_category, new[:half], moved)
+            is_changed = random.random(origin.shape) < CHANGE_PROBABILITY
+            new[:half] = np.where(is_changed, moved, origin)
+        points = np.concatenate([points, self._centre(new)])
+        first = np.unique(points, axis=0, return_index=True)[1]
         repeated = np.setdiff1d(np.arange(size), first)
-        return Drawn(self._library(every), every, repeated)
+        return CandidateSet(self._library(points), points, repeated)
 
     def candidate(self, point: np.ndarray) -> dict[str, Any]:
         """The argument of the objective at a point."""
         return self.space.decode(SIDE * point)
 
     def point(self, values: dict[str, Any]) -> np.ndarray:
-        """The point of hyperparameters."""
-        return self._centred(self.space.encode(values)[None] / SIDE)[0]
+        """The point of these hyperparameters, {name: value}."""
+        return self._centre(self.space.encode(values)[None] / SIDE)[0]
 
-    def _centred(self, points: np.ndarray) -> np.ndarray:
+    def _centre(self, points: np.ndarray) -> np.ndarray:
+        """Points with integers and categories in the middle of their intervals."""
         points = points.copy()
-        for column, one in zip(points.T, self.space.hyperparameters, strict=True):
-            if hasattr(one, "centred"):
-                column[:] = one.centred(column)
+        for column, hyperparameter in zip(points.T, self.space.hyperparameters, strict=True):
+            if hasattr(hyperparameter, "centred"):
+                column[:] = hyperparameter.centred(column)
         return points
 
     def _library(self, points: np.ndarray) -> Library:
         parts = []
-        for column, one in zip(points.T, self.space.hyperparameters, strict=True):
-            if isinstance(one, Category):
-                parts.append(np.eye(one.count)[(column * one.count).astype(int)])
+        for column, group in zip(points.T, self.columns, strict=True):
+            if group.kind == "category":
+                parts.append(np.eye(group.width)[(column * group.width).astype(int)])
             else:
                 parts.append(column[:, None])
-        dtype = jax.dtypes.canonicalize_dtype(float)
-        return Library(jnp.asarray(np.hstack(parts), dtype), self.columns)
+        return _library_of_parts(parts, self.columns)
 
 
-class OverList:
-    """The numbers of the candidates of a list: dicts or tuples of the same length, numbers, texts,
-    or the rows of an array or a DataFrame. Parts that are no numbers are categories."""
+class ListDomain:
+    """The indices of a list of candidates: dicts or tuples of the same length, numbers, texts, or
+    the rows of an array or a DataFrame. Parts of candidates that are no numbers are categories."""
 
     def __init__(self, candidates: Any):
         if hasattr(candidates, "to_dict"):
@@ -119,24 +122,26 @@ class OverList:
         self.space = list(candidates)
         if not self.space:
             raise ValueError("the list of candidates is empty.")
-        self.library = _library_of([_cells(one) for one in self.space])
+        self.library = _library_of_list([_parts_by_name(candidate) for candidate in self.space])
         self.columns = self.library.columns
 
     def design(self, count: int, random: np.random.Generator) -> np.ndarray:
         return random.permutation(len(self.space))[:count]
 
-    def draw(self, points: np.ndarray, best: np.ndarray, random: np.random.Generator) -> Drawn:
-        every = np.arange(len(self.space))
-        rows = np.concatenate([points, np.setdiff1d(every, points)]).astype(int)
+    def draw(
+        self, points: np.ndarray, best: np.ndarray, random: np.random.Generator
+    ) -> CandidateSet:
+        indices = np.arange(len(self.space))
+        rows = np.concatenate([points, np.setdiff1d(indices, points)]).astype(int)
         library = self.library._replace(features=self.library.features[rows])
-        return Drawn(library, rows, every[:0])
+        return CandidateSet(library, rows, indices[:0])
 
     def candidate(self, point: Any) -> Any:
         return self.space[int(point)]
 
 
-def _cells(candidate: Any) -> dict[Any, Any]:
-    """The parts of a candidate by name or position."""
+def _parts_by_name(candidate: Any) -> dict[Any, Any]:
+    """The parts of a candidate, {name or position: value}."""
     if isinstance(candidate, dict):
         return candidate
     if isinstance(candidate, tuple | list | np.ndarray) and np.ndim(candidate):
@@ -144,53 +149,57 @@ def _cells(candidate: Any) -> dict[Any, Any]:
     return {0: candidate}
 
 
-def _library_of(rows: list[dict[Any, Any]]) -> Library:
-    """The features of candidates. Raises ValueError where their parts differ, and for numbers that
-    are not finite."""
-    parts, columns = [np.zeros((len(rows), 0))], []
-    for at, row in enumerate(rows):
-        if row.keys() != rows[0].keys():
+def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
+    """The library of candidates, {part: value}. Raises ValueError where they have different parts,
+    and for numbers that are not finite."""
+    features, columns = [np.zeros((len(candidates), 0))], []
+    for index, candidate in enumerate(candidates):
+        if candidate.keys() != candidates[0].keys():
             raise ValueError(
-                f"all candidates must have the same parts: the first one has {list(rows[0])},"
-                f" number {at} has {list(row)}."
+                f"all candidates must have the same parts: the first one has {list(candidates[0])},"
+                f" number {index} has {list(candidate)}."
             )
-    for name in rows[0]:
-        cells = [row[name] for row in rows]
-        if all(isinstance(one, RealNumber) and not isinstance(one, bool) for one in cells):
-            numbers = np.asarray(cells, float)
+    for name in candidates[0]:
+        values = [candidate[name] for candidate in candidates]
+        if all(isinstance(v, RealNumber) and not isinstance(v, bool) for v in values):
+            numbers = np.asarray(values, float)
             if not np.isfinite(numbers).all():
-                at = int(np.flatnonzero(~np.isfinite(numbers))[0])
-                raise ValueError(f"{name} of candidate {at} must be finite; it is {cells[at]}.")
+                bad = int(np.flatnonzero(~np.isfinite(numbers))[0])
+                raise ValueError(f"{name} of candidate {bad} must be finite; it is {values[bad]}.")
             scaled = (numbers - numbers.min()) / (np.ptp(numbers) or 1.0)
-            parts.append(scaled[:, None])
+            features.append(scaled[:, None])
             columns.append(Columns("numbers", 1))
         else:
-            # a cell may have no hash
-            kinds = [one for at, one in enumerate(cells) if cells.index(one) == at]
-            parts.append(np.eye(len(kinds))[[kinds.index(one) for one in cells]])
-            columns.append(Columns("category", len(kinds)))
+            # a list and not a set, because a value may have no hash
+            levels = [v for index, v in enumerate(values) if values.index(v) == index]
+            features.append(np.eye(len(levels))[[levels.index(v) for v in values]])
+            columns.append(Columns("category", len(levels)))
+    return _library_of_parts(features, tuple(columns))
+
+
+def _library_of_parts(parts: list[np.ndarray], columns: tuple[Columns, ...]) -> Library:
     dtype = jax.dtypes.canonicalize_dtype(float)
-    return Library(jnp.asarray(np.hstack(parts), dtype), tuple(columns))
+    return Library(jnp.asarray(np.hstack(parts), dtype), columns)
 
 
-Domain = OverSpace | OverList
+Domain = SpaceDomain | ListDomain
 
 
 def domain_of(space: Any) -> Domain:
     """The domain of a space or a list. Raises ValueError for other arguments."""
     if isinstance(space, Space):
-        return OverSpace(space)
+        return SpaceDomain(space)
     if isinstance(space, str | dict | type) or not hasattr(space, "__len__"):
         raise ValueError(
             "space must be a Space, such as Space(depth=(1, 12, int)), or a list of candidates;"
             f" {space!r} was given."
         )
-    return OverList(space)
+    return ListDomain(space)
 
 
-def initial_points(domain: Domain) -> int:
+def n_initial_points(domain: Domain) -> int:
     """The number of points of the design of a domain."""
-    return min(INITIAL + len(domain.columns), MOST_INITIAL)
+    return min(EXTRA_INITIAL + len(domain.columns), MAX_INITIAL)
 
 
 class Proposer:
@@ -199,8 +208,8 @@ class Proposer:
 
     def __init__(self, domain: Domain, seed: int, initial: int):
         self.domain, self.seed = domain, seed
-        self.start = domain.design(initial, np.random.default_rng([seed, 0]))
-        self._models: dict[int, Model] = {}  # by the number of values
+        self.design = domain.design(initial, np.random.default_rng([seed, 0]))
+        self._models: dict[int, Model] = {}  # by the number of values to which they are fitted
 
     def propose(
         self,
@@ -208,50 +217,49 @@ class Proposer:
         values: Sequence[float],
         pending: Sequence[Any],
         count: int,
-        number: int,
+        index: int,
     ) -> list[Any]:
-        """At most `count` new points, fewer where the domain has no more, after evaluated `points`
-        with their values, NaN for a failed evaluation, and `pending` points. `number` is that of
-        the first new point in the run; random choices depend on it."""
-        before = [*points, *pending]
-        if number < len(self.start):
-            return list(self.start[number : number + count])
+        """At most `count` new points, fewer where the domain has no more, given the evaluated
+        `points` with their values, NaN for a failed evaluation, and `pending` points. `index` is
+        that of the first new point in the run; random choices depend on it."""
+        if index < len(self.design):
+            return list(self.design[index : index + count])
+        n, n_used = len(points), len(points) + len(pending)
         observed = np.asarray(values, float)
-        random = np.random.default_rng([self.seed, number, 1])
+        random = np.random.default_rng([self.seed, index, 1])
         succeeded = np.flatnonzero(~np.isnan(observed))
-        best = succeeded[np.argsort(-observed[succeeded], kind="stable")][:BEST]
-        drawn = self.domain.draw(np.asarray(before), best, random)
-        left = len(drawn.points) - len(before) - len(drawn.excluded)
-        if left <= 0:
+        best = succeeded[np.argsort(-observed[succeeded], kind="stable")][:BEST_POINTS]
+        candidates = self.domain.draw(np.asarray([*points, *pending]), best, random)
+        n_new = len(candidates.points) - n_used - len(candidates.excluded)
+        if n_new <= 0:
             return []
-        arms = np.arange(len(points))
-        found = suggest(
-            drawn.library,
-            arms,
-            _with_failures(observed),
-            pending=np.arange(len(points), len(before)),
-            exclude=drawn.excluded,
-            batch=min(count, left),
+        suggestion = suggest(
+            candidates.library,
+            np.arange(n),
+            _replace_failures(observed),
+            pending=np.arange(n, n_used),
+            exclude=candidates.excluded,
+            batch=min(count, n_new),
             acquisition=ExpectedImprovement(),
-            model=self._model(drawn.library, arms, observed),
-            key=jax.random.fold_in(jax.random.key(self.seed), number),
+            model=self._model(candidates.library, observed),
+            key=jax.random.fold_in(jax.random.key(self.seed), index),
         )
-        return list(drawn.points[found.rows])
+        return list(candidates.points[suggestion.rows])
 
-    def _model(self, library: Library, arms: np.ndarray, values: np.ndarray) -> Model:
+    def _model(self, library: Library, values: np.ndarray) -> Model:
         """The model of the first n values, where n is the last number at which it is refitted."""
         model: Model | None = None
-        size = min(len(self.start), len(values))
+        size = min(len(self.design), len(values))
         while model is None or size <= len(values):
             if size not in self._models:
-                first = _with_failures(values[:size])
-                data = check_data(library, None, arms[:size], first, (), True)
+                first = _replace_failures(values[:size])
+                data = check_data(library, None, np.arange(size), first, (), True)
                 self._models[size] = fit_data(data, None, None, model)
-            model, size = self._models[size], max(size + 1, int(size * GROWTH))
+            model, size = self._models[size], max(size + 1, int(size * REFIT_GROWTH))
         return model
 
 
-def _with_failures(values: np.ndarray) -> np.ndarray:
-    """The values with the worst one in place of NaN, where there is a value."""
+def _replace_failures(values: np.ndarray) -> np.ndarray:
+    """The values with the worst one in place of NaN, unless all are NaN."""
     failed = np.isnan(values)
     return values if failed.all() else np.where(failed, values[~failed].min(), values)

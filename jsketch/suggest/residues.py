@@ -16,7 +16,7 @@ class Residue(NamedTuple):
 
     hydropathy: float  # Kyte, Doolittle. J. Mol. Biol. 157, 1982
     volume: float  # in cubic angstroms; Zamyatnin. Prog. Biophys. Mol. Biol. 24, 1972
-    charge: float  # in water, at pH 7; a half for histidine, whose pK is near it
+    charge: float  # in water, at pH 7; 0.5 for histidine, whose pK is near 7
 
 
 RESIDUES = {

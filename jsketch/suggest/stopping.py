@@ -16,22 +16,20 @@ import numpy as np
 from jax import Array, lax
 
 from jsketch import checks
-from jsketch.linalg import matmul
 from jsketch.suggest import choice, posterior
-from jsketch.suggest.batch import arrays_of
-from jsketch.suggest.data import check_data, kernel_of, lowest_value, zero_padded
+from jsketch.suggest.acquisitions import normal_draws
+from jsketch.suggest.batch import padded_data
+from jsketch.suggest.data import check_data, kernel_of, outlier_limit, zero_padded
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
 SHORTLIST = 511  # unevaluated candidates of the largest upper bounds, whose values are drawn
-OPTIMISM = 3.0  # standard deviations in those bounds
-LENGTHSCALE_DIVISORS = (
-    1.4,
-    2.0,
-    2.8,
-)  # lengthscales of the fitted model over those of rougher ones
-LEAST_INFLATION = 0.5  # of the standard deviations of a rougher model
-LIKELIHOOD_MARGIN = 3.0  # in log likelihood, by which a rougher model is ruled out
+BOUND_WIDTH = 3.0  # standard deviations from the mean to an upper bound
+# lengthscales of the fitted model over those of rougher models
+LENGTHSCALE_DIVISORS = 1.4, 2.0, 2.8
+MIN_INFLATION = 0.5  # smallest factor of the standard deviations of a rougher model
+# a rougher model is ruled out if its log likelihood is lower by more than LIKELIHOOD_MARGIN
+LIKELIHOOD_MARGIN = 3.0
 DRAWS = 1024
 PROBABILITY = 0.975  # above 95%, because the rule is applied after every batch
 TOLERANCE = 0.01  # of the range of the values
@@ -43,9 +41,9 @@ class Gain(NamedTuple):
     """Draws of the gain of an evaluation without noise, in units of the values."""
 
     best: int  # row of the evaluated candidate of the largest posterior mean
-    of_any: np.ndarray  # [D], the best unevaluated candidate less `best`, at least 0
-    of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without one
-    observed: int  # the number of evaluations with a value
+    of_any: np.ndarray  # [D], f at the best unevaluated candidate less f at `best`, at least 0
+    of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without a batch
+    observed: int  # number of evaluations with a value
     most: float = np.inf  # the largest possible value less that of the best measured candidate
 
 
@@ -61,18 +59,18 @@ def possible_gain(
     bounds: tuple[float, float] | None = None,
     key: PRNGKey | None = None,
 ) -> Gain | None:
-    """Draws of the gain. Without a fitted model it is None, unless there are bounds and a value.
+    """Draws of the gain. Returns None without a fitted model, unless there are bounds and a value.
 
     Arguments are those of `suggest`. `batch` [B] are the rows of suggested candidates. `bounds` are
-    the smallest and the largest value that is possible; the gain is at most the largest one less
-    the value of the best measured candidate, whatever its noise.
+    the smallest and the largest possible value; the gain is at most the largest one less the value
+    of the best measured candidate, whatever its noise.
 
     The gain of the batch is drawn from the model. The fitted lengthscales are often too long when
     values are few. The gain of any candidate is therefore drawn from several models, the fitted one
-    and those with its lengthscales divided by LENGTHSCALE_DIVISORS, and the largest gain at the
-    quantile PROBABILITY counts. A model whose log likelihood is lower by more than
+    and those with its lengthscales divided by LENGTHSCALE_DIVISORS, and `of_any` has the draws
+    whose quantile PROBABILITY is largest. A model whose log likelihood is lower by more than
     LIKELIHOOD_MARGIN is left out. The standard deviations of a model are multiplied by its
-    `LeftOut.error_ratio`, at least 1 for the fitted one and LEAST_INFLATION for the others.
+    `LeftOut.error_ratio`, at least 1 for the fitted one and MIN_INFLATION for the others.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
@@ -91,16 +89,15 @@ def possible_gain(
     size, gain_key = min(SHORTLIST, len(features) - 1), jax.random.fold_in(key, GAIN_KEY)
     best, likelihood = -1, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
-    for factor in (1.0, *LENGTHSCALE_DIVISORS):
-        alternative = model._replace(lengthscale=model.lengthscale / factor)
+    for divisor in (1.0, *LENGTHSCALE_DIVISORS):
+        alternative = model._replace(lengthscale=model.lengthscale / divisor)
         left_out = leave_one_out_data(data, alternative, key)
-        likelihood = left_out.log_likelihood if factor == 1 else likelihood
+        likelihood = left_out.log_likelihood if divisor == 1 else likelihood
         if left_out.log_likelihood < likelihood - LIKELIHOOD_MARGIN:
             continue
-        least = 1.0 if factor == 1 else LEAST_INFLATION
-        inflation = max(left_out.error_ratio, least)
+        inflation = max(left_out.error_ratio, 1.0 if divisor == 1 else MIN_INFLATION)
         kernel = kernel_of(data.library, alternative.lengthscale)
-        arrays = arrays_of(kernel, data, alternative, unavailable, key)
+        arrays = padded_data(kernel, data, alternative, unavailable, key)
         ratio = jnp.asarray(alternative.ratio, features.dtype)
         best_row, draws = _draws(
             kernel, arrays, ratio, jnp.asarray(slots), inflation, best, gain_key, size
@@ -109,13 +106,15 @@ def possible_gain(
         f = model.centre + model.scale * np.asarray(draws, float)
         if bounds is not None:
             f = np.clip(f, *bounds)
-        # the other slots of the shortlist hold -inf
-        any_other = f[:, 0] if unavailable.all() else f[:, 1 : 1 + size].max(1)
-        chosen = f[:, 1 + size : 1 + size + len(rows)]
-        if len(rows):  # the jitter of the draws is independent for rows that are drawn twice
-            any_other = np.maximum(any_other, chosen.max(1))
-        of_batch = np.maximum(chosen.max(1) - f[:, 0], 0) if len(rows) else np.zeros(0)
-        gains.append((np.maximum(any_other - f[:, 0], 0), of_batch))
+        # unused slots of the shortlist hold -inf
+        best_unevaluated = f[:, 0] if unavailable.all() else f[:, 1 : 1 + size].max(1)
+        of_batch = np.zeros(0)
+        if len(rows):
+            best_of_batch = f[:, 1 + size : 1 + size + len(rows)].max(1)
+            # a candidate in both the shortlist and the batch has two draws with different jitter
+            best_unevaluated = np.maximum(best_unevaluated, best_of_batch)
+            of_batch = np.maximum(best_of_batch - f[:, 0], 0)
+        gains.append((np.maximum(best_unevaluated - f[:, 0], 0), of_batch))
     of_any = max((gain[0] for gain in gains), key=lambda draws: np.quantile(draws, PROBABILITY))
     of_batch = np.minimum(gains[0][1], most)
     return Gain(best, np.minimum(of_any, most), of_batch, count, most)
@@ -125,23 +124,23 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
     """(row, value) of the candidate of the largest mean value, from evaluations of `arms` [n] with
     `values` [n], NaN where an evaluation failed."""
     observed = ~np.isnan(values)
-    rows, at = np.unique(arms[observed], return_inverse=True)
-    mean = np.bincount(at, values[observed]) / np.bincount(at)
+    rows, index = np.unique(arms[observed], return_inverse=True)
+    mean = np.bincount(index, values[observed]) / np.bincount(index)
     return int(rows[mean.argmax()]), float(mean.max())
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
-    """TOLERANCE times the range of the bounds if they are finite, or else that of the values
-    without poor outliers (`data.lowest_value`)."""
+    """TOLERANCE times the range of the bounds if they are finite, or else times that of the values
+    without poor outliers."""
     if bounds is not None and np.isfinite(bounds).all():
         return TOLERANCE * (bounds[1] - bounds[0])
     observed = values[~np.isnan(values)]
-    return TOLERANCE * float(observed.max() - max(observed.min(), lowest_value(observed)))
+    return TOLERANCE * float(observed.max() - max(observed.min(), outlier_limit(observed)))
 
 
 def should_stop(gain: Gain | None, at_most: float) -> bool:
-    """Whether no unevaluated candidate is better by more than `at_most`, with PROBABILITY. With
-    fewer than MIN_VALUES values the best one must also be within `at_most` of the upper bound."""
+    """Whether with PROBABILITY no unevaluated candidate is better by more than `at_most`. With
+    fewer than MIN_VALUES values the best value must also be within `at_most` of the upper bound."""
     if gain is None or (gain.observed < MIN_VALUES and gain.most > at_most):
         return False
     return float(np.quantile(gain.of_any, PROBABILITY)) <= at_most
@@ -150,7 +149,7 @@ def should_stop(gain: Gain | None, at_most: float) -> bool:
 @partial(jax.jit, static_argnames="size")
 def _draws(
     kernel: Any,
-    arrays: choice.Arrays,
+    arrays: choice.PaddedData,
     ratio: Array,
     batch: Array,
     inflation: Array,
@@ -158,23 +157,18 @@ def _draws(
     key: PRNGKey,
     size: int,
 ) -> tuple[Array, Array]:
-    """(row `best`; draws [DRAWS, 1 + size + B] of that candidate, of a shortlist of unevaluated
-    candidates, and of the batch, in units of the signal). With best = -1 it is the evaluated
-    candidate of the largest mean."""
+    """(row of the best candidate; draws [DRAWS, 1 + size + B] of that candidate, of a shortlist of
+    unevaluated candidates, and of the batch, in units of the signal). The best candidate is row
+    `best`, or for best = -1 the evaluated candidate of the largest mean."""
     features = arrays.features
-    fitted, _ = choice.condition(kernel, arrays, ratio, False)
+    fitted = choice.condition(kernel, arrays, ratio, False)
     mean, variance = posterior.predict(fitted, features)
-    place = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
-    best = jnp.where(best < 0, arrays.arms[place], best)
-    score = jnp.where(
-        ~arrays.unavailable, mean + OPTIMISM * inflation * jnp.sqrt(variance), -jnp.inf
-    )
-    top, short = lax.top_k(score, size)
-    rows = jnp.concatenate([best[None], short, batch], dtype=jnp.int32)
+    largest = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
+    best = jnp.where(best < 0, arrays.arms[largest], best)
+    bound = mean + BOUND_WIDTH * inflation * jnp.sqrt(variance)
+    top, shortlist = lax.top_k(jnp.where(~arrays.unavailable, bound, -jnp.inf), size)
+    rows = jnp.concatenate([best[None], shortlist, batch], dtype=jnp.int32)
     centre, covariance = posterior.joint(fitted, features[rows])
-    jitter = 1e-3 * ratio + 100 * jnp.finfo(mean.dtype).eps
-    root = jnp.linalg.cholesky(covariance + jitter * jnp.eye(len(rows), dtype=mean.dtype))
-    normal = jax.random.normal(key, (DRAWS, len(rows)), mean.dtype)
-    draws = centre[None, :] + inflation * matmul(normal, root.T)
-    real = jnp.concatenate([jnp.ones(1, bool), jnp.isfinite(top), jnp.ones(len(batch), bool)])
-    return best, jnp.where(real[None, :], draws, -jnp.inf)
+    draws = centre[None, :] + inflation * normal_draws(covariance, ratio, DRAWS, key)
+    is_candidate = jnp.ones(len(rows), bool).at[1 : 1 + size].set(jnp.isfinite(top))
+    return best, jnp.where(is_candidate[None, :], draws, -jnp.inf)

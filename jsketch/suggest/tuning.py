@@ -1,4 +1,4 @@
-"""`minimize` and `maximize` find the best hyperparameters of a function, or the best of a list."""
+"""`minimize` and `maximize` search a space of hyperparameters, or a list of candidates."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from jsketch.box.space import Space
 from jsketch.loops.saving import RunFile, lock_files, run_file
 from jsketch.show import html_table, short_repr
 from jsketch.suggest.data import LARGEST_VALUE
-from jsketch.suggest.proposals import Domain, Proposer, domain_of, initial_points
+from jsketch.suggest.proposals import Domain, Proposer, domain_of, n_initial_points
 from jsketch.warn import warn
 
-TUNING = "jsketch tuning"
+RUN_KIND = "jsketch tuning"  # in the file of a run
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Result:
     @property
     def values(self) -> np.ndarray:
         """[n], NaN for a failed evaluation."""
-        return np.array([one.value for one in self.evaluations], float)
+        return np.array([evaluation.value for evaluation in self.evaluations], float)
 
     @property
     def best(self) -> Any:
@@ -85,16 +85,15 @@ class Result:
         import pandas
 
         rows = []
-        for one in self.evaluations:
-            point = one.candidate
-            names = point if isinstance(point, dict) else dict(candidate=point)
-            rest = dict(value=one.value, failed=one.failed, error=one.error, seconds=one.seconds)
-            rows.append({**names, **rest})
+        for e in self.evaluations:
+            named = e.candidate if isinstance(e.candidate, dict) else dict(candidate=e.candidate)
+            result = dict(value=e.value, failed=e.failed, error=e.error, seconds=e.seconds)
+            rows.append({**named, **result})
         return pandas.DataFrame(rows)
 
     def plot(self, axes: Any = None) -> Any:
-        """Draws all values and the best one so far against the number of evaluations, and returns
-        the axes. Needs matplotlib."""
+        """Draws each value, and the best value so far, against the number of evaluations, and
+        returns the axes. Needs matplotlib."""
         import matplotlib.pyplot as plt
 
         axes = plt.subplots()[1] if axes is None else axes
@@ -109,14 +108,14 @@ class Result:
 
     def summary(self) -> dict[str, Any]:
         """{name: value} of the repr."""
-        failed = sum(one.failed for one in self.evaluations)
-        found: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
+        failed = sum(evaluation.failed for evaluation in self.evaluations)
+        counts: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
         if self._best_row() is None:
-            return found
+            return counts
         best = self.best
         if isinstance(best, dict):  # NumPy's floats are shown with four digits
             best = {name: np.float64(v) if isinstance(v, float) else v for name, v in best.items()}
-        return found | dict(best=best, best_value=self.best_value)
+        return counts | dict(best=best, best_value=self.best_value)
 
     __repr__ = short_repr
     _repr_html_ = html_table
@@ -135,7 +134,7 @@ def minimize(
     seed: int = 0,
     progress: bool = True,
 ) -> Result:
-    """The smallest value of a function of named hyperparameters, or of the elements of a list.
+    """The smallest value of a function of hyperparameters, or over the elements of a list.
 
     After a few points that fill the space, a Gaussian process chooses the point of the largest
     expected improvement (`proposals`). Values may be noisy. No point is evaluated twice.
@@ -143,22 +142,22 @@ def minimize(
     f            returns one number; called with the hyperparameters by name, f(depth=3, ...), or
                  with one element of the list. NaN or None is a failed evaluation: it is counted,
                  and similar points become less probable
-    space        a `Space`, or a list of candidates: dicts or tuples of numbers and texts, or single
-                 ones; the rows of an array or a DataFrame
+    space        a `Space`, or a list of candidates: numbers, texts, or dicts or tuples of numbers
+                 and texts; or the rows of an array or a DataFrame
     evaluations  int, the number of evaluations, including those in the file of `checkpoint`
     batch        int, evaluations that are chosen together and run in parallel
-    workers      "threads", or "processes" for a function that Python itself computes: f must then
-                 be defined in a file, and the call stand below `if __name__ == "__main__":`
+    workers      "threads", or "processes" if f spends its time in Python code: f must then be
+                 defined in a file, and the call must stand below `if __name__ == "__main__":`
     catch        exception classes of failed evaluations; other exceptions end the run
-    checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
-                 and a larger number of evaluations extends the run
+    checkpoint   a file to which every evaluation is saved. The same call resumes the run from this
+                 file, and a larger number of evaluations extends the run
     seed         int; the same seed and batch give the same run, where f returns the same values
     progress     whether a line is printed to stderr for every better value
 
     Returns a `Result`: best, best_value, to_frame(), plot(). Warns, and ends early, where the space
     has no further point. An error that ends the run has the finished evaluations in its attribute
-    `result`. Raises ValueError for wrong arguments, for a value that is not one number or too
-    large, and for a file of another run.
+    `result`. Raises ValueError for wrong arguments, for a value that is not one number, and for a
+    file of another run.
 
         from jsketch import Space, minimize
 
@@ -205,31 +204,31 @@ def _search(
     checks.count(seed=seed)
     checks.choice(("threads", "processes"), workers=workers)
     checks.boolean(progress=progress)
-    caught = _exceptions(catch)
+    caught = _check_catch(catch)
     domain = domain_of(space)
-    initial = -(-initial_points(domain) // batch) * batch  # whole batches
+    initial = -(-n_initial_points(domain) // batch) * batch  # whole batches
     file = None
     if checkpoint is not None:
         parts: dict[str, Any] = dict(
             space=domain.space, seed=seed, maximized=maximized, initial=initial
         )
-        file = run_file(checkpoint, TUNING, **parts)
+        file = run_file(checkpoint, RUN_KIND, **parts)
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
     run = _Run(evaluate, domain, maximized, evaluations, file, progress)
     proposer = Proposer(domain, seed, initial)
     with lock_files([file]), _executor(workers, batch) as executor:
         run.load()
         try:
-            run.finish(executor)  # the rest of an interrupted batch
+            run.evaluate_pending(executor)  # of an interrupted batch
             while len(run.evaluations) < evaluations:
-                points = [one.point for one in run.evaluations]
-                values = [one.value if maximized else -one.value for one in run.evaluations]
-                chosen = proposer.propose(points, values, (), batch, len(points))
-                if not chosen:
+                points = [evaluation.point for evaluation in run.evaluations]
+                values = [e.value if maximized else -e.value for e in run.evaluations]
+                new = proposer.propose(points, values, (), batch, len(points))
+                if not new:
                     warn(f"the run ends after {len(points)} evaluations: no other point is left.")
                     break
-                run.evaluations += [Evaluation(point, domain.candidate(point)) for point in chosen]
-                run.finish(executor)
+                run.evaluations += [Evaluation(point, domain.candidate(point)) for point in new]
+                run.evaluate_pending(executor)
         except BaseException as error:
             error.result = run.result()  # type: ignore[attr-defined]
             error.add_note("The finished evaluations are in the attribute `result` of this error.")
@@ -250,11 +249,11 @@ class _Run:
     evaluations: list[Evaluation] = field(default_factory=list)
 
     def result(self) -> Result:
-        return Result(tuple(one for one in self.evaluations if one.finished), self.maximized)
+        return Result(tuple(e for e in self.evaluations if e.finished), self.maximized)
 
-    def finish(self, executor: Executor | None) -> None:
-        """Finishes the pending evaluations within the horizon, and saves each."""
-        pending = [i for i, one in enumerate(self.evaluations[: self.horizon]) if not one.finished]
+    def evaluate_pending(self, executor: Executor | None) -> None:
+        """Runs the pending evaluations within the horizon, and saves each result."""
+        pending = [i for i, e in enumerate(self.evaluations[: self.horizon]) if not e.finished]
         if executor is None:
             for i in pending:
                 self._record(i, *self.evaluate(self.evaluations[i].candidate))
@@ -270,33 +269,29 @@ class _Run:
                 future.cancel()
 
     def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
-        before = self.result()._best_row()
+        old_row = self.result()._best_row()
         self.evaluations[i] = replace(
             self.evaluations[i], value=value, error=error, seconds=seconds
         )
-        self.save()
-        after = self.result()
-        count = len(after.evaluations)
-        row = after._best_row()
-        if self.progress and row is not None and (row != before or count == self.horizon):
-            best = after.evaluations[row]
-            line = f"{count} of {self.horizon}: {best.value:.6g} at {_text(best.candidate)}"
-            print(line, file=sys.stderr, flush=True)
-
-    def save(self) -> None:
         if self.file is not None:
             rows = [
-                [np.asarray(one.point).tolist(), one.value, one.error, one.seconds]
-                for one in self.evaluations
+                [np.asarray(e.point).tolist(), e.value, e.error, e.seconds]
+                for e in self.evaluations
             ]
             self.file.save({}, evaluations=rows)
+        result = self.result()
+        count, row = len(result.evaluations), result._best_row()
+        if self.progress and row is not None and (row != old_row or count == self.horizon):
+            best = result.evaluations[row]
+            line = f"{count} of {self.horizon}: {best.value:.6g} at {_one_line(best.candidate)}"
+            print(line, file=sys.stderr, flush=True)
 
     def load(self) -> None:
-        found = None if self.file is None else self.file.load()
-        if found is not None:
-            for saved, *rest in found[0]["evaluations"]:
-                point = np.asarray(saved)
-                self.evaluations.append(Evaluation(point, self.domain.candidate(point), *rest))
+        saved = None if self.file is None else self.file.load()
+        if saved is not None:
+            for coordinates, *result in saved[0]["evaluations"]:
+                point = np.asarray(coordinates)
+                self.evaluations.append(Evaluation(point, self.domain.candidate(point), *result))
 
 
 def _evaluate(
@@ -322,13 +317,12 @@ def _evaluate(
     return value, error, time.perf_counter() - start
 
 
-def _exceptions(catch: Any) -> tuple[type[BaseException], ...]:
+def _check_catch(catch: Any) -> tuple[type[BaseException], ...]:
     caught = catch if isinstance(catch, tuple | list) else (catch,)
-    for one in caught:
-        if not (isinstance(one, type) and issubclass(one, BaseException)):
-            raise ValueError(
-                f"catch is an exception class, or a tuple of several; {catch!r} was given."
-            )
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in caught):
+        raise ValueError(
+            f"catch is an exception class, or a tuple of several; {catch!r} was given."
+        )
     return tuple(caught)
 
 
@@ -342,9 +336,9 @@ def _executor(workers: str, batch: int) -> AbstractContextManager[Executor | Non
     return ProcessPoolExecutor(batch, mp_context=multiprocessing.get_context("spawn"))
 
 
-def _text(candidate: Any) -> str:
-    """A candidate on one line of at most 80 characters."""
+def _one_line(candidate: Any) -> str:
+    """The text of a candidate, shortened to one line."""
     if not isinstance(candidate, dict):
         return shorten(repr(candidate), 80)
-    words = (f"{one:.4g}" if isinstance(one, float) else repr(one) for one in candidate.values())
+    words = (f"{v:.4g}" if isinstance(v, float) else repr(v) for v in candidate.values())
     return shorten(", ".join(map("=".join, zip(candidate, words, strict=True))), 160)

@@ -9,7 +9,7 @@ import oracles
 from small_problems import KEY
 
 from jsketch import Arms, kernels
-from jsketch.contrib.few_batches import BatchedExploration, RandomExploration, lengths
+from jsketch.contrib.few_batches import BatchedExploration, RandomExploration, batch_lengths
 
 LENGTHSCALE, LAM, T, A, NOISE, NORM = 0.4, 0.05, 60, 30, 0.2, 1.5
 X = np.random.default_rng(0).uniform(0, 2, (A, 2))
@@ -35,11 +35,11 @@ def width_of(batch):
 
 def test_lengths():
     for horizon in (1, 2, 3, 10, 60, 1_000, 4_000, 10**6, 10**9):
-        sizes = lengths(horizon)
+        sizes = batch_lengths(horizon)
         assert sum(sizes) == horizon and min(sizes) > 0
         if horizon >= 3:
             assert len(sizes) <= math.ceil(math.log2(math.log2(horizon))) + 1
-    assert lengths(10_000)[:2] == [100, 1_000]
+    assert batch_lengths(10_000)[:2] == [100, 1_000]
 
 
 def test_batches_are_those_of_a_dense_replay():
@@ -48,7 +48,7 @@ def test_batches_are_those_of_a_dense_replay():
     state, active = BANDIT.init(Arms(jnp.asarray(X)), KEY), np.ones(A, bool)
     ask, tell = jax.jit(BANDIT.ask), jax.jit(BANDIT.tell)
     small = BANDIT.replace(capacity=2).init(state.domain, KEY)
-    for i, length in enumerate(lengths(T), 1):
+    for i, length in enumerate(batch_lengths(T), 1):
         if i == 2:  # all prior variances are equal: without the rule arm 0 would be the first pick
             active[0] = False
             state = state.replace(active=jnp.asarray(active))
@@ -90,7 +90,7 @@ def test_random_batches_are_uniform_on_the_active_arms():
     assert (np.square(counts[active] - expected) / expected).sum() < 43.8
     query = ask(state, KEY)
     picks = np.asarray(query.index)[np.asarray(query.mask)]
-    assert len(picks) == lengths(T)[2]
+    assert len(picks) == batch_lengths(T)[2]
     y = F[picks]
     new, info = tell(state, query, jnp.asarray(np.pad(y, (0, T - len(y)))), KEY)
     np.testing.assert_allclose(info.width, width_of(3), rtol=1e-12)

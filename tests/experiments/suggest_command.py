@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from jsketch.suggest.tables import main as command
-from jsketch.suggest.tables.candidates import PREDICTED
+from jsketch.suggest.tables.candidates import PREDICTED_COLUMNS
 from jsketch.suggest.tables.options import parse
 
 A = 60
@@ -50,4 +50,4 @@ def run(tmp_path, candidates, observations=None, *more, ending=".csv", out="next
     path = tmp_path / out
     batch = pd.read_csv(path) if path.suffix == ".csv" else pd.read_excel(path)
     path.unlink()
-    return batch[[name for name in batch if name in ("id", *PREDICTED)]]
+    return batch[[name for name in batch if name in ("id", *PREDICTED_COLUMNS)]]

@@ -13,7 +13,7 @@ import pytest
 from suggest_command import A, evaluations, library, run, truth, write
 
 from jsketch import kernels
-from jsketch.suggest import Columns, Mixed, data, evidence
+from jsketch.suggest import Columns, Mixed, data, posterior
 from jsketch.suggest import library as scaled
 from jsketch.suggest.discrete import pack_bits
 from jsketch.suggest.tables import candidates as tables
@@ -56,11 +56,11 @@ def test_the_evidence_of_all_points_is_the_likelihood():
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
     ratios = np.array([1e-3, 1e-2, 0.1])
-    exact, log_evidence = [], jax.jit(evidence.log_evidence)
+    exact, evidence_bound = [], jax.jit(posterior.evidence_bound)
     for length in (0.1, 0.5, 3.0):
         kernel = kernels.Gaussian(length)
-        whole = log_evidence(kernel, x, y, x, ratios)
-        few = log_evidence(kernel, x, y, x[:15], ratios)
+        whole = evidence_bound(kernel, x, y, x, ratios)
+        few = evidence_bound(kernel, x, y, x[:15], ratios)
         for r, ratio in enumerate(ratios):
             gram = np.asarray(kernel.gram(x, x)) + ratio * np.eye(40)
             scale = np.sqrt(y @ np.linalg.solve(gram, y) / 40)
@@ -167,15 +167,15 @@ def test_distances_are_those_of_the_kernel():
     columns = (Columns("numbers", 2), Columns("category", 3), Columns("bits", bits.shape[1]))
     scaled_library = scaled(x, columns, scaling=False)
     lengths = np.array([0.5, 1.0, 2.0, 0.7])
-    squared = messages.distances(scaled_library, x[0], x[1])
+    squared = messages.squared_distances(scaled_library, x[0], x[1])
     r = np.sqrt(5 * (squared / lengths**2).sum())
     kernel = Mixed(lengths, columns).gram(scaled_library.features[:1], scaled_library.features[1:2])
     assert float(kernel[0, 0]) == pytest.approx((1 + r + r * r / 3) * np.exp(-r), rel=1e-9)
-    at = pictures.weighted(scaled_library, lengths, np.arange(8))[:, :5]
+    at = pictures.features_over_lengthscale(scaled_library, lengths, np.arange(8))[:, :5]
     apart = np.square(at[0] - at[1]).sum()
     assert apart == pytest.approx((squared / lengths**2)[:3].sum(), rel=1e-12)
     plane = x[:, :2] @ random.standard_normal((2, 5))
-    points, share = pictures.projected(plane)
+    points, share = pictures.principal_components(plane)
     assert share == pytest.approx(1)
     np.testing.assert_allclose(
         np.linalg.norm(points[0] - points[1:], axis=1),

@@ -146,7 +146,7 @@ def scores_and_bounds(folder, seed):
     def scores(dtype, safety):
         factors = sweep.factors(state.sketch, kernel, lam, 600, dtype)
         rows, arms = x.astype(dtype), jnp.asarray(600, jnp.int32)
-        top = sweep.top(factors, kernel, lam, width, rows, excluded, arms, 600, safety)
+        top = sweep.top_arms(factors, kernel, lam, width, rows, excluded, arms, 600, safety)
         return np.asarray(top.score, float)[others]
 
     return scores(jnp.float32, 8.0), scores(jnp.float32, 0.0), scores(jnp.float64, 0.0)

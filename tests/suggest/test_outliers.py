@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jsketch.suggest import fit, leave_one_out, library, predict, stopping, suggest
-from jsketch.suggest.data import lowest_value
+from jsketch.suggest.data import outlier_limit
 
 RANDOM = np.random.default_rng(0)
 KNOWN = library(RANDOM.uniform(size=(80, 2)))
@@ -25,17 +25,17 @@ def with_spikes(size):
 
 
 def test_the_lowest_value_is_twice_as_far_below_the_median_as_the_best_is_above_it():
-    assert lowest_value(np.array([0.0, 5.0, 7.0, 8.0, 9.0])) == 3.0
-    assert lowest_value(np.array([1.0, 4.0])) == -0.5
+    assert outlier_limit(np.array([0.0, 5.0, 7.0, 8.0, 9.0])) == 3.0
+    assert outlier_limit(np.array([1.0, 4.0])) == -0.5
     # no value is above the median
-    assert lowest_value(np.array([0.0, 1.0, 1.0])) == lowest_value(np.array([2.0])) == -np.inf
+    assert outlier_limit(np.array([0.0, 1.0, 1.0])) == outlier_limit(np.array([2.0])) == -np.inf
 
 
 @pytest.mark.parametrize("size", [1e2, 1e9])
 def test_the_size_of_a_spike_changes_nothing(size):
     """The batch, the model, predictions, left-out values and the possible gain are those of the
     values with the spikes at their lowest value."""
-    spiked, level = with_spikes(size), lowest_value(with_spikes(size))
+    spiked, level = with_spikes(size), outlier_limit(with_spikes(size))
     limited = np.maximum(spiked, level)
     expected, found = (suggest(KNOWN, ARMS, y, batch=6, key=KEY) for y in (limited, spiked))
     assert found.rows.tolist() == expected.rows.tolist()

@@ -84,7 +84,7 @@ def dense_batch(pending, width):
 def sketched(request, monkeypatch):
     """Whether the posterior is a sketch with every evaluated candidate as an inducing point."""
     if request.param:
-        monkeypatch.setattr(batch, "EXACT", 0)
+        monkeypatch.setattr(batch, "LARGEST_EXACT", 0)
         every = lambda _, x, *others: SimpleNamespace(rows=np.arange(len(x)))  # noqa: E731
         monkeypatch.setattr(batch.bless, "bless", every)
     return request.param

@@ -36,15 +36,15 @@ class DriftingArms:
         last = self.anchors.shape[0] - 1
         t = jnp.asarray(t, self.anchors.dtype)
         position = jnp.clip(t / self.period, 0, last)
-        whole = jnp.floor(position)
+        floor = jnp.floor(position)
         # a compiled division may round below an integer, and a product of integers is exact
-        whole = jnp.where((whole + 1) * self.period <= t, whole + 1, whole)
-        whole = jnp.where(whole * self.period > t, whole - 1, whole)
-        whole = jnp.clip(whole, 0, last)
-        share = jnp.zeros_like(position) if self.abrupt else jnp.clip(position - whole, 0, 1)
-        before = whole.astype(jnp.int32)
-        after = jnp.minimum(before + 1, last)
-        return (1 - share) * self.anchors[before] + share * self.anchors[after]
+        floor = jnp.where((floor + 1) * self.period <= t, floor + 1, floor)
+        floor = jnp.where(floor * self.period > t, floor - 1, floor)
+        floor = jnp.clip(floor, 0, last)
+        share = jnp.zeros_like(position) if self.abrupt else jnp.clip(position - floor, 0, 1)
+        j = floor.astype(jnp.int32)
+        following = jnp.minimum(j + 1, last)
+        return (1 - share) * self.anchors[j] + share * self.anchors[following]
 
     def checked(self, bandit: Bandit[Any], key: PRNGKey) -> DriftingArms:
         bandit.init(self.arms, key)

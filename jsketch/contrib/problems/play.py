@@ -2,7 +2,7 @@
 
 A problem has three methods. Contexts and noise depend on the key and not on the bandit.
 
-checked(bandit, key) -> problem     raises ValueError for invalid arguments
+checked(bandit, key) -> problem     the problem with checked arrays; raises ValueError
 start(bandit, key) -> state         the state before the first round
 advance(bandit, state, key, t) -> (state, RunRecord)    the state and the record of round t
 """
@@ -40,7 +40,7 @@ class RunRecord:
 
 
 def record(info: Info, **fields: Any) -> RunRecord:
-    """The record of a round with this info and these other fields."""
+    """The record of a round, with fields of the info and these other fields."""
     names = "dictionary_size", "width", "overflow", "nonfinite"
     return RunRecord(**{name: getattr(info, name) for name in names}, **fields)
 
@@ -63,12 +63,12 @@ def _runs(problem: Any, bandit: Any, horizon: int, keys: PRNGKey, restart: int |
     def run(key: PRNGKey) -> RunRecord:
         start, round_key = begin(problem, bandit, key)
 
-        def one(state: Any, t: Array) -> tuple[Any, RunRecord]:
+        def step(state: Any, t: Array) -> tuple[Any, RunRecord]:
             if restart is not None:
                 state = jax.tree.map(partial(jnp.where, t % restart == 0), start, state)
             return advance(problem, bandit, round_key, state, t)
 
-        return lax.scan(one, start, jnp.arange(horizon, dtype=jnp.int32))[1]
+        return lax.scan(step, start, jnp.arange(horizon, dtype=jnp.int32))[1]
 
     return jax.vmap(run)(keys)
 
@@ -82,7 +82,7 @@ def play(
              `contrib.clients`, for `DriftingArms` any algorithm over arms, whose batches are cut to
              their first evaluation. Its capacity has to suffice for `horizon` rounds
     keys     keys [S], one for each run
-    restart  rounds after which the state is reset to the first one; None: never
+    restart  rounds after which the state is reset to that of `init`; None: never
 
     Raises ValueError for invalid arguments and when the capacity of the bandit is too small, and
     FloatingPointError when a posterior is not finite.

@@ -3,18 +3,19 @@ and regret balancing between them.
 
 Ziomek, Adachi, Osborne. Bayesian optimisation with unknown hyperparameters: regret bounds
 logarithmically closer to optimal. NeurIPS 2024 (arXiv 2410.10384), Algorithm 1 (LB-GP-UCB), and
-Algorithm 3 (LNB-GP-UCB) where candidates are pairs (lengthscale, norm bound). With S_g the
-observations of the arms that candidate g chose and n_g = |S_g|, each round
+Algorithm 3 (LNB-GP-UCB) where candidates are pairs (lengthscale, norm bound). Let S_g be the
+observations of the arms that candidate g chose, n_g = |S_g|, mean_g their mean and e_g a bound on
+its error (`deviation`). Each round
 
     takes the active candidate of least suspected regret, g = argmin_g R_g(n_g + 1)        (line 3)
     takes its UCB arm, argmax_x mu_g + w_g sigma_g, or BBKB's batch                        (line 4)
     updates every learner with y_t                                                         (line 6)
-    rules out g if  mean_g + miss_g + sum_{S_g} 2 w sigma / n_g < max_h (mean_h - miss_h)  (line 12)
+    rules out g if  mean_g + e_g + sum_{S_g} 2 w sigma / n_g < max_h (mean_h - e_h)        (line 12)
 
 The theorem of the paper is for base=GPUCB. With any base a well-specified candidate is never ruled
 out with probability 1 - base.delta - delta, if its width holds at all times: `mixture` for GPUCB,
-`certified` and `certified_mixture` for BKB and BBKB (THEORY 6.8). `certified` with `norm_test`
-loses base.delta once more. BBKB's local rule needs `strict=True` and
+`certified` and `certified_mixture` for BKB and BBKB (THEORY 6.8). With `certified` and `norm_test`
+the probability is 1 - 2 base.delta - delta. BBKB's local rule needs `strict=True` and
 `local_statistic="guaranteed"`.
 """
 
@@ -53,19 +54,19 @@ def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, inputs: int) 
 
 @struct.dataclass
 class BalancingState:
-    """The states of G learners, and sums over the observations of the arms that each chose."""
+    """The states of G learners, and sums over S_g, the observations of the arms that g chose."""
 
     domain: Arms
     learners: Any  # states of the base with leaves [G, ...], without their domain
     pulls: Array  # [G], n_g
     reward_sums_chosen: Array  # [G]
-    suspected: Array  # [G], sum of 2 w sigma over S_g, with the variances that chose them
+    suspected: Array  # [G], sum of 2 w sigma over S_g, with the variances at the choice
     ruled_out: Array  # [G] bool
 
     @property
     def capacity(self) -> int:
-        one: Any = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s), self.learners)
-        return int(one.capacity)
+        first: Any = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s), self.learners)
+        return int(first.capacity)
 
 
 @struct.dataclass
@@ -78,15 +79,15 @@ class LengthscaleBalancing(Algorithm):
     harm the posteriors, but invalidate the test between candidates.
     """
 
-    # the parameters of all learners; the lengthscale of its kernel is ignored, and its `norm_bound`
-    # belongs to the longest lengthscale
+    # the settings of all learners; the lengthscale of its kernel is ignored, and its `norm_bound`
+    # is that of the longest lengthscale
     base: Any
     lengthscales: Any  # [G], the longest first; the paper has theta_0 exp(-i/d)
-    norm_bounds: Any = None  # [G]; None takes `scaled_norm_bounds`
+    norm_bounds: Any = None  # [G]; None: `scaled_norm_bounds`
     delta: ArrayLike = 0.1  # failure probability of the test, in addition to that of the base
-    # suspected regret R_g of line 3: "order" is Theorem 2.3 up to a constant, "realised" the sum of
-    # 2 w sigma so far; "evidence" takes the candidate of the largest marginal likelihood, without a
-    # regret bound (THEORY 6.8)
+    # suspected regret R_g of line 3: "order" is Theorem 2.3 up to a constant, and "realised" the
+    # sum of 2 w sigma so far; "evidence" takes the candidate of the largest marginal likelihood
+    # instead, without a regret bound (THEORY 6.8)
     rule: str = struct.field(pytree_node=False, default="order")
     # True: candidates whose norm bound the data contradict are also ruled out (THEORY 6.9)
     norm_test: bool = struct.field(pytree_node=False, default=False)
@@ -99,16 +100,16 @@ class LengthscaleBalancing(Algorithm):
         self._check()
         lengthscales, norm_bounds = self._candidates(checks.arms(domain))
         _check_representable(lengthscales, norm_bounds)
-        one = self._at(lengthscales[0], norm_bounds[0]).init(domain, key)
+        first = self._learner(lengthscales[0], norm_bounds[0]).init(domain, key)
         count = len(lengthscales)
-        zeros = jnp.zeros(count, one.domain.features.dtype)
-        if self.rule == "order":
+        zeros = jnp.zeros(count, first.domain.features.dtype)
+        if self.rule == "order":  # raises ValueError for other kernels
             log_information_order(self.base.kernel, zeros + 1, zeros + 1, 1)
         # the prior at the arms does not depend on the lengthscale of these kernels
         learners = jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), detach(one)
+            lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), detach(first)
         )
-        return BalancingState(one.domain, learners, zeros, zeros, zeros, jnp.zeros(count, bool))
+        return BalancingState(first.domain, learners, zeros, zeros, zeros, jnp.zeros(count, bool))
 
     def _check(self) -> None:
         if type(self.base) not in BASES:
@@ -139,24 +140,25 @@ class LengthscaleBalancing(Algorithm):
             return lengthscales, jnp.asarray(self.norm_bounds, dtype)
         return lengthscales, scaled_norm_bounds(self.base.norm_bound, lengthscales, inputs)
 
-    def _at(self, lengthscale: Array, norm_bound: Array) -> Any:
+    def _learner(self, lengthscale: Array, norm_bound: Array) -> Any:
         kernel = self.base.kernel.replace(lengthscale=lengthscale)
         return self.base.replace(kernel=kernel, norm_bound=norm_bound)
 
-    def _map(self, state: BalancingState, function: Callable[[Any, Any], Any]) -> Any:
-        """function(learner, state) for all candidates, [G, ...]."""
+    def _vmap_learners(self, state: BalancingState, function: Callable[[Any, Any], Any]) -> Any:
+        """function(learner, its state) for all candidates, [G, ...]."""
 
-        def one(lengthscale: Array, norm_bound: Array, learner: Any) -> Any:
-            return function(self._at(lengthscale, norm_bound), attach(learner, state.domain))
+        def of_candidate(lengthscale: Array, norm_bound: Array, learner_state: Any) -> Any:
+            learner = self._learner(lengthscale, norm_bound)
+            return function(learner, attach(learner_state, state.domain))
 
-        return jax.vmap(one)(*self._candidates(state.domain), state.learners)
+        return jax.vmap(of_candidate)(*self._candidates(state.domain), state.learners)
 
     def choose_candidate(self, state: BalancingState) -> Array:
-        """The number [] int32 of the candidate that chooses the arms of the next round (line 3)."""
+        """The index [] int32 of the candidate that chooses the arms of the next round (line 3)."""
         regret = state.suspected
         if self.rule == "evidence":
             lam = self.base.regularization
-            regret = -self._map(state, lambda learner, s: log_likelihood_bound(s, lam))
+            regret = -self._vmap_learners(state, lambda learner, s: log_likelihood_bound(s, lam))
         if self.rule == "order":
             lengthscales, norm_bounds = self._candidates(state.domain)
             n, inputs = state.pulls + 1, state.domain.features.shape[1]
@@ -165,10 +167,10 @@ class LengthscaleBalancing(Algorithm):
         return argmin_active(~state.ruled_out, regret)
 
     def ask(self, state: BalancingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        chosen = self.choose_candidate(state)
+        candidate = self.choose_candidate(state)
         lengthscales, norm_bounds = self._candidates(state.domain)
-        learner_state = jax.tree.map(lambda leaf: leaf[chosen], state.learners)
-        learner = self._at(lengthscales[chosen], norm_bounds[chosen])
+        learner_state = jax.tree.map(lambda leaf: leaf[candidate], state.learners)
+        learner = self._learner(lengthscales[candidate], norm_bounds[candidate])
         return learner.ask(attach(learner_state, state.domain), key, limit)
 
     def tell(
@@ -178,34 +180,34 @@ class LengthscaleBalancing(Algorithm):
         are those of the candidate that chose the arms, flags those of all active candidates. If one
         of these overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
-        chosen, active = self.choose_candidate(state), ~state.ruled_out
+        candidate, active = self.choose_candidate(state), ~state.ruled_out
 
         def observe(learner: Any, learner_state: Any) -> Any:
             new, info = learner.tell(learner_state, query, y, key)
             return detach(new), info
 
-        learners, infos = self._map(state, observe)
+        learners, infos = self._vmap_learners(state, observe)
         info = replace(
-            jax.tree.map(lambda leaf: leaf[chosen], infos),
+            jax.tree.map(lambda leaf: leaf[candidate], infos),
             overflow=(infos.overflow & active).any(),
             nonfinite=(infos.nonfinite & active).any(),
             imprecise=(infos.imprecise & active).any(),
         )
         new = replace(
-            self._add_observations(state, chosen, query, y, info.width), learners=learners
+            self._add_observations(state, candidate, query, y, info.width), learners=learners
         )
         new = replace(new, ruled_out=state.ruled_out | self._ruled_out(new, info.observed > 0))
         return sketched.select_state(info.overflow, state, new), info
 
     def _add_observations(
-        self, state: BalancingState, chosen: Array, query: Query, y: Array, width: Array
+        self, state: BalancingState, candidate: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
         """The state with the rewards added to the sums of the candidate that chose the arms."""
         observed = query.mask & jnp.isfinite(y)
         exact = isinstance(self.base, GPUCB)
         posterior = state.learners.posterior if exact else state.learners
-        variance = posterior.variance[chosen][query.index]
-        is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == chosen
+        variance = posterior.variance[candidate][query.index]
+        is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == candidate
 
         def added(before: Array, values: Array) -> Array:
             return before + jnp.where(is_chosen, jnp.where(observed, values, 0).sum(), 0)
@@ -224,7 +226,7 @@ class LengthscaleBalancing(Algorithm):
         out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
         if self.norm_test:
             settings = base.regularization, base.noise_std, base.delta
-            norm = self._map(state, lambda learner, s: norm_lower_bound(s, *settings))
+            norm = self._vmap_learners(state, lambda learner, s: norm_lower_bound(s, *settings))
             out = out | (norm > self._candidates(state.domain)[1])
         # one candidate must remain
         return out & observed & (~state.ruled_out & ~out).any()
@@ -259,7 +261,7 @@ def log_regret_order(log_information: Array, log_norm_bounds: Array, n: Array) -
 
 
 def argmin_active(active: Array, regret: Array) -> Array:
-    """The number [] int32 of the first `active` [G] bool candidate with the least regret [G], also
+    """The index [] int32 of the first `active` [G] bool candidate with the least regret [G], also
     where all regrets are infinite or NaN."""
     largest = jnp.finfo(regret.dtype).max
     finite = jnp.clip(jnp.where(jnp.isnan(regret), largest, regret), -largest, largest)
@@ -287,9 +289,9 @@ def ruled_out_by_rewards(
     active [G] bool; pulls, reward_sums and suspected [G] are sums over S_g of 1, y and 2 w sigma.
     """
     n = jnp.maximum(pulls, 1)
-    mean, miss = reward_sums / n, deviation(n, noise_std, delta)
-    attained = jnp.max(jnp.where(active, mean - miss, -jnp.inf))
-    attainable = mean + miss + suspected / n
+    mean, error = reward_sums / n, deviation(n, noise_std, delta)
+    attained = jnp.max(jnp.where(active, mean - error, -jnp.inf))
+    attainable = mean + error + suspected / n
     complete = (~active | (pulls > 0)).all()
     return complete & active & (attainable < attained)
 

@@ -26,7 +26,7 @@ from jsketch.precision import one_dtype
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
-# ratios rho / lam at which the lower bound is computed; the largest value is valid, as all are
+# ratios rho / lam of the computed lower bounds, all of which hold: the largest one is used
 MULTIPLES = tuple(8.0**j for j in range(1, 8))
 
 
@@ -76,8 +76,8 @@ def _between_arms(state: SketchState) -> Array:
 
 
 def double_until(norm_bound: Array, lower_bound: Array) -> Array:
-    """The first [] of F, 2 F, 4 F ... that is at least `lower_bound` []; F itself unless F > 0.
-    Doubling in a loop is exact, and a power by logarithms is not."""
+    """The first of F, 2 F, 4 F, ..., [], that is at least `lower_bound` []; F itself unless F > 0.
+    The loop is exact, and a power of 2 from logarithms would not be."""
     return lax.while_loop(lambda f: (f < lower_bound) & (f > 0), lambda f: 2 * f, norm_bound)
 
 
@@ -95,7 +95,7 @@ class NormDoubling(Algorithm):
 
     base: Any  # a BKB or a BBKB, whose `norm_bound` is the first guess F_0 > 0
 
-    def _at(self, norm_bound: Array) -> Any:
+    def _base_with(self, norm_bound: Array) -> Any:
         return self.base.replace(norm_bound=norm_bound)
 
     def _lower_bound(self, state: SketchState) -> Array:
@@ -113,7 +113,8 @@ class NormDoubling(Algorithm):
         start = self.base.init(domain, key, data=data)
         norm_bound = jnp.asarray(self.base.norm_bound, start.mean.dtype)
         if data is not None:
-            # of a warm start that exceeds the capacity, which `tell` flags, the bound is invalid
+            # `norm_lower_bound` is invalid after a warm start that exceeds the capacity, which
+            # `tell` flags
             fits = start.n_truncated == 0
             doubled = double_until(norm_bound, self._lower_bound(start))
             norm_bound = jnp.where(fits, doubled, norm_bound)
@@ -121,20 +122,20 @@ class NormDoubling(Algorithm):
 
     def confidence_width(self, state: NormDoublingState) -> Array:
         """The width [] of the base with the norm bound F_t."""
-        return self._at(state.norm_bound).confidence_width(state)
+        return self._base_with(state.norm_bound).confidence_width(state)
 
     def confidence_bounds(self, state: NormDoublingState) -> tuple[Array, Array, Array]:
         return state.mean, state.variance, self.confidence_width(state)
 
     def ask(self, state: NormDoublingState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        return self._at(state.norm_bound).ask(state, key, limit)
+        return self._base_with(state.norm_bound).ask(state, key, limit)
 
     def tell(
         self, state: NormDoublingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[NormDoublingState, Info]:
         """(state, info) after the update of the base and then of the bound; `info.width` is the
         width before it."""
-        new, info = self._at(state.norm_bound).tell(state, query, y, key)
+        new, info = self._base_with(state.norm_bound).tell(state, query, y, key)
         norm_bound = double_until(state.norm_bound, self._lower_bound(new))
         norm_bound = jnp.where(info.overflow, state.norm_bound, norm_bound)
         return replace(new, norm_bound=norm_bound), info

@@ -1,6 +1,6 @@
 """`suggest` with the interfaces of other packages.
 
-    OptunaSampler      Optuna: studies whose trials choose a row of a list
+    OptunaSampler      Optuna: the parameters of a study, or a row of a list
     PoolOptimizer      scikit-optimize: ask and tell
 
 Each package is imported with the class that needs it.
@@ -9,13 +9,16 @@ Each package is imported with the class that needs it.
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from typing import Any
 
 from jsketch.suggest import suggest
 
 __all__ = ["OptunaSampler", "PoolOptimizer"]
 
-# arguments of `suggest` that an adapter sets itself, or has no values for
+_MODULES = {"OptunaSampler": "optuna_sampler", "PoolOptimizer": "pool_optimizer"}
+
+# arguments of `suggest` that an adapter sets itself, or for which it has no values
 _RESERVED = {
     *("candidates", "arms", "values", "columns", "errors", "pending", "batch", "scaling", "key")
 }
@@ -30,12 +33,6 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "OptunaSampler":
-        from jsketch.suggest.adapters.optuna_sampler import OptunaSampler
-
-        return OptunaSampler
-    if name == "PoolOptimizer":
-        from jsketch.suggest.adapters.pool_optimizer import PoolOptimizer
-
-        return PoolOptimizer
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

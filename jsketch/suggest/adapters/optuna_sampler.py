@@ -1,5 +1,5 @@
-"""`suggest` as an Optuna sampler (`optuna.samplers.BaseSampler`): of the parameters of any
-objective, or of the rows of a list of candidates."""
+"""`suggest` as a sampler of Optuna (`optuna.samplers.BaseSampler`), for the parameters of any
+objective, or for the rows of a list of candidates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jsketch.suggest import library, suggest
 from jsketch.suggest.adapters import check_options
 from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.mixed import Columns
-from jsketch.suggest.proposals import OverSpace, Proposer, initial_points
+from jsketch.suggest.proposals import Proposer, SpaceDomain, n_initial_points
 
 try:
     from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -70,7 +70,7 @@ class OptunaSampler(BaseSampler):
         self.random_sampler = RandomSampler(seed)
         # parameters by study and trial: Optuna stores them only after its sampler has returned
         self.chosen: dict[tuple[str, int], dict[str, Any]] = {}
-        self.proposers: dict[str, tuple[OverSpace, Proposer]] = {}  # by search space
+        self.proposers: dict[str, tuple[SpaceDomain, Proposer]] = {}  # by search space
         self.lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class OptunaSampler(BaseSampler):
     ) -> dict[str, BaseDistribution]:
         if self.library is None:
             shared = intersection_search_space(study.get_trials(deepcopy=False))
-            return {name: one for name, one in shared.items() if not one.single()}
+            return {name: d for name, d in shared.items() if not d.single()}
         return {self.parameter: IntDistribution(0, len(self.library.features) - 1)}
 
     def sample_relative(
@@ -106,32 +106,32 @@ class OptunaSampler(BaseSampler):
             return {}
         key = repr(sorted(search_space.items()))
         if key not in self.proposers:
-            ranges = [_hyperparameter(name, one) for name, one in search_space.items()]
-            domain = OverSpace(Space(*ranges))
-            proposer = Proposer(domain, self.seed, initial_points(domain))
+            ranges = [_hyperparameter(name, d) for name, d in search_space.items()]
+            domain = SpaceDomain(Space(*ranges))
+            proposer = Proposer(domain, self.seed, n_initial_points(domain))
             self.proposers[key] = domain, proposer
         domain, proposer = self.proposers[key]
         sign = 1 if study.direction == StudyDirection.MAXIMIZE else -1
         points: list[Any] = []
         values: list[float] = []
         pending: list[Any] = []
-        for other in study.get_trials(deepcopy=False):
-            parameters = other.params or self.chosen.get((study.study_name, other.number), {})
-            if other.number == trial.number or not search_space.keys() <= parameters.keys():
+        for old in study.get_trials(deepcopy=False):
+            parameters = old.params or self.chosen.get((study.study_name, old.number), {})
+            if old.number == trial.number or not search_space.keys() <= parameters.keys():
                 continue
             point = domain.point(
-                {name: _encoded(one, parameters[name]) for name, one in search_space.items()}
+                {name: _encode(d, parameters[name]) for name, d in search_space.items()}
             )
-            if other.state.is_finished():
+            if old.state.is_finished():
                 points.append(point)
-                values.append(sign * _value(other))
+                values.append(sign * _trial_value(old))
             else:
                 pending.append(point)
-        found = proposer.propose(points, values, pending, 1, trial.number)
-        if not found:  # every combination was evaluated
+        new = proposer.propose(points, values, pending, 1, trial.number)
+        if not new:  # every combination was evaluated
             return {}
-        decoded = domain.candidate(found[0])
-        return {name: _decoded(one, decoded[name]) for name, one in search_space.items()}
+        candidate = domain.candidate(new[0])
+        return {name: _decode(d, candidate[name]) for name, d in search_space.items()}
 
     def _choose_row(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -143,24 +143,24 @@ class OptunaSampler(BaseSampler):
         pending: list[int] = []
         trials = study.get_trials(deepcopy=False)
         row_range = search_space[self.parameter]
-        for other in trials:
-            if other.distributions.get(self.parameter, row_range) != row_range:
+        for old in trials:
+            if old.distributions.get(self.parameter, row_range) != row_range:
                 raise ValueError(f"a trial has another range of rows: {self._advice()}")
-            row = other.params.get(self.parameter)
-            if other.state.is_finished() and row is not None:
+            row = old.params.get(self.parameter)
+            if old.state.is_finished() and row is not None:
                 arms.append(row)
-                values.append(sign * _value(other))
-            elif not other.state.is_finished():
+                values.append(sign * _trial_value(old))
+            elif not old.state.is_finished():
                 if row is None:
-                    row = self.chosen.get((study.study_name, other.number), {}).get(self.parameter)
+                    row = self.chosen.get((study.study_name, old.number), {}).get(self.parameter)
                     # an enqueued trial has a row already
-                    fixed = other.system_attrs.get("fixed_params", {})
+                    fixed = old.system_attrs.get("fixed_params", {})
                     row = fixed.get(self.parameter, row)
                 pending += [] if row is None else [row]
-        has_row = any(self.parameter in other.params for other in trials)
-        if not has_row and any(other.state == TrialState.COMPLETE for other in trials):
+        has_row = any(self.parameter in old.params for old in trials)
+        if not has_row and any(old.state == TrialState.COMPLETE for old in trials):
             raise ValueError(f"no trial of the study has the parameter: {self._advice()}")
-        found = suggest(
+        suggestion = suggest(
             self.library,
             arms,
             values,
@@ -169,9 +169,9 @@ class OptunaSampler(BaseSampler):
             key=jax.random.fold_in(self.key, trial.number),
             **self.options,
         )
-        if len(found.rows) == 0:
+        if len(suggestion.rows) == 0:
             raise ValueError("the rest of the budget pays for no row that is left.")
-        return {self.parameter: int(found.rows[0])}
+        return {self.parameter: int(suggestion.rows[0])}
 
     def sample_independent(
         self,
@@ -190,7 +190,7 @@ class OptunaSampler(BaseSampler):
         return f'suggest_int("{self.parameter}", 0, {last}) must be called in the objective.'
 
 
-def _value(trial: FrozenTrial) -> float:
+def _trial_value(trial: FrozenTrial) -> float:
     """The value of a trial; NaN if it failed, was pruned, or has an infinite value."""
     value = trial.value if trial.state == TrialState.COMPLETE else None
     return np.nan if value is None or abs(value) > LARGEST_VALUE else float(value)
@@ -214,7 +214,7 @@ def _is_stepped(distribution: Any) -> bool:
     )
 
 
-def _encoded(distribution: Any, value: Any) -> Any:
+def _encode(distribution: Any, value: Any) -> Any:
     """A parameter as the value of its `_hyperparameter`."""
     if isinstance(distribution, CategoricalDistribution):
         return int(distribution.to_internal_repr(value))
@@ -223,8 +223,8 @@ def _encoded(distribution: Any, value: Any) -> Any:
     return value
 
 
-def _decoded(distribution: Any, value: Any) -> Any:
-    """The inverse of `_encoded`."""
+def _decode(distribution: Any, value: Any) -> Any:
+    """The inverse of `_encode`."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[value]
     if _is_stepped(distribution):

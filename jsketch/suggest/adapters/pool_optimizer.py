@@ -29,9 +29,9 @@ class PoolOptimizer:
     scaling      as in `suggest`
     options      further arguments of `suggest`: acquisition, exclude, same, ...
 
-    `ask` returns the same points until the next `tell`; from then on, points that it returned and
-    that have no value are pending. NaN is a failed evaluation. Raises ValueError for points that
-    are no candidates, and where none is left.
+    `ask` returns the same points until the next `tell`. After this `tell`, the returned points that
+    have no value are pending. NaN is a failed evaluation. Raises ValueError for points that are no
+    candidates, and where no candidate is left.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class PoolOptimizer:
         """The next point, or a list of `n_points`."""
         count = 1 if n_points is None else n_points
         if count not in self._asked:
-            found = suggest(
+            suggestion = suggest(
                 self.library,
                 self.rows,
                 [-y for y in self.yi],
@@ -79,7 +79,7 @@ class PoolOptimizer:
                 key=jax.random.fold_in(self.key, len(self.rows)),
                 **self.options,
             )
-            self._asked[count] = found.rows.tolist()
+            self._asked[count] = suggestion.rows.tolist()
         points = [self.points[row] for row in self._asked[count]]
         return points[0] if n_points is None else points
 
@@ -120,7 +120,7 @@ class PoolOptimizer:
         )
 
     def _row(self, point: Any, pending: list[int]) -> int:
-        """The row of a point: of identical candidates a pending one."""
+        """The row of a point; where several candidates are identical, a pending one of them."""
         numbers = np.asarray(checks.real("x", point), float)
         rows = self._rows_of.get(tuple(np.ravel(numbers).tolist()), [])
         if not rows:

@@ -18,31 +18,30 @@ from jsketch.suggest.tables import molecules
 from jsketch.suggest.tables.cells import LARGEST, Table, read, without_typography
 
 # columns that the command writes
-SUGGESTED = "suggested_batch"  # the number of the batch that contains the candidate
-PREDICTED = ("predicted", "low_90", "high_90", "chance_of_success")
-WRITTEN_COLUMNS = (SUGGESTED, *PREDICTED)
+SUGGESTED_COLUMN = "suggested_batch"  # the number of the batch that contains the candidate
+PREDICTED_COLUMNS = ("predicted", "low_90", "high_90", "chance_of_success")
+WRITTEN_COLUMNS = (SUGGESTED_COLUMN, *PREDICTED_COLUMNS)
 # columns that describe an evaluation and not a candidate: they are not features
 EVALUATION_COLUMNS = (
     "error", "cost", "pending", "status", "mean", "standard_deviation", *WRITTEN_COLUMNS
 )  # fmt: skip
 # names of the column of ids, where none is given; the first one that exists is used
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
-ROW = "row"  # the name of ids that are numbers of rows
-MIN_IDS = 3  # different words in fewer rows may be a category
-SMILES = "smiles"  # in small letters, part of the names of columns of molecules
+ROW_IDS = "row"  # the name of ids that are numbers of rows
+MIN_IDS = 3  # rows; in a shorter table, different words may be a category and not ids
+SMILES = "smiles"  # part of the names of columns of molecules, in small letters
 # cells of a column of values, in small letters
-NOT_MEASURED = (
+UNMEASURED_WORDS = (
     "", "-", "--", "\u2013", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured"
 )  # fmt: skip
-FAILED = ("failed", "fail", "failure")
-QUOTED = 5  # so many cells are quoted in an error message
-ONE_VALUE = re.compile(
+FAILURE_WORDS = ("failed", "fail", "failure")
+MAX_QUOTED = 5  # cells in an error message
+SINGLE_VALUE = re.compile(
     r"(?P<whole>[+-]?\d+)(?:(?P<mark>[.,])(?P<digits>\d+))?(?P<power>[eE][+-]?\d+)?"
     r"\s*(?P<percent>%?)"
 )
-# Each level of a category is a column of zeros and ones. Columns with more levels are text.
-MOST_LEVELS = 1000
-FEW_LEVELS = 20  # so many levels are accepted in every table
+MAX_LEVELS = 1000  # of a category; each level is a column of zeros and ones
+FEW_LEVELS = 20  # so many levels are accepted in a table of any length
 MIN_EARLIER = 3  # values of an earlier campaign
 
 
@@ -64,7 +63,7 @@ class Roles(NamedTuple):
     cost: str | None = None
     ignored: Sequence[str] = ()
     readings: Mapping[str, str] = {}  # {cell of the column of values: meaning}, in small letters
-    needed: bool = False  # the table must have the column of values
+    needed: bool = False  # whether the table must have the column of values
 
 
 class Candidates(NamedTuple):
@@ -74,13 +73,13 @@ class Candidates(NamedTuple):
     features: np.ndarray  # [A, d], numbers, categories as zeros and ones, fingerprints as words
     columns: list[Columns]  # kinds of the features
     names: list[str]  # a name for each of the columns
-    same: np.ndarray | None = None  # [A], labels of which a batch has one
+    same: np.ndarray | None = None  # [A], labels; all candidates of a batch have the same one
     cost: np.ndarray | None = None  # [A], above 0
     notes: Sequence[str] = ()  # sentences on how the table was read
 
 
 class Evaluations(NamedTuple):
-    """n evaluations; an id may be repeated."""
+    """n evaluations; a candidate may be repeated."""
 
     arms: np.ndarray  # [n], rows of the candidates
     values: np.ndarray  # [n], NaN for a failed evaluation
@@ -97,7 +96,7 @@ class Sheet(NamedTuple):
     candidates: Candidates
     table: Table
     candidate_of: np.ndarray  # [rows], the candidate of each row
-    id_name: str  # the column of ids; ROW where ids are numbers of rows
+    id_name: str  # the column of ids; ROW_IDS where ids are numbers of rows
     evaluations: Evaluations
     # (features [m,d], values [m]) of each earlier campaign
     earlier: Sequence[tuple[np.ndarray, np.ndarray]] = ()
@@ -124,7 +123,7 @@ def read_sheet(
     also: Sequence[Path] = (),
 ) -> Sheet:
     """Reads the table of candidates, and the measured rows of the tables `also` of earlier
-    campaigns, which need its columns. All columns are features except those of `roles` and
+    campaigns, which must have its columns. All columns are features except those of `roles` and
     EVALUATION_COLUMNS. The columns of `kinds` and `same` are always features. Where the table has
     the column of values, its rows are evaluations too, and may repeat a candidate.
 
@@ -144,43 +143,41 @@ def read_sheet(
         if named.count(name) > 1 or name in (*not_features, *roles.results):
             raise ValueError(f"the options give the column '{name}' two meanings.")
     notes: list[str] = []
-    id_name = roles.id or _find_ids(table, (*not_features, *named_features, *roles.results), notes)
+    id_name = roles.id or _id_column(table, (*not_features, *named_features, *roles.results), notes)
     if id_name in table.names:
         not_features.append(id_name)
         ids = table.text(id_name)
-        _refuse_cells(table, id_name, ids == "", "the id is missing")
+        _check_cells(table, id_name, ids == "", "the id is missing")
     else:
         ids = pd.Series(table.frame.index.astype(str), index=table.frame.index, dtype=object)
     evaluation_columns = {name.casefold() for name in (*roles.results, *EVALUATION_COLUMNS)}
-    others = [name for name in table.names if name not in not_features]
-    left_out = [
-        name
-        for name in others
-        if name not in named_features and name.casefold() in evaluation_columns
-    ]
-    if left_out:
-        quoted = ", ".join(f"'{name}'" for name in left_out)
+    names, unused = [], []
+    for name in table.names:
+        if name not in not_features:
+            is_unused = name not in named_features and name.casefold() in evaluation_columns
+            (unused if is_unused else names).append(name)
+    if unused:
+        quoted = ", ".join(f"'{name}'" for name in unused)
         notes.append(f"{path}: not used as features: {quoted}")
-    names = [name for name in others if name not in left_out]
     if not names:
         raise ValueError(f"{path} has no feature column beside '{id_name}'.")
     with_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
     candidate_of, first = _distinct_candidates(table, id_name, ids, names if with_values else None)
-    whole, table = table, table.select(first)
-    earlier = [_measured_rows(each, names, roles, notes) for each in also]
-    joint = table.extended([rows for rows, _ in earlier])
+    sheet, table = table, table.select(first)
+    earlier = [_measured_rows(earlier_path, names, roles, notes) for earlier_path in also]
+    joined = table.with_rows_of([rows for rows, _ in earlier])
     features: list[Feature] = []
     for name in names:
-        features += _features(joint, name, kind_of.get(name), notes)
+        features += _features(joined, name, kind_of.get(name), notes)
     distinct, cost = ids[first].to_numpy(object), None
     if roles.cost is not None:
         cost = table.numbers(roles.cost)
-        _refuse_cells(table, roles.cost, cost <= 0, "a cost must be above 0")
+        _check_cells(table, roles.cost, cost <= 0, "a cost must be above 0")
     if len(distinct) == 1:
         raise ValueError(f"{path} has one candidate only: at least two are needed.")
     ends = np.cumsum([len(distinct), *(len(values) for _, values in earlier)])
-    whole_matrix = np.hstack([feature.values for feature in features])
-    matrix, *others_matrices = np.split(whole_matrix, ends[:-1])
+    joined_matrix = np.hstack([feature.values for feature in features])
+    matrix, *earlier_matrices = np.split(joined_matrix, ends[:-1])
     notes += _note_on_equal_features(distinct, matrix)
     candidates = Candidates(
         distinct,
@@ -191,18 +188,17 @@ def read_sheet(
         cost,
         notes,
     )
-    done = Evaluations(np.zeros(0, int), np.zeros(0), np.zeros(0))
+    evaluations = Evaluations(np.zeros(0, int), np.zeros(0), np.zeros(0))
     if with_values:
-        done = _evaluations(whole, candidate_of, roles)
-    values_of = [values for _, values in earlier]
-    pairs = list(zip(others_matrices, values_of, strict=True))
-    return Sheet(candidates, whole, candidate_of, id_name, done, pairs)
+        evaluations = _evaluations(sheet, candidate_of, roles)
+    campaigns = list(zip(earlier_matrices, [values for _, values in earlier], strict=True))
+    return Sheet(candidates, sheet, candidate_of, id_name, evaluations, campaigns)
 
 
 def _measured_rows(
     path: Path, names: Sequence[str], roles: Roles, notes: list[str]
 ) -> tuple[Table, np.ndarray]:
-    """(the rows with a value of the table of an earlier campaign, their values)."""
+    """(rows with a value, their values) of the table of an earlier campaign."""
     table = read(path, [*names, roles.results[0]])
     values, _, read_notes = _values(table, roles.results[0], roles.readings)
     observed = ~np.isnan(values)
@@ -211,14 +207,14 @@ def _measured_rows(
             f"{path} has {observed.sum()} values in the column '{roles.results[0]}'; an earlier"
             f" campaign needs at least {MIN_EARLIER}."
         )
-    used = f"{path}: {observed.sum()} values of an earlier campaign, for the batch and predictions"
-    notes += [*read_notes, used]
+    note = f"{path}: {observed.sum()} values of an earlier campaign, for the batch and predictions"
+    notes += [*read_notes, note]
     return table.select(observed), values[observed]
 
 
-def _find_ids(table: Table, named: Sequence[str], notes: list[str]) -> str:
-    """The column of ids: the first of ID_NAMES, or else the first column of different words that no
-    option names, or else ROW."""
+def _id_column(table: Table, named: Sequence[str], notes: list[str]) -> str:
+    """The column of ids: the first of ID_NAMES, or else the first column of different words that is
+    not `named` by an option, or else ROW_IDS."""
     by_name = {name.casefold(): name for name in reversed(table.names)}
     for name in ID_NAMES:
         cells = table.text(by_name[name]) if name in by_name else None
@@ -235,14 +231,14 @@ def _find_ids(table: Table, named: Sequence[str], notes: list[str]) -> str:
             and len(cells) >= MIN_IDS
             and not (cells == "").any()
             and not cells.duplicated().any()
-            and table.reading(name).kind == "text"
+            and table.parse(name).kind == "text"
         ):
             notes.append(
                 f"{table.path}: the ids are in the column '{name}', whose words all differ"
             )
             return name
     notes.append(f"{table.path}: candidates are named by their rows; --id names another column")
-    return ROW
+    return ROW_IDS
 
 
 def _distinct_candidates(
@@ -252,13 +248,13 @@ def _distinct_candidates(
     ValueError for a repeated id, unless the rows agree in all `conditions`."""
     codes, _ = pd.factorize(ids)
     first = ~ids.duplicated().to_numpy()
-    start = np.flatnonzero(first)[codes]
-    for at in np.flatnonzero(~first):
-        one, other = table.frame.iloc[start[at]], table.frame.iloc[at]
-        if conditions is None or any(one[name] != other[name] for name in conditions):
+    first_row = np.flatnonzero(first)[codes]
+    for row in np.flatnonzero(~first):
+        cells, first_cells = table.frame.iloc[row], table.frame.iloc[first_row[row]]
+        if conditions is None or any(cells[name] != first_cells[name] for name in conditions):
             raise ValueError(
-                f"{table.location(int(at), id_name)}: the id '{ids.iloc[at]}' is already that of"
-                f" row {table.frame.index[start[at]]}."
+                f"{table.location(int(row), id_name)}: the id '{ids.iloc[row]}' is already that of"
+                f" row {table.frame.index[first_row[row]]}."
             )
     return codes, first
 
@@ -280,20 +276,20 @@ def _evaluations(table: Table, arms: np.ndarray, roles: Roles) -> Evaluations:
     """The evaluations in a table, whose rows are those of candidates `arms` [rows]."""
     value_column, *error_columns = roles.results
     values, measured, notes = _values(table, value_column, roles.readings)
-    pending, numbers = np.zeros(0, int), np.zeros(len(table), int)
-    if SUGGESTED in table.names:
-        read = table.reading(SUGGESTED).values
-        numbers = np.nan_to_num(read).astype(int)
-        pending = np.setdiff1d(arms[~np.isnan(read) & ~measured], arms[measured])
+    pending, batches = np.zeros(0, int), np.zeros(len(table), int)
+    if SUGGESTED_COLUMN in table.names:
+        suggested = table.parse(SUGGESTED_COLUMN).values
+        batches = np.nan_to_num(suggested).astype(int)
+        pending = np.setdiff1d(arms[~np.isnan(suggested) & ~measured], arms[measured])
     errors = np.zeros(len(table))
     for error_column in error_columns:
         observed = measured & ~np.isnan(values)
         if observed.any():
             errors[observed] = table.select(observed).numbers(error_column)
-        _refuse_cells(table, error_column, errors < 0, "a standard error must be at least 0")
+        _check_cells(table, error_column, errors < 0, "a standard error must be at least 0")
     arrays = arms[measured], values[measured], errors[measured]
-    last_batch = int(numbers.max(initial=0))
-    return Evaluations(*arrays, pending, last_batch, notes, numbers[measured])
+    last_batch = int(batches.max(initial=0))
+    return Evaluations(*arrays, pending, last_batch, notes, batches[measured])
 
 
 def _values(
@@ -303,93 +299,95 @@ def _values(
     NaN. Raises ValueError that quotes the cells that cannot be read."""
     words = table.text(column)
     small = words.str.casefold()
-    by_reading = small.isin(readings).to_numpy()
+    is_named = small.isin(readings).to_numpy()
     small = small.map(lambda word: readings.get(word, word))
-    measured, failed = (~small.isin(NOT_MEASURED)).to_numpy(), small.isin(FAILED).to_numpy()
-    values, filled = np.full(len(table), np.nan), measured & ~failed
-    values[filled & by_reading] = small[filled & by_reading].astype(float)
-    filled &= ~by_reading
+    measured = (~small.isin(UNMEASURED_WORDS)).to_numpy()
+    values = np.full(len(table), np.nan)
+    filled = measured & ~small.isin(FAILURE_WORDS).to_numpy()
+    values[filled & is_named] = small[filled & is_named].astype(float)
+    filled &= ~is_named
     rows = np.flatnonzero(filled)
     if not rows.size:
         return values, measured, []
-    reading = table.select(filled).reading(column)
-    values[rows] = np.where(np.abs(reading.values) <= LARGEST, reading.values, np.nan)
-    notes = [f"{table.path}, column '{column}': read as {reading.note}"] * bool(reading.note)
-    left = rows[np.isnan(values[rows])]
+    parsed = table.select(filled).parse(column)
+    values[rows] = np.where(np.abs(parsed.values) <= LARGEST, parsed.values, np.nan)
+    place = f"{table.path}, column '{column}'"
+    notes = [f"{place}: read as {parsed.note}"] * bool(parsed.note)
+    unread = rows[np.isnan(values[rows])]
     percent = words.iloc[rows].str.endswith("%").to_numpy()
     # a percent sign in some cells only is clear where the header has it
     mixed = percent.any() and not percent.all() and "%" not in column
-    if left.size and not mixed:
-        values[left] = [
-            _one_value(word, table.semicolons, "%" in column or percent.all())
-            for word in words.iloc[left]
+    if unread.size and not mixed:
+        values[unread] = [
+            _unambiguous_number(word, table.semicolons, "%" in column or percent.all())
+            for word in words.iloc[unread]
         ]
-        if not np.isnan(values[left]).all():
-            quoted = ", ".join(f"'{words.iloc[at]}' as {values[at]:g}" for at in left[:QUOTED])
-            notes.append(f"{table.path}, column '{column}': read {quoted}")
-    wrong = rows[np.isnan(values[rows])]
-    if wrong.size:
-        shown = [f"'{words.iloc[at]}' (row {table.frame.index[at]})" for at in wrong[:QUOTED]]
-        more = f" and {wrong.size - QUOTED} more" if wrong.size > QUOTED else ""
-        cures = " ".join(f"'{word}=...'" for word in words.iloc[wrong].unique()[:QUOTED])
+        if not np.isnan(values[unread]).all():
+            quoted = [f"'{words.iloc[row]}' as {values[row]:g}" for row in unread[:MAX_QUOTED]]
+            notes.append(f"{place}: read {', '.join(quoted)}")
+    bad = rows[np.isnan(values[rows])]
+    if bad.size:
+        quoted = [f"'{words.iloc[row]}' (row {table.frame.index[row]})" for row in bad[:MAX_QUOTED]]
+        more = f" and {bad.size - MAX_QUOTED} more" if bad.size > MAX_QUOTED else ""
+        readings_given = [f"'{word}=...'" for word in words.iloc[bad].unique()[:MAX_QUOTED]]
         raise ValueError(
-            f"{table.path}, column '{column}': these cells are not clear as values:"
-            f" {', '.join(shown)}{more}; write a number such as 45.3 (0 where nothing was found),"
-            " 'failed' where the experiment gave no result, and nothing where it was not measured;"
-            f" or state with --read {cures} what they mean, where ... is a number, 'failed' or"
+            f"{place}: these cells are not clear as values: {', '.join(quoted)}{more}; write a"
+            " number such as 45.3 (0 where nothing was found), 'failed' where the experiment gave"
+            " no result, and nothing where it was not measured; or state with --read"
+            f" {' '.join(readings_given)} what they mean, where ... is a number, 'failed' or"
             " nothing."
         )
     return values, measured, notes
 
 
-def _one_value(word: str, semicolons: bool, percent: bool) -> float:
+def _unambiguous_number(word: str, semicolons: bool, percent: bool) -> float:
     """The number of a word whose comma or point can only be decimal, or NaN."""
-    found = ONE_VALUE.fullmatch(without_typography(word))
-    if found is None or (found["percent"] and not percent):
+    match = SINGLE_VALUE.fullmatch(without_typography(word))
+    if match is None or (match["percent"] and not percent):
         return np.nan
-    mark, digits = found["mark"] or "", found["digits"] or ""
+    mark, digits = match["mark"] or "", match["digits"] or ""
     thousands = mark == "," or (mark == "." and semicolons)
-    if thousands and len(digits) == 3 and found["whole"].lstrip("+-") != "0":
+    if thousands and len(digits) == 3 and match["whole"].lstrip("+-") != "0":
         return np.nan
-    number = float(f"{found['whole']}.{digits or 0}{found['power'] or ''}")
+    number = float(f"{match['whole']}.{digits or 0}{match['power'] or ''}")
     return number if abs(number) <= LARGEST else np.nan
 
 
 def _rows(table: Table, candidates: Candidates, id_column: str) -> np.ndarray:
     rows = pd.Index(candidates.ids).get_indexer(table.text(id_column))
-    _refuse_cells(table, id_column, rows < 0, "there is no candidate with this id")
+    _check_cells(table, id_column, rows < 0, "there is no candidate with this id")
     return rows
 
 
 def _labels(table: Table, column: str) -> np.ndarray:
     """The cells as numbers if all of them are, so that 50 and 50.0 are equal, or else as words."""
-    read = table.reading(column)
-    if read.kind == "numbers" and not np.isnan(read.values).any():
-        return read.values
+    parsed = table.parse(column)
+    if parsed.kind == "numbers" and not np.isnan(parsed.values).any():
+        return parsed.values
     return table.levels(column).to_numpy(str)
 
 
 def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> list[Feature]:
-    """The features of a column; those of a sequence are its sites that vary. A sentence is added to
+    """The features of a column; those of a sequence are its sites that vary. Adds a sentence to
     `notes` where the interpretation of the cells may surprise."""
     if kind in ("sequences", "proteins"):
         return _sites(table, name, kind == "proteins")
     if kind in ("smiles", "bits"):
         packed = _molecules(table, name, notes) if kind == "smiles" else _bits(table, name)
         if len(packed) > 1 and (packed == packed[0]).all():
-            _refuse_constant(table, name, "the same fingerprint")
+            _raise_constant(table, name, "the same fingerprint")
         return [Feature(name, "bits", packed)]
-    read = table.reading(name)
-    if kind is None and read.note:
-        notes.append(f"{table.path}, column '{name}': read as {read.note}")
-    if kind == "categories" or read.kind == "text":
+    parsed = table.parse(name)
+    if kind is None and parsed.note:
+        notes.append(f"{table.path}, column '{name}': read as {parsed.note}")
+    if kind == "categories" or parsed.kind == "text":
         return [Feature(name, "category", _category(table, name, kind is None, notes))]
     try:
         values = table.numbers(name)
         if len(values) > 1 and np.ptp(values) == 0:
-            _refuse_constant(table, name, f"{values[0]:g}")
+            _raise_constant(table, name, f"{values[0]:g}")
     except ValueError as error:
-        if read.kind == "numbers":
+        if parsed.kind == "numbers":
             raise
         raise ValueError(
             f"{error} Write plain numbers such as -1.5 with the unit in the header;"
@@ -405,25 +403,25 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
     words = table.levels(name)
     levels = words.unique()
     if len(words) > 1 and len(levels) == 1:
-        _refuse_constant(table, name, levels[0])
-    rare = len(levels) > max(FEW_LEVELS, len(words) / 2) or len(words) == len(levels) > 2
-    if (guessed and rare) or len(levels) > MOST_LEVELS:
+        _raise_constant(table, name, levels[0])
+    too_many = len(levels) > max(FEW_LEVELS, len(words) / 2) or len(words) == len(levels) > 2
+    if (guessed and too_many) or len(levels) > MAX_LEVELS:
         raise ValueError(
             f"{table.path}, column '{name}': the {len(words)} rows hold {len(levels)} different"
-            f" words, too many for a category. {_cure(name)}"
+            f" words, too many for a category. {_advice(name)}"
         )
     spellings: dict[str, str] = {}
     for level in levels:
-        other = spellings.setdefault(" ".join(level.casefold().split()), level)
-        if other != level:
+        first = spellings.setdefault(" ".join(level.casefold().split()), level)
+        if first != level:
             notes.append(
-                f"{table.path}, column '{name}': '{other}' and '{level}' are different categories"
+                f"{table.path}, column '{name}': '{first}' and '{level}' are different categories"
             )
     return _one_hot(words.to_numpy(object))
 
 
-def _cure(name: str) -> str:
-    """The advice for a column of too many words."""
+def _advice(name: str) -> str:
+    """The end of the message on a column of too many words."""
     if SMILES in name.casefold():
         return f"--smiles '{name}' reads them as molecules."
     return (
@@ -436,7 +434,7 @@ def _bits(table: Table, name: str) -> np.ndarray:
     """Packed fingerprints of words of zeros and ones."""
     bits = np.array([list(word) for word in _words_of_one_length(table, name)])
     wrong = ~np.isin(bits, ("0", "1")).all(1)
-    _refuse_cells(table, name, wrong, "the value must be a word of zeros and ones")
+    _check_cells(table, name, wrong, "the value must be a word of zeros and ones")
     return pack_bits((bits == "1").astype(int))
 
 
@@ -455,42 +453,41 @@ def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
             properties = residues.properties(site)
         except ValueError as error:
             raise ValueError(f"{table.path}, column '{name}', site {label}: {error}") from error
-        for what, column in properties.items():
-            features.append(Feature(f"{label} {what}", "numbers", column[:, None]))
+        for property_name, column in properties.items():
+            features.append(Feature(f"{label} {property_name}", "numbers", column[:, None]))
     if not features:
-        _refuse_constant(table, name, words[0])
+        _raise_constant(table, name, words[0])
     return features
 
 
 def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
     """Packed fingerprints of molecules."""
     _check_present(table, name)
-    # salts and solvents are repeated: each is parsed once
+    # a molecule such as a solvent is repeated in many rows, and parsed once
     codes, words = pd.factorize(table.text(name))
-    found = molecules.fingerprints(list(words))
-    wrong = ~found.readable[codes]
-    _refuse_cells(table, name, wrong, "RDKit cannot read the value as a molecule")
-    # spellings of one molecule have one fingerprint, and different molecules should not
-    distinct = pd.DataFrame(found.packed).assign(canonical=found.canonical, word=words)
+    fingerprints = molecules.fingerprints(list(words))
+    packed, wrong = fingerprints.packed, ~fingerprints.readable[codes]
+    _check_cells(table, name, wrong, "RDKit cannot read the value as a molecule")
+    # only spellings of one molecule should have the same fingerprint
+    distinct = pd.DataFrame(packed).assign(canonical=fingerprints.canonical, word=words)
     distinct = distinct.drop_duplicates("canonical")
-    equal = distinct.duplicated(list(range(found.packed.shape[1])), keep=False)
+    equal = distinct.duplicated(list(range(packed.shape[1])), keep=False)
     if equal.any():
         examples = ", ".join(f"'{word}'" for word in distinct["word"][equal][:3])
         notes.append(
             f"{table.path}, column '{name}': {equal.sum()} of {len(distinct)} molecules have the"
             f" fingerprint of another one ({examples})"
         )
-    return found.packed[codes]
+    return packed[codes]
 
 
 def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:
     """[] or a sentence on candidates with equal features."""
-    hashed = pd.util.hash_pandas_object(pd.DataFrame(features), index=False)
-    equal = hashed.duplicated(keep=False).to_numpy()
+    hashes = pd.util.hash_pandas_object(pd.DataFrame(features), index=False)
+    equal = hashes.duplicated(keep=False).to_numpy()
     if not equal.any():
         return []
-    first = int(equal.argmax())
-    second = int(np.flatnonzero(hashed == hashed[first])[1])
+    first, second = np.flatnonzero(hashes == hashes[int(equal.argmax())])[:2]
     return [
         f"{equal.sum()} of {len(ids)} candidates have the same features as another one"
         f" ('{ids[first]}' and '{ids[second]}', for instance): the model cannot distinguish them"
@@ -499,7 +496,7 @@ def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:
 
 def _check_present(table: Table, name: str) -> None:
     fault = f"the value is missing; --ignore '{name}' leaves the column out"
-    _refuse_cells(table, name, table.text(name) == "", fault)
+    _check_cells(table, name, table.text(name) == "", fault)
 
 
 def _words_of_one_length(table: Table, name: str) -> list[str]:
@@ -514,8 +511,8 @@ def _words_of_one_length(table: Table, name: str) -> list[str]:
     return words.tolist()
 
 
-def _refuse_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault: str) -> None:
-    """Raises ValueError that quotes the first cell of a column for which `wrong` [n] is true."""
+def _check_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault: str) -> None:
+    """Raises ValueError with the first cell of a column where `wrong` [n] is true, if any."""
     rows = np.flatnonzero(wrong)
     if rows.size:
         word = table.text(name).iloc[rows[0]]
@@ -524,7 +521,7 @@ def _refuse_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault:
         raise ValueError(f"{table.location(rows[0], name)}: {fault}{quoted}{count}.")
 
 
-def _refuse_constant(table: Table, name: str, value: str) -> None:
+def _raise_constant(table: Table, name: str, value: str) -> None:
     raise ValueError(
         f"{table.path}, column '{name}': every value is {value}; remove the column, which cannot"
         " distinguish candidates."

@@ -30,8 +30,8 @@ EXCEL = (".xlsx", ".xlsm")
 EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
 _NO_SEPARATOR = "\x1f"  # a character that no text contains
 LONGEST_HEADER = 2**16  # characters
-EXAMPLES = 3  # so many cells are quoted in an error message
-_AMBIGUOUS = " A comma or a point in these cells may separate thousands or decimals."
+MAX_QUOTED = 3  # cells in an error message
+_AMBIGUOUS_MARK = " A comma or a point in these cells may separate thousands or decimals."
 
 _MINUS = "\u2212\u2013"  # the Unicode minus, and the dash that word processors use for it
 _SPACES = "\u00a0\u202f\u2009"  # between groups of digits
@@ -49,12 +49,12 @@ _DATE = re.compile(
 
 @dataclass(frozen=True)
 class Table:
-    """A table whose frame has the names of the columns as columns, and the rows in a spreadsheet as
-    index. A column holds text, or numbers where a Parquet file stores numbers."""
+    """A table from a file. The index of the frame has the numbers of the rows in a spreadsheet. A
+    column holds text, or numbers where a Parquet file stores numbers."""
 
     path: Path
     frame: pd.DataFrame
-    # whether semicolons separate the columns, which programs write where a comma is decimal
+    # whether semicolons separate the columns, as in countries where commas are decimal
     semicolons: bool = False
 
     def __len__(self) -> int:
@@ -75,17 +75,17 @@ class Table:
                     f" {', '.join(self.names)}."
                 )
 
-    def location(self, at: int, column: str) -> str:
+    def location(self, position: int, column: str) -> str:
         """The location of a cell, for an error message."""
-        return f"{self.path}, row {self.frame.index[at]}, column '{column}'"
+        return f"{self.path}, row {self.frame.index[position]}, column '{column}'"
 
     def select(self, rows: np.ndarray) -> Table:
         """The rows of a mask [n]."""
         return Table(self.path, self.frame[rows], self.semicolons)
 
-    def extended(self, others: Sequence[Table]) -> Table:
-        """The rows of this table and, in its columns, those of other ones. Raises ValueError where
-        only some of the tables have semicolons between the columns, and so decimal commas."""
+    def with_rows_of(self, others: Sequence[Table]) -> Table:
+        """This table with the rows of other tables below. Raises ValueError where only some of the
+        tables have semicolons between the columns, and so decimal commas."""
         frames = [self.frame]
         for other in others:
             if other.semicolons != self.semicolons:
@@ -110,53 +110,53 @@ class Table:
     def text(self, column: str) -> pd.Series:
         """The cells as text. That of a missing number is empty."""
         cells = self.frame[column]
-        return cells.map(_as_text) if self.is_numeric(column) else cells
+        return cells.map(_text_of) if self.is_numeric(column) else cells
 
     def levels(self, column: str) -> pd.Series:
         """The cells as names of categories: 50 and 50.0 are the same category."""
         cells = self.text(column)
-        return cells.map({word: _as_level(word) for word in cells.unique()})
+        return cells.map({word: _level_of(word) for word in cells.unique()})
 
     def numbers(self, column: str) -> np.ndarray:
         """The cells as finite floats [n]. Raises ValueError for cells that are missing, not numbers
         or too large."""
-        read = self.reading(column)
-        bad = np.flatnonzero(~(np.abs(read.values) <= LARGEST))
+        parsed = self.parse(column)
+        bad = np.flatnonzero(~(np.abs(parsed.values) <= LARGEST))
         if bad.size:
-            self._refuse(column, read, bad)
-        return read.values
+            self._raise_unreadable(column, parsed, bad)
+        return parsed.values
 
-    def reading(self, column: str) -> Reading:
+    def parse(self, column: str) -> ParsedColumn:
         """The cells as numbers, with NaN for other cells."""
         if self.is_numeric(column):
-            return Reading(self.frame[column].to_numpy(float, na_value=np.nan), "numbers")
-        return _reading(self.frame[column], self.semicolons)
+            return ParsedColumn(self.frame[column].to_numpy(float, na_value=np.nan), "numbers")
+        return _parse(self.frame[column], self.semicolons)
 
-    def _refuse(self, column: str, read: Reading, bad: np.ndarray) -> None:
+    def _raise_unreadable(self, column: str, parsed: ParsedColumn, bad: np.ndarray) -> None:
         words = self.text(column).iloc[bad]
-        first, where = words.iloc[0], self.location(int(bad[0]), column)
-        others = words[words != first].unique()[: EXAMPLES - 1]
+        first, location = words.iloc[0], self.location(int(bad[0]), column)
+        others = words[words != first].unique()[: MAX_QUOTED - 1]
         quoted = ", ".join(f"'{word}'" if word else "an empty one" for word in others)
-        also = f", also {quoted}" if quoted else ""
-        count = f" ({bad.size} such cells in all{also})" if bad.size > 1 else ""
+        examples = f", also {quoted}" if quoted else ""
+        count = f" ({bad.size} such cells in all{examples})" if bad.size > 1 else ""
         if first == "":
-            raise ValueError(f"{where}: the value is missing{count}.{read.why}")
-        is_finite = np.isfinite(read.values[bad[0]])
+            raise ValueError(f"{location}: the value is missing{count}.{parsed.reason}")
+        is_finite = np.isfinite(parsed.values[bad[0]])
         fault = f"larger than {LARGEST:g}" if is_finite else "not a finite number"
-        raise ValueError(f"{where}: the value is '{first}', {fault}{count}.{read.why}")
+        raise ValueError(f"{location}: the value is '{first}', {fault}{count}.{parsed.reason}")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A column read as numbers."""
+class ParsedColumn:
+    """The numbers of a column."""
 
     values: np.ndarray  # [n], NaN where a cell is not a number
     kind: str  # "numbers", "text", or "unclear" where some cells look like numbers
     note: str = ""  # the interpretation of the cells, where it may surprise
-    why: str = ""  # a sentence: why some cells that look like numbers are not read
+    reason: str = ""  # a sentence on cells that look like numbers and are not read
 
 
-def _reading(cells: pd.Series, semicolons: bool) -> Reading:
+def _parse(cells: pd.Series, semicolons: bool) -> ParsedColumn:
     """The column as numbers where one unit and one meaning of points and commas fit all cells."""
     try:
         values = cells.to_numpy(object).astype(float)
@@ -167,59 +167,60 @@ def _reading(cells: pd.Series, semicolons: bool) -> Reading:
         points = semicolons and cells.str.contains(".", regex=False).any()
         unclear = points and not any(np.isnan(_with_comma(word)) for word in cells)
         if not unclear and not cells.str.contains("_", regex=False).any():
-            return Reading(values, "numbers")
+            return ParsedColumn(values, "numbers")
     codes, distinct = pd.factorize(cells)
     words = [without_typography(word) for word in distinct]
-    dates = [_DATE.fullmatch(word) is not None for word in words]
-    matches = [None if d else _NUMBER.fullmatch(w) for w, d in zip(words, dates, strict=True)]
-    filled = sum(word != "" for word in words)
-    alike = np.array([match is not None for match in matches])
-    values, note, why = np.full(len(words), np.nan), "", ""
-    if alike.any():
-        found = [match for match in matches if match is not None]
-        values[alike], note, why = _values(found, semicolons)
-    if alike.sum() == filled and not why:
-        return Reading(values[codes], "numbers" if filled else "unclear", note)
-    if 2 * sum(dates) > filled:
-        why = " The column seems to hold dates or times."
-    bare = any(match is not None and not match["unit"] for match in matches)
-    if 2 * sum(dates) > filled or 2 * alike.sum() > filled or bare:
-        return Reading(values[codes], "unclear", why=why)
-    digits = sum(word[:1].isdigit() for word in words)
-    note = "words, although most of them begin with a digit" if 2 * digits > filled else ""
-    return Reading(values[codes], "text", note)
+    is_date = [_DATE.fullmatch(word) is not None for word in words]
+    matches = [None if d else _NUMBER.fullmatch(w) for w, d in zip(words, is_date, strict=True)]
+    n_filled = sum(word != "" for word in words)
+    is_number = np.array([match is not None for match in matches])
+    values, note, reason = np.full(len(words), np.nan), "", ""
+    if is_number.any():
+        numbers = [match for match in matches if match is not None]
+        values[is_number], note, reason = _values(numbers, semicolons)
+    if is_number.sum() == n_filled and not reason:
+        return ParsedColumn(values[codes], "numbers" if n_filled else "unclear", note)
+    mostly_dates = 2 * sum(is_date) > n_filled
+    if mostly_dates:
+        reason = " The column seems to hold dates or times."
+    without_unit = any(match is not None and not match["unit"] for match in matches)
+    if mostly_dates or 2 * is_number.sum() > n_filled or without_unit:
+        return ParsedColumn(values[codes], "unclear", reason=reason)
+    n_digits = sum(word[:1].isdigit() for word in words)
+    note = "words, although most of them begin with a digit" if 2 * n_digits > n_filled else ""
+    return ParsedColumn(values[codes], "text", note)
 
 
 def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndarray, str, str]:
-    """(values, note, why) of a `Reading` of cells that look like numbers. Where their formats
-    differ, the values in the rarer formats are NaN."""
+    """(values, note, reason) of a `ParsedColumn` of cells that look like numbers. Where their
+    formats differ, the values in the rarer formats are NaN."""
     units = Counter((match["unit"] or "").strip() for match in matches)
     unit = units.most_common(1)[0][0]
     notes = [f"numbers in {unit}"] if unit else []
     words = [match["number"] for match in matches]
     point = np.array([_with_point(word) for word in words])
     comma = np.array([_with_comma(word) for word in words])
-    commas = any("," in word for word in words)
-    values, why = point, ""
+    has_commas = any("," in word for word in words)
+    values, reason = point, ""
     point_fits, comma_fits = not np.isnan(point).any(), not np.isnan(comma).any()
     differ = point_fits and comma_fits and not np.array_equal(point, comma)
     # commas are decimal where semicolons separate the columns, and points elsewhere
-    if differ and semicolons != commas:
-        values, why = np.full(len(words), np.nan), _AMBIGUOUS
-    elif comma_fits and (commas or not point_fits):
+    if differ and semicolons != has_commas:
+        values, reason = np.full(len(words), np.nan), _AMBIGUOUS_MARK
+    elif comma_fits and (has_commas or not point_fits):
         values = comma
         notes.append("numbers with decimal commas")
     elif not point_fits:
         values = comma if np.isnan(point).sum() > np.isnan(comma).sum() else point
-        why = _AMBIGUOUS
-    elif commas:
+        reason = _AMBIGUOUS_MARK
+    elif has_commas:
         notes.append("numbers with commas between thousands")
     if len(units) > 1:
-        named = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:EXAMPLES])
-        why = f" The cells have different units: {named}."
-        same = [(match["unit"] or "").strip() == unit for match in matches]
-        values = np.where(same, values, np.nan)
-    return values, " and ".join(notes), why
+        named = ", ".join(sorted(f"'{unit}'" if unit else "none" for unit in units)[:MAX_QUOTED])
+        reason = f" The cells have different units: {named}."
+        has_unit = [(match["unit"] or "").strip() == unit for match in matches]
+        values = np.where(has_unit, values, np.nan)
+    return values, " and ".join(notes), reason
 
 
 def _with_point(word: str) -> float:
@@ -241,12 +242,12 @@ def without_typography(word: str) -> str:
     return re.sub(rf"(?<=\d)[{_SPACES}](?=\d{{3}})", "", word)
 
 
-def _as_level(word: str) -> str:
+def _level_of(word: str) -> str:
     """The word, without the decimal point of a whole number. Leading zeros stay, as in codes."""
     return re.sub(r"^([+-]?(?:0|[1-9]\d*))\.0*$", r"\1", word)
 
 
-def _as_text(cell: Any) -> str:
+def _text_of(cell: Any) -> str:
     """The text of a cell in a spreadsheet: whole numbers have no decimal point, truth values are
     TRUE and FALSE, and dates have no time of midnight."""
     if not pd.api.types.is_scalar(cell):
@@ -270,16 +271,16 @@ def read(path: Path, needed: Sequence[str], may_be_empty: bool = False) -> Table
     check_package(path)
     kind, separator = path.suffix.lower(), ""
     if kind in PARQUET:
-        frame = _parquet(path)
+        frame = _read_parquet(path)
     elif kind in EXCEL:
-        frame = _with_header(path, _excel(path))
+        frame = _with_header(path, _read_excel(path))
     else:
-        frame, separator = _separated(path, needed)
+        frame, separator = _read_separated(path, needed)
         frame = _with_header(path, frame)
-    empty = _is_empty(frame.iloc[:, 0])
-    if empty.any():
-        empty[empty] = frame[empty].apply(_is_empty).all(axis=1)
-        frame = frame[~empty]
+    is_empty = _is_empty(frame.iloc[:, 0])
+    if is_empty.any():
+        is_empty[is_empty] = frame[is_empty].apply(_is_empty).all(axis=1)
+        frame = frame[~is_empty]
     table = Table(path, frame, separator == ";")
     table.check_columns(needed)
     if len(table) == 0 and not may_be_empty:
@@ -299,7 +300,7 @@ def content(path: Path, table: pd.DataFrame, like: Table | None = None) -> bytes
         table.to_parquet(buffer)
     elif kind in EXCEL:
         with pd.ExcelWriter(buffer, engine="openpyxl") as writer:
-            table.map(_as_number).to_excel(writer, index=False)
+            table.map(_number_of).to_excel(writer, index=False)
             for row in writer.book.active.iter_rows():
                 for cell in row:
                     if cell.data_type == "f":  # text that begins with "=" is not a formula
@@ -325,13 +326,13 @@ def changed_copy(
         frame = table.frame.copy()
         for name, cells in changes.items():
             old = table.text(name) if name in table.names else pd.Series("", frame.index)
-            words = {row: _written(cell, table.semicolons) for row, cell in cells.items()}
+            words = {row: _cell_text(cell, table.semicolons) for row, cell in cells.items()}
             frame[name] = [words.get(row, old[row]) for row in frame.index]
         if added:
-            further = pd.DataFrame(list(added)).reindex(columns=frame.columns)
+            rows = pd.DataFrame(list(added)).reindex(columns=frame.columns)
             for name in changes:
-                further[name] = [_written(cell, table.semicolons) for cell in further[name]]
-            frame = pd.concat([frame, further.astype(frame.dtypes)])
+                rows[name] = [_cell_text(cell, table.semicolons) for cell in rows[name]]
+            frame = pd.concat([frame, rows.astype(frame.dtypes)])
         return content(path, frame, table)
     import openpyxl
 
@@ -343,25 +344,24 @@ def changed_copy(
         sheet.cell(1, column).value = name
         for row, cell in cells.items():
             sheet.cell(row, column).value = cell
-    for below, new in enumerate(added, sheet.max_row + 1):
+    for row, new in enumerate(added, sheet.max_row + 1):
         for name, cell in new.items():
-            sheet.cell(below, names.index(name) + 1).value = (
-                None if cell == "" else _as_number(cell)
-            )
+            value = None if cell == "" else _number_of(cell)
+            sheet.cell(row, names.index(name) + 1).value = value
     buffer = io.BytesIO()
     book.save(buffer)
     return buffer.getvalue()
 
 
-def _written(cell: Any, semicolons: bool) -> str:
+def _cell_text(cell: Any, semicolons: bool) -> str:
     """A cell as text, with a decimal comma where semicolons separate the columns."""
     word = str(cell)
     return word.replace(".", ",") if semicolons and isinstance(cell, float) else word
 
 
-def _as_number(cell: Any) -> Any:
+def _number_of(cell: Any) -> Any:
     """The number that a spreadsheet would show as this text, or the cell itself."""
-    if isinstance(cell, str) and _PLAIN_NUMBER.fullmatch(cell) and _as_text(float(cell)) == cell:
+    if isinstance(cell, str) and _PLAIN_NUMBER.fullmatch(cell) and _text_of(float(cell)) == cell:
         return float(cell) if "." in cell else int(cell)
     return cell
 
@@ -391,7 +391,7 @@ def check_package(path: Path) -> None:
         )
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path) -> pd.DataFrame:
     import pyarrow
 
     # pandas would read a folder of this name as one data set
@@ -407,24 +407,24 @@ def _parquet(path: Path) -> pd.DataFrame:
         dtype = table[name].dtype
         if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
             try:
-                table[name] = table[name].astype(object).map(_as_text, na_action=None)
+                table[name] = table[name].astype(object).map(_text_of, na_action=None)
             except (ValueError, pyarrow.ArrowException) as error:
                 raise ValueError(f"{path}, column '{name}': {error}") from error
     return table.set_axis(range(FIRST_ROW, len(table) + FIRST_ROW))
 
 
 def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
-    """A table of text, in which the first row becomes the header."""
+    """A table of text whose first row becomes the header."""
     names = list(table.iloc[0])
     table = table.iloc[1:].set_axis(names, axis=1).set_axis(range(FIRST_ROW, len(table) + 1))
     _check_names(path, names)
     return table
 
 
-def _separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
-    """(table of text, separator). With the separator the header has most of the needed columns, and
-    most columns among separators that are equal in that."""
-    text = _decoded(path)
+def _read_separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
+    """(table of text, separator). The separator is the one with which the header has most of the
+    needed columns, and of several such separators the one with which it has most columns."""
+    text = _decode(path)
     start = text.lstrip("\r\n")[:LONGEST_HEADER]
 
     def columns_found(separator: str) -> tuple[int, int]:
@@ -458,7 +458,7 @@ def _separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
     return table.mask(table.isin(EXCEL_ERRORS), ""), separator
 
 
-def _decoded(path: Path) -> str:
+def _decode(path: Path) -> str:
     """The text of a file in UTF-8, in UTF-16 with a byte order mark, or in the encoding cp1252 of
     older spreadsheets."""
     raw = path.read_bytes()
@@ -476,7 +476,7 @@ def _decoded(path: Path) -> str:
     )
 
 
-def _excel(path: Path) -> pd.DataFrame:
+def _read_excel(path: Path) -> pd.DataFrame:
     """The first sheet, as text."""
     with path.open("rb") as file:
         try:
@@ -485,7 +485,7 @@ def _excel(path: Path) -> pd.DataFrame:
             )
         except Exception as error:  # a damaged file raises errors of many kinds
             raise ValueError(f"{path} is not an Excel file: {str(error).strip()}") from error
-    return table.map(_as_text) if len(table) else pd.DataFrame([[""]])
+    return table.map(_text_of) if len(table) else pd.DataFrame([[""]])
 
 
 def _check_names(path: Path, names: list[str]) -> None:

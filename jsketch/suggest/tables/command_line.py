@@ -19,8 +19,7 @@ from jsketch.loops.saving import error_at
 
 INTERRUPTED = 130  # the exit status that shells report after Ctrl-C
 TRACEBACK = "JSKETCH_TRACEBACK"
-PROBE = bytes(4096)  # a test file of this content must fit on the disk
-
+PROBE = bytes(4096)  # the content of the test file of `probe`
 
 Number = TypeVar("Number", int, float)
 
@@ -63,7 +62,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
     Errors that users can correct (ValueError, OSError, FloatingPointError of a run that diverges,
     MemoryError) become SystemExit("error: ..."), which is exit status 1, and Ctrl-C becomes exit
     status 130. Other exceptions are faults of the program and keep their traceback; with
-    JSKETCH_TRACEBACK=1 in the environment all errors do.
+    JSKETCH_TRACEBACK=1 in the environment all errors keep it.
     """
 
     @functools.wraps(main)
@@ -92,7 +91,7 @@ def sentence(error: BaseException) -> str:
     return " ".join(text.split())
 
 
-def check(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Raises ValueError or OSError unless a file can be written at `path`."""
     if path.is_dir():
         raise ValueError(f"--out names a file; {path} is a folder.")
@@ -105,17 +104,17 @@ def check(path: Path) -> None:
 
 
 def check_new(path: Path | None, overwrite: bool) -> None:
-    """Does `check`, and raises ValueError for an existing file without `overwrite`. A path of None
-    is accepted."""
+    """Calls `check_writable`, and raises ValueError for an existing file without `overwrite`. A
+    path of None is accepted."""
     if path is None:
         return
-    check(path)
+    check_writable(path)
     if path.is_file() and not overwrite:
         raise ValueError(f"{path} exists: use another --out, or --overwrite to replace it.")
 
 
 def probe(folder: Path) -> None:
-    """Writes a temporary file: only that shows missing permissions and full disks."""
+    """Writes a temporary file, which is the only test for missing permissions and full disks."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(PROBE)

@@ -1,6 +1,6 @@
 """The factors of a table: their levels, and their main effects by the model.
 
-A factor is a column of conditions, or a site of a sequence, with at most MOST_LEVELS levels.
+A factor is a column of conditions, or a site of a sequence, with at most MAX_LEVELS levels.
 Numbers with more values are cut into RANGES of equal width. The main effect of a level is the
 average of the function over the candidates of the library, in which the factor is set to that level
 (a partial dependence: Friedman. Greedy function approximation. Annals of Statistics 2001).
@@ -20,11 +20,11 @@ from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.messages import short_number
 from jsketch.suggest.tables.results import Results
 
-MOST_LEVELS = 24  # of a factor
-RANGES = 12  # levels of numbers with more values
-MOST_FACTORS = 12  # the effects of so many factors, of the shortest lengthscales, are computed
-BACKGROUND = 128  # an effect is averaged over at most so many candidates
-LARGEST_INPUT = 2**24  # numbers in the averaged candidates of all levels
+MAX_LEVELS = 24  # of a factor
+RANGES = 12  # into which numbers with more values are cut
+MAX_FACTORS = 12  # factors whose effects are computed, those of the shortest lengthscales
+BACKGROUND = 128  # largest number of candidates over which an effect is averaged
+LARGEST_INPUT = 2**24  # features of all these candidates and levels together
 LONGEST_LABEL = 24  # characters
 
 
@@ -36,8 +36,8 @@ class Factor(NamedTuple):
     level: np.ndarray  # [A] int, the level of each candidate
     columns: np.ndarray  # int, the columns of the factor among the features
     examples: np.ndarray  # [L] int, a candidate of each level
-    numbers: np.ndarray | None  # [L], of the levels of numbers
-    lengthscale: int  # the number of its lengthscale
+    numbers: np.ndarray | None  # [L], the levels as numbers; None for words
+    lengthscale: int  # index of its lengthscale
 
 
 class Effect(NamedTuple):
@@ -51,58 +51,58 @@ class Effect(NamedTuple):
 def factors(inputs: Inputs) -> list[Factor]:
     """The factors in the order of the table."""
     table, first, candidates = inputs.sheet.table, inputs.sheet.first_row, inputs.candidates
-    found: dict[str, Factor | None] = {}
+    factor_of: dict[str, Factor | None] = {}
     for name, group in zip(candidates.names, groups_of(candidates.columns), strict=True):
-        columns, at = np.r_[group.columns], group.lengthscales.start
+        columns, length = np.r_[group.columns], group.lengthscales.start
         block = candidates.features[:, columns]
         site = re.match(r"(.*)\[(\d+)\]", name)
         if name in table.names:
             words = table.levels(name).iloc[first]
-            found[name] = _factor(name, words, block, columns, group.kind == "numbers", at)
-        elif site is not None and site[0] in found:  # a property of the letter at that site
-            letter = found[site[0]]
+            factor_of[name] = _factor(name, words, block, columns, group.kind == "numbers", length)
+        elif site is not None and site[0] in factor_of:  # a property of the letter at that site
+            letter = factor_of[site[0]]
             if letter is not None:
-                found[site[0]] = letter._replace(columns=np.append(letter.columns, columns))
+                factor_of[site[0]] = letter._replace(columns=np.append(letter.columns, columns))
         elif site is not None and site[1] in table.names:
             letters = table.text(site[1]).iloc[first].str[int(site[2]) - 1]
-            found[name] = _factor(name, letters, block, columns, False, at)
-    return [factor for factor in found.values() if factor is not None]
+            factor_of[name] = _factor(name, letters, block, columns, False, length)
+    return [factor for factor in factor_of.values() if factor is not None]
 
 
 def _factor(
-    name: str, words: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, at: int
+    name: str, words: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, length: int
 ) -> Factor | None:
-    """The factor of candidates with these cells [A] and features [A, width]. Returns None where it
-    has too many levels."""
+    """The factor of candidates with these cells [A] and features `block` [A, width], which has the
+    lengthscale of index `length`. Returns None where it has too many levels."""
     if not numeric:
         level, labels = pd.factorize(words, sort=True)
-        if len(labels) > MOST_LEVELS:
+        if len(labels) > MAX_LEVELS:
             return None
-        examples, most = np.unique(level, return_index=True)[1], LONGEST_LABEL
-        names = [x if len(x) <= most else x[: most - 1] + "\u2026" for x in labels]
-        return Factor(name, names, level, columns, examples, None, at)
+        examples, limit = np.unique(level, return_index=True)[1], LONGEST_LABEL
+        names = [x if len(x) <= limit else x[: limit - 1] + "\u2026" for x in labels]
+        return Factor(name, names, level, columns, examples, None, length)
     values, examples, level = np.unique(block[:, 0], return_index=True, return_inverse=True)
-    if len(values) > MOST_LEVELS:
+    if len(values) > MAX_LEVELS:
         ends = np.linspace(values[0], values[-1], RANGES + 1)
-        place = np.clip(np.searchsorted(ends, block[:, 0], side="right") - 1, 0, RANGES - 1)
-        occupied, level = np.unique(place, return_inverse=True)
-        apart = np.abs(block[:, 0] - (ends[:-1] + ends[1:])[place] / 2)  # from the middle
-        examples = pd.Series(apart).groupby(level).idxmin().to_numpy()
+        bins = np.clip(np.searchsorted(ends, block[:, 0], side="right") - 1, 0, RANGES - 1)
+        occupied, level = np.unique(bins, return_inverse=True)
+        from_middle = np.abs(block[:, 0] - (ends[:-1] + ends[1:])[bins] / 2)
+        examples = pd.Series(from_middle).groupby(level).idxmin().to_numpy()
         values = block[examples, 0]
         labels = [f"{ends[i]:.3g} to {ends[i + 1]:.3g}" for i in occupied]
     else:
         labels = [short_number(word) for word in words.iloc[examples]]
-    return Factor(name, list(labels), level.ravel(), columns, examples, values, at)
+    return Factor(name, list(labels), level.ravel(), columns, examples, values, length)
 
 
 def effects(results: Results) -> list[Effect]:
-    """The main effects, the largest range first. Before a model is fitted there are none."""
+    """The main effects, the largest range first; [] before a model is fitted."""
     inputs, model = results.inputs, results.model
     if results.predicted is None:
         return []
     chosen = [factor for factor in factors(inputs) if len(factor.labels) > 1]
     chosen.sort(key=lambda factor: model.lengthscale[factor.lengthscale])
-    chosen = chosen[:MOST_FACTORS]
+    chosen = chosen[:MAX_FACTORS]
     ends = np.cumsum([len(factor.labels) for factor in chosen], dtype=int)
     if not chosen:
         return []

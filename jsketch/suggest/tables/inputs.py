@@ -18,7 +18,7 @@ from jsketch.suggest.tables import cells, command_line
 
 MAX_CORRELATION = 0.98  # a larger rank correlation of a column with the values gives a warning
 MIN_VALUES = 6  # with fewer values such a correlation arises by chance
-# an outlier is so many times as far from the median as 90% of the numbers
+# an outlier is this many times as far from the median as 90% of the numbers
 OUTLIER_FACTOR = 1000
 
 
@@ -29,16 +29,16 @@ class Inputs(NamedTuple):
     library: Library
     arms: np.ndarray  # [n], rows of the candidates
     measured: np.ndarray  # [n], values as in the tables, NaN for a failed evaluation
-    values: np.ndarray  # [n], the `goal` of those values, which is maximised
-    pending: np.ndarray  # [p], distinct rows of the candidates without an evaluation
-    excluded: np.ndarray  # [e], distinct rows of the candidates
+    values: np.ndarray  # [n], the `goal` of the measured values, which is maximised
+    pending: np.ndarray  # [p], distinct rows of candidates that are being measured
+    excluded: np.ndarray  # [e], distinct rows of candidates that are never suggested
     errors: np.ndarray | None  # [n], standard errors of the values
     sheet: tables.Sheet
     batch_number: int
     from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
     batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
-    sheet_has_values: bool  # whether the sheet holds the values that are used
-    # the goals and those of --also; None without --also
+    sheet_has_values: bool  # whether the sheet has values and they are used
+    # the goals with those of --also; None without --also
     joined: Campaigns | None = None
 
 
@@ -60,16 +60,16 @@ def read(options: argparse.Namespace) -> Inputs:
     )
     sheet = tables.read_sheet(options.candidates, roles, kinds, options.same, options.also)
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
-    done = [
+    evaluations = [
         tables.read_evaluations(path, candidates, roles._replace(id=sheet.id_name))
         for path in options.observations
     ]
     sheet_has_values = True
     if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
         if not options.replicates:
-            done = [_without(sheet.evaluations, part) for part in done]
-        done = [sheet.evaluations, *done]
-    elif done:
+            evaluations = [_new_evaluations(sheet.evaluations, part) for part in evaluations]
+        evaluations = [sheet.evaluations, *evaluations]
+    elif evaluations:
         sheet_has_values = False
         notes.append(
             f"{options.candidates}: every candidate has a value there, so that nothing would be"
@@ -81,38 +81,42 @@ def read(options: argparse.Namespace) -> Inputs:
             " were measured, empty the other cells, or name a table of the measured ones with"
             " --observations."
         )
-    for part in done:
+    for part in evaluations:
         notes += part.notes
-    arms, values = (np.concatenate([part[i] for part in done]) for i in (0, 1))
+    arms, values = (np.concatenate([part[i] for part in evaluations]) for i in (0, 1))
     _check_bounds(options, values)
     notes += _suspicious_columns(candidates, arms, values)
     notes += _outliers("the values", values[~np.isnan(values)])
-    errors = None if error is None else np.concatenate([part.errors for part in done])
+    errors = None if error is None else np.concatenate([part.errors for part in evaluations])
 
-    def rows(path: Path | None) -> np.ndarray:
+    def rows_in(path: Path | None) -> np.ndarray:
         if path is None:
             return np.zeros(0, int)
         return np.unique(tables.read_ids(path, candidates, sheet.id_name))
 
     goals, joined = goal(options, values), None
-    present = candidates.features, candidates.columns
+    features, columns = candidates.features, candidates.columns
     if sheet.earlier:
         earlier = [(x, -y if options.minimize else y) for x, y in sheet.earlier]
-        joined = join_campaigns(present[0], arms, goals, earlier, columns=present[1], errors=errors)
-    pending = np.concatenate([rows(options.pending), *(part.pending for part in done)])
+        joined = join_campaigns(features, arms, goals, earlier, columns=columns, errors=errors)
+        present = _present_library(joined, len(candidates.ids))
+    else:
+        present = library(features, columns)
+    pending = np.concatenate([rows_in(options.pending), *(part.pending for part in evaluations)])
+    first = len(evaluations[0].arms)
     return Inputs(
         candidates._replace(notes=notes),
-        library(*present) if joined is None else _present_library(joined, len(candidates.ids)),
+        present,
         arms,
         values,
         goals,
         np.setdiff1d(pending, arms),
-        rows(options.exclude),
+        rows_in(options.exclude),
         errors,
         sheet,
-        1 + max(part.last_batch for part in done),
-        (arms[len(done[0].arms) :], values[len(done[0].arms) :]),
-        np.concatenate([part.batch for part in done]),
+        1 + max(part.last_batch for part in evaluations),
+        (arms[first:], values[first:]),
+        np.concatenate([part.batch for part in evaluations]),
         sheet_has_values and value in sheet.table.names,
         joined,
     )
@@ -128,8 +132,8 @@ def _check_read_once(options: argparse.Namespace) -> None:
 
 
 def _present_library(joined: Campaigns, count: int) -> Library:
-    """The library of the `count` present candidates in the scale of all campaigns, in which the
-    lengthscales are fitted."""
+    """The library of the `count` present candidates, scaled with those of all campaigns, because
+    the lengthscales are fitted to all of them."""
     columns = joined.candidates.columns[:-1]  # without the campaign
     width = sum(group.width for group in columns)
     return Library(joined.candidates.features[:count, :width], columns)
@@ -159,12 +163,12 @@ def _suspicious_columns(
 
 
 def _outliers(name: str, numbers: np.ndarray) -> list[str]:
-    """A warning where one number sets the scale of all others."""
+    """[] or a warning of a number that sets the scale of all others."""
     if len(numbers) < MIN_VALUES:
         return []
-    apart = np.abs(numbers / 2 - np.median(numbers) / 2)
-    typical, farthest = np.quantile(apart, 0.9), int(np.argmax(apart))
-    if not typical > 0 or apart[farthest] <= OUTLIER_FACTOR * typical:
+    distance = np.abs(numbers / 2 - np.median(numbers) / 2)
+    typical, farthest = np.quantile(distance, 0.9), int(np.argmax(distance))
+    if not typical > 0 or distance[farthest] <= OUTLIER_FACTOR * typical:
         return []
     return [
         f"WARNING: {numbers[farthest]:g} is more than {OUTLIER_FACTOR} times as far from the middle"
@@ -203,16 +207,16 @@ def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
         raise ValueError(f"--target {options.target:g} is outside --bounds {low:g} {high:g}.")
 
 
-def _without(sheet: tables.Evaluations, done: tables.Evaluations) -> tables.Evaluations:
-    """The evaluations that are not in the sheet. Results that stand in both count once."""
-    pairs, in_sheet = (pd.MultiIndex.from_arrays([x.arms, x.values]) for x in (done, sheet))
-    fields, new = ("arms", "values", "errors", "batch"), ~pairs.isin(in_sheet)
-    return done._replace(**{name: getattr(done, name)[new] for name in fields})
+def _new_evaluations(sheet: tables.Evaluations, part: tables.Evaluations) -> tables.Evaluations:
+    """The evaluations of a part that are not in the sheet, so that no result counts twice."""
+    pairs, in_sheet = (pd.MultiIndex.from_arrays([x.arms, x.values]) for x in (part, sheet))
+    fields, is_new = ("arms", "values", "errors", "batch"), ~pairs.isin(in_sheet)
+    return part._replace(**{name: getattr(part, name)[is_new] for name in fields})
 
 
 def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
-    """Sets --out where it is not given, and returns the path of the copy of the sheet. Returns None
-    where the sheet does not hold the values that are used. Raises the errors of `check_outputs`."""
+    """Sets --out where it is not given, and returns the path of the copy of the sheet, or None
+    where no values of the sheet are used. Raises the errors of `check_outputs`."""
     suffix = options.candidates.suffix.lower().replace(".xlsm", ".xlsx") or ".csv"
     if options.out is None:
         number = "" if inputs.batch_number == 1 else inputs.batch_number
@@ -246,9 +250,9 @@ def check_outputs(options: argparse.Namespace) -> None:
                     f"--{option} {out} is the table of {name} and would replace it: name another"
                     " file."
                 )
-        other = option_of.setdefault(out.resolve(), option)
-        if other != option:
-            raise ValueError(f"--{other} and --{option} are both {out}: name two files.")
+        first_option = option_of.setdefault(out.resolve(), option)
+        if first_option != option:
+            raise ValueError(f"--{first_option} and --{option} are both {out}: name two files.")
         command_line.check_new(out, options.overwrite)
         if option != "report":
             cells.check_package(out)

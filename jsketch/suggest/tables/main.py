@@ -14,18 +14,18 @@ import pandas as pd
 from jsketch.loops import saving
 from jsketch.suggest import Suggestion
 from jsketch.suggest.tables import cells, command_line, messages, page
-from jsketch.suggest.tables.candidates import PREDICTED, SUGGESTED
+from jsketch.suggest.tables.candidates import PREDICTED_COLUMNS, SUGGESTED_COLUMN
 from jsketch.suggest.tables.inputs import check_outputs, read, set_outputs
 from jsketch.suggest.tables.options import parse
 from jsketch.suggest.tables.results import Results, compute
 
-DIGITS = 3  # of the width of an interval in the file of the batch
+DIGITS = 3  # of the width of an interval
 
 
 def run(options: argparse.Namespace) -> Suggestion:
     """Reads the tables, chooses a batch and writes it. Raises ValueError for a mistake in the
     tables."""
-    began, key = time.perf_counter(), jax.random.key(options.seed)
+    start, key = time.perf_counter(), jax.random.key(options.seed)
     check_outputs(options)
     inputs = read(options)
     copy = set_outputs(options, inputs)
@@ -34,19 +34,19 @@ def run(options: argparse.Namespace) -> Suggestion:
     lines = [*messages.describe_inputs(options, inputs), *messages.describe_batch(results)]
     print("\n".join([*lines, *explanations(results)]))
     like = inputs.sheet.table
-    saving.write(options.out, cells.content(options.out, table(results), like))
+    saving.write(options.out, cells.content(options.out, batch_table(results), like))
     if options.report is not None:
         page.write(results)
         print(f"{options.report}: open it in a browser")
     if copy is not None:
-        changes = _changes(results)
+        changes = _sheet_changes(results)
         saving.write(copy, cells.changed_copy(copy, like, *changes))
-        print(f"{copy}: a copy of the sheet with the batch in the column '{SUGGESTED}'")
+        print(f"{copy}: a copy of the sheet with the batch in the column '{SUGGESTED_COLUMN}'")
     if options.all_scores is not None:
-        scores = cells.content(options.all_scores, table_of_scores(results), like)
+        scores = cells.content(options.all_scores, score_table(results), like)
         saving.write(options.all_scores, scores)
         print(f"{options.all_scores}: predictions and scores of all candidates")
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     print(f"{options.out}: {len(results.batch.rows)} candidates, chosen in {seconds:.1f} s")
     print(_next_step(options, copy))
     return results.batch
@@ -65,48 +65,51 @@ def explanations(results: Results) -> list[str]:
 
 def _next_step(options: argparse.Namespace, copy: Path | None) -> str:
     """A sentence on how to continue with the written files."""
-    step = f"Next: type the results into the column '{options.value_column}' of {options.out}, and"
+    step = (
+        f"Next: type the results into the column '{options.value_column}' of {options.out}, and run"
+        " the command again with"
+    )
     if copy is None:
-        return f"{step} run the command again with {options.out} added to --observations"
-    return f"{step} run the command again with {copy} as the sheet and --observations {options.out}"
+        return f"{step} {options.out} added to --observations"
+    return f"{step} {copy} as the sheet and --observations {options.out}"
 
 
-def _changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[dict[str, Any]]]:
-    """(new cells by column and row, further rows) of the copy of the sheet. The number of the batch
-    stands in the first row of each candidate in it. The values of other tables stand in the first
-    rows of their candidates, or in further rows where those have values."""
+def _sheet_changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[dict[str, Any]]]:
+    """(changed cells {column: {row: cell}}, added rows) of the copy of the sheet. The first row of
+    each candidate of the batch gets the number of the batch. A value of --observations is written
+    to the first row of its candidate, or to an added row if the candidate has a value already."""
     inputs, value_column = results.inputs, results.options.value_column
     sheet = inputs.sheet
-    at, arms_with_values = sheet.first_row, set(sheet.evaluations.arms.tolist())
-    first = sheet.table.frame.index[at]
-    new: dict[int, Any] = {}
-    rows: list[dict[str, Any]] = []
+    first_row, arms_with_values = sheet.first_row, set(sheet.evaluations.arms.tolist())
+    row_numbers = sheet.table.frame.index[first_row]
+    cells_of_values: dict[int, Any] = {}
+    added: list[dict[str, Any]] = []
     for arm, value in zip(*inputs.from_observations, strict=True):
         cell = "failed" if np.isnan(value) else float(value)
         if arm in arms_with_values:
-            row = sheet.table.frame.iloc[at[arm]].to_dict()
-            rows.append({**row, SUGGESTED: "", value_column: cell})
+            row = sheet.table.frame.iloc[first_row[arm]].to_dict()
+            added.append({**row, SUGGESTED_COLUMN: "", value_column: cell})
         else:
-            new[int(first[arm])] = cell
+            cells_of_values[int(row_numbers[arm])] = cell
             arms_with_values.add(arm)
-    marks = {int(first[row]): inputs.batch_number for row in results.batch.rows}
-    return {SUGGESTED: marks, value_column: new}, rows
+    batch_numbers = {int(row_numbers[arm]): inputs.batch_number for arm in results.batch.rows}
+    return {SUGGESTED_COLUMN: batch_numbers, value_column: cells_of_values}, added
 
 
-def table(results: Results) -> pd.DataFrame:
+def batch_table(results: Results) -> pd.DataFrame:
     """The batch in the order of its choice: ids, conditions as in the sheet, predictions with their
     intervals, and empty columns of values and errors."""
     options, inputs, batch = results.options, results.inputs, results.batch
     sheet, empty = inputs.sheet, np.full(len(batch.rows), "", object)
     first = sheet.first_row[batch.rows]
-    columns: dict[str, Any] = {SUGGESTED: np.full(len(batch.rows), inputs.batch_number)}
+    columns: dict[str, Any] = {SUGGESTED_COLUMN: np.full(len(batch.rows), inputs.batch_number)}
     columns[sheet.id_name] = inputs.candidates.ids[batch.rows]
     for name in sheet.table.names:
-        if name not in (*columns, *PREDICTED, options.value_column, options.error_column):
+        if name not in (*columns, *PREDICTED_COLUMNS, options.value_column, options.error_column):
             columns[name] = sheet.table.frame[name].to_numpy()[first]
     if results.predicted is not None:
         numbers = (*_rounded(*results.intervals(batch.rows)), batch.chance)
-        for name, column in zip(PREDICTED, numbers, strict=True):
+        for name, column in zip(PREDICTED_COLUMNS, numbers, strict=True):
             if column is not None:
                 columns[name] = column
     columns[options.value_column] = empty
@@ -126,16 +129,16 @@ def _rounded(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.nda
     return columns
 
 
-def table_of_scores(results: Results) -> pd.DataFrame:
+def score_table(results: Results) -> pd.DataFrame:
     """All candidates: predictions with their intervals, the score of the acquisition, and the
     state: measured, failed, pending, excluded or suggested."""
     inputs, batch = results.inputs, results.batch
     assert batch.scores is not None
-    every = np.arange(len(inputs.candidates.ids))
+    all_rows = np.arange(len(inputs.candidates.ids))
     columns: dict[str, Any] = {inputs.sheet.id_name: inputs.candidates.ids}
     if results.predicted is not None:
-        columns |= dict(zip(PREDICTED[:3], results.intervals(every), strict=True))
-    state = np.full(len(every), "", object)
+        columns |= dict(zip(PREDICTED_COLUMNS[:3], results.intervals(all_rows), strict=True))
+    state = np.full(len(all_rows), "", object)
     measured = inputs.arms[results.measured]
     for rows, word in (
         (inputs.excluded, "excluded"),

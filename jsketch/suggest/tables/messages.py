@@ -12,18 +12,19 @@ import pandas as pd
 from jsketch.suggest import Library, stopping
 from jsketch.suggest.discrete import Tanimoto
 from jsketch.suggest.mixed import Mixed, groups_of
-from jsketch.suggest.tables.candidates import ROW
+from jsketch.suggest.tables.candidates import ROW_IDS
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 4  # the columns with the shortest lengthscales are named
-MIN_EXPLAINED = 0.2  # a model that explains less of the variance is called uninformed
-LONGEST_NUMBER = 6  # longer numbers are rounded
-MIN_CORRELATION = 0.5  # a candidate is similar to evaluations with a larger correlation
+IMPORTANT_COLUMNS = 4  # columns in the sentence on the model, those of the shortest lengthscales
+MIN_EXPLAINED = 0.2  # smallest share of the variance that is reported
+LONGEST_NUMBER = 6  # characters; longer numbers are rounded
+MIN_CORRELATION = 0.5  # of an evaluation that is called similar to a candidate
 CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
-# evaluations whose correlation is so close to the largest one are similar too; the best is named
+# The neighbour of a candidate is the best evaluation whose correlation is within this margin of the
+# largest one.
 CORRELATION_MARGIN = 0.02
-CHANGES = 2  # so many differences between a candidate and its neighbour are named
+MAX_DIFFERENCES = 2  # between a candidate and its neighbour in a message
 
 
 def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
@@ -31,16 +32,16 @@ def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
     kinds = [group.kind for group in inputs.candidates.columns]
     singular = dict(numbers="number", category="category", bits="fingerprint")
     plural = dict(numbers="numbers", category="categories", bits="fingerprints")
-    found = {kind: kinds.count(kind) for kind in plural if kind in kinds}
-    counts = [f"{n} {(singular if n == 1 else plural)[kind]}" for kind, n in found.items()]
-    failed = int(np.isnan(inputs.values).sum())
+    count_of = {kind: kinds.count(kind) for kind in plural if kind in kinds}
+    counts = [f"{n} {(singular if n == 1 else plural)[kind]}" for kind, n in count_of.items()]
+    failed, pending = int(np.isnan(inputs.values).sum()), len(inputs.pending)
     line = (
         f"{options.candidates}: {len(inputs.candidates.ids)} candidates, each with"
         f" {', '.join(counts)}; {len(inputs.values)} evaluations"
-        + (" with standard errors" if inputs.errors is not None else "")
-        + (f", {failed} of them failed" if failed else "")
-        + (f"; {len(inputs.pending)} pending" if len(inputs.pending) else "")
     )
+    line += " with standard errors" if inputs.errors is not None else ""
+    line += f", {failed} of them failed" if failed else ""
+    line += f"; {pending} pending" if pending else ""
     return [line, *inputs.candidates.notes]
 
 
@@ -66,7 +67,7 @@ def describe_batch(results: Results) -> list[str]:
     return lines
 
 
-def _without_model(results: Results) -> str:
+def _basis_without_model(results: Results) -> str:
     """How a batch is chosen before the values of the campaign give a model."""
     if results.inputs.sheet.earlier:
         return "this batch follows the values of earlier campaigns"
@@ -77,8 +78,8 @@ def _describe_model(results: Results) -> str:
     """A sentence on noise, signal and lengthscales."""
     model, count = results.model, int(results.measured.sum())
     if not model.fitted:
-        which = "there is no value yet" if count == 0 else f"{count} values are too few, or equal"
-        return f"{which}: without a model, {_without_model(results)}"
+        cause = "there is no value yet" if count == 0 else f"{count} values are too few, or equal"
+        return f"{cause}: without a model, {_basis_without_model(results)}"
     names = np.array(results.inputs.candidates.names)
     order = np.argsort(model.lengthscale, kind="stable")[:IMPORTANT_COLUMNS]
     shown = ", ".join(f"{names[i]} ({model.lengthscale[i]:.2g})" for i in order)
@@ -97,13 +98,13 @@ def verdict(results: Results) -> str:
         if at_most is None:
             at_most = stopping.tolerance(inputs.values, goal_bounds(options))
         if stopping.should_stop(gain, at_most):
-            return _stop(results, gain, at_most)
+            return _stop_verdict(results, gain, at_most)
     if gain is None or not results.batch.model.fitted:
-        count = int(results.measured.sum())
-        few = "nothing was measured yet" if count == 0 else f"{count} values are too few to predict"
-        return f"Continue: {few}; {_without_model(results)}."
+        n = int(results.measured.sum())
+        cause = f"{n} values are too few to predict" if n else "nothing was measured yet"
+        return f"Continue: {cause}; {_basis_without_model(results)}."
     row, best = _best_measured(inputs)
-    name = _described(inputs, row)
+    name = _description(inputs, row)
     low, high = np.quantile(gain.of_batch, (0.05, 0.95))
     expected = f"{np.mean(gain.of_batch):.2g} ({low:.2g} to {high:.2g})"
     if options.target is not None:
@@ -114,31 +115,32 @@ def verdict(results: Results) -> str:
     return f"Continue: the best is {best:.4g} ({name}); this batch is expected to gain {expected}."
 
 
-def _stop(results: Results, gain: stopping.Gain, at_most: float) -> str:
+def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
     """The verdict where the best value is within `at_most` of the best one that --bounds or
     --target allow, or where no candidate is expected to be better by more than `at_most`."""
     options, inputs = results.options, results.inputs
     row, best = _best_measured(inputs)
     if gain.most > at_most:
-        top = float(np.quantile(gain.of_any, stopping.PROBABILITY))
-        closer = "better" if options.target is None else "closer to the target"
+        quantile = float(np.quantile(gain.of_any, stopping.PROBABILITY))
+        better = "better" if options.target is None else "closer to the target"
         value = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
-        remark = f"{candidate_name(inputs, row)}, {best:.4g}, seems to be chance."
-        remark = "" if row == gain.best else f" The better value of {remark}"
-        return (
-            f"Stop: the best is {_described(inputs, gain.best)} with {value:.4g}; no candidate that"
-            f" was not measured is more than {top:.2g} {closer}, with"
-            f" {100 * stopping.PROBABILITY:g}% probability by the"
-            f" model.{remark}"
+        text = (
+            f"Stop: the best is {_description(inputs, gain.best)} with {value:.4g}; no candidate"
+            f" that was not measured is more than {quantile:.2g} {better}, with"
+            f" {100 * stopping.PROBABILITY:g}% probability by the model."
         )
-    name = f"Stop: {_described(inputs, row)} with {best:.4g}"
+        if row == gain.best:
+            return text
+        name = candidate_name(inputs, row)
+        return f"{text} The better value of {name}, {best:.4g}, seems to be chance."
+    text = f"Stop: {_description(inputs, row)} with {best:.4g}"
     if options.target is not None:
-        return f"{name} is within {at_most:.2g} of the target of {options.target:g}."
+        return f"{text} is within {at_most:.2g} of the target of {options.target:g}."
     end = options.bounds[0] if options.minimize else options.bounds[1]
     extreme = "smallest" if options.minimize else "largest"
     if gain.most <= 0:
-        return f"{name} has the {extreme} value that is possible."
-    return f"{name} is within {at_most:.2g} of {end:g}, the {extreme} value that is possible."
+        return f"{text} has the {extreme} value that is possible."
+    return f"{text} is within {at_most:.2g} of {end:g}, the {extreme} value that is possible."
 
 
 def _best_measured(inputs: Inputs) -> tuple[int, float]:
@@ -147,7 +149,7 @@ def _best_measured(inputs: Inputs) -> tuple[int, float]:
     return row, float(np.nanmean(inputs.measured[inputs.arms == row]))
 
 
-def _described(inputs: Inputs, row: int) -> str:
+def _description(inputs: Inputs, row: int) -> str:
     """The id of a candidate, with its conditions as in the sheet."""
     cells, numbers = conditions(inputs, np.array([row])).iloc[0], _numeric_columns(inputs)
     words = [f"{name} {cell}" if name in numbers else cell for name, cell in cells.items()]
@@ -163,15 +165,16 @@ def _numeric_columns(inputs: Inputs) -> set[str]:
 
 
 def candidate_name(inputs: Inputs, row: int) -> str:
-    """The id of a candidate, after the word row where ids are numbers of rows."""
-    by_row = inputs.sheet.id_name == ROW
+    """The id of a candidate, or "row" and its number where ids are numbers of rows."""
+    by_row = inputs.sheet.id_name == ROW_IDS
     return f"row {inputs.candidates.ids[row]}" if by_row else str(inputs.candidates.ids[row])
 
 
 def conditions(inputs: Inputs, rows: np.ndarray) -> pd.DataFrame:
     """The conditions of the candidates in some rows as text; numbers are `short_number`s."""
     table, numbers = inputs.sheet.table, _numeric_columns(inputs)
-    names = {*inputs.candidates.names, *(n.partition("[")[0] for n in inputs.candidates.names)}
+    features = inputs.candidates.names  # those of a sequence are sites such as "sequence[3]"
+    names = {*features, *(name.partition("[")[0] for name in features)}
     first, cells = inputs.sheet.first_row[rows], {}
     for name in (name for name in table.names if name in names):
         column = table.text(name).iloc[first]
@@ -180,7 +183,7 @@ def conditions(inputs: Inputs, rows: np.ndarray) -> pd.DataFrame:
 
 
 def short_number(word: str) -> str:
-    """The word, with four digits if it is a long number."""
+    """The word, or four digits of a long number."""
     try:
         number = float(word)
     except ValueError:
@@ -210,8 +213,8 @@ def reasons(results: Results) -> list[str]:
     """[B], whether each candidate explores or exploits, and which change it tests."""
     inputs, batch, measured = results.inputs, results.batch, results.measured
     if results.predicted is None:
-        follows = "It follows the values of earlier campaigns."
-        reason = follows if inputs.sheet.earlier else "It differs most from the others."
+        earlier = "It follows the values of earlier campaigns."
+        reason = earlier if inputs.sheet.earlier else "It differs most from the others."
         return [reason] * len(batch.rows)
     model, lines = batch.model, []
     arms, goals = inputs.arms[measured], inputs.values[measured]
@@ -224,19 +227,20 @@ def reasons(results: Results) -> list[str]:
         line = "It explores."
         if batch.mean[i] >= goals.max() - model.noise_std:
             line = "It exploits: it is expected to be about as good as the best."
-        top = correlation[i].max()
-        near = int(np.where(correlation[i] >= top - margin, goals, -np.inf).argmax())
+        largest = correlation[i].max()
+        near = int(np.where(correlation[i] >= largest - margin, goals, -np.inf).argmax())
         value = inputs.measured[measured][near]
         neighbour = f"{candidate_name(inputs, arms[near])} ({value:.3g})"
-        if top < MIN_CORRELATION:
+        if largest < MIN_CORRELATION:
             line += " Nothing similar was measured."
         else:
-            apart = distances(inputs.library, np.asarray(chosen[i]), np.asarray(evaluated[near]))
-            apart = apart / np.square(model.lengthscale)
-            if kinds[int(apart.argmax())] == "bits":
+            x, y = np.asarray(chosen[i]), np.asarray(evaluated[near])
+            distances = squared_distances(inputs.library, x, y) / np.square(model.lengthscale)
+            if kinds[int(distances.argmax())] == "bits":
                 line += f" The most similar measured candidate is {neighbour}."
-            elif apart.max() > 0:
-                line += f" It tests {_change(inputs, row, arms[near], apart)} against {neighbour}."
+            elif distances.max() > 0:
+                difference = _difference(inputs, row, arms[near], distances)
+                line += f" It tests {difference} against {neighbour}."
             else:
                 line += f" It has the conditions of {neighbour}."
         if batch.chance is not None and batch.chance[i] < CERTAIN_SUCCESS:
@@ -245,16 +249,16 @@ def reasons(results: Results) -> list[str]:
     return lines
 
 
-def _change(inputs: Inputs, row: int, other: int, apart: np.ndarray) -> str:
-    """The factors in which two candidates differ most, with their levels."""
-    order = np.argsort(-apart, kind="stable")[:CHANGES]
-    largest = [inputs.candidates.names[i] for i in order if apart[i] > 0]
-    cells = conditions(inputs, np.array([row, other]))
-    words = [f"{n} {' instead of '.join(cells[n])}" if n in cells else n for n in largest]
+def _difference(inputs: Inputs, row: int, neighbour: int, distances: np.ndarray) -> str:
+    """The conditions in which two candidates differ most, by squared distances [L]."""
+    order = np.argsort(-distances, kind="stable")[:MAX_DIFFERENCES]
+    names = [inputs.candidates.names[i] for i in order if distances[i] > 0]
+    cells = conditions(inputs, np.array([row, neighbour]))
+    words = [f"{n} {' instead of '.join(cells[n])}" if n in cells else n for n in names]
     return " and ".join(words)
 
 
-def distances(library: Library, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def squared_distances(library: Library, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """[L] squared distances between two candidates by column, as in `Mixed`."""
     squared: list[float] = []
     for group in groups_of(library.columns):

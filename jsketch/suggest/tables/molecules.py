@@ -1,10 +1,10 @@
 """Fingerprints of molecules, by RDKit: `jsketch-suggest --smiles`.
 
 Pairs of atoms up to three bonds apart are counted and hashed into BITS bits (Carhart, Smith,
-Venkataraghavan. J. Chem. Inf. Comput. Sci. 1985), as for the Enamine libraries of
-`experiments.pools`. These bits ignore stereochemistry, charges, isotopes and atoms without a bond,
-such as the ions of a salt. Atoms with one of these properties are marked: the pairs of a marked
-atom and an atom at most three bonds away are hashed into MARKED_BITS further bits.
+Venkataraghavan. J. Chem. Inf. Comput. Sci. 1985). These bits ignore stereochemistry, charges,
+isotopes and atoms without a bond, such as the ions of a salt. Atoms with one of these properties
+are marked: the pairs of a marked atom and an atom at most three bonds away are hashed into
+MARKED_BITS further bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BITS = 2048
 MARKED_BITS = 1024  # for stereochemistry, charges, isotopes and single atoms
 MAX_DISTANCE = 3  # bonds between the atoms of a pair
 BLOCK = 4096  # molecules whose bits are packed together
-MARKS = re.compile(r"[\[@/\\.|]")
+MARKS = re.compile(r"[\[@/\\.|]")  # characters of SMILES with marked atoms
 DRAWING = 170, 110  # pixels of a drawn molecule
 
 
@@ -51,7 +51,7 @@ def fingerprints(smiles: Sequence[str]) -> Fingerprints:
             readable[start + i] = True
             canonical[start + i] = chem.MolToSmiles(molecule)
             bits[i, :BITS] = generator.GetFingerprintAsNumPy(molecule)
-            # only single atoms have marks without one of these characters
+            # without such a character, only a single atom is marked
             if molecule.GetNumAtoms() == 1 or MARKS.search(word.replace("[nH]", "")):
                 bits[i, BITS + _marked_bits(chem, labeler, molecule)] = 1
         parts.append(pack_bits(bits))
@@ -80,9 +80,9 @@ def _marked_bits(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:
     distance = chem.GetDistanceMatrix(molecule)
     symbols = [atom.GetSymbol() for atom in molecule.GetAtoms()]
     pairs: Counter[tuple[Any, ...]] = Counter()
-    for at, mark in marks.items():
-        for other in np.flatnonzero(distance[at] <= MAX_DISTANCE):
-            pairs[(mark, symbols[at], int(distance[at, other]), symbols[other])] += 1
+    for i, mark in marks.items():
+        for j in np.flatnonzero(distance[i] <= MAX_DISTANCE):
+            pairs[(mark, symbols[i], int(distance[i, j]), symbols[j])] += 1
     words = [repr((pair, k)).encode() for pair, count in pairs.items() for k in range(count)]
     return np.unique([zlib.crc32(word) % MARKED_BITS for word in words])
 
@@ -96,22 +96,22 @@ def _marks(chem: Any, labeler: Any, molecule: Any) -> dict[int, tuple[Any, ...]]
     bonds: dict[int, list[str]] = {}
     for bond in molecule.GetBonds():
         if bond.HasProp("_CIPCode"):
-            for at in (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()):
-                bonds.setdefault(at, []).append(bond.GetProp("_CIPCode"))
-    found = {}
+            for i in (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()):
+                bonds.setdefault(i, []).append(bond.GetProp("_CIPCode"))
+    marks = {}
     for atom in molecule.GetAtoms():
-        at, alone = atom.GetIdx(), atom.GetDegree() == 0
+        i, is_single = atom.GetIdx(), atom.GetDegree() == 0
         mark = (
             atom.GetFormalCharge(),
             atom.GetIsotope(),
             atom.GetNumRadicalElectrons(),
             atom.GetProp("_CIPCode") if atom.HasProp("_CIPCode") else "",
-            "".join(sorted(bonds.get(at, []))),
-            atom.GetTotalNumHs() + 1 if alone else 0,
+            "".join(sorted(bonds.get(i, []))),
+            atom.GetTotalNumHs() + 1 if is_single else 0,
         )
         if any(mark):
-            found[at] = mark
-    return found
+            marks[i] = mark
+    return marks
 
 
 def _rdkit() -> tuple[Any, Any, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jsketch.suggest import acquisitions
-from jsketch.suggest.tables.candidates import FAILED, WRITTEN_COLUMNS
+from jsketch.suggest.tables.candidates import FAILURE_WORDS, WRITTEN_COLUMNS
 from jsketch.suggest.tables.command_line import count, number_type
 
 DESCRIPTION = """\
@@ -18,7 +18,7 @@ The next batch of experiments for a table of candidates.
 
 Each row of the sheet is a candidate: an id, and a column for each condition (numbers, or words,
 which are categories). The column of values has a number where a candidate was measured, "failed"
-where the experiment gave no result, and is empty elsewhere; or the measured values are in further
+where the experiment gave no result, and is empty elsewhere. Measured values may also be in further
 tables (--observations). Tables are CSV, Excel (.xlsx) or Parquet (.parquet) files.
 
 The batch is written to next.xlsx (or .csv) with an empty column of values. Fill in this column,
@@ -41,21 +41,21 @@ _finite = number_type(float, math.isfinite, "a finite number")
 _seed = number_type(int, lambda n: 0 <= n < 2**63, "from 0 to 2^63 - 1")
 
 
-def _reading(text: str) -> tuple[str, str]:
-    """(a cell in small letters, the value that it stands for), as the `type` of an option."""
+def _cell_meaning(text: str) -> tuple[str, str]:
+    """(a cell in small letters, the value that the cell stands for) of CELL=VALUE."""
     cell, equals, value = text.rpartition("=")
     cell, value = cell.strip().casefold(), value.strip().casefold()
     if not equals or not cell:
         raise argparse.ArgumentTypeError(
             f"must be CELL=VALUE, such as n.d.=failed; {text} was given"
         )
-    if value not in ("", *FAILED):
+    if value not in ("", *FAILURE_WORDS):
         _finite(value)
     return cell, value
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """The checked options; of the command line without `arguments`."""
+    """The checked options. `arguments` are those of the command line by default."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("jsketch-suggest", None, DESCRIPTION, formatter_class=form)
     add: Any = parser.add_argument_group("what everybody needs").add_argument
@@ -67,7 +67,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
     add = parser.add_argument_group("the goal").add_argument
     add("--minimize", action="store_true", help="smaller values are better; default: larger ones")
-    add("--target", type=_finite, metavar="VALUE", help="values near it are better")
+    add("--target", type=_finite, metavar="VALUE", help="values closer to VALUE are better")
     add("--bounds", type=_finite, nargs=2, metavar=("LOW", "HIGH"),
         help="values cannot be outside, such as 0 100 for a yield in percent")  # fmt: skip
     add("--top", type=count, default=1, metavar="COUNT",
@@ -106,10 +106,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument_group("limits of the batch").add_argument
     add("--replicates", action="store_true",
         help="measured candidates may be suggested again, and every value counts")  # fmt: skip
-    add("--same", metavar="COLUMN", help="the batch has one value of it, such as a temperature")
-    text = "the cost of a measurement: the expected improvement is divided by it; not a condition"
+    text = "all of the batch has the same value in COLUMN, such as a temperature"
+    add("--same", metavar="COLUMN", help=text)
+    text = "the cost of a measurement, which divides the expected improvement; not a condition"
     add("--cost", metavar="COLUMN", help=text)
-    text = "of all measurements, finished and pending ones; costs matter less as it is used up"
+    text = "largest total cost of all measurements, finished and pending ones included"
     add("--budget", type=_at_least_0, metavar="COST", help=text)
 
     add = parser.add_argument_group("details").add_argument
@@ -117,7 +118,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="names of the candidates (default id, or a column of different words)")  # fmt: skip
     add("--error", dest="error_column", metavar="COLUMN",
         help="standard errors of the values; 0 where there is none")  # fmt: skip
-    add("--read", nargs="+", action="extend", type=_reading, default=[], metavar="CELL=VALUE",
+    add("--read", nargs="+", action="extend", type=_cell_meaning, default=[], metavar="CELL=VALUE",
         help="what cells of the values mean, such as n.d.=failed '<5=0' (VALUE is a number,"
         " failed, or nothing where it was not measured)")  # fmt: skip
     add("--explain", action="store_true", help="print the reason for each candidate")

@@ -15,14 +15,14 @@ from jsketch.suggest.tables.pictures import Figure
 from jsketch.suggest.tables.results import Results
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
-EFFECTS = 6  # so many main effects are drawn
-EFFECT = (
+MAX_EFFECTS = 6  # pictures of main effects
+EFFECT_CAPTION = (
     "Blue: by the model, the average over all other conditions, with its 90% interval. Grey:"
     " measured values. The factor of the largest effect comes first, and all have the same axis of"
     " values."
 )
-PREDICTED = "predicted (90%)"
-DRAWN = 100  # molecules are drawn for so many candidates
+PREDICTION_HEADER = "predicted (90%)"
+MAX_DRAWINGS = 100  # candidates with drawings of their molecules
 
 
 def write(results: Results) -> None:
@@ -30,9 +30,9 @@ def write(results: Results) -> None:
     options, inputs = results.options, results.inputs
     figures, notes = [], messages.describe_batch(results)
     if results.predicted is not None:
-        fit, note = pictures.fit(results)
+        predictions, note = pictures.leave_one_out(results)
         notes = [note]
-        figures = [pictures.best_so_far(results), fit]
+        figures = [pictures.best_so_far(results), predictions]
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -46,15 +46,15 @@ def write(results: Results) -> None:
         heading="The batch, if you go on" if verdict.startswith("Stop") else "The batch",
         notes=[f"{first}.", *notes],
         remarks=remarks,
-        figures=[*_of_conditions(results), *figures],
+        figures=[*_condition_figures(results), *figures],
         head=head,
         rows=table.to_numpy(object).tolist(),
-        nowrap=head.index(PREDICTED) if PREDICTED in head else -1,
+        nowrap=head.index(PREDICTION_HEADER) if PREDICTION_HEADER in head else -1,
     )
     saving.write(options.report, html.encode())
 
 
-def _of_conditions(results: Results) -> list[Figure]:
+def _condition_figures(results: Results) -> list[Figure]:
     """Pictures of the conditions: a grid of two factors, the main effects, the map of a library of
     numbers and fingerprints, and the importance of columns where they are many."""
     inputs = results.inputs
@@ -64,12 +64,12 @@ def _of_conditions(results: Results) -> list[Figure]:
     figures = [pictures.grid(results, *axes[:2])] if len(axes) > 1 else []
     if all(group.kind != "category" for group in inputs.candidates.columns):
         figures.append(pictures.map_of_library(results))
-    ends = pictures.common_ends(results, effects) if effects else (0.0, 1.0)
-    captions = [EFFECT, *[""] * EFFECTS]
-    for effect, caption in zip(effects[:EFFECTS], captions, strict=False):
-        figures.append(pictures.effect(results, effect, ends, caption))
+    limits = pictures.value_limits(results, effects) if effects else (0.0, 1.0)
+    for i, effect in enumerate(effects[:MAX_EFFECTS]):
+        caption = EFFECT_CAPTION if i == 0 else ""
+        figures.append(pictures.effect(results, effect, limits, caption))
     names = inputs.candidates.names
-    if results.predicted is not None and len(names) > EFFECTS:
+    if results.predicted is not None and len(names) > MAX_EFFECTS:
         figures.append(pictures.importance(names, results.model.lengthscale))
     return figures
 
@@ -79,10 +79,11 @@ def _table(results: Results) -> pd.DataFrame:
     options, inputs, batch = results.options, results.inputs, results.batch
     frame = messages.conditions(inputs, batch.rows)
     for name in options.smiles:
-        drawings = [markupsafe.Markup(molecules.drawing(word)) for word in frame[name][:DRAWN]]
-        frame[name] = pd.Series([*drawings, *frame[name][DRAWN:]], dtype=object)
+        words = frame[name]
+        drawings = [markupsafe.Markup(molecules.drawing(word)) for word in words[:MAX_DRAWINGS]]
+        frame[name] = pd.Series([*drawings, *words[MAX_DRAWINGS:]], dtype=object)
     frame.insert(0, inputs.sheet.id_name, inputs.candidates.ids[batch.rows])
     if results.predicted is not None:
-        frame.insert(len(frame.columns), PREDICTED, messages.predictions(results), True)
+        frame.insert(len(frame.columns), PREDICTION_HEADER, messages.predictions(results), True)
     frame.insert(len(frame.columns), "reason", messages.reasons(results), True)
     return frame

@@ -28,9 +28,9 @@ from jsketch.suggest.tables.results import Results
 MAP_SIZE = 4000  # candidates on the map
 MAP_SAMPLE = 2000  # candidates that determine the axes of the map
 BARS = 12  # columns in the picture of importance
-LONGEST_TICKS = 50  # characters of all levels of numbers that fit below a picture
+LONGEST_TICKS = 50  # characters of all labels that fit below a picture
 NARROW_LEVELS = 8  # a grid with more columns is as wide as the page
-DARK_SHARE = 0.45  # text is white in this share of the range of colours
+DARK_SHARE = 0.45  # share of the range of colours, the dark end, on which text is white
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
 # "$" would start a formula, and the name of a column may contain it
@@ -66,59 +66,59 @@ class Figure(NamedTuple):
 
 
 @styled
-def effect(results: Results, found: Effect, ends: tuple[float, float], caption: str = "") -> Figure:
-    """The main effect of a factor, and the measured values of each level. `ends` are those of the
-    axis of values, which all such pictures share."""
-    factor, inputs = found.factor, results.inputs
+def effect(results: Results, effect: Effect, limits: tuple[float, float], caption: str) -> Figure:
+    """The main effect of a factor, and the measured values of each level. `limits` are those of the
+    axis of values."""
+    factor, inputs, mean = effect.factor, results.inputs, effect.mean
     arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
     dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
     value = results.options.value_column
-    low, high = _ends(results, found)
-    reach = np.stack([found.mean - low, high - found.mean]).clip(0)
+    low, high = _interval_ends(results, effect)
+    error = np.stack([mean - low, high - mean]).clip(0)
     if factor.numbers is not None:
         figure, axes = _axes(factor.name, value, 2.8)
-        at = factor.numbers
-        axes.plot(at, found.mean, color=BLUE)
-        axes.errorbar(at, found.mean, yerr=reach, **bars)
+        axes.plot(factor.numbers, mean, color=BLUE)
+        axes.errorbar(factor.numbers, mean, yerr=error, **bars)
         axes.plot(inputs.candidates.features[arms, factor.columns[0]], values, "o", **dots)
         if sum(map(len, factor.labels)) <= LONGEST_TICKS:
-            axes.set_xticks(at, factor.labels)
-        axes.set_ylim(ends)
+            axes.set_xticks(factor.numbers, factor.labels)
+        axes.set_ylim(limits)
     else:
-        # the best level is the upper one
-        order = np.argsort(-found.mean if results.options.minimize else found.mean)
-        place = np.argsort(order)
-        height = 1.1 + 0.27 * len(order)
-        figure, axes = _axes(value, "", height)
-        axes.errorbar(found.mean[order], range(len(order)), xerr=reach[:, order], **bars)
-        axes.plot(values, place[factor.level[arms]], "o", **dots)
+        # the best level is on top
+        order = np.argsort(-mean if results.options.minimize else mean)
+        rank = np.argsort(order)
+        figure, axes = _axes(value, "", 1.1 + 0.27 * len(order))
+        axes.errorbar(mean[order], range(len(order)), xerr=error[:, order], **bars)
+        axes.plot(values, rank[factor.level[arms]], "o", **dots)
         axes.set_yticks(range(len(order)), [factor.labels[i] for i in order])
         axes.set_ylim(-0.6, len(order) - 0.4)
-        axes.set_xlim(ends)
+        axes.set_xlim(limits)
     return Figure(f"Effect of {factor.name}", caption, _png(figure))
 
 
-def _ends(results: Results, found: Effect) -> list[np.ndarray]:
+def _interval_ends(results: Results, effect: Effect) -> list[np.ndarray]:
     """The lower and the upper ends [L] of the intervals of an effect."""
-    reach = results.reach * found.std
-    return [results.within_bounds(found.mean + sign * reach) for sign in (-1, 1)]
+    half_width = results.half_width * effect.std
+    return [results.within_bounds(effect.mean + sign * half_width) for sign in (-1, 1)]
 
 
-def common_ends(results: Results, found: list[Effect]) -> tuple[float, float]:
-    """The axis of values that holds all effects and all measured values."""
+def value_limits(results: Results, effects: list[Effect]) -> tuple[float, float]:
+    """The limits of an axis that shows all effects and all measured values."""
     values = [results.inputs.measured[results.measured]]
-    values += [end for effect in found for end in _ends(results, effect)]
-    low, high = (float(end(np.concatenate(values))) for end in (np.min, np.max))
+    values += [end for effect in effects for end in _interval_ends(results, effect)]
+    low, high = (float(extreme(np.concatenate(values))) for extreme in (np.min, np.max))
     margin = 0.03 * (high - low)
     return low - margin, high + margin
 
 
 @styled
-def grid(results: Results, one: Factor, other: Factor) -> Figure:
+def grid(results: Results, first: Factor, second: Factor) -> Figure:
     """The levels of two factors: best predictions, best measured values and the batch."""
     options, inputs = results.options, results.inputs
-    rows, columns = (one, other) if len(one.labels) >= len(other.labels) else (other, one)
+    rows, columns = first, second
+    if len(rows.labels) < len(columns.labels):
+        rows, columns = columns, rows
     shape = len(rows.labels), len(columns.labels)
     figure, axes = _axes(columns.name, rows.name, 1.4 + 0.3 * shape[0], grid=False)
     wide = shape[1] > NARROW_LEVELS
@@ -129,9 +129,9 @@ def grid(results: Results, one: Factor, other: Factor) -> Figure:
     if results.predicted is not None:
         mean = results.predicted.mean
         colours = _best_of_cells(rows.level, columns.level, mean, goal(options, mean), shape)
-        colours_of = "viridis_r" if options.minimize else "viridis"
-        drawn = axes.imshow(colours, aspect="auto", cmap=colours_of)
-        figure.colorbar(drawn, label="best prediction")
+        colour_map = "viridis_r" if options.minimize else "viridis"
+        image = axes.imshow(colours, aspect="auto", cmap=colour_map)
+        figure.colorbar(image, label="best prediction")
         caption.append(
             "The colour is the best prediction of the candidates in a cell, over all other"
             " conditions."
@@ -159,9 +159,9 @@ def grid(results: Results, one: Factor, other: Factor) -> Figure:
             axes.text(j + 0.43, i - 0.4, f"{counts[i, j]}", ha="right", va="top", color=ORANGE,
                 fontsize=8, fontweight="bold",
                 path_effects=[withStroke(linewidth=2, foreground="white")])  # fmt: skip
-    rotated = sum(map(len, columns.labels)) > (90 if wide else 40)
-    axes.set_xticks(range(shape[1]), columns.labels, rotation=35 if rotated else 0,
-        ha="right" if rotated else "center")  # fmt: skip
+    is_long = sum(map(len, columns.labels)) > (90 if wide else 40)
+    ticks: dict[str, Any] = dict(rotation=35, ha="right") if is_long else dict(ha="center")
+    axes.set_xticks(range(shape[1]), columns.labels, **ticks)
     axes.set_yticks(range(shape[0]), rows.labels)
     axes.set_xlim(-0.5, shape[1] - 0.5)
     axes.set_ylim(shape[0] - 0.5, -0.5)
@@ -172,7 +172,7 @@ def grid(results: Results, one: Factor, other: Factor) -> Figure:
 def _best_of_cells(
     row: np.ndarray, column: np.ndarray, values: np.ndarray, goals: np.ndarray, shape: Any
 ) -> np.ndarray:
-    """[rows, columns], the value of the largest goal in each cell, NaN in empty ones."""
+    """[rows, columns], the value of the largest goal in each cell, NaN in empty cells."""
     best = np.full(shape, np.nan)
     order = np.argsort(goals, kind="stable")  # later values replace earlier ones
     best[row[order], column[order]] = values[order]
@@ -198,36 +198,36 @@ def _png(figure: plt.Figure) -> bytes:
 
 
 @styled
-def fit(results: Results) -> tuple[Figure, str]:
+def leave_one_out(results: Results) -> tuple[Figure, str]:
     """(the figure of the leave-one-out predictions, sentences about them)."""
-    inputs, model, found = results.inputs, results.model, results.left_out
-    assert found is not None
-    share = float(np.mean(np.abs(found.observed - found.mean) <= 2 * found.std))
-    fit = messages.explained_sentence(found.explained)
+    inputs, model, left_out = results.inputs, results.model, results.left_out
+    assert left_out is not None
+    observed, mean = left_out.observed, left_out.mean
+    share = float(np.mean(np.abs(observed - mean) <= 2 * left_out.std))
+    explained = messages.explained_sentence(left_out.explained)
     note = (
-        f"{fit} {100 * share:.0f}% of the values are within two standard deviations of their"
+        f"{explained} {100 * share:.0f}% of the values are within two standard deviations of their"
         " prediction (95% are expected). By the model, repeats of a measurement differ by"
         f" {model.noise_std:.3g} and candidates by {model.scale:.3g} (standard deviations)."
     )
     caption = "Each value against its prediction from all others, with one standard deviation."
-    if len(found.at) < np.isfinite(inputs.values).sum():
-        caption += f" A random sample of {len(found.at)} values is shown."
-    observed, mean = found.observed, found.mean
+    if len(observed) < np.isfinite(inputs.values).sum():
+        caption += f" A random sample of {len(observed)} values is shown."
     figure, axes = _axes("predicted from the others", "measured")
-    ends = min(observed.min(), mean.min()), max(observed.max(), mean.max())
-    axes.plot(ends, ends, color="0.4", linewidth=0.8)
-    bars: dict[str, Any] = dict(xerr=found.std, markersize=3, elinewidth=0.6)
+    limits = min(observed.min(), mean.min()), max(observed.max(), mean.max())
+    axes.plot(limits, limits, color="0.4", linewidth=0.8)
+    bars: dict[str, Any] = dict(xerr=left_out.std, markersize=3, elinewidth=0.6)
     axes.errorbar(mean, observed, fmt="o", color=BLUE, alpha=0.8, **bars)
     return Figure("Predictions and measurements", caption, _png(figure)), note
 
 
 @styled
 def best_so_far(results: Results) -> Figure:
-    """The values in the order of their batches, and the best one up to each."""
+    """The values in the order of their batches, and the best value so far."""
     inputs = results.inputs
     order = np.argsort(inputs.batch, kind="stable")
     measured, batch = inputs.measured[order], inputs.batch[order]
-    # the value at the largest goal so far
+    # the best value so far is the one at the largest goal so far
     goals = np.where(np.isnan(measured), -np.inf, inputs.values[order])
     is_better = ~pd.Series(goals).cummax().duplicated()
     best = pd.Series(measured).where(is_better).ffill()
@@ -256,7 +256,9 @@ def map_of_library(results: Results) -> Figure:
     evaluated = inputs.arms[observed]
     rows = np.unique(np.concatenate([shown, evaluated, batch.rows]))
     points = np.zeros((count, 2))
-    points[rows], share = projected(weighted(inputs.library, batch.model.lengthscale, rows))
+    points[rows], share = principal_components(
+        features_over_lengthscale(inputs.library, batch.model.lengthscale, rows)
+    )
     caption = (
         "The first two principal components of the columns. Each column is divided by its"
         " lengthscale, so that columns with little effect separate the candidates little. The two"
@@ -269,8 +271,8 @@ def map_of_library(results: Results) -> Figure:
     if len(evaluated):
         x, y = points[evaluated].T
         values = inputs.measured[observed]
-        drawn = axes.scatter(x, y, c=values, cmap="viridis", s=18, zorder=2, label="evaluated")
-        figure.colorbar(drawn, label=results.options.value_column)
+        dots = axes.scatter(x, y, c=values, cmap="viridis", s=18, zorder=2, label="evaluated")
+        figure.colorbar(dots, label=results.options.value_column)
     circles: dict[str, Any] = dict(markersize=7, fillstyle="none", zorder=3)
     axes.plot(*points[batch.rows].T, "o", color=ORANGE, label="next batch", **circles)
     axes.grid(False)
@@ -279,7 +281,9 @@ def map_of_library(results: Results) -> Figure:
     return Figure("Map of the library", caption, _png(figure))
 
 
-def weighted(library: Library, lengthscale: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def features_over_lengthscale(
+    library: Library, lengthscale: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
     """Features [k,D] of some rows, divided by their lengthscales. Two different categories have the
     distance 1 / lengthscale, and so do two fingerprints without a common bit."""
     features, parts = np.asarray(library.features)[rows], []
@@ -294,7 +298,7 @@ def weighted(library: Library, lengthscale: np.ndarray, rows: np.ndarray) -> np.
     return np.hstack(parts)
 
 
-def projected(points: np.ndarray) -> tuple[np.ndarray, float]:
+def principal_components(points: np.ndarray) -> tuple[np.ndarray, float]:
     """(coordinates [k,2] of points [k,d] on their first two principal axes, the share of the
     variance in them)."""
     sample = np.random.default_rng(0).permutation(len(points))[:MAP_SAMPLE]

@@ -10,7 +10,7 @@ import numpy as np
 
 from jsketch import suggest
 from jsketch.suggest import stopping
-from jsketch.suggest.prediction import interval_reach
+from jsketch.suggest.prediction import interval_half_width
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
@@ -19,35 +19,35 @@ MIN_VALUES = 3  # of a campaign with --also, before predictions are given
 
 
 class Results(NamedTuple):
-    """The results of one call. `batch` and `gain` are in units of the goal, which is maximised. The
-    others are in units of the measured values."""
+    """The results of one call. `batch` and `gain` are in units of the goal, which is maximised;
+    `model`, `predicted` and `left_out` are in units of the measured values."""
 
     options: argparse.Namespace
     inputs: Inputs
     batch: suggest.Suggestion
-    gain: stopping.Gain | None  # None before a model is fitted
+    gain: stopping.Gain | None  # None without a fitted model and without bounds
     model: suggest.Model
     predicted: suggest.Prediction | None  # of all candidates [A]; None before a model is fitted
     key: PRNGKey
     left_out: suggest.LeftOut | None = None  # each measured value, predicted from the others
 
     @property
-    def reach(self) -> float:
-        """Half the width of 90% intervals, in standard deviations."""
+    def half_width(self) -> float:
+        """Half the width of a 90% interval, in standard deviations."""
         assert self.left_out is not None
-        return interval_reach(self.left_out)
+        return interval_half_width(self.left_out)
 
     def intervals(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(means, lower ends, upper ends) of the 90% intervals of values that would be measured at
-        some candidates, within --bounds."""
+        the candidates in `rows`, within --bounds."""
         assert self.predicted is not None
         mean = self.predicted.mean[rows]
-        reach = self.reach * self.predicted.value_std[rows]
-        low, high = self.within_bounds(mean - reach), self.within_bounds(mean + reach)
+        half_width = self.half_width * self.predicted.value_std[rows]
+        low, high = self.within_bounds(mean - half_width), self.within_bounds(mean + half_width)
         return self.within_bounds(mean), low, high
 
     def within_bounds(self, values: np.ndarray) -> np.ndarray:
-        """The values, of which those outside --bounds are moved to the nearer end."""
+        """The values, clipped to --bounds."""
         return np.clip(values, *(self.options.bounds or (-np.inf, np.inf)))
 
     @property
@@ -59,9 +59,9 @@ class Results(NamedTuple):
 def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Results:
     """All results with these options."""
     batch = choose(options, inputs, key)
-    full, joined = batch.model, inputs.joined
+    joint_model, joined = batch.model, inputs.joined
     if joined is not None:
-        # all but the batch and the predictions uses the present campaign only
+        # only the batch and the predictions use earlier campaigns
         batch = _without_earlier(batch, len(inputs.candidates.ids))
         finite = inputs.measured[np.isfinite(inputs.measured)]
         if len(finite) < MIN_VALUES or np.ptp(finite) == 0:
@@ -78,8 +78,8 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
         lowest, largest = model.limits
         model = model._replace(centre=-model.centre, limits=(-largest, -lowest))
     elif options.target is not None:
-        # the goal is a distance; its prediction in the unit of the values needs a second model, in
-        # which neither small nor large values are poor
+        # the model of the goal, a distance, does not predict values: a second model does, without
+        # limits, because neither small nor large values are poor
         model = suggest.fit(*data, limits=(-np.inf, np.inf), **shared)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
@@ -91,7 +91,7 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
             joined.candidates,
             joined.arms,
             values,
-            model._replace(lengthscale=full.lengthscale),
+            model._replace(lengthscale=joint_model.lengthscale),
             errors=joined.errors,
             key=key,
         )
@@ -103,7 +103,7 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
 def choose(
     options: argparse.Namespace, inputs: Inputs, key: Any, model: suggest.Model | None = None
 ) -> suggest.Suggestion:
-    """The batch of `jsketch.suggest` with these options. Without a `model` it is fitted."""
+    """The batch of `jsketch.suggest` with these options and this model; None: it is fitted."""
     acquisition = ACQUISITIONS.get(options.acquisition)
     if options.top > 1:
         acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
@@ -133,8 +133,7 @@ def choose(
 
 
 def _without_earlier(batch: suggest.Suggestion, count: int) -> suggest.Suggestion:
-    """The suggestion with a model, and with scores, of the `count` candidates of the present
-    campaign."""
+    """The suggestion, with the model and the scores of the `count` present candidates alone."""
     model = batch.model._replace(lengthscale=batch.model.lengthscale[:-1])
     scores = batch.scores
     if scores is not None:
