@@ -103,6 +103,7 @@ def test_posterior_and_bkb(vector):
     close(bandit.scores(state), d["bkb_ucb"], 1e-6)
     assert int(bandit.ask(state, KEY).index[0]) == d["bkb_choice"]
     assert int((jnp.abs(state.nystrom.root).sum(0) > 0).sum()) == d["embedding_rank"]
+    close(covariance(vector, state, np.arange(8)), d["posterior_covariance"], 1e-5)
 
 
 def features(vector, state):
@@ -115,11 +116,6 @@ def covariance(vector, state, rows):
     z, u = features(vector, state)
     gram = np.asarray(vector.kernel.gram(state.domain.features[rows], state.domain.features))
     return (gram - z[rows] @ z.T) / vector.spec["lam"] + u[rows] @ u.T
-
-
-def test_covariance(vector):
-    state = vector.state
-    close(covariance(vector, state, np.arange(8)), vector.data["posterior_covariance"], 1e-5)
 
 
 def test_batches_of_both_rules(vector):

@@ -94,35 +94,25 @@ def test_frequent_directions_read_as_dense_matrices():
 @cache
 def linear_ucb():
     """The oracle: exact GP-UCB with a linear kernel."""
-    return rollout(
-        GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON), linear_problem(), KEY, HORIZON
-    )
+    oracle = GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON)
+    return rollout(oracle, linear_problem(), KEY, HORIZON)
 
 
-def from_arm(bandit, state, first_arm):
-    """A run of `bandit` from `state` whose first arm is the oracle's."""
-    state = state.replace(first_arm=first_arm, domain=None)
+@pytest.mark.parametrize("size", [INPUTS, INPUTS + 3, None], ids=["soful", "larger", "cbrap"])
+def test_all_directions_give_linear_ucb(size):
+    """SOFUL has as many directions as inputs or more, and CBRAP has a rotation."""
+    exact, arms = linear_ucb(), linear_problem().arms
+    if size is None:
+        bandit = CBRAP(**COMMON, size=INPUTS)
+        rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
+        features = matmul(arms.features, rotation)
+        state = feature_posterior.start(bandit.regularization, arms, KEY, features)
+    else:
+        bandit = SOFUL(**COMMON, size=size)
+        state = bandit.init(arms, KEY)
+    state = state.replace(first_arm=exact.trace.arm[0], domain=None)
     progress = start(bandit, linear_problem(), KEY, HORIZON).replace(state=state)
-    return rollout(bandit, linear_problem(), KEY, HORIZON, progress)
-
-
-@pytest.mark.parametrize("size", [INPUTS, INPUTS + 3])
-def test_soful_with_all_directions_is_linear_ucb(size):
-    exact, bandit = linear_ucb(), SOFUL(**COMMON, size=size)
-    run = from_arm(bandit, bandit.init(linear_problem().arms, KEY), exact.trace.arm[0])
-    np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
-    np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
-
-
-def test_cbrap_with_a_rotation_is_linear_ucb():
-    exact, bandit = linear_ucb(), CBRAP(**COMMON, size=INPUTS)
-    arms = linear_problem().arms
-    rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
-    run = from_arm(
-        bandit,
-        feature_posterior.start(bandit.regularization, arms, KEY, matmul(arms.features, rotation)),
-        exact.trace.arm[0],
-    )
+    run = rollout(bandit, linear_problem(), KEY, HORIZON, progress)
     np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
     np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
 

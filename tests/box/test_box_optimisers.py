@@ -5,11 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import GP, INITIAL, TURBO
+from cases import INITIAL
 from cases import OPTIMISERS as CASES
 
 from jsketch import Box, loops, problems, struct
-from jsketch.box import GOUCB, UniformBox, history
+from jsketch.box import UniformBox, history
 from jsketch.problems import boxes
 
 HORIZON = 11
@@ -190,38 +190,6 @@ def test_dtypes_follow_the_box(name):
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
     before = CASES[name].init(box, KEY, horizon=HORIZON)
     chex.assert_trees_all_equal_shapes_and_dtypes(before, run.state)
-
-
-@pytest.mark.parametrize(
-    ("box", "words"),
-    [
-        (Box(jnp.zeros(2), jnp.array([1.0, 0.0])), "finite lower < upper"),
-        (Box(jnp.zeros(2), jnp.array([1.0, jnp.inf])), "finite lower < upper"),
-        (Box(jnp.zeros(2), jnp.ones(3)), "upper must have shape"),
-        (Box(jnp.zeros((2, 1)), jnp.ones((2, 1))), "lower must be a vector"),
-        (Box(jnp.zeros(0), jnp.ones(0)), "at least one input"),
-        ((jnp.zeros(2), jnp.ones(2)), r"a box is Box\(lower, upper\), .*; \(Array"),
-        (None, "a box is Box.*; None was given"),
-        (Box(["low", "0"], ["high", "1"]), "a box's lower and upper must be numbers"),
-    ],
-)
-def test_wrong_boxes(box, words):
-    for optimizer in (UniformBox(), GP, TURBO, GOUCB(initial=INITIAL)):
-        with pytest.raises(ValueError, match=words):
-            optimizer.init(box, KEY, horizon=5)
-        with pytest.raises(ValueError, match=words):
-            loops.run(optimizer, problems.on_box(FAILING, box), KEY, 5)
-    with pytest.raises(ValueError, match=words if isinstance(box, Box) else "a box as Box"):
-        loops.drive(UniformBox(), on_host, box, KEY, 5)
-
-
-def test_wrong_horizons():
-    for optimizer in (GP, TURBO, GOUCB(initial=INITIAL)):
-        with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
-            optimizer.init(BOX, KEY, horizon=0)
-        with pytest.raises(ValueError, match=r"horizon can be at most 2,147,483,647 evaluations"):
-            optimizer.init(BOX, KEY, horizon=np.int64(10**11))
-        assert optimizer.init(BOX, KEY, horizon=2000).history.capacity == 2000
 
 
 @struct.dataclass

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from flax import linen as nn
 
 from jsketch import loops
 from jsketch.box import ball as balls
@@ -430,35 +429,3 @@ def test_the_ball_keeps_the_truth_under_noise():
     keys = jax.random.split(jax.random.key(5), 48)
     for oracle, covers in ((LM(steps=12, restarts=4), True), (go_ucb.printed(1).oracle, False)):
         assert ((largest_share(oracle, keys) <= 1).mean() >= 1 - delta) == covers
-
-
-# refusals
-
-
-class Vector(nn.Module):
-    @nn.compact
-    def __call__(self, x):
-        return nn.Dense(2, param_dtype=x.dtype)(x)
-
-
-def model_of(w, output):
-    return dict(model=Parametric(lambda key, x: w, lambda w, x: output(x)))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (dict(initial=0), "initial must be an integer of at least 1; 0"),
-        (dict(starts=10, candidates=5), "starts are chosen from 5 candidates"),
-        (dict(schedule=balls.OFUL(delta=1.0)), "delta is a probability"),
-        (dict(oracle=LM(restarts=0)), "restarts must be an integer of at least 1"),
-        (dict(model=Vector()), r"one number for one point.*\(2,\)"),
-        (model_of(jnp.ones(3), lambda x: x[None]), "one number for one point"),
-        (model_of(jnp.ones(2, jnp.int32), jnp.sum), "floating point arrays"),
-        (model_of((), jnp.sum), "floating point arrays, at least one"),
-        (dict(model=lambda w, x: x.sum()), "model must be a flax module"),
-    ],
-)
-def test_refusals(changes, words):
-    with pytest.raises(ValueError, match=words):
-        GOUCB(**changes).init(PROBLEM.domain, KEY, horizon=10)

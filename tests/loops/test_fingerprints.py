@@ -83,6 +83,7 @@ TWO = {
     "long_list": (Data(list(LONG)), Data([*LONG[:-1], 98.0])),
     "method": (Plain(0.5).width, Plain(0.7).width),
     "partial": (jax.tree_util.Partial(np.add, 1.0), jax.tree_util.Partial(np.add, 2.0)),
+    "mesh": [jax.make_mesh((1,), (axis,), devices=jax.devices()[:1]) for axis in ("arms", "rows")],
     "same_name": (type("Gaussian", (), {})(), kernels.Gaussian(0.5)),
 }
 

@@ -8,17 +8,17 @@ import pytest
 
 from jsketch import devices, kernels, linalg
 
-SIZES = [1, 5, 32, 50, 300]
+
+@pytest.fixture(params=[False, True], ids=["cpu", "accelerator"])
+def accelerator(request, monkeypatch):
+    """Traces the program for a CPU, and then that for an accelerator."""
+    monkeypatch.setattr(devices, "on_accelerator", lambda: request.param)
 
 
-def spd(size):
+@pytest.mark.parametrize("size", [1, 5, 32, 50, 300])
+def test_cholesky_inverse(size, accelerator):
     a = np.random.default_rng(size).standard_normal((size, size))
-    return a @ a.T + np.eye(size)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_cholesky_inverse(size):
-    matrix = spd(size)
+    matrix = a @ a.T + np.eye(size)
     inverse, logdet, lower = linalg.cholesky_inverse(jnp.asarray(matrix))
     np.testing.assert_allclose(inverse @ matrix @ inverse.T, np.eye(size), atol=1e-9)
     np.testing.assert_array_equal(np.triu(inverse, 1), 0)
@@ -27,7 +27,7 @@ def test_cholesky_inverse(size):
 
 
 @pytest.mark.parametrize("size", [20, 290])
-def test_inverse_root_of_near_duplicates(size):
+def test_inverse_root_of_near_duplicates(size, accelerator):
     """The residuals are those of an eigendecomposition, and the rank is below the number of
     points."""
     random = np.random.default_rng(size)
@@ -54,7 +54,7 @@ def test_inverse_root_of_near_duplicates(size):
 
 
 @pytest.mark.parametrize("capacity", [31, 32, 40, 70])
-def test_padding_is_neutral(capacity):
+def test_padding_is_neutral(capacity, accelerator):
     points = np.random.default_rng(0).uniform(0, 1, (30, 2))
     kernel = kernels.Gaussian(0.3)
     x = jnp.asarray(np.resize(points, (capacity, 2)))

@@ -4,7 +4,6 @@ The argument is a JSON object of requests, and the output is the JSON of the res
 import json
 import re
 import sys
-import tempfile
 import warnings
 
 import jax
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from jsketch import Arms, kernels, loops, rollout
+from jsketch import Arms, kernels, rollout
 from jsketch.bandits import BBKB, BKB, FixedBKB, SketchedTS, history
 from jsketch.loops.rollouts import start
 from jsketch.problems import finite
@@ -143,26 +142,6 @@ def one_round(arms, devices):
     )
 
 
-def move_checkpoint(before, after):
-    """The error for a checkpoint of a run over another number of devices, or None."""
-    x, mean = problem()
-    key, bandit = jax.random.key(1), BANDITS["bbkb"]
-
-    def run(devices, horizon):
-        mesh = mesh_of(devices)
-        over = Sharded(bandit, mesh)
-        return loops.drive(over, mean.__getitem__, place(x, mesh), key, horizon, checkpoint=path)
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/one.run"
-        run(before, 1)
-        try:
-            run(after, 1)
-        except ValueError as error:
-            return str(error)
-    return None
-
-
 def place_error(arms, devices):
     """The error for `arms` arms, or None."""
     try:
@@ -179,7 +158,6 @@ if __name__ == "__main__":
         picks={name: picks(name, counts) for name, counts in requests.get("picks", {}).items()},
         warm={name: picks(name, *how) for name, how in requests.get("warm", {}).items()},
         draws={n: draws(n) for n in requests.get("draws", [])},
-        moved=[move_checkpoint(*counts) for counts in requests.get("moved", [])],
         too_few=[place_error(*size) for size in requests.get("too_few", [])],
         rounds=[one_round(*size) for size in requests.get("rounds", [])],
     )

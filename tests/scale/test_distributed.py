@@ -8,10 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import pytest
-
-from jsketch.scale import distributed
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,23 +68,3 @@ def test_two_processes_make_the_picks_of_one(one_process, devices):
     assert all(any("processes disagree" in line for line in lines) for lines in two)
     assert any("their dtype is object" in line for line in two[1])
     assert all(any("their dtype is int64" in line for line in lines) for lines in two)
-
-
-def test_mistakes_are_refused():
-    mesh = jax.make_mesh((1,), ("arms",), devices=jax.devices()[:1])
-    start, address = distributed.start, "127.0.0.1:1"
-    for act, message in (
-        (lambda: distributed.rows_of_process(31.0, mesh), "integer of at least 1; 31.0"),
-        (lambda: distributed.rows_of_process(2**33, mesh), "at most 2,147,483,647"),
-        (lambda: start(address, processes=2), "give all of coordinator"),
-        (
-            lambda: start(address, processes=2, process=2),
-            "process must be from 0 to 1.*; 2 was given",
-        ),
-        (
-            lambda: start(address[:-2], processes=2, process=1),
-            "host:port, such as .*; '127.0.0.1' was",
-        ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            act()

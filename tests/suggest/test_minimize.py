@@ -179,6 +179,8 @@ def test_progress_is_a_line_for_every_better_value(capsys):
     better = [i + 1 for i in range(12) if i == 0 or best[i] < best[i - 1] or i == 11]
     assert [int(line.split(" of 12: ")[0]) for line in lines] == better
     assert f"{found.best_value:.6g} at rate=" in lines[-1]
+    for text in (repr(found), lines[-1]):
+        assert all(name in text for name in SPACE.names) and "..." not in text
 
 
 def test_the_best_so_far_is_drawn():
@@ -239,9 +241,3 @@ def test_importing_jsketch_does_not_import_suggest():
 def test_refusals(f, space, options, message):
     with pytest.raises(ValueError, match=message):
         minimize(f, space, **options, progress=False)
-
-
-def test_the_repr_and_the_progress_have_every_hyperparameter(capsys):
-    shown = repr(minimize(loss, SPACE, 3))
-    for text in (shown, capsys.readouterr().err.splitlines()[-1]):
-        assert all(name in text for name in SPACE.names) and "..." not in text

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES, features, problem
+from flax import linen as nn
 
 from jsketch import Arms, Box, Query, checks, kernels, loops, online, problems, rollout, struct
 from jsketch.bandits import (
@@ -36,7 +37,8 @@ from jsketch.bandits import (
 from jsketch.bandits.linear.fourier import FourierTS
 from jsketch.box import GOUCB, GPBandit, Turbo, UniformBox
 from jsketch.box import history as box_history
-from jsketch.box.go_ucb.model import Gradient, LevenbergMarquardt
+from jsketch.box.go_ucb.ball import OFUL
+from jsketch.box.go_ucb.model import Gradient, LevenbergMarquardt, Parametric
 from jsketch.box.gp.fit import Bounds, LogNormal, Prior
 from jsketch.contrib import (
     CBBKB,
@@ -58,6 +60,7 @@ from jsketch.contrib.problems import ClientArms, ContextualArms, DriftingArms, d
 from jsketch.contrib.problems.contextual import Squares
 from jsketch.online.mixture import Mixture
 from jsketch.posterior import exact
+from jsketch.scale import Sharded, distributed, place, prequential_in_segments
 from jsketch.sketch import bless
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 from jsketch.sketch.kors import Sampling
@@ -66,7 +69,7 @@ from jsketch.suggest import discrete
 from jsketch.types import BoxQuery, Evaluations
 
 KEY = jax.random.key(0)
-KERNEL = kernels.Gaussian(0.5)
+KERNEL, ARD = kernels.Gaussian(0.5), (kernels.Gaussian, kernels.Matern, kernels.Linear)
 LARGE = 10**9
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(40, 2))
@@ -100,6 +103,19 @@ DRIFTING = DriftingArms(ARMS, jnp.ones((2, 40)), 4, 0.0)
 ACTIONS = jnp.linspace(0, 1, 5)[:, None]
 CONTEXTS = ContextualArms(ACTIONS, Squares())
 RATIONAL = LengthscaleBalancing(GP.replace(kernel=kernels.RationalQuadratic()), SCALES)
+INVALID_BOXES = [
+    (Box(jnp.zeros(2), jnp.array([1.0, 0.0])), "finite lower < upper"),
+    (Box(jnp.zeros(2), jnp.array([1.0, jnp.inf])), "finite lower < upper"),
+    (Box(jnp.zeros(2), jnp.ones(3)), "upper must have shape"),
+    (Box(jnp.zeros((2, 1)), jnp.ones((2, 1))), "lower must be a vector"),
+    (Box(jnp.zeros(0), jnp.ones(0)), "at least one input"),
+    ((jnp.zeros(2), jnp.ones(2)), r"a box is Box\(lower, upper\), .*; \(Array"),
+    (None, "a box is Box.*; None was given"),
+    (Box(["low", "0"], ["high", "1"]), "a box's lower and upper must be numbers"),
+]
+OPTIMISERS = (UniformBox(), GPBandit(), Turbo(), GOUCB())
+MESHES = [jax.make_mesh((1,), (axis,), devices=jax.devices()[:1]) for axis in ("arms", "rows")]
+ADDRESS = "127.0.0.1:1"
 MIN_MAX = online.KernelAWV(discrete.MinMax(), capacity=2)
 NOGD, EXACT = online.NOGD(KERNEL, 0.1), online.KernelAWV(KERNEL, capacity=2)
 
@@ -128,8 +144,12 @@ def drive(bandit=None, objective=pytest.fail, domain=ARMS, key=KEY, horizon=2, *
     return loops.drive(bandit or Uniform(), objective, domain, key, horizon, **options)
 
 
-def over_box(optimizer):
-    return optimizer.init(BOX, KEY, horizon=5)
+def over_box(optimizer, box=BOX, horizon=5):
+    return optimizer.init(box, KEY, horizon=horizon)
+
+
+def with_parameters(w):
+    return GOUCB(model=Parametric(lambda key, x: w, lambda w, x: x.sum()))
 
 
 def init(value):
@@ -197,6 +217,16 @@ def choose(candidates):
 
 def maximise(lower, upper):
     return POINTS.maximise(POINTS.init(2, KEY), KEY, Box(lower, upper))
+
+
+def sharded(bandit=None, arms=None, **data):
+    arms = place(X, MESHES[0]) if arms is None else arms
+    data = Evaluations(**data) if data else None
+    return Sharded(bandit or BBKB(KERNEL), MESHES[0]).init(arms, KEY, data=data)
+
+
+def traced_gram(kind):
+    return jax.eval_shape(lambda each: kind(each).gram(ROWS, ROWS), np.ones(3))
 
 
 def traced_width(width):
@@ -313,13 +343,6 @@ SETTINGS = [
     (lambda: TS(KERNEL, batch=LARGE), "batch = 1,000,000,000 need about"),
 ]
 
-
-@pytest.mark.parametrize(("make", "words"), SETTINGS)
-def test_settings_of_algorithms(make, words):
-    with pytest.raises(ValueError, match=words):
-        init(make())
-
-
 PUBLIC = [
     *(kind(KERNEL) for kind in (BKB, BBKB, FixedBKB, GPUCB, GPBUCB, EpsGreedy, TS, SketchedTS)),
     *(kind(KERNEL) for kind in (PointBBKB, FourierUCB, FourierTS, MiniGP, KUCB, EKUCB, CBBKB)),
@@ -403,6 +426,7 @@ CALLS = {
         (lambda: run(horizon=2 * LARGE), "horizon = 2,000,000,000 need about"),
         *((lambda n=n: Uniform().ask(UNIFORM, KEY, n), "limit must be") for n in (0, -1, 2.5, [1])),
     ],
+    "settings": [(lambda make=make: init(make()), words) for make, words in SETTINGS],
     "algorithms": [
         (lambda: BKB(KERNEL).init(ARMS, 0), "key must be one key"),
         (lambda: begin(BKB(KERNEL), IMAGINARY), "floating point numbers"),
@@ -425,6 +449,12 @@ CALLS = {
         (lambda: partition.single_cell(BOX, 2), "cells must be at least 3: .* 2 was given"),
         (lambda: RandomFourier(2.5).draw(KERNEL, 2, KEY, jnp.float_), "2.5 was given"),
         (lambda: kernels.Matern(1.0, nu=2.0).gram(X, X), "closed forms for nu"),
+        # no other check sees the lengthscales of a traced kernel
+        *((lambda k=k: traced_gram(k), r"has shape \(3,\). An ARD kernel needs one") for k in ARD),
+        (
+            lambda: jax.eval_shape(lambda each: kernels.Linear(each).diag(ROWS), np.ones(3)),
+            "An ARD kernel needs one",
+        ),
         (lambda: jax.eval_shape(lambda lam: begin(BKB(KERNEL, lam)), ONES), "must be one number"),
         (lambda: tell(TWO_ARMS, np.zeros(3), MINI, begin(MINI)), r"repeated; arms \[1, 2\]"),
     ],
@@ -486,7 +516,7 @@ CALLS = {
         (lambda: Taylor(18, 9).features(X), r"C\(27, 9\) = 4,686,825 Taylor features"),
         (lambda: Taylor(3, 2).features(X), "have 3 inputs; 2 were given"),
         (lambda: prequential(X), r"a tuple \(xs, ys\)"),
-        (lambda: list(prequential([(X, Y), (X[:, :1], Y)])), r"after 40 examples has \(1,\)"),
+        (lambda: list(prequential([(X[:2], Y[:2]), (ROWS, Y)])), r"after 2 examples has \(1,\)"),
         (lambda: stream(X[:, :1], state=EXACT.init(POINT, KEY)), "1 and of 2 inputs"),
         (lambda: prequential((X, Y, Y)), "a tuple of 3"),
         (lambda: stream(X[:0], Y[:0]), "the stream is empty"),
@@ -504,6 +534,11 @@ CALLS = {
         (lambda: online.PKAWV(KERNEL).init(POINT, KEY), "features must be a feature map"),
         (lambda: online.PKAWV(Taylor).init(POINT, KEY), "features must be a feature map"),
         (lambda: online.PKAWV(Taylor(2, 2.5)).init(POINT, KEY), "degree must be an integer"),
+        (lambda: prequential_in_segments(NOGD, (X, Y), KEY), "must be a PKAWV.*; a NOGD was given"),
+        (
+            lambda: prequential_in_segments(RIDGE, (X, Y), KEY, state=EXACT.init(POINT, KEY)),
+            "state is of another forecaster",
+        ),
         (lambda: online.KernelAWV(KERNEL, capacity=LARGE).init(POINT, KEY), "capacity = 1,000,"),
         (lambda: online.NOGD(KERNEL, 0.1, count=LARGE).init(POINT, KEY), "count = 1,000,000,000"),
         (lambda: online.FOGD(KERNEL, 0.1, count=2 * LARGE).init(LONG, KEY), "count = 2,000,0"),
@@ -552,10 +587,46 @@ CALLS = {
         (lambda: contexts(reward=lambda c, a: a), "reward must be a callable pytree"),
         (lambda: play(ClientArms(CONTEXTS), SHORT, 3, KEYS), "a bandit of one client"),
     ],
+    "scale": [
+        (lambda: place(X, MESHES[1]), "has the axes 'rows' and no axis 'arms'"),
+        (lambda: place(X, jax.devices()), r"must be a jax\.sharding\.Mesh.* a list was given"),
+        (lambda: place(np.where(ROWS == 2, np.nan, X), MESHES[0]), "arms must be finite; arm 2"),
+        (lambda: BBKB(KERNEL).init(place(X, MESHES[0]), KEY), "wrap the algorithm, as in Sharded"),
+        (lambda: sharded(arms=ARMS), r"Sharded needs arms over its mesh.* on one device"),
+        (lambda: sharded(GPUCB(KERNEL)), r"one of BBKB.*; a GPUCB was given"),
+        (
+            lambda: sharded(SketchedTS(KERNEL), pull_counts=ONES),
+            "SketchedTS cannot start from obse",
+        ),
+        (lambda: sharded(failed=[2]), "BBKB cannot start from failed arms"),
+        (lambda: distributed.rows_of_process(31.0, MESHES[0]), "integer of at least 1; 31.0"),
+        (lambda: distributed.rows_of_process(2**33, MESHES[0]), "at most 2,147,483,647"),
+        (lambda: distributed.start(ADDRESS, processes=2), "give all of coordinator"),
+        (lambda: distributed.start(ADDRESS, processes=2, process=2), "from 0 to 1.*; 2 was given"),
+        (
+            lambda: distributed.start("127.0.0.1", processes=2, process=1),
+            "host:port, such as .*; '127.0.0.1' was",
+        ),
+    ],
     "boxes": [
         (lambda: UniformBox().init(Box([1j], [1.0]), KEY, horizon=2), "box must be real"),
         (lambda: GPBandit().init(BOX, KEY, horizon=LARGE), "need about"),
         (lambda: over_box(UniformBox(initial=0)), "initial must be an integer of at least 1"),
+        *(
+            (lambda o=o: over_box(o, horizon=0), "horizon must be an integer of")
+            for o in OPTIMISERS
+        ),
+        *((lambda o=o: over_box(o, horizon=10**11), "horizon can be at most") for o in OPTIMISERS),
+        *((lambda o=o, b=b: over_box(o, b), w) for o in OPTIMISERS for b, w in INVALID_BOXES),
+        *((lambda b=b: run(UniformBox(), problems.on_box(len, b)), w) for b, w in INVALID_BOXES),
+        *((lambda b=b: drive(UniformBox(), len, b), w) for b, w in INVALID_BOXES[:5]),
+        (lambda: over_box(GOUCB(starts=10, candidates=5)), "starts are chosen from 5 candidates"),
+        (lambda: over_box(GOUCB(schedule=OFUL(delta=1.0))), "delta is a probability"),
+        (lambda: over_box(GOUCB(oracle=LevenbergMarquardt(restarts=0))), "restarts must be an int"),
+        (lambda: over_box(GOUCB(model=nn.Dense(2))), r"one number for one point.*\(2,\)"),
+        (lambda: over_box(with_parameters(jnp.ones(2, jnp.int32))), "floating point arrays"),
+        (lambda: over_box(with_parameters(())), "floating point arrays, at least one"),
+        (lambda: over_box(GOUCB(model=lambda w, x: x.sum())), "model must be a flax module"),
         (lambda: over_box(GPBandit(candidates=3)), "candidates must be at least twice"),
         (lambda: over_box(GPBandit(prior=1.0)), "prior must be a Prior, or None for .*; 1.0 was"),
         (lambda: over_box(GPBandit(prior=Prior(noise=0.1))), "noise needs a density.*0.1 was"),
@@ -585,14 +656,3 @@ def test_calls(subject):
         with pytest.raises(ValueError, match=words):
             call()
             pytest.fail(f"row {number}: {words}")
-
-
-@pytest.mark.parametrize("kind", [kernels.Gaussian, kernels.Matern, kernels.Linear])
-def test_lengthscales_do_not_broadcast_over_one_input(kind):
-    """The three lengthscales of one input are refused. No other check sees a traced kernel."""
-    one = np.ones((4, 1))
-    with pytest.raises(ValueError, match=r"has shape \(3,\). An ARD kernel needs one"):
-        jax.eval_shape(lambda each: kind(each).gram(one, one), np.ones(3))
-    if kind is kernels.Linear:
-        with pytest.raises(ValueError, match=r"has shape \(3,\). An ARD kernel needs one"):
-            jax.eval_shape(lambda each: kind(each).diag(one), np.ones(3))
