@@ -350,45 +350,21 @@ def test_wrong_files_are_refused(tmp_path):
             list(make())
 
 
-@pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
-def test_a_shorter_last_chunk_compiles_nothing(name):
-    """Its predictions and the state after it are equal to those of the whole stream."""
-    xs, ys = examples(36)
-    forecaster = CASES[name]
-    if name == "kors":
-        forecaster = forecaster.replace(capacity=64)  # it does not grow
-    whole, state = loops.prequential(forecaster, (xs, ys), KEY)
-    passes = loops.prequential(forecaster, loops.chunks(xs, ys, 15), KEY)
-    parts = [next(passes), next(passes)]
-    before = loops.streams._stream._cache_size()
-    parts += list(passes)
-    assert loops.streams._stream._cache_size() == before
-    assert [len(forecasts.loss) for forecasts, _ in parts] == [15, 15, 6]
-    for field in ("prediction", "loss", "labelled", "dictionary_size"):
-        joined_parts = np.concatenate([getattr(forecasts, field) for forecasts, _ in parts])
-        np.testing.assert_allclose(joined_parts, getattr(whole, field), rtol=1e-9, atol=1e-10)
-    chex.assert_trees_all_close(parts[-1][1], state, rtol=1e-7, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
-def test_chunks_have_the_dtype_of_the_first(name):
+def test_chunks_have_the_dtype_of_the_first():
     """After a chunk of float32, chunks of float64, integers and lists are converted to float32."""
     xs, ys = (np.asarray(a, np.float32) for a in examples(12))
-    pieces = [
-        (xs[:6], ys[:6]),
-        (xs[6:].astype(float), ys[6:].astype(float)),
-        (np.ones((6, 2), int), [1] * 6),
-    ]
-    mixed_dtypes = [f.prediction for f, _ in loops.prequential(CASES[name], pieces, KEY)]
+    forecaster, ones = CASES["kors"], (np.ones((6, 2), int), [1] * 6)
+    pieces = [(xs[:6], ys[:6]), (xs[6:].astype(float), ys[6:].astype(float)), ones]
+    mixed_dtypes = [f.prediction for f, _ in loops.prequential(forecaster, pieces, KEY)]
     float32_pieces = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
     for prediction, expected in zip(
-        mixed_dtypes, loops.prequential(CASES[name], float32_pieces, KEY), strict=True
+        mixed_dtypes, loops.prequential(forecaster, float32_pieces, KEY), strict=True
     ):
         assert prediction.dtype == jnp.float32
         np.testing.assert_array_equal(prediction, expected[0].prediction)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
     with pytest.raises(ValueError, match="inputs must be finite; example 0 is not"):
-        list(loops.prequential(CASES[name], too_large, KEY))
+        list(loops.prequential(forecaster, too_large, KEY))
 
 
 def test_tables_and_lists_are_streams(tmp_path):

@@ -140,15 +140,20 @@ def test_the_loop_is_predict_then_update(name):
 
 
 @pytest.mark.parametrize("name", rows(CASES, ["sketched_kons", "nogd", "kernel_awv"]))
-def test_a_stream_may_be_cut_anywhere(name):
+def test_chunks_have_the_forecasts_of_the_whole_stream(name):
+    """A shorter last chunk compiles nothing."""
     xs, ys = examples()
-    whole, _ = loops.prequential(CASES[name], (xs, ys), KEY)
-    progress = []
-    chunks = [(xs[:13], ys[:13]), (xs[13:50], ys[13:50]), (xs[50:], ys[50:])]
-    parts = list(loops.prequential(CASES[name], chunks, KEY, on_progress=progress.append))
-    predictions = np.concatenate([forecasts.prediction for forecasts, _ in parts])
-    np.testing.assert_allclose(predictions, whole.prediction, rtol=1e-9, atol=1e-10)
-    assert progress == [13, 50, 60]
+    whole, state = loops.prequential(CASES[name], (xs, ys), KEY)
+    progress, chunks = [], loops.chunks(xs, ys, 25)
+    passes = loops.prequential(CASES[name], chunks, KEY, on_progress=progress.append)
+    parts = [next(passes), next(passes)]
+    before = loops.streams._stream._cache_size()
+    parts += list(passes)
+    assert loops.streams._stream._cache_size() == before and progress == [25, 50, 60]
+    for field in ("prediction", "loss", "labelled", "dictionary_size"):
+        values = np.concatenate([getattr(forecasts, field) for forecasts, _ in parts])
+        np.testing.assert_allclose(values, getattr(whole, field), rtol=1e-9, atol=1e-10)
+    chex.assert_trees_all_close(parts[-1][1], state, rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", rows(CASES, ["sketched_kons", "nogd"]))

@@ -59,7 +59,11 @@ def test_padding_is_neutral(capacity, accelerator):
     kernel = kernels.Gaussian(0.3)
     x = jnp.asarray(np.resize(points, (capacity, 2)))
     mask = jnp.arange(capacity) < 30
-    order, root, _ = linalg.inverse_root(kernel.gram(x, x), mask)
+    order, root, features = linalg.inverse_root(kernel.gram(x, x), mask)
+    gram = np.asarray(kernel.gram(x[:30], x[:30]))
+    np.testing.assert_allclose(features[:30] @ features[:30].T, gram, atol=1e-12)
+    gram = gram[order[:30]][:, order[:30]]
+    np.testing.assert_allclose(root[:30, :30].T @ gram @ root[:30, :30], np.eye(30), atol=1e-6)
     np.testing.assert_array_equal(root[30:], 0)
     np.testing.assert_array_equal(root[:, 30:], 0)
     alone_order, alone, _ = linalg.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
