@@ -1,5 +1,4 @@
-"""Predictions of forecasters by their definitions, in long double, with a fit from scratch for
-every example."""
+"""Predictions of forecasters by their definitions, in long double, without updates."""
 
 import numpy as np
 from truth import LD, cholesky, pivoted, solve
@@ -45,8 +44,7 @@ def have_joined(joined, count):
 
 
 def on_a_dictionary(ys, joined, features, lam, awv):
-    """`ridge` in the span of the points that have joined by the time of each example; the features
-    are those of `spans`."""
+    """`ridge` in the span of the points that have joined by each example, from `spans`."""
     projected = [z @ z.T for z in features]
     joins = have_joined(joined, len(ys))
     return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
@@ -102,8 +100,7 @@ def pros_n_kons(ys, joined, features, alpha, bound):
 
 
 def sketched_kons(gram, ys, enters, alpha, bound):
-    """Newton steps in explicit features of the whole stream; only the examples `enters` [n] change
-    the matrix."""
+    """Newton steps in explicit features; only the examples `enters` [n] change the matrix."""
     z = pivoted(gram, np.arange(len(gram)), 1e-18 * np.max(np.diag(gram)))[0]
     predictions, u = np.zeros(len(ys), LD), np.zeros(z.shape[1], LD)
     inverse = np.eye(z.shape[1], dtype=LD) / LD(alpha)

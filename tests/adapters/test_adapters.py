@@ -1,5 +1,4 @@
-"""Forecasters as scikit-learn and river regressors: the predictions of `prequential`, and the
-checks of both packages for their interfaces."""
+"""Forecasters as regressors of scikit-learn and river, with the checks of both packages."""
 
 import copy
 import pickle
@@ -126,8 +125,7 @@ SKIPS = {f"check_{kind}_features" for kind in KINDS}
     "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(DRAWN)]
 )
 def test_checks_of_river(check):
-    """Features that appear or disappear are refused, because a kernel compares points with the same
-    inputs."""
+    """A kernel compares points with the same inputs: other features are refused."""
     refused = pytest.raises(ValueError, match="must have the features of the first")
     with refused if check.__name__ in SKIPS else nullcontext():
         check(DRAWN.clone())

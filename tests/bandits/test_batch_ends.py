@@ -40,8 +40,7 @@ def picks_of(p, ratio, **options):
 
 
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
-    """The global bound after each pick, or the local bound, which never exceeds it. By default the
-    local bound is the largest over the arms."""
+    """The global or local bound after each pick; by default the largest local one over the arms."""
     total, full, embedded = bounds(p, batch)
     if local is None:
         return total
@@ -50,8 +49,7 @@ def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
 
 @pytest.mark.parametrize("local", [None, "full", "guaranteed"])
 def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
-    """With C a millionth below the bound after a pick, that pick is the last; with C a millionth
-    above, the batch has one more."""
+    """The pick is the last with C a millionth below its bound, and not with C a millionth above."""
     options = {} if local is None else dict(rule="global_local", local_statistic=local)
     ends = 0
     for seed in range(12):
@@ -81,8 +79,7 @@ def test_a_variance_that_is_no_number_ends_its_batch(strict):
 
 
 def test_local_bounds_of_all_arms_are_lemma_3s():
-    """The bound is 1 + sum_s k~(x, x_s)^2 / sigma~^2(x) for any picks. `guaranteed` has the larger
-    one of the sums with k~ and with e."""
+    """`guaranteed` has the larger one of the sums of the squares of k~ and of e."""
     differ = 0
     for seed in range(16):
         p = Problem(seed)

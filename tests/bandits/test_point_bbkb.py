@@ -25,8 +25,7 @@ def f(x):
 
 
 def test_with_one_candidate_matrix_it_is_bkb():
-    """With C = 1, the same candidates at every step and a dictionary of all pulls, the picks are
-    those of BKB over these arms."""
+    """C is 1, and the dictionary contains all pulls."""
     arms = Arms(jnp.asarray(X))
     bkb = BKB(**OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code)
     points = PointBBKB(
@@ -48,8 +47,7 @@ def test_with_one_candidate_matrix_it_is_bkb():
 
 
 def test_contexts_change_and_the_posterior_is_the_oracle():
-    """Mean, variance and ends of batches are those of the oracle for batches over changing
-    candidates, one of which fails."""
+    """Means, variances and ends of batches are those of the oracle. One evaluation fails."""
     bandit = PointBBKB(
         **OPTIONS | dict(capacity=64), qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64
     )
@@ -117,9 +115,7 @@ def test_growing_and_extending_change_no_number():
 
 
 def test_partition_search_refines_where_it_pays():
-    """The search is that of Ada-BKB. The cells always cover the box, and V bounds the change within
-    a cell. The regret falls. The width at the centre of the chosen cell exceeds the bound V of the
-    cell."""
+    """Cells always cover the box, and the width at the chosen centre exceeds the cell's V."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
     bandit = BOXED.replace(max_history=48, capacity=48)
 
@@ -158,8 +154,7 @@ def test_partition_search_refines_where_it_pays():
 
 
 def test_a_partition_that_was_full_once_stays_flagged():
-    """With a width of 0 every cell is split, and with a width of 1e6 none is. The second search
-    keeps the flag of the first."""
+    """Every cell is split with a width of 0, and none with a width of 1e6."""
     zero_width = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
     large_width = zero_width.replace(width=widths.Bayesian(1e6))
     state = zero_width.init(2, KEY)

@@ -219,8 +219,7 @@ def test_failures_change_no_posterior(cache, name):
 
 @each
 def test_wrong_slots_have_the_effect_of_masked_ones(cache, name):
-    """Wrong slots are failed evaluations and, with a flag, infinite rewards and traced arms that do
-    not exist."""
+    """Infinite rewards and traced arms that do not exist are flagged; failures are not."""
     bandit, state, query, y = cache.midway(name)
     masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
     chex.assert_tree_all_finite(masked)

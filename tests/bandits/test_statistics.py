@@ -103,8 +103,7 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
 
 @pytest.mark.parametrize("name", ["exact", "sketched"])
 def test_thompson_samples_have_the_right_law(name):
-    """Mean and covariance of 16,000 draws have every entry within 4.5 standard errors. There are
-    800 entries, so that one of 200 runs fails."""
+    """One of 200 runs fails: 800 entries are within 4.5 standard errors of 16,000 draws."""
     x = jax.random.uniform(jax.random.key(3), (24, 2))
     counts = np.array([0.0, 1, 0, 3] * 6)
     sums = counts * np.sin(np.arange(24))
@@ -136,8 +135,7 @@ def test_thompson_samples_have_the_right_law(name):
 
 
 def test_no_normal_number_of_a_thompson_sample_is_used_twice():
-    """Samples before the first evaluation show the normal numbers of the arms. Samples with all
-    arms in the dictionary show those of the features. With one key no number occurs in both."""
+    """Samples show the numbers of the arms without data, and of the features if all arms join."""
     x, slots = np.arange(24.0)[:, None], 24
     bandit = SketchedTS(kernels.Gaussian(0.7), LAM, scale=1.0, width=widths.Bayesian(1.0))
     bandit = bandit.replace(batch=4, capacity=slots)
@@ -145,8 +143,7 @@ def test_no_normal_number_of_a_thompson_sample_is_used_twice():
 
     @jax.jit
     def draw_samples(x, key):
-        """Samples before the first evaluation, and with all arms in the dictionary; the features
-        of the latter."""
+        """(samples without data, samples with all arms in the dictionary, features of these)."""
         empty = bandit.init(Arms(x), key)
         full = sketched.start(empty.domain, bandit.kernel, LAM, slots, key, history)
         z = bandit.kernel.gram(x, full.nystrom.points) @ full.nystrom.root

@@ -1,5 +1,4 @@
-"""The papers' statements about whole runs (BKB, BBKB), which hold with a stated probability: the
-number of batches, the size of the dictionary, the coverage and the regret."""
+"""Statements about whole runs of BKB and BBKB that hold with a stated probability."""
 
 import jax
 import numpy as np

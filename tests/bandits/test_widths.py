@@ -150,8 +150,7 @@ VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """The test compares every width of a sketched posterior before the first and after each of
-    three batches, at C = 2.5, with kappa^2 = 0.4, and with dictionaries of some or all arms."""
+    """They match after each of three batches, with dictionaries of some or all arms."""
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     bandit = BBKB(SCALED, lam, **assumed, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
@@ -209,8 +208,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
 
 
 def test_the_information_of_past_evaluations_includes_the_residuals():
-    """The information of a warm start begins at the upper end of THEORY 2.4, logdet(V/lam) +
-    rho/lam."""
+    """It begins at the upper end of THEORY 2.4, logdet(V/lam) + rho/lam."""
     for seed in range(3):
         p = Problem(seed)
         _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)

@@ -47,8 +47,7 @@ def on_host(x):
 
 @each
 def test_a_run(name):
-    """The test checks shapes, the box, the values, the best value so far, failures, and the number
-    of evaluations."""
+    """Points are in the box; values, best values and failures are those of the points."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
     points = np.asarray(run.x)
@@ -73,8 +72,7 @@ def test_a_run(name):
 @pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
 def test_values_whose_squares_overflow(name, unit):
-    """Values near 1e200 and 1e-200 lead to the same picks, bit for bit, because a power of two
-    changes no digit."""
+    """Values near 1e200 and 1e-200 lead to the same picks: a power of two changes no digit."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     scaled = loops.run(CASES[name], problems.on_box(Failing(unit=unit), BOX), KEY, HORIZON)
     np.testing.assert_array_equal(scaled.x, run.x)
@@ -94,8 +92,7 @@ def test_all_optimisers_have_the_same_initial_points():
 
 @pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2", "go_ucb"])
 def test_a_host_objective_and_a_killed_run(name, tmp_path):
-    """The compiled run, the driven run, and a run that is killed in the middle of a query make the
-    same picks."""
+    """The picks are those of the compiled run, after interruptions within a query too."""
     optimizer = CASES[name]
     compiled = loops.run(optimizer, PROBLEM, KEY, HORIZON)
     driven = loops.drive(optimizer, on_host, BOX, KEY, HORIZON)

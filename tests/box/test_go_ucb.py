@@ -1,5 +1,4 @@
-"""GO-UCB: its equations by plain linear algebra, the optimum of its acquisition by other searches,
-and its lemmas (THEORY 8.2 and 8.3; Liu, Wang, Lemmas 5.3 and 5.4)."""
+"""GO-UCB: its equations, the optimum of its acquisition, and its lemmas (THEORY 8.2, 8.3)."""
 
 from functools import partial
 
@@ -140,8 +139,7 @@ def test_schedules():
 
 
 def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
-    """Sigma and w_t of the state are equal to those computed from scratch, and so are the
-    determinant and the potential (THEORY 8.3)."""
+    """Sigma, w_t, determinant and potential are those from scratch (THEORY 8.3)."""
     optimizer = OPTIMIZERS["phase_two_rows"]
     past_rounds, last = rounds(optimizer)
     model, units = flat(optimizer), last.scaling
@@ -229,8 +227,7 @@ def test_reach_limits_the_choice():
 
 
 def test_the_direction_is_a_step_in_whitened_coordinates():
-    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u, and projection divides u by max(1, |u|).
-    The test computes both without u and W."""
+    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u; projection divides u by max(1, |u|)."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
     state, _, _ = rounds(optimizer)[0][-1]
@@ -257,8 +254,7 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
-    """At the chosen point, the best of 48 ascents over w alone, with 200 long steps from random
-    directions, exceeds the acquisition by at most 0.3% of the optimism there."""
+    """The best of 48 long ascents over w alone adds at most 0.3% to the optimism."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
 

@@ -1,5 +1,4 @@
-"""GO-UCB under bad conditions: oracles that diverge, too few values for a scale, models whose
-values or gradients are not finite, and queries beyond the horizon."""
+"""GO-UCB with oracles, scales, models or radii that are not finite, and beyond the horizon."""
 
 import warnings
 
@@ -79,8 +78,7 @@ def test_single_precision_resolves_small_deviations():
 
 
 def test_a_loss_that_overflows_is_reported():
-    """Values near 1e200 are not standardized. No fit has a finite loss, and the parameters are the
-    first ones that were drawn."""
+    """Values near 1e200 are not standardized, and no fit has a finite loss."""
     optimizer = SMALL.replace(standardize=False)
     state = optimizer.init(PROBLEM.domain, KEY, horizon=HORIZON)
     for t in range(2):
@@ -183,8 +181,7 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
 
 @pytest.mark.slow
 def test_the_plateau_of_f1_is_found():
-    """Figure 2a: after the second optimistic step, the regret is below 1% of that of uniform points
-    (11.75) in 45 of 50 seeds."""
+    """Figure 2a: the regret is below 1% of that of uniform points (11.75) in 45 of 50 seeds."""
     problem = boxes.all_ones_network(20, 0.01)
     keys = jax.vmap(lambda seed: jax.random.fold_in(KEY, seed))(jnp.arange(50))
     run = loops.run(GOUCB(initial=5), problem, keys, 30)

@@ -20,8 +20,7 @@ VALUES = dict(rate=0.01, momentum=0.5, depth=3, loss="b", bootstrap=False)
 
 
 def test_the_papers_examples():
-    """Appendix D.2: [0,5) stands for True and [5,10] for False; a float in (0,1) is multiplied by
-    ten."""
+    """Appendix D.2: [0,5) stands for True and [5,10] for False; floats are multiplied by ten."""
     bootstrap, beta = Category("bootstrap", (True, False)), Real("beta", 0, 1, open=True)
     choices = [Space(bootstrap).decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)]
     assert choices == [True, True, False, False]

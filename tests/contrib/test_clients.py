@@ -1,5 +1,4 @@
-"""Clients with a shared embedding, whose posteriors, exchanges and communication are computed
-densely for each client; and independent clients."""
+"""Clients with a shared embedding and independent ones, compared with dense replays."""
 
 import chex
 import jax
@@ -76,8 +75,7 @@ def test_inducing_points_leave_no_residual(run):
 
 @pytest.mark.parametrize("threshold", [D, 1e9])
 def test_each_client_is_a_dense_replay(threshold):
-    """The posterior of each client, the rounds of exchanges and the communication are equal to
-    1e-8. With a threshold of 1e9, clients exchange every `max_wait` rounds."""
+    """With a threshold of 1e9, clients exchange every `max_wait` rounds."""
     state, (mean, variance), _ = run_rounds(BANDIT.replace(threshold=threshold))
     index, mask = (
         np.asarray(a) for a in (state.sketch.dictionary.index, state.sketch.dictionary.mask)
@@ -154,8 +152,7 @@ SMALL = {
 
 @pytest.mark.parametrize("limit", ["dictionary", pytest.param("history", marks=pytest.mark.slow)])
 def test_choices_and_overflow(limit):
-    """The first actions are uniform. Later actions have the largest upper bound of each client. An
-    overflow is flagged and changes nothing."""
+    """The first actions are uniform, later ones have the largest bounds of each client."""
     small, x = SMALL[limit], jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
     state, y = small.init(2, KEY), jnp.ones(N)
     assert len({tuple(ASK(small, state, x, key).tolist()) for key in jax.random.split(KEY, 12)}) > 2
@@ -170,8 +167,7 @@ def test_choices_and_overflow(limit):
 
 
 def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
-    """`scale_to_capacity` keeps the points that a smaller qbar draws with the same key. Bisection
-    finds the largest qbar without an overflow."""
+    """`scale_to_capacity` keeps the points that bisection over qbar finds with the same key."""
     plain = SMALL["dictionary"]
     state = plain.init(2, KEY)
     for step in range(4):

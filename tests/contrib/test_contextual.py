@@ -1,5 +1,4 @@
-"""EK-UCB, K-UCB, CBKB and CBBKB: dense posteriors, draws of KORS and ends of batches; the
-properties of all bandits with contexts; and problems with contexts."""
+"""EK-UCB, K-UCB, CBKB and CBBKB by dense matrices, and problems with contexts."""
 
 import chex
 import jax
@@ -71,8 +70,7 @@ def sketched_moments(dictionary, step):
 
 
 def kors_joins(draws):
-    """(number of the step, whether its point joins) for each reward, by dense inverses at the
-    weights 1 / sqrt(p) of KORS."""
+    """(number of the step, whether its point joins) for each reward, by dense inverses."""
     points, probabilities = [], []
     for number, step in enumerate(rewarded_points(STEPS)):
         root = 1 / np.sqrt(np.append(probabilities, 1.0))
@@ -90,8 +88,7 @@ def kors_joins(draws):
 
 
 def test_ek_ucb_is_the_dense_projection(runs):
-    """Points join by the draws of KORS, and the posterior of all rewards on the span of the points
-    that have joined is equal to 1e-8. The information sums the variances of the rounds."""
+    """Points join by the draws of KORS; all rewards are projected on their span."""
     state, (mean, variance), info = runs["ek_ucb"]
     draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)
     dictionary, information = [], np.zeros(2)
@@ -130,9 +127,7 @@ def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
 
 @pytest.mark.parametrize("name", ["cbkb", "cbbkb"])
 def test_resampled_posteriors_and_batches_are_dense(runs, name):
-    """The posterior of all rewards on the last dictionary is equal to 1e-8. A dictionary is drawn
-    when the variances at the start of the batch add up to more than C, and after every reward while
-    it is empty."""
+    """A dictionary is drawn when the variances add up to more than C, and while it is empty."""
     bandit, (state, (mean, variance), _) = CASES[name], runs[name]
     index = np.asarray(state.points.sketch.dictionary.index)
     mask = np.asarray(state.points.sketch.dictionary.mask)
@@ -156,8 +151,7 @@ def test_resampled_posteriors_and_batches_are_dense(runs, name):
 
 
 def test_an_empty_dictionary_is_drawn_after_every_reward():
-    """C is beyond all sums of variances and few points join, so that the dictionary stays empty for
-    some rewards; later batches have max_batch rewards."""
+    """C exceeds all sums, few points join, and later batches have max_batch rewards."""
     state, *_ = run_steps(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
     sizes, first = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
     for number, step in enumerate(rewarded_points(STEPS)):
@@ -190,8 +184,7 @@ SMALL["ek_ucb"] = EKUCB(**COMMON, sampling=Sampling(beta=1e12), capacity=2)
     "name", [*DIFFERENT_PROGRAMS, pytest.param("cbkb", marks=pytest.mark.slow)]
 )
 def test_choices_and_capacity(runs, name):
-    """The first action is uniform, and later actions have the largest upper bound. An overflow is
-    flagged and changes nothing. Growing changes no bound."""
+    """The first action is uniform, later ones have the largest bound. Growing changes no bound."""
     small = SMALL[name]
     empty = jax.eval_shape(lambda: small.init(2, KEY))
     state, x = small.init(2, KEY), jnp.asarray(NEW)

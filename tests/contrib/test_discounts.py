@@ -1,5 +1,4 @@
-"""Discounts: the weighted least squares of their definition (THEORY 7.12), solved from scratch for
-every example; rounding; and a target that changes."""
+"""Discounts: the weighted least squares of their definition (THEORY 7.12), and rounding."""
 
 import chex
 import jax
@@ -42,8 +41,7 @@ def weighted_fits(z, ys, lam, gamma, awv=True, renew=False):
 
 
 def in_parts(forecaster, xs, ys):
-    """(predictions, state), PART examples at a time, in blocks of 7, so that the last one of a part
-    is short."""
+    """(predictions, state), PART examples at a time, in blocks of 7."""
     state, predictions = None, []
     for first in range(0, len(ys), PART):
         part = slice(first, first + PART)
@@ -90,8 +88,7 @@ def test_the_exact_forecaster():
 
 
 def test_a_discount_of_one_changes_nothing():
-    """The streams are equal bit for bit. Programs of single steps may round the last bit
-    differently."""
+    """Streams are equal bit for bit. Programs of single steps may round differently."""
     xs, ys = examples()
     ys = with_value(ys, MISSING, np.nan)
     kernel = kernels.Gaussian(0.4)
@@ -133,8 +130,7 @@ class Dependent:
 
 
 def test_rounding_between_the_triangles_does_not_grow():
-    """Over 400 single steps predictions would be off by 100 if the two triangles were not
-    averaged."""
+    """Predictions would be off by 100 if the two triangles were not averaged."""
     xs, ys = examples(6, 400)
 
     @jax.jit

@@ -1,5 +1,4 @@
-"""Discounted and sliding-window BKB: dense weighted posteriors and warm starts; and problems whose
-means change."""
+"""Discounted and sliding-window BKB by dense posteriors, and problems whose means change."""
 
 import jax
 import jax.numpy as jnp
@@ -43,8 +42,7 @@ def states(bandit):
 
 
 def weighted_moments(weights, arms, y):
-    """(mean, variance) of the weighted posterior, by one dense solve over the ungrouped history:
-    noise variance lam / w_s."""
+    """(mean, variance) of the ungrouped history, with noise variance lam / w_s."""
     inner = np.linalg.inv(GRAM[np.ix_(arms, arms)] + LAM * np.diag(1 / weights))
     cross = GRAM[:, arms]
     variance = (np.diag(GRAM) - np.einsum("ij,jk,ik->i", cross, inner, cross)) / LAM
@@ -67,8 +65,7 @@ def weights_at(step, discount, window):
     ids=["discounted", "window"],
 )
 def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
-    """THEORY 6.5, to 1e-8: the posterior is the exact weighted one with all pulled arms in the
-    dictionary, and the sketched posterior at the weighted counts with a drawn dictionary."""
+    """THEORY 6.5 holds with all pulled arms in the dictionary, and with a drawn one."""
     stacked, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
     run_states = states(bandit)[0]
     assert not np.asarray(overflow).any()
@@ -91,8 +88,7 @@ def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
 
 
 def test_a_warm_start_from_discounted_counts():
-    """The start continues from the end of a run, to 1e-12. A traced discount outside (0, 1] is
-    flagged."""
+    """It continues from the end of a run. A traced discount outside (0, 1] is flagged."""
     bandit = DiscountedBKB(**COMMON, discount=0.8)
     end = jax.tree.map(lambda leaf: leaf[-1], states(bandit.replace(qbar=KEEP_ALL))[0])
     domain = Arms(jnp.asarray(X))
@@ -115,8 +111,7 @@ PROBLEM = DriftingArms(Arms(jnp.arange(3.0)[:, None]), jnp.asarray(ANCHORS), 4, 
 
 
 def test_means_move_from_anchor_to_anchor():
-    """The means change linearly and stay at the last anchor. With `abrupt` each anchor holds for a
-    period."""
+    """The means change linearly; with `abrupt` each anchor holds for a period."""
     times = jnp.arange(12)
     smooth = np.asarray(jax.vmap(PROBLEM.mean_reward)(times))
     expected = np.stack([np.interp(times, [0, 4, 8], column) for column in ANCHORS.T], 1)
@@ -137,8 +132,7 @@ def test_jumps_are_on_time(period):
 
 
 def test_play_with_changing_means():
-    """Rewards are the means of their round, and regrets refer to the best arm of the round. A
-    restart resets the state."""
+    """Regrets refer to the best arm of the round. A restart resets the state."""
     keys = jax.random.split(jax.random.key(3), 2)
     run = play(PROBLEM, Uniform(), 12, keys)
     means = np.asarray(jax.vmap(PROBLEM.mean_reward)(jnp.arange(12)))

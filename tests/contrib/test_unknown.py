@@ -1,5 +1,4 @@
-"""Lengthscale Balancing and a dense replay of it, the lower bound on |f| by dense matrices, and
-their guarantees."""
+"""Lengthscale Balancing and the lower bound on |f| by dense matrices, and their guarantees."""
 
 import math
 from functools import partial
@@ -50,8 +49,7 @@ def miss(n, delta):
 
 @pytest.mark.parametrize("rule", ["order", pytest.param("realised", marks=pytest.mark.slow)])
 def test_rounds_are_those_of_a_dense_replay(rule):
-    """Candidates, arms, sums and the test are equal to 1e-8; at this delta the test rules a
-    candidate out within these rounds."""
+    """At this delta the test rules a candidate out within these rounds."""
     bandit, delta = ORDER.replace(rule=rule), ORDER.delta
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)
@@ -260,8 +258,7 @@ def test_the_lower_bound_on_the_norm():
 
 
 def test_the_norm_bound_doubles_when_it_is_contradicted():
-    """Every round is a round of BKB with the bound of that round. The bounds are F_0 2^j <= 2
-    |f|."""
+    """Every round is one of BKB with its bound. The bounds are F_0 2^j <= 2 |f|."""
     base = SKETCH.replace(kernel=kernels.Gaussian(SCALES[2]), norm_bound=0.1)
     bandit = NormDoubling(base)
     state = bandit.init(DOMAIN, KEY)

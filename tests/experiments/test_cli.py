@@ -1,5 +1,4 @@
-"""Command lines: their exit statuses, the options that they share, and the files that they
-write."""
+"""Command lines: exit statuses, messages of errors, and the files that they write."""
 
 import errno
 import os

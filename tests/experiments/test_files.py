@@ -1,5 +1,4 @@
-"""Files are replaced atomically, even by two writers and on a full disk. Damaged files are
-refused."""
+"""Files are replaced atomically. Damaged files are refused."""
 
 import errno
 import os

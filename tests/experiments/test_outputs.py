@@ -1,5 +1,4 @@
-"""Folders of experiments: they have one writer, runs resume, and only --overwrite replaces finished
-tables."""
+"""Folders of experiments have one writer; only --overwrite replaces finished tables."""
 
 import argparse
 import sys

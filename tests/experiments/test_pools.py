@@ -1,5 +1,4 @@
-"""`experiments.pools`: campaigns against a plain loop over a dense posterior, and counts of the
-best candidates."""
+"""`experiments.pools`: campaigns against a plain loop over a dense posterior."""
 
 import jax
 import numpy as np
@@ -32,8 +31,7 @@ POOL = Pool("made up", library(FEATURES, COLUMNS), VALUES)
 
 
 def loop(sizes, seed):
-    """The campaign in NumPy except for the fit: a dense solve gives the posterior of every
-    candidate."""
+    """The campaign in NumPy, except for the fit."""
     arms = np.random.default_rng(seed).permutation(len(VALUES))[: sizes[0]].tolist()
     for size in sizes[1:]:
         model = fit(POOL.library, arms, VALUES[arms])
@@ -148,8 +146,7 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
 
 
 def test_intervals_of_a_model_hold_the_values_that_it_predicts():
-    """Coverage counts the values within the interval, for all candidates without a value and for
-    the suggested ones."""
+    """Coverage is that of all candidates without a value, and of the suggested ones."""
     f = np.cos(3 * FEATURES[:, -1]) + VALUES
     problem = calibration.Problem(POOL.library, f, f, ())
     whole, of_batch = intervals.coverage(problem, 24, 1)

@@ -1,5 +1,4 @@
-"""PKAWV's experiments: measured exponents of Figure 1, and the closed forms that the paper prints,
-as far as they are right (THEORY 7.11)."""
+"""Measured exponents of PKAWV's Figure 1, and its closed forms (THEORY 7.11)."""
 
 import numpy as np
 import pytest

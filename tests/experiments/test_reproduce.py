@@ -1,5 +1,4 @@
-"""scripts/reproduce: it runs the commands of the READMEs, skips finished results, and lists
-failures."""
+"""scripts/reproduce: commands of the READMEs, finished results, and failures."""
 
 import importlib
 import sys

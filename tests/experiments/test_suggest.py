@@ -29,8 +29,7 @@ def rows_of(batch):
 
 
 def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
-    """Ids may be repeated, evaluated and pending candidates are not suggested, and `--minimize`
-    suggests the same candidates for negated values."""
+    """`--minimize` suggests the same candidates for negated values. Ids may be repeated."""
     frame = library()
     first = run(tmp_path, frame, None, "--batch", "8")
     assert "there is no value yet" in capsys.readouterr().out and len(set(first["id"])) == 8
@@ -50,8 +49,7 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
 
 
 def test_the_evidence_of_all_points_is_the_likelihood():
-    """The evidence equals the likelihood when every point is inducing, and is smaller with fewer
-    points. The exact one is largest at the lengthscale in the middle."""
+    """It is smaller with fewer inducing points, and largest at the true lengthscale."""
     random = np.random.default_rng(1)
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
@@ -159,8 +157,7 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
 
 
 def test_distances_are_those_of_the_kernel():
-    """The map has the same distances, except for fingerprints. Two axes represent a plane
-    completely."""
+    """The map has the same ones, except for fingerprints. Two axes represent a plane."""
     random = np.random.default_rng(1)
     level, bits = random.integers(0, 3, 8), pack_bits(random.integers(0, 2, (8, 40)))
     x = np.hstack([random.random((8, 2)), np.eye(3)[level], bits])
@@ -288,8 +285,7 @@ def suggest_in(tmp_path, monkeypatch, *arguments):
 
 
 def test_one_sheet_goes_to_the_bench_and_comes_back(tmp_path, monkeypatch, capsys):
-    """The batch has the conditions and an empty value, and the command accepts the completed batch.
-    A copy of the sheet marks the batch and contains the values."""
+    """The command reads the completed batch, and a copy of the sheet contains its values."""
     frame = chemistry()
     frame.to_excel(tmp_path / "sheet.xlsx", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.xlsx")
@@ -338,8 +334,7 @@ def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("ending", [".csv", ".xlsx", ".parquet"])
 def test_repeats_are_suggested_and_kept(tmp_path, monkeypatch, ending):
-    """In a complete sheet of noisy values, candidates are measured again. A repeated value counts
-    even if it is equal, and the copy of the sheet has a row for each value."""
+    """A repeated value counts even if it is equal, and has a row in the copy of the sheet."""
     frame = library(12)
     frame["Yield (%)"] = np.round(truth(frame) + [0.5, -0.5] * 6, 1)
     write(tmp_path / f"sheet{ending}", frame)
@@ -493,8 +488,7 @@ def test_empty_tables_of_pending_and_observations_are_accepted(tmp_path):
 
 
 def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys):
-    """The suggested candidates are near the target. Their predictions are equal to those without a
-    target."""
+    """They are those without a target, and the candidates are near the target."""
     frame = library()
     done = evaluations(frame, range(0, A, 2))
     batch = run(tmp_path, frame, done, "--target", "1.2")
@@ -508,8 +502,7 @@ def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys
 
 @pytest.mark.parametrize("goal", [(), ("--minimize",), ("--target", "1.2")])
 def test_the_size_of_a_poor_outlier_changes_no_batch(tmp_path, goal):
-    """Neither where large values are good, nor small ones, nor those near a number, where only
-    predictions change."""
+    """Large values, small ones, or those near a number are good."""
     frame, batches = library(), []
     for size in (20.0, 800.0):
         done = evaluations(frame, range(0, A, 3))

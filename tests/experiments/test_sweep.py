@@ -1,5 +1,4 @@
-"""Sweeps: one program for all numbers, two strategies with the same runs, and interruptions that
-neither lose nor overwrite runs."""
+"""Sweeps: programs, strategies with the same runs, and interruptions that lose no run."""
 
 import dataclasses
 import itertools

@@ -1,5 +1,4 @@
-"""`experiments.tables`: tables of recorded trainings, methods on a generated table, and the
-aggregate by plain formulas."""
+"""`experiments.tables`: recorded trainings, methods, and the aggregate by formulas."""
 
 import hashlib
 import pickle
@@ -20,8 +19,7 @@ LOSSES = 1 + RANDOM.random((60, 2)) / 10 + np.arange(60)[:, None] / 20
 
 
 def records():
-    """The readings of all settings in an order that differs from the grid's; setting 7 has one
-    reading."""
+    """The readings of all settings, not in the order of the grid; setting 7 has one reading."""
     readings = {}
     for row in RANDOM.permutation(60):
         key = "".join(str(number) for number in np.unravel_index(row, SPACE.levels))

@@ -1,5 +1,4 @@
-"""Tables of results contain every number of the runs, and figures are drawn from the tables
-alone."""
+"""Tables contain every number of the runs, and figures are drawn from them alone."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""Kernels of sets, of counts and of mixed columns by their formulas, and kernels given as
-tables."""
+"""Kernels of sets, of counts and of mixed columns, and kernels given as tables."""
 
 import jax
 import jax.numpy as jnp

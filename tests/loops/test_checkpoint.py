@@ -1,5 +1,4 @@
-"""Runs that are killed and resumed have the picks and the state of an uninterrupted run, bit for
-bit. No finished evaluation is lost, and a file has one writer."""
+"""Resumed runs equal uninterrupted ones, bit for bit, and a file has one writer."""
 
 import errno
 import os
@@ -257,8 +256,7 @@ def test_the_error_holds_the_invalid_rewards():
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    """The error contains the evaluation that could not be written, and no part of a file is
-    left."""
+    """The error contains the evaluation, and no part of a file is left."""
 
     def full(descriptor):
         raise OSError("no space left")
@@ -287,9 +285,7 @@ with saving.hold(Path(sys.argv[1]), "run", "wait"):
 
 
 def test_one_writer_among_processes(tmp_path):
-    """`run`, with one key and with several, and `drive` refuse a file that another process has
-    locked, and evaluate nothing. A killed process has no lock, even while a worker of it is
-    alive."""
+    """A killed process has no lock, even while a worker of it is alive."""
     path, lock = tmp_path / "run.1", tmp_path / "run.1.lock"
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], cwd=ROOT, **pipes)

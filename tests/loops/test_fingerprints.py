@@ -1,5 +1,4 @@
-"""The description of a run, to which the run's file belongs, contains every leaf and every static
-field of the user's classes."""
+"""The description of a run contains every leaf and every static field of users' classes."""
 
 import functools
 import json
@@ -97,8 +96,7 @@ class Holder:
 
 @pytest.mark.parametrize("name", TWO)
 def test_different_values_have_different_descriptions(name):
-    """Values are leaves or static fields, and descriptions may be read from a file. Equal values
-    have equal descriptions."""
+    """Descriptions may be read from a file. Equal values have equal descriptions."""
     first, second = TWO[name]
     described, same, described_second = (
         describe(Holder(value)) for value in (first, first, second)
@@ -119,8 +117,7 @@ def test_differences_name_the_number():
 
 
 def test_equal_objects_have_equal_descriptions():
-    """The objects are NaN, one object in two places or two equal ones, an object that contains
-    itself, and a cache."""
+    """This includes NaN, shared objects, a cache, and an object that contains itself."""
 
     class Cached(Plain):
         @functools.cached_property

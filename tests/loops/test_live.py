@@ -58,8 +58,7 @@ def run(stream, xs, ys):
 
 
 def predictions_of(stream, xs, ys):
-    """The predictions of `predict`, each followed by `learn`. A second call of `predict` returns
-    the same."""
+    """The predictions of `predict`, which is called twice, each followed by `learn`."""
     for x, y in zip(xs, ys, strict=True):
         yield stream.predict(x)
         assert stream.predict(x) == stream.predict(x)
@@ -255,8 +254,7 @@ def test_every_method_raises_after_a_state_is_not_finite(tmp_path):
 
 
 def test_a_prediction_that_is_not_finite_raises():
-    """The state is still finite, because the label of the far example is missing. Therefore the
-    stream continues."""
+    """The far example has no label, so that the state is finite and the stream continues."""
     far = [1e200, 1e200]
     stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
     stream.learn([0.1, 0.2], 1.0)
@@ -308,8 +306,7 @@ def table_of(xs, ys):
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "tsv", "npy", "pairs"])
 def test_chunks_of_files_and_pairs(tmp_path, kind):
-    """Chunks extend across the groups of rows of a Parquet file. All columns except the target are
-    inputs."""
+    """Chunks extend across groups of rows. All columns except the target are inputs."""
     xs, ys = examples(23)
     path, more = tmp_path / f"events.{kind}", dict(target="y")
     if kind == "parquet":

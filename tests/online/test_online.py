@@ -1,5 +1,4 @@
-"""Forecasters: the properties that all of them share, the closed forms of the paper, and its
-deterministic bounds (THEORY 7.7)."""
+"""Forecasters: shared properties, closed forms, and deterministic bounds (THEORY 7.7)."""
 
 import math
 
@@ -80,8 +79,7 @@ VARIANTS = {
 
 
 def rows(names, shared=()):
-    """The names, with the mark `slow` on variants and on those that share the code of this
-    property with another row."""
+    """The names; variants, and rows that share the code of the property, are marked slow."""
     return [
         pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS | set(shared) else n for n in names
     ]
@@ -188,8 +186,7 @@ GROWING = {
     "name", ["nystrom", "pros_n_kons", pytest.param("sketched_kons", marks=pytest.mark.slow)]
 )
 def test_the_capacity_grows_and_changes_no_prediction(name):
-    """Capacities for points and for examples grow inside blocks (Nystrom keeps at least 1024
-    examples)."""
+    """Those for points and for examples grow inside blocks (Nystrom keeps 1024 examples)."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)
     small, state = loops.prequential(GROWING[name](4), (xs, ys), KEY)
     large, _ = loops.prequential(GROWING[name](160), (xs, ys), KEY)
@@ -245,9 +242,7 @@ def adversarial(seed, n=40):
 
 
 def test_identities_and_regret_bounds_never_fail():
-    """The identities and Proposition 1 of THEORY 7.7 hold on adversarial streams. Predictions are
-    those of the closed form, while the capacity grows and repeated points make the Gram matrix
-    singular."""
+    """THEORY 7.7: streams are adversarial; repeated points make the Gram matrix singular."""
     kernel_ridge = online.KernelAWV(kernels.Gaussian(0.5), penalize_current=False, capacity=8)
     for seed in range(20):
         x, ys, gram, lam = adversarial(seed)

@@ -1,5 +1,4 @@
-"""Bounds for dictionaries that KORS draws: PKAWV's Theorem 9 for all dictionaries, and Proposition
-5 and Theorem 6 with high probability (THEORY 7.5, 7.7)."""
+"""Bounds for dictionaries of KORS: PKAWV's Proposition 5, Theorems 6 and 9 (THEORY 7.5)."""
 
 import jax
 import numpy as np
@@ -67,8 +66,7 @@ def test_theorem_9():
 
 
 def clusters(seed, n):
-    """A stream of clusters, one after the other, for which the dictionary has to grow, with labels
-    of either sign."""
+    """A stream of clusters, one after the other, with labels of either sign."""
     random = np.random.default_rng(seed)
     xs = np.repeat(random.uniform(-1, 1, (6, 1)), n // 6, axis=0)
     xs = xs + 0.15 * random.standard_normal((n, 1))

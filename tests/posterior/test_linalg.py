@@ -28,8 +28,7 @@ def test_cholesky_inverse(size, accelerator):
 
 @pytest.mark.parametrize("size", [20, 290])
 def test_inverse_root_of_near_duplicates(size, accelerator):
-    """The residuals are those of an eigendecomposition, and the rank is below the number of
-    points."""
+    """Residuals are those of an eigendecomposition; the rank is below the number of points."""
     random = np.random.default_rng(size)
     far = random.uniform(0, 1, (size // 2, 2))
     points = np.concatenate([far, far + 1e-7 * random.standard_normal(far.shape)])
@@ -131,8 +130,7 @@ def test_only_runs_that_need_a_change_are_changed_by_one_condition():
 
 
 def test_a_change_that_some_need_has_derivatives():
-    """Directions are mapped while runs are not, as for an adversary that follows gradients. A
-    second case maps the runs as well."""
+    """Directions are mapped, as for an adversary that follows gradients; then runs as well."""
     old = jnp.array([2.0, 3.0])
 
     def change(old, given):
@@ -168,8 +166,7 @@ def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
 
 
 def test_sequential_vmap_runs_one_after_another(monkeypatch):
-    """Under vmap the function is called for one run after the other; Python numbers and other
-    static arguments are unchanged."""
+    """Python numbers and other static arguments are unchanged."""
     random = np.random.default_rng(0)
     a, b = jnp.asarray(random.standard_normal((3, 4, 5))), jnp.asarray(random.standard_normal(5))
 

@@ -56,8 +56,7 @@ def test_an_arm_pulled_a_thousand_times():
 
 
 def test_variances_against_the_exact_ones(random_problems):
-    """THEORY 2.3: the variance never exceeds the exact one on dictionary arms, whose residuals are
-    0. THEORY 2.4: logdet is bounded from both sides."""
+    """THEORY 2.3: it is at most the exact one on dictionary arms. THEORY 2.4 bounds logdet."""
     for p in random_problems:
         _, state = p.state()
         dense = p.dense()

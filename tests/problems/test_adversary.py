@@ -1,5 +1,4 @@
-"""The greedy adversary: its regrets equal those of a dense computation, and exceed those of random
-moves."""
+"""The greedy adversary: its regrets by a dense computation, and random moves."""
 
 import jax
 import jax.numpy as jnp

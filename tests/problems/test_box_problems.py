@@ -29,8 +29,7 @@ def points(problem, n, seed=0):
 
 @each
 def test_the_maximiser_has_the_largest_value(name):
-    """Uniform points, points around the maximiser, and the ends of a local optimiser from both do
-    not exceed the maximum."""
+    """Other points, and the ends of a local optimiser, have no larger value."""
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
     around = np.random.default_rng(1).standard_normal((2000, problem.domain.lower.size)) * 1e-2
@@ -57,8 +56,7 @@ def test_the_maximiser_has_the_largest_value(name):
 
 
 def test_the_functions_of_the_go_ucb_paper():
-    """The numbers are those of THEORY 8.4: maxima in 20 dimensions, and the regret of the uniform
-    policy."""
+    """THEORY 8.4: maxima in 20 dimensions, and the regret of the uniform policy."""
     f1, f2, f3 = boxes.all_ones_network(), boxes.styblinski_tang(), boxes.rastrigin()
     np.testing.assert_allclose(
         [f1.maximum, f2.maximum, f3.maximum], [26, 783.3233140754, 0], atol=1e-9
@@ -88,8 +86,7 @@ def test_noise_has_its_standard_deviation(name):
 
 
 def test_gradients_of_ackley_near_its_kink():
-    """1e-17 in place of 0, which a compiled program may compute, changes nothing. Farther from the
-    kink the gradient is that of the cone."""
+    """1e-17 in place of 0 changes nothing. Farther away the gradient is that of the cone."""
     slopes = jax.vmap(jax.grad(boxes.ackley(3).value))(
         jnp.array([0.0, 1e-17, 1e-200, 1e-6])[:, None] * jnp.ones((1, 3))
     )

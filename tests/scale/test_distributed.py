@@ -1,5 +1,4 @@
-"""Arms over two processes of this machine: the picks equal those of one process, and all processes
-raise errors."""
+"""Arms over two processes: the picks equal those of one, and all processes raise errors."""
 
 import json
 import os

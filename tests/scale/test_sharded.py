@@ -1,5 +1,4 @@
-"""Arms over the devices of a mesh: the picks equal those of one device. Further tests are about
-memory and messages."""
+"""Arms over the devices of a mesh: picks, memory and messages."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""Candidates in a file: the picks equal those of the arms in memory for any size of the buffer.
-Further tests are about the bounds of float32 and invalid files."""
+"""Candidates in a file have the picks of arms in memory, for any size of the buffer."""
 
 from functools import partial
 
@@ -129,8 +128,7 @@ def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
 
 
 def scores_and_bounds(folder, seed):
-    """(bounds in float32, scores in float32, scores in float64) of untracked arms, many of which
-    are near-duplicates."""
+    """(bounds in float32, scores in float32, scores in float64) of arms with near-duplicates."""
     random = np.random.default_rng(seed)
     centres = random.uniform(0, 4, (60, 3))
     noise = 10.0 ** -(seed % 4) * random.standard_normal((600, 3))
@@ -155,8 +153,7 @@ def scores_and_bounds(folder, seed):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scores_in_float64_are_below_the_bounds_of_float32(tmp_path):
-    """The dictionary may have near-duplicates, and the bounds are at most 100 times as far from the
-    scores as the rounding errors."""
+    """The bounds are at most 100 times as far from the scores as rounding errors."""
     slack = []
     for seed in range(12):
         bound, score, true = scores_and_bounds(tmp_path, seed)
@@ -178,8 +175,7 @@ def test_a_violated_bound_is_flagged(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_empty_histories_and_files_without_new_arms(tmp_path):
-    """A start with empty lists equals one without data. In the second case all arms of a screened
-    file are tracked."""
+    """Empty lists equal no data. In the second case all arms are tracked."""
     x = arms_of("float32")
     file, over_file = save_arms(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
     starts = (None, FileEvaluations([], []))

@@ -1,5 +1,4 @@
-"""Poor outliers: values far below the median count as the value that is twice as far below it as
-the best one is above it."""
+"""Poor outliers count as values twice as far below the median as the best is above it."""
 
 import jax
 import numpy as np
@@ -33,8 +32,7 @@ def test_the_lowest_value_is_twice_as_far_below_the_median_as_the_best_is_above_
 
 @pytest.mark.parametrize("size", [1e2, 1e9])
 def test_the_size_of_a_spike_changes_nothing(size):
-    """The batch, the model, predictions, left-out values and the possible gain are those of the
-    values with the spikes at their lowest value."""
+    """All results are those of the values with the spikes at their lowest value."""
     spiked, level = with_spikes(size), lowest_value(with_spikes(size))
     limited = np.maximum(spiked, level)
     expected, found = (suggest(KNOWN, ARMS, y, batch=6, key=KEY) for y in (limited, spiked))
@@ -50,8 +48,7 @@ def test_the_size_of_a_spike_changes_nothing(size):
 
 
 def test_spikes_do_not_hide_the_other_values():
-    """Without the limit the fitted signal is that of the spikes, and candidates are predicted
-    worse."""
+    """Without the limit the fitted signal is that of the spikes."""
     spiked = with_spikes(50.0)
     others = np.setdiff1d(np.arange(80), ARMS)
     errors = []

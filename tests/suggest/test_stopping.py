@@ -126,8 +126,7 @@ def test_the_likelihood_of_left_out_values_is_that_of_a_normal_distribution():
 
 
 def test_a_value_at_its_bound_is_a_reason_to_stop():
-    """The model has noise, and the value may be the result of noise; nevertheless the rule
-    stops."""
+    """The rule stops although the value may be the result of noise."""
     candidates, _, arms, values = problem(5)
     values = values + 0.5 * np.random.default_rng(0).normal(size=20)
     model = suggest(candidates, arms, values, batch=5).model

@@ -1,5 +1,4 @@
-"""`jsketch.suggest`, compared with a dense posterior: batches, constraints, fits, and programs that
-are compiled once."""
+"""`jsketch.suggest`, compared with a dense posterior."""
 
 from types import SimpleNamespace
 
@@ -66,8 +65,7 @@ def dense(rows, arms=ARMS, errors=0.0):
 
 
 def dense_batch(pending, width):
-    """(rows, mean, std) of `MODEL` for values with ERRORS. The picks follow one another, each with
-    the variances after all earlier ones."""
+    """(rows, mean, std) for values with ERRORS; each pick has the variances after earlier ones."""
     rows, every, stds = [], np.arange(A), []
     mean = dense(every, ARMS, ERRORS)[0]
     for _ in range(B):
@@ -102,8 +100,7 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
 
 
 def test_evaluated_candidates_are_picked_again_with_replicates():
-    """The picks are those of the dense posterior. Candidates that failed or are pending are not
-    picked, and none is picked twice in a batch."""
+    """Failed and pending candidates are not, and none is picked twice in a batch."""
     failed, pending, *arms = np.argsort(-TRUTH)[:10].tolist()
     errors, every, rows = np.full(8, 0.4), np.arange(A), []
     mean = dense(every, np.array(arms), errors)[0]
@@ -126,8 +123,7 @@ def test_evaluated_candidates_are_picked_again_with_replicates():
 
 
 def test_scores_of_all_candidates(sketched):
-    """Means and deviations are those of the dense posterior, and the first score of the batch is
-    tested."""
+    """Means and deviations are dense, and the first score of the batch is the largest."""
     found = suggest_batch(errors=ERRORS, acquisition=UCB, scores=True)
     mean, covariance = dense(np.arange(A), ARMS, ERRORS)
     std = np.sqrt(np.diagonal(covariance))
@@ -145,8 +141,7 @@ def test_scores_of_all_candidates(sketched):
 
 
 def test_a_kernel_matrix_replaces_features():
-    """Batch, fit and predictions are those of the features with the same kernel, in any unit of the
-    matrix."""
+    """Batch, fit and predictions are the same, in any unit of the matrix."""
     of_gram = MODEL._replace(lengthscale=np.zeros(0))
     one = suggest_batch(acquisition=UCB, pending=[7])
     for gram in (GRAM, 3.0 * GRAM):
@@ -167,8 +162,7 @@ def test_a_kernel_matrix_replaces_features():
 
 
 def test_a_pending_row_that_was_evaluated_counts_once(sketched):
-    """The batch is the same as without the pending mark, and so is the budget, for failed
-    evaluations too."""
+    """Batch and budget are those without the mark, for failed evaluations too."""
     values = np.where(ARMS == 29, np.nan, TRUTH[ARMS])
     budget = COST[ARMS].sum() + COST[40] + 9
     for more in (dict(acquisition=UCB), dict(costs=COST, budget=budget)):
@@ -185,8 +179,7 @@ def test_a_pending_row_that_was_evaluated_counts_once(sketched):
 
 
 def test_a_batch_has_one_value_of_a_column():
-    """The batch of a group is the batch without the other candidates, and the group with the
-    largest expected improvement is taken."""
+    """The group with the largest expected improvement is taken."""
     rows_of_group, gain, threshold = {}, {}, dense(ARMS)[0].max()
     for label in set(LABEL):
         found = suggest_batch(exclude=np.flatnonzero(label != LABEL), acquisition=UCB, batch=4)
@@ -202,8 +195,7 @@ def test_a_batch_has_one_value_of_a_column():
 
 
 def test_batches_of_groups_are_compared_by_other_draws_than_those_that_choose(monkeypatch):
-    """The draws that choose a batch would overrate this batch. The same draws compare all
-    groups."""
+    """The draws that choose a batch would overrate it. The same draws compare all groups."""
     choosing_keys, rating_keys = [], []
 
     def record(keys, key):
@@ -256,8 +248,7 @@ def test_a_budget_is_kept(monkeypatch):
 
 
 def test_the_probability_of_success_is_that_of_laplace():
-    """The oracle is a mode by a general optimiser, with curvatures by their formula and dense
-    matrices."""
+    """The oracle is a mode by a general optimiser, with dense matrices."""
     values = np.where(np.arange(len(ARMS)) % 3 == 0, np.nan, TRUTH[ARMS])
     checked = data.check_data(LIBRARY, None, ARMS, values, (), True)
     kernel = Mixed(jnp.asarray(LENGTHS), (Columns("numbers", 3),))
@@ -299,8 +290,7 @@ def test_failures_are_avoided_where_the_option_is_set():
 
 
 def test_every_value_is_predicted_from_the_others():
-    """The prediction is that of a dense posterior without the value, with errors. Failed
-    evaluations are left out."""
+    """The oracle is dense, with errors. Failed evaluations are left out."""
     values = np.where(np.arange(len(ARMS)) == 3, np.nan, TRUTH[ARMS])
     errors = 0.3 * np.arange(len(ARMS))
     found = leave_one_out(LIBRARY, ARMS, values, MODEL, errors=errors)
@@ -321,8 +311,7 @@ def test_every_value_is_predicted_from_the_others():
 
 @pytest.mark.float32
 def test_rounds_find_the_best_and_a_failure_is_not_repeated():
-    """The first round has no evaluations, the arguments are lists, and the first evaluation
-    fails."""
+    """The first round has no evaluations, and the first evaluation fails."""
     arms, values = [], []
     for _ in range(3):
         found = suggest(LIBRARY.tolist(), arms, values, batch=B, key=jax.random.key(1))
@@ -350,8 +339,7 @@ def test_another_round_compiles_nothing():
 
 
 def test_the_posterior_density():
-    """The log of likelihood times prior equals that of a dense likelihood, with padding and with
-    errors in addition to the noise. tests/fuzz checks the gradient of the likelihood."""
+    """It is a dense likelihood times the prior, with padding and with errors."""
     errors = 0.1 * np.arange(32)
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
     padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)
@@ -378,8 +366,7 @@ def test_values_that_are_equal_up_to_rounding_fit_no_model(unit):
 
 
 def test_a_fit_finds_the_columns_that_matter():
-    """The third column does not matter. A given lengthscale is fixed, and wrong values with large
-    errors are ignored."""
+    """The third one does not. Wrong values with large errors are ignored."""
     found = fit(*FIRST)
     assert found.lengthscale[2] > 2 * found.lengthscale[:2].max()
     assert found.noise_std < 0.2 * TRUTH.std()
@@ -410,8 +397,7 @@ def test_a_value_with_a_large_error_changes_nothing(far):
 
 
 def test_weighted_moments():
-    """Weights and deviation agree; equal errors change nothing, and a few exact values do not
-    determine the deviation."""
+    """Equal errors change nothing; a few exact values do not determine the deviation."""
     values, errors, every = TRUTH[:40], 0.2 * np.arange(40), np.arange(40)
     centre, deviation, weight = data.weighted_moments(values, errors, every)
     expected = 1 / (deviation**2 + errors**2)

@@ -1,5 +1,4 @@
-"""Streams and boxes compiled with the default flags of XLA. Most other tests compile with less
-optimization."""
+"""Streams and boxes compiled with the default flags of XLA."""
 
 import jax
 import numpy as np

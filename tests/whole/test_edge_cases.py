@@ -1,5 +1,4 @@
-"""Unusual but valid inputs: forms of arguments, traced values that the checks on the host cannot
-read, warnings, and numbers beyond the range of a dtype."""
+"""Unusual but valid inputs: forms, traced values, warnings, and ranges of numbers."""
 
 import jax
 import jax.numpy as jnp

@@ -32,8 +32,7 @@ print(jsketch.__version__)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel is built from a copy, because the checkout may contain files of an earlier
-    build."""
+    """It is built from a copy: the checkout may contain files of an earlier build."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for folder in ("jsketch", "experiments", "tests", "scripts"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))

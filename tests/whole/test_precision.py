@@ -1,5 +1,4 @@
-"""Numbers with another dtype are converted to the dtype of arms, box or examples. The methods are
-only traced, which is enough to see every dtype."""
+"""Numbers are converted to the dtype of arms, box or examples. Methods are only traced."""
 
 import chex
 import jax
@@ -22,8 +21,7 @@ GAUSSIAN = kernels.Gaussian(np.full(2, 0.5))
 
 
 def with_float64_numbers(algorithm):
-    """A copy of the algorithm in which Python numbers are NumPy float64 numbers, and a Gaussian
-    kernel has a lengthscale for each input."""
+    """The algorithm with numbers of NumPy's float64, and a lengthscale for each input."""
     if isinstance(getattr(algorithm, "kernel", None), kernels.Gaussian):
         algorithm = algorithm.replace(kernel=GAUSSIAN)
     return jax.tree.map(
@@ -115,8 +113,7 @@ def test_optimisers_have_the_dtype_of_the_box(name, numbers):
 
 
 def test_rounding_between_far_clusters_is_reported():
-    """For clusters 100 lengthscales apart in each input, float32 rounds kernel values within a
-    cluster by 3e-4, which changes some variances by more than 0.1% of the largest."""
+    """At 100 lengthscales, float32 rounds kernel values within a cluster by 3e-4."""
     random = np.random.default_rng(0)
     near, sides = 0.1 * random.standard_normal((1100, 2)), random.integers(0, 2, (1100, 1))
     counts = np.zeros(1100)

@@ -1,5 +1,4 @@
-"""Mistakes raise ValueError on the host, with a message that states the cause. Each mistake has a
-row."""
+"""Mistakes, a row each, raise ValueError on the host with a message that states the cause."""
 
 import dataclasses
 import inspect

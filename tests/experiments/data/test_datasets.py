@@ -1,5 +1,4 @@
-"""Data sets, streams and architectures: the folder of the data, downloads, published values, and
-missing or damaged files."""
+"""Data sets, streams and architectures: folders, downloads, and missing or damaged files."""
 
 import bz2
 import dataclasses
