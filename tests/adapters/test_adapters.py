@@ -22,7 +22,7 @@ from jsketch.sketch.taylor import Taylor
 
 KEY = jax.random.key(0)
 TAYLOR = online.PKAWV(Taylor(2, 4), 0.1)
-EXACT = online.KernelAWV(kernels.Gaussian(0.8), 0.1, capacity=32)
+EXACT = online.KernelAWV(kernels.Gaussian(0.8), 0.1, capacity=64)
 both_forecasters = pytest.mark.parametrize("forecaster", [TAYLOR, EXACT])
 
 
@@ -143,14 +143,9 @@ def test_learn_one_is_prequential(forecaster):
     np.testing.assert_allclose(predictions, forecasts.prediction, rtol=1e-9, atol=1e-9)
 
 
-def dicts(n=24):
-    xs, ys = examples(n)
-    return [({"a": a, "b": b}, y) for (a, b), y in zip(xs, ys, strict=True)], xs, ys
-
-
 def test_copies_are_independent():
     """`Live.learn` donates the buffers of its state, and a copy does not share them."""
-    stream, *_ = dicts(12)
+    stream = [({"a": a, "b": b}, y) for (a, b), y in zip(*examples(12), strict=True)]
     model = RiverRegressor(EXACT)
     for x, y in stream[:6]:
         model.learn_one(x, y)

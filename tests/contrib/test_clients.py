@@ -232,13 +232,3 @@ def test_independent_clients_have_different_keys():
     after, _ = bandit.tell(start, x[:, 0], jnp.ones(N), KEY)
     for numbers in (start.states, bandit.ask(start, x, KEY), after.states):
         assert len(set(np.asarray(numbers).tolist())) == N
-
-
-def test_the_dtype_is_that_of_the_state():
-    state = BANDIT.init(2, KEY, jnp.float32)
-    x = jnp.asarray(X[0])
-    after = jax.eval_shape(lambda s: BANDIT.tell(s, x, np.ones(N), KEY), state)
-    points = [[0, 1], [1, 0], [1, 1]]
-    whole = jax.eval_shape(lambda s: BANDIT.tell(s, points, [0, 1, 2], KEY), state)
-    for leaf in jax.tree.leaves((after, whole)):
-        assert not jnp.issubdtype(leaf.dtype, jnp.floating) or leaf.dtype == jnp.float32

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 from suggest_command import library, write
 
+from jsketch.suggest import Mixed
 from jsketch.suggest.tables import factors, messages, page, pictures
 from jsketch.suggest.tables.inputs import goal as goal_of
 from jsketch.suggest.tables.inputs import read
@@ -98,16 +99,8 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
 def joint_covariance(results):
     """The posterior covariance of all candidates, by dense matrices."""
     inputs, model = results.inputs, results.model
-    features = np.asarray(inputs.library.features)
-    squared = np.zeros((len(features),) * 2)
-    start = at = 0
-    for kind, width in inputs.library.columns:
-        block = features[:, start : start + width]
-        apart = np.square(block[:, None] - block[None]).sum(2) / (2 if kind == "category" else 1)
-        squared += apart / model.lengthscale[at] ** 2
-        start, at = start + width, at + (width if kind == "numbers" else 1)
-    r = np.sqrt(5 * squared)
-    gram, arms = (1 + r + r * r / 3) * np.exp(-r), inputs.arms
+    kernel, features = Mixed(model.lengthscale, inputs.library.columns), inputs.library.features
+    gram, arms = np.asarray(kernel.gram(features, features)), inputs.arms
     noisy = gram[np.ix_(arms, arms)] + model.ratio * np.eye(len(arms))
     return model.scale**2 * (gram - gram[:, arms] @ np.linalg.solve(noisy, gram[arms]))
 

@@ -382,9 +382,14 @@ def test_the_best_candidates_are_found_together(tmp_path):
 
 
 def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):
+    """The sheet, or the tables of pending candidates and of observations, are empty."""
     chemistry().assign(**{"Yield (%)": ""}).to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv")
     assert "predicted" not in pd.read_csv(tmp_path / "next.csv")
+    frame = library()
+    pending = write(tmp_path / "pending.csv", frame[["id"]][:0])
+    batch = run(tmp_path, frame, evaluations(frame)[:0], "--pending", pending, out="other.csv")
+    assert len(batch) == 4 and "predicted" not in batch
 
 
 def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, capsys):
@@ -478,13 +483,6 @@ def test_one_number_that_sets_the_scale_of_all_others_is_named(tmp_path, capsys)
     frame.loc[4, "size"] = 1e6
     run(tmp_path, frame, evaluations(frame))
     assert "90% of the column 'size'" in capsys.readouterr().out
-
-
-def test_empty_tables_of_pending_and_observations_are_accepted(tmp_path):
-    frame = library()
-    pending = write(tmp_path / "pending.csv", frame[["id"]][:0])
-    batch = run(tmp_path, frame, evaluations(frame)[:0], "--pending", pending)
-    assert len(batch) == 4 and "predicted" not in batch
 
 
 def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys):

@@ -13,6 +13,7 @@ from jsketch import Arms, Box, kernels
 from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GPBandit
 from jsketch.box.gp.fit import Bounds
+from jsketch.contrib import CBBKB, EKUCB, KUCB, SharedEmbedding
 from jsketch.online.base import takes
 from jsketch.types import Evaluations
 
@@ -65,6 +66,17 @@ def test_bandits_over_points_have_the_dtype_of_init():
 
     bandit = with_float64_numbers(PointBBKB(GAUSSIAN, max_batch=2, max_history=8, capacity=4))
     assert_all_float32(jax.eval_shape(one_round, bandit, np.zeros((5, 2)), np.zeros(2)))
+
+
+@pytest.mark.parametrize("kind", [KUCB, EKUCB, CBBKB, SharedEmbedding])
+def test_bandits_with_contexts_have_the_dtype_of_init(kind):
+    """The points and the rewards may be integers."""
+    bandit = with_float64_numbers(kind(GAUSSIAN, max_history=8))
+    clients = (bandit.clients,) if kind is SharedEmbedding else ()
+    state = bandit.init(2, KEY, jnp.float32)
+    for dtype in (np.float64, int):
+        arguments = np.ones((*clients, 2), dtype), np.ones(clients, dtype)
+        assert_all_float32(jax.eval_shape(lambda s, a=arguments: bandit.tell(s, *a, KEY), state))
 
 
 @pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in FORECASTER_VARIANTS])
