@@ -1,4 +1,4 @@
-"""Sections, files, functions and texts that THEORY.md, its citations and the mutations name exist."""
+"""THEORY.md, its citations and the mutations name sections, files and texts that exist."""
 
 import importlib
 import operator

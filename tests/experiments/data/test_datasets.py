@@ -18,7 +18,6 @@ TINY = b"M,1.0,5\nF,2.0,6\nI,4.0,9\n"
 CSV = b'"RMSD","F1","F2"\n2.0,10,7\n5.0,30,7\n0.0,20,7\n'
 LIGHT = (b"-1 1:4\n+1 1:2 2:0.5\n", b"-1 2:1.5\n")
 SHARED = datasets.ROOT.parent / "shared" / "data"
-HASHES = np.array([b"%032d" % i for i in range(6)])
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +39,7 @@ def source(filename, content, **options):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Generated files with the names and checksums of generated sources, and six cells in place of
-    the 12,416 of NAS-Bench-101."""
+    """Generated files with the names and checksums of generated sources."""
     monkeypatch.setitem(datasets.SOURCES, "tiny", source("tiny.data", TINY, member="in/tiny.data"))
     (tmp_path / "CASP.csv").write_bytes(CSV)
     monkeypatch.setattr(streams, "CASP", source("CASP.csv", CSV, header='"RMSD","F1","F2"'))
@@ -49,9 +47,6 @@ def folder(tmp_path, monkeypatch):
     for part, content in zip(parts, LIGHT, strict=True):
         (tmp_path / part.filename).write_bytes(bz2.compress(content))
     monkeypatch.setitem(streams.SVMLIGHT, "ijcnn1", (2, parts))
-    codes = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1], [1, 1, 0], [1, 0, 0]])
-    cells = (codes.astype(float), codes, HASHES)
-    monkeypatch.setattr(architectures, "_cells", lambda folder: cells)
     return tmp_path
 
 
