@@ -184,10 +184,7 @@ def test_a_refused_example_does_not_fix_the_features():
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
         (lambda x, y: fitted_model().predict(x[:, :1]), "expecting 2 features"),
         (lambda x, y: fitted_model().partial_fit(x * np.nan, y), "contains NaN"),
-        (
-            lambda x, y: fitted_model().set_params(forecaster=EXACT).partial_fit(x, y),
-            "changed after",
-        ),
+        (lambda x, y: fitted_model(forecaster=EXACT).partial_fit(x, y), "changed after"),
         (lambda x, y: river().predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
         (lambda x, y: river().learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
         (lambda x, y: RiverRegressor(TAYLOR).predict_one({}), "inputs must be an integer"),
@@ -198,8 +195,8 @@ def test_mistakes_have_messages(action, words):
         action(*examples())
 
 
-def fitted_model():
-    return SklearnRegressor(TAYLOR).fit(*examples())
+def fitted_model(**parameters):
+    return SklearnRegressor(TAYLOR).fit(*examples()).set_params(**parameters)
 
 
 def river():

@@ -57,10 +57,7 @@ def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
     ("changes", "words"),
     [
         (dict(config=dict(bkb=dict(horizon=20, chosen=["x"]))), "bkb horizon was 10, is now 20"),
-        (
-            dict(config=dict(bkb=dict(horizon=10, chosen=[]))),
-            r"bkb chosen was \['x'\], is now \[\]",
-        ),
+        (dict(config=dict(bkb=dict(horizon=10, chosen=[]))), r"chosen was \['x'\], is now \[\]"),
         (dict(config=dict(uniform=dict(horizon=10))), "bkb was present, is now missing"),
         (dict(seeds=1), "seeds was 2, is now 1"),
         (dict(experiment="other"), "holds runs of tiny"),

@@ -92,20 +92,12 @@ def test_several_seeds_are_resumed(strategy, tmp_path):
 def test_another_run_is_refused(tmp_path):
     path, bandit = tmp_path / "run", CASES["gp_ucb"]
     run_with_interrupt(bandit, path, 1)
+    formula = widths.Formula(lambda evidence, assumed: 2.0)
     for change, words in [
-        (
-            dict(algorithm=bandit.replace(noise_std=0.2)),
-            r"bandit.noise_std was 0.1, is 0.2\. Name another file",
-        ),
+        (dict(algorithm=bandit.replace(noise_std=0.2)), r"was 0.1, is 0.2\. Name another file"),
         (dict(algorithm=CASES["sketched_ts"]), "bandit was GPUCB, is SketchedTS"),
-        (
-            dict(algorithm=GPUCB(kernels.Matern(0.5), 0.01, 0.1)),
-            "bandit.kernel was Gaussian, is Matern",
-        ),
-        (
-            dict(algorithm=bandit.replace(width=widths.Formula(lambda evidence, assumed: 2.0))),
-            "bandit.width.function was jsketch.bandits.core.widths._gp_ucb_code",
-        ),
+        (dict(algorithm=GPUCB(kernels.Matern(0.5), 0.01, 0.1)), "kernel was Gaussian, is Matern"),
+        (dict(algorithm=bandit.replace(width=formula)), "width.function was .*widths._gp_ucb_code"),
         (dict(key=jax.random.key(4)), "key was .0, 3., is .0, 4."),
         (dict(horizon=50), "horizon was 40, is 50"),
     ]:
@@ -115,10 +107,7 @@ def test_another_run_is_refused(tmp_path):
     content = path.read_bytes()
     for wrong, words in [
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
-        (
-            content.replace(b'"version": 3', b'"version": 1'),
-            "is a jsketch run, version 1, and not a jsketch run, version 3. Name another file",
-        ),
+        (content.replace(b'"version": 3', b'"version": 1'), "version 1, .* 3. Name another file"),
     ]:
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=words):
@@ -197,26 +186,14 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
     moved_box = Box(BOX.lower + 20, BOX.upper + 20)
     for change, words in (
         (dict(checkpoint=of_arms, key=jax.random.key(1)), "holds another run: key was"),
-        (
-            dict(checkpoint=of_arms, state=resumed_run),
-            "holds a run already, and a state was given too",
-        ),
+        (dict(checkpoint=of_arms, state=resumed_run), "a run already, and a state was given too"),
         (dict(checkpoint=of_arms, algorithm=FIXED.replace(qbar=3.0)), "algorithm.qbar was"),
-        (
-            uniform | dict(checkpoint=of_box, domain=moved_box),
-            r"box.lower was \[0.0\], is \[20.0\]",
-        ),
+        (uniform | dict(checkpoint=of_box, domain=moved_box), r"box.lower was \[0.0\], is \[20.0"),
         (dict(state=resumed_run, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 arms"),
         (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "or their features differ"),
-        (
-            dict(state=resumed_run, algorithm=Uniform()),
-            "a FixedBatchState, and the states of Uniform are UniformState",
-        ),
+        (dict(state=resumed_run, algorithm=Uniform()), "the states of Uniform are UniformState"),
         (uniform | dict(state=box_run, domain=moved_box), "another box"),
-        (
-            uniform | dict(state=box_run, algorithm=GPBandit()),
-            "and the states of GPBandit are GPState",
-        ),
+        (uniform | dict(state=box_run, algorithm=GPBandit()), "the states of GPBandit are GPState"),
         (uniform | dict(state={}), "a dict was given"),
     ):
         arguments = dict(algorithm=FIXED, domain=ARMS, key=KEY, horizon=14) | change

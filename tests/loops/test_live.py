@@ -115,10 +115,7 @@ def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
     ("saved", "words"),
     [
         (dict(module="os", name="system", fields={}), "os is not a module of jsketch"),
-        (
-            dict(module="jsketch.loops.saving", name="write", fields=dict(path="x", content="")),
-            "write of jsketch.loops.saving is not a dataclass",
-        ),
+        (dict(module="jsketch.loops.saving", name="write", fields={}), "write of .* is not a data"),
         (dict(module="jsketch.loops.saving", name="Path", fields={}), "Path of .* is not a d"),
     ],
 )

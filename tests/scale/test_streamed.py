@@ -1,7 +1,5 @@
 """Candidates in a file have the picks of arms in memory, for any size of the buffer."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -208,10 +206,7 @@ def test_invalid_files_are_refused(tmp_path):
         (lambda: save_arms(tmp_path, x.astype(int)), "float32 or float64; .* has int64"),
         (lambda: save_arms(tmp_path, np.asfortranarray(x)), "Fortran order"),
         (lambda: save_arms(tmp_path, x, chunk=0), "chunk must be an integer of at least 1"),
-        (
-            lambda: save_arms(tmp_path, with_nan).read(3),
-            r"must be finite; arm 29, feature 1 .* is nan",
-        ),
+        (lambda: save_arms(tmp_path, with_nan).read(3), "be finite; arm 29, feature 1 .* is nan"),
     ):
         with pytest.raises(ValueError, match=message):
             act()
@@ -231,28 +226,26 @@ def test_mistakes_are_refused(tmp_path):
     file, fixed = save_arms(tmp_path, x), FixedBKB(**COMMON, batch=4)
     over_file = Streamed(fixed)
     state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
-    ard = Streamed(fixed.replace(kernel=kernels.Gaussian(np.ones(3))))
-    begin = partial(over_file.init, file, KEY)
+    ard = fixed.replace(kernel=kernels.Gaussian(np.ones(3)))
+
+    def begin(bandit=fixed, arms=file, data=None, **options):
+        return Streamed(bandit, **options).init(arms, KEY, data=data)
+
     query, other = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
+    other_key = jax.random.key(0, impl="rbg")
     for act, message in (
-        (lambda: Streamed(BBKB(**COMMON)).init(file, KEY), "takes a FixedBKB; a BBKB"),
-        (
-            lambda: Streamed(fixed, keep=5, offer=6).init(file, KEY),
-            "keep must be at least offer, 6; 5 was given",
-        ),
-        (lambda: Streamed(fixed, keep=0).init(file, KEY), "keep must be an integer"),
-        (lambda: Streamed(fixed, screen=True).init(file, KEY), "this one has float64"),
-        (lambda: ard.init(file, KEY), "lengthscale has shape"),
-        (lambda: over_file.init(Arms(x), KEY), r"a file, open_arms\(path\).*Arms was given"),
+        (lambda: begin(BBKB(**COMMON)), "takes a FixedBKB; a BBKB"),
+        (lambda: begin(keep=5, offer=6), "keep must be at least offer, 6; 5 was given"),
+        (lambda: begin(keep=0), "keep must be an integer"),
+        (lambda: begin(screen=True), "this one has float64"),
+        (lambda: begin(ard), "lengthscale has shape"),
+        (lambda: begin(arms=Arms(x)), r"a file, open_arms\(path\).*Arms was given"),
         (lambda: begin(data=FileEvaluations([37], [0.0])), "names arm 37; the arms are"),
         (lambda: begin(data=FileEvaluations(rewards=[0.0])), "give arms with them"),
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query names arm 40"),
         (lambda: jax.jit(over_file.ask)(state, KEY), "call ask and tell in a Python loop"),
         (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
-        (
-            lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS),
-            "default implementation",
-        ),
+        (lambda: shards.check_counting(other_key, ARMS), "default implementation"),
     ):
         with pytest.raises(ValueError, match=message):
             act()

@@ -448,8 +448,10 @@ def test_candidates_that_are_too_large_for_the_dtype_are_named():
 
 NAN_CELL = np.where(np.arange(A)[:, None] == 4, [[0, np.nan, 0]], LIBRARY)
 FAR = LIBRARY * [1, 1e200, 1]
-TINY = np.array([0.7, 1e-300, 2.0])
-TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
+TINY, NO_NOISE = np.array([0.7, 1e-300, 2.0]), MODEL._replace(ratio=1e-17)
+PRICES = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
+TWO_CHEAP = dict(same=np.arange(A) < 2, costs=PRICES, budget=20, pending=[])
+TWO_CHEAP |= dict(arms=ARMS, values=TRUTH[ARMS])
 
 
 @pytest.mark.parametrize(
@@ -505,17 +507,7 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
         (dict(same=np.array(["a", None] * 30)), "same has no value for candidate 1: it is None"),
         (dict(same=np.array(["a", 1] * 30, object)), "without an order, int, str: use numbers"),
         (dict(same=np.arange(A)), "too large: .* at most 1 have the same value of `same`"),
-        (
-            dict(
-                same=np.arange(A) < 2,
-                costs=TWO_CHEAP,
-                budget=20,
-                arms=ARMS,
-                values=TRUTH[ARMS],
-                pending=[],
-            ),
-            "the rest of the budget pays for no candidate of those values of `same`",
-        ),
+        (TWO_CHEAP, "the rest of the budget pays for no candidate of those values of `same`"),
         (dict(costs=COST[1:]), "costs must hold one number for each of the 60"),
         (dict(costs=COST - 1), "costs must be finite and above 0; number 0 is 0"),
         (dict(budget=3.0), "a budget and a cost_exponent need costs"),
@@ -528,13 +520,10 @@ TWO_CHEAP = np.where(np.isin(np.arange(A), [0, 1, *ARMS]), 1, 1000)
         (dict(model=MODEL._replace(lengthscale=TINY)), "column 1, from 0 to 1, whose lengthscale"),
         (dict(candidates=FAR, scaling=False), r"column 1, from -9\..*e\+199 to 9\..*e\+199, whose"),
         (dict(candidates=FAR, scaling=False, arms=[], values=[]), "column 1, from -9"),
+        (dict(model=MODEL._replace(scale=5e-324)), "means are NaN.*scale of 4.94066e-324"),
         (
-            dict(model=MODEL._replace(scale=5e-324)),
-            "not finite: means are NaN.*scale of 4.94066e-324",
-        ),
-        (
-            dict(arms=[4] * 6, values=range(6), pending=[], model=MODEL._replace(ratio=1e-17)),
-            "not finite: means, standard deviations are",
+            dict(arms=[4] * 6, values=range(6), pending=[], model=NO_NOISE),
+            "not finite: means, stan",
         ),
     ],
 )
@@ -550,4 +539,4 @@ def test_refusals_of_fits_and_predictions():
     with pytest.raises(ValueError, match="column 1, from 0 to 1, whose lengthscale is 1e-300"):
         leave_one_out(*FIRST, MODEL._replace(lengthscale=TINY))
     with pytest.raises(ValueError, match="the posterior is not finite.*ratio of 1e-17"):
-        leave_one_out(LIBRARY, [4] * 6, range(6), MODEL._replace(ratio=1e-17))
+        leave_one_out(LIBRARY, [4] * 6, range(6), NO_NOISE)

@@ -224,8 +224,9 @@ def sharded(bandit=None, arms=None, **data):
     return Sharded(bandit or BBKB(KERNEL), MESHES[0]).init(arms, KEY, data=data)
 
 
-def traced_gram(kind):
-    return jax.eval_shape(lambda each: kind(each).gram(ROWS, ROWS), np.ones(3))
+def traced_gram(kind, method="gram"):
+    x = (ROWS,) if method == "diag" else (ROWS, ROWS)
+    return jax.eval_shape(lambda each: getattr(kind(each), method)(*x), np.ones(3))
 
 
 def traced_width(width):
@@ -318,10 +319,7 @@ SETTINGS = [
     (lambda: GPUCB(kernels.Gaussian(jnp.ones(3))), "one lengthscale (a|for each) feature"),
     (lambda: FourierUCB(KERNEL, features=Taylor(2, 2)), "features must be RandomFourier or"),
     (lambda: CBRAP(width=widths.Bayesian(-1.0)), "deviations must be a finite number, at least 0"),
-    (
-        lambda: BKB(KERNEL, width=lambda evidence, c: 2.0),
-        r"widths.Formula\(function\) with .* <fun",
-    ),
+    (lambda: BKB(KERNEL, width=lambda evidence, c: 2.0), r"widths.Formula\(function\) .* <fun"),
     (lambda: SOFUL(width=widths.bkb_code), "reads 'variance_sum', but the DirectionsEvidence"),
     (lambda: SOFUL(form="ei"), "form must be one of"),
     (lambda: CBRAP(size=0), "size must be an integer of at least 1; 0"),
@@ -450,10 +448,7 @@ CALLS = {
         (lambda: kernels.Matern(1.0, nu=2.0).gram(X, X), "closed forms for nu"),
         # no other check sees the lengthscales of a traced kernel
         *((lambda k=k: traced_gram(k), r"has shape \(3,\). An ARD kernel needs one") for k in ARD),
-        (
-            lambda: jax.eval_shape(lambda each: kernels.Linear(each).diag(ROWS), np.ones(3)),
-            "An ARD kernel needs one",
-        ),
+        (lambda: traced_gram(kernels.Linear, "diag"), "An ARD kernel needs one"),
         (lambda: jax.eval_shape(lambda lam: begin(BKB(KERNEL, lam)), ONES), "must be one number"),
         (lambda: tell(TWO_ARMS, np.zeros(3), MINI, begin(MINI)), r"repeated; arms \[1, 2\]"),
     ],
@@ -534,10 +529,7 @@ CALLS = {
         (lambda: online.PKAWV(Taylor).init(POINT, KEY), "features must be a feature map"),
         (lambda: online.PKAWV(Taylor(2, 2.5)).init(POINT, KEY), "degree must be an integer"),
         (lambda: prequential_in_segments(NOGD, (X, Y), KEY), "must be a PKAWV.*; a NOGD was given"),
-        (
-            lambda: prequential_in_segments(RIDGE, (X, Y), KEY, state=EXACT.init(POINT, KEY)),
-            "state is of another forecaster",
-        ),
+        (lambda: prequential_in_segments(RIDGE, (X, Y), KEY, state=STATE), "of another forecaster"),
         (lambda: online.KernelAWV(KERNEL, capacity=LARGE).init(POINT, KEY), "capacity = 1,000,"),
         (lambda: online.NOGD(KERNEL, 0.1, count=LARGE).init(POINT, KEY), "count = 1,000,000,000"),
         (lambda: online.FOGD(KERNEL, 0.1, count=2 * LARGE).init(LONG, KEY), "count = 2,000,0"),
@@ -575,10 +567,7 @@ CALLS = {
         (lambda: drift(abrupt="yes"), "abrupt"),
         (lambda: drift(noise_std=-1.0), "noise_std must be"),
         (lambda: play(DRIFTING, Uniform(), 12, KEYS, restart=0), "restart must be"),
-        (
-            lambda: play(DRIFTING, Uniform(), 2, KEYS[None]),
-            r"keys must be keys \[S\], one for each run",
-        ),
+        (lambda: play(DRIFTING, Uniform(), 2, KEYS[None]), r"keys must be keys \[S\], one for e"),
         (lambda: play(CONTEXTS, SHORT, 0, KEYS), "horizon must be an integer"),
         (lambda: play(CONTEXTS, SHORT, 8, KEYS), "max_history of at least 8"),
         (lambda: contexts(actions=ACTIONS[:, 0]), "A single feature is a column"),
@@ -593,19 +582,13 @@ CALLS = {
         (lambda: BBKB(KERNEL).init(place(X, MESHES[0]), KEY), "wrap the algorithm, as in Sharded"),
         (lambda: sharded(arms=ARMS), r"Sharded needs arms over its mesh.* on one device"),
         (lambda: sharded(GPUCB(KERNEL)), r"one of BBKB.*; a GPUCB was given"),
-        (
-            lambda: sharded(SketchedTS(KERNEL), pull_counts=ONES),
-            "SketchedTS cannot start from obse",
-        ),
+        (lambda: sharded(SketchedTS(KERNEL), pull_counts=ONES), "SketchedTS cannot start from"),
         (lambda: sharded(failed=[2]), "BBKB cannot start from failed arms"),
         (lambda: distributed.rows_of_process(31.0, MESHES[0]), "integer of at least 1; 31.0"),
         (lambda: distributed.rows_of_process(2**33, MESHES[0]), "at most 2,147,483,647"),
         (lambda: distributed.start(ADDRESS, processes=2), "give all of coordinator"),
         (lambda: distributed.start(ADDRESS, processes=2, process=2), "from 0 to 1.*; 2 was given"),
-        (
-            lambda: distributed.start("127.0.0.1", processes=2, process=1),
-            "host:port, such as .*; '127.0.0.1' was",
-        ),
+        (lambda: distributed.start("127.0.0.1", processes=2, process=1), "host:port, .* was given"),
     ],
     "boxes": [
         (lambda: UniformBox().init(Box([1j], [1.0]), KEY, horizon=2), "box must be real"),
