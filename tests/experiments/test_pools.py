@@ -63,10 +63,8 @@ def test_campaigns_are_a_plain_loop(tmp_path):
     # all are saved now: nothing is made anew
     read_campaigns = campaigns.play_all(None, (0, 1), path_of)
     for campaign, read_campaign in zip(new_campaigns, read_campaigns, strict=True):
-        assert (
-            read_campaign.arms.tolist() == campaign.arms.tolist()
-            and read_campaign.seconds == campaign.seconds
-        )
+        assert read_campaign.arms.tolist() == campaign.arms.tolist()
+        assert read_campaign.seconds == campaign.seconds
         assert campaign.arms.tolist() == loop((5, 3, 3, 3), campaign.seed)
         np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
 

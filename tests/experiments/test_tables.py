@@ -130,9 +130,7 @@ def read_molecules(path, words):
 
 def test_without_rdkit(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(
-        ValueError, match=r"--smiles needs RDKit, .* pip install 'jsketch\[smiles\]'"
-    ):
+    with pytest.raises(ValueError, match=r"needs RDKit, .* pip install 'jsketch\[smiles\]'"):
         read_molecules(tmp_path, SMILES)
 
 

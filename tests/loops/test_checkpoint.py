@@ -165,10 +165,8 @@ def test_drive_loses_nothing(error, named, domain, tmp_path):
         loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     assert error_info.value is error and error.driven.t == evaluations_done
     how = f"they are in {path}" if named else "drive(..., state=error.driven) resumes"
-    assert (
-        f"finished {evaluations_done} evaluations" in error.__notes__[-1]
-        and how in error.__notes__[-1]
-    )
+    for words in (how, f"finished {evaluations_done} evaluations"):
+        assert words in error.__notes__[-1]
     options = options or dict(state=error.driven)
     resumed_run = loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     del calls[2]

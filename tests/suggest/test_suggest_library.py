@@ -172,9 +172,7 @@ def test_a_pending_row_that_was_evaluated_counts_once(sketched):
         )
         for field in ("rows", "mean", "std", "dictionary_size"):
             np.testing.assert_array_equal(getattr(marked, field), getattr(unmarked, field))
-    with pytest.raises(
-        ValueError, match="the 52 candidates that are left: of 60 .* 7 were evaluated, 1 are"
-    ):
+    with pytest.raises(ValueError, match="the 52 candidates .*: of 60 .* 7 were evaluated, 1 are"):
         suggest_batch(values=values, pending=[3, 40, 29], batch=53)
 
 
@@ -215,11 +213,8 @@ def test_batches_of_groups_are_compared_by_other_draws_than_those_that_choose(mo
     suggest_batch(same=LABEL, acquisition=Recorded())
     jax.effects_barrier()
     assert len(choosing_keys) == len(rating_keys) == 3
-    assert (
-        choosing_keys == choosing_keys[:1] * 3
-        and rating_keys == rating_keys[:1] * 3
-        and choosing_keys[0] != rating_keys[0]
-    )
+    assert len({*map(tuple, choosing_keys)}) == len({*map(tuple, rating_keys)}) == 1
+    assert choosing_keys[0] != rating_keys[0]
 
 
 def test_a_budget_is_kept(monkeypatch):
@@ -229,10 +224,8 @@ def test_a_budget_is_kept(monkeypatch):
     improvement = acquisitions.ExpectedImprovement()
     assert free.rows.tolist() == suggest_batch(acquisition=improvement).rows.tolist()
     half = suggest_batch(costs=COST, cost_exponent=0.5)
-    assert (
-        half.rows.tolist()
-        == suggest_batch(costs=COST * 3.0, budget=6.0 * cost_so_far).rows.tolist()
-    )
+    tripled = suggest_batch(costs=COST * 3.0, budget=6.0 * cost_so_far)
+    assert half.rows.tolist() == tripled.rows.tolist()
     few = suggest_batch(costs=COST, budget=cost_so_far + 2.5, cost_exponent=1)
     assert 0 < len(few.rows) < 4 and COST[few.rows].sum() <= 2.5
     assert len(few.mean) == len(few.std) == len(few.rows)
