@@ -51,8 +51,7 @@ def on_a_dictionary(ys, joined, features, lam, awv):
 
 
 def leverages(ys, joined, features, lam):
-    """z^T A^-1 z [n] of every example, A of the labelled ones before it, in the span of the points
-    that have joined."""
+    """z^T A^-1 z [n], A of the labelled examples before each, in the span of joined points."""
     values = []
     for t, m in enumerate(have_joined(joined, len(ys))):
         z, past = features[m], labelled_before(ys, t)
@@ -111,8 +110,7 @@ def sketched_kons(gram, ys, enters, alpha, bound):
 
 
 def _newton_step(z, y, u, inverse, bound, curvature):
-    """(prediction, u, A^-1) of one example: the projection onto the interval of predictions in the
-    norm of A, and then the step."""
+    """(prediction, u, A^-1) of one example: the projection in the norm of A, and the step."""
     output = z @ u
     prediction = min(max(output, -LD(bound)), LD(bound))
     if not np.isfinite(y):
@@ -140,8 +138,7 @@ def gradient(features, ys, step):
 
 
 def mixture(predictions, ys, bound, rule):
-    """The average of the experts' predictions [G,n], clipped and weighted by exp(-eta losses); or
-    Vovk's substitution."""
+    """The average of experts' predictions [G,n], weighted by exp(-eta losses); or Vovk's."""
     rate = LD({"average": 1 / 8, "vovk": 1 / 2}[rule]) / LD(bound) ** 2
     losses, predictions_of_mixture = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
     clipped = np.clip(predictions, -bound, bound)

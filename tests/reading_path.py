@@ -23,8 +23,7 @@ KEY = jax.random.key(0)
 
 
 def entered_functions(function, *arguments):
-    """{(file, function, first line)} of the functions of jsketch that the trace of a function
-    enters."""
+    """{(file, function, first line)} of jsketch that the trace of a function enters."""
     frames = set()
 
     def profile(frame, event, _):

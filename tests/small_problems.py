@@ -22,8 +22,7 @@ DENSE = jax.jit(exact.dense)
 
 
 class Problem:
-    """A random problem: arms, counts, rewards, and a dictionary of 6 arms, about half of which are
-    pulled."""
+    """Random arms, counts and rewards, and a dictionary of 6 arms, half of them pulled."""
 
     def __init__(self, seed):
         random = np.random.default_rng(seed)

@@ -139,8 +139,7 @@ class Case:
         return float(np.diag(self.p.grams[0]).max()) / self.p.lam
 
     def check_width(self, truths):
-        """Widths are those of the authors: sqrt(lam) F + xi sqrt(information + log 1/delta) times
-        sqrt(C), C or a tenth."""
+        """They are sqrt(lam) F + xi sqrt(information + log 1/delta) times a factor of the rule."""
         p, n = self.p, self.counts.sum()
         powers = dict(gp_bucb=0.5, gp_bucb_sum=0.5, mini=1, mini_ei=1)
         factor = p.ratio ** powers.get(self.name, 0)

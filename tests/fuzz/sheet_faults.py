@@ -18,8 +18,7 @@ class Fault(NamedTuple):
 
 
 def make_fault(seed, sheet, grids, random):
-    """Makes one mistake in the tables and returns the Fault. Consecutive seeds have different kinds
-    of mistakes."""
+    """Makes one mistake and returns the Fault. Consecutive seeds have different kinds."""
     for make in (*FAULTS[seed % len(FAULTS) :], *FAULTS):
         fault = make(sheet, grids, random)
         if fault is not None:  # None where the sheet cannot have this fault

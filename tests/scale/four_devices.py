@@ -1,5 +1,4 @@
-"""The computations of `test_sharded` that need four devices, whose number is fixed when JAX starts.
-The argument is a JSON object of requests, and the output is the JSON of the results."""
+"""Computations of `test_sharded` on four devices. Requests and results are JSON."""
 
 import json
 import re
@@ -45,8 +44,7 @@ def mesh_of(devices, axis="arms"):
 
 
 def problem():
-    """Arms with duplicates on the same device and on different devices; the best arm has duplicates
-    too."""
+    """Arms with duplicates, of the best arm too, on the same device and on different ones."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
@@ -76,8 +74,7 @@ def picks(name, counts, dictionary="cold"):
 
 
 def warm(bandit, domain, mean, key, dictionary):
-    """The state after evaluations of a few arms on several devices, one of which is evaluated
-    twice."""
+    """The state after evaluations of arms on several devices, one of them twice."""
     arms = np.array([0, 60, 17, 33, 33, 48])
     data = history.of_evaluations(domain, arms, mean[arms] + 0.1, dictionary)
     if dictionary is None and not isinstance(bandit, Sharded):
