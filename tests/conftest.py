@@ -38,6 +38,13 @@ SECONDS = 5.0  # between two counts
 counted = [time.monotonic()]
 
 
+def pytest_collection_modifyitems(items):
+    """Leaves tests that are for the float32 pass alone to it, unless they are slow."""
+    if jax.config.jax_enable_x64:
+        marks = [(item, item.get_closest_marker("float32")) for item in items]
+        items[:] = [i for i, m in marks if "slow" in i.keywords or not (m and m.kwargs)]
+
+
 @pytest.fixture(autouse=True)
 def drop_compiled_programs():
     yield

@@ -1,6 +1,6 @@
 """Small random problems for tests of the theory, and programs that several tests share."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +45,11 @@ class Problem:
 
     def dense(self):
         return DENSE(self.kernel, *map(jnp.asarray, (self.x, self.counts, self.sums)), self.lam)
+
+
+@cache
+def random_problems():
+    return [Problem(seed) for seed in range(PROBLEMS)]
 
 
 @partial(jax.jit, static_argnums=(1, 3))

@@ -253,7 +253,7 @@ def test_states_are_a_fixed_point(cache, name):
     chex.assert_trees_all_equal_shapes_and_dtypes(fresh, state, new)
 
 
-@pytest.mark.float32
+@pytest.mark.float32(only=True)
 @fewer
 def test_float32_stays_finite(name):
     single = problem(jnp.float32)

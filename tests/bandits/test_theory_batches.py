@@ -5,23 +5,18 @@ import numpy as np
 import oracles
 import pytest
 from cases import features as case_features
-from small_problems import ARMS, KEY, PROBLEMS, Problem, batch_of, bounds
+from small_problems import ARMS, KEY, batch_of, bounds, random_problems
 
 from jsketch import kernels, loops, problems
 from jsketch.bandits import GPBUCB, GPUCB, widths
 from jsketch.contrib import MiniGP
 
 
-@pytest.fixture(scope="module")
-def random_problems():
-    return [Problem(seed) for seed in range(PROBLEMS)]
-
-
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
-def test_ratio_bounds_hold(random_problems, ratio):
+def test_ratio_bounds_hold(ratio):
     """THEORY 5.2 (Lemma 1), 5.4 with e, and 5.3 hold for all arms at every step of the batch."""
     longest = 0
-    for p in random_problems:
+    for p in random_problems():
         _, _, batch = batch_of(p, ratio, noise_std=0.3, norm_bound=1.0)
         total, _, with_e = bounds(p, batch)
         start = oracles.embedded_after(p.gram, p.keep, p.counts, np.array([], int), p.lam)
@@ -36,10 +31,10 @@ def test_ratio_bounds_hold(random_problems, ratio):
     assert longest > 1
 
 
-def test_noiseless_confidence(random_problems):
+def test_noiseless_confidence():
     """THEORY 4.4: |mu~ - f| <= F (sqrt lam + sqrt rho) sigma~; the `code` bias is too small."""
     failures = 0
-    for p in random_problems:
+    for p in random_problems():
         random = np.random.default_rng(2)
         weights = random.standard_normal(ARMS)
         f = p.gram @ weights

@@ -152,8 +152,6 @@ def test_values_are_equal_up_to_rounding():
 
 
 ALL = Prior(outputscale=LogNormal(0.5, 0.8), noise=fit.NOISE)
-
-
 THREE = Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0.02))
 
 

@@ -177,7 +177,7 @@ def test_noiseless_values_are_recorded():
     assert (run.y != run.value).all()
 
 
-@pytest.mark.float32
+@pytest.mark.float32(only=True)
 @pytest.mark.parametrize(
     "name", [pytest.param("gp_log_ei", marks=pytest.mark.slow), "turbo_2", "go_ucb"]
 )
@@ -225,9 +225,7 @@ def test_integers_and_booleans_are_numbers():
             lambda f=objective: loops.rollout(UniformBox(), problems.on_box(f, BOX), KEY, 3)
         )
         assert run.y.shape == (3,) and run.y.dtype == BOX.lower.dtype
-
-
-def test_lists_of_integers_are_a_box():
+    # lists of integers are a box
     problem = problems.on_box(lambda x, key: -jnp.square(x).sum(), Box([-1, 0], [1, 2]))
     run = loops.run(UniformBox(initial=2), problem, KEY, 4)
     assert jnp.issubdtype(run.x.dtype, jnp.floating) and (run.x[:, 1] >= 0).all()

@@ -60,7 +60,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         g = int(np.argmin(np.where(active, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
         reach = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
-        chosen, query, new, _ = STEP(bandit, state, jnp.asarray(F + NOISE[t]))
+        chosen, query, new, _ = step_of(bandit, state, jnp.asarray(F + NOISE[t]))
         arm = int(query.index[0])
         assert int(chosen) == g
         assert arm == first if t == 0 else (mean + reach)[arm] >= (mean + reach).max() - 1e-8
@@ -79,7 +79,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
     assert active.any() and not active.all()
     # a candidate that is ruled out changes nothing, not even with NaN
     spoilt = state.replace(learners=jax.tree.map(partial(fill_with_nan, ~active), state.learners))
-    results = [STEP(bandit, s, jnp.asarray(F)) for s in (state, spoilt)]
+    results = [step_of(bandit, s, jnp.asarray(F)) for s in (state, spoilt)]
     parts = [jax.tree.map(lambda x: x[active] if x.shape[:1] == (3,) else x, r) for r in results]
     chex.assert_trees_all_equal(*parts)
 
@@ -89,26 +89,24 @@ def fill_with_nan(which, x):
     return x.at[which].set(jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
-def _step(bandit, state, y):
+@jax.jit
+def step_of(bandit, state, y):
     query = bandit.ask(state, KEY)
     new, info = bandit.tell(state, query, y[query.index], KEY)
     return bandit.choose_candidate(state), query, new, info
 
 
-STEP = jax.jit(_step)
-
-
 def test_a_round_is_not_applied_if_any_candidate_overflows():
     """A candidate that does not choose counts too, and one that is ruled out does not."""
     state, y = ORDER.init(DOMAIN, KEY), jnp.asarray(F)
-    chosen = int(STEP(ORDER, state, y)[0])
+    chosen = int(step_of(ORDER, state, y)[0])
     full = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
     posterior = state.learners.posterior.replace(used=full.astype(jnp.int32))
     state = state.replace(learners=state.learners.replace(posterior=posterior))
-    _, _, after, info = STEP(ORDER, state, y)
+    _, _, after, info = step_of(ORDER, state, y)
     assert bool(info.overflow)
     chex.assert_trees_all_equal(after, state)
-    _, _, after, info = STEP(ORDER, state.replace(ruled_out=full > 0), y)
+    _, _, after, info = step_of(ORDER, state.replace(ruled_out=full > 0), y)
     assert not bool(info.overflow) and float(after.pulls.sum()) == 1
 
 

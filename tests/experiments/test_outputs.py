@@ -98,7 +98,7 @@ def test_another_commit_is_another_result(tmp_path, commit):
 
 
 def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
-    """--keep resumes runs of another commit, and refuses those of another configuration."""
+    """--keep refuses another configuration. An unfinished folder needs no option."""
     session(tmp_path, seeds=1, value=1.0)
     commit.append("two")
     words = "commit was one, is now two; bkb horizon was 10, is now 20"
@@ -108,13 +108,10 @@ def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
     table = tidy.load(tmp_path)
     assert set(table.curves["value"]) == {1.0, 2.0}
     assert table.provenance["commits_of_runs"] == ["one", "two"]
-
-
-def test_an_unfinished_run_resumes_at_another_commit(tmp_path, commit):
-    session(tmp_path, seeds=1, finish=False)
-    commit.append("two")
-    session(tmp_path)
-    assert tidy.load(tmp_path).provenance["commits_of_runs"] == ["one", "two"]
+    session(tmp_path / "unfinished", seeds=1, finish=False)
+    commit.append("three")
+    session(tmp_path / "unfinished")
+    assert tidy.load(tmp_path / "unfinished").provenance["commits_of_runs"] == ["two", "three"]
 
 
 def test_results_of_a_clone_have_no_runs_and_are_kept(tmp_path):

@@ -263,7 +263,7 @@ def test_identities_and_regret_bounds_never_fail():
         assert loss <= best + logdets[-1] * np.max(ys**2) + 1e-8
 
 
-@pytest.mark.float32
+@pytest.mark.float32(only=True)
 @each
 def test_float32_stays_finite(name):
     xs, ys = (a.astype(jnp.float32) for a in examples())

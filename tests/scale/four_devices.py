@@ -39,8 +39,8 @@ go = jax.jit(
 )
 
 
-def mesh_of(devices, axis="arms"):
-    return jax.make_mesh((devices,), (axis,), devices=jax.devices()[:devices])
+def mesh_of(devices):
+    return jax.make_mesh((devices,), ("arms",), devices=jax.devices()[:devices])
 
 
 def problem():
@@ -108,11 +108,6 @@ def draws(devices):
     return equal
 
 
-def messages(program):
-    """(result, name) of each collective of a compiled program."""
-    return sorted(re.findall(COLLECTIVE, program.as_text()))
-
-
 def one_round(arms, devices):
     """Bytes on a device and messages of a compiled round of BBKB."""
     mesh = mesh_of(devices)
@@ -135,7 +130,9 @@ def one_round(arms, devices):
     program = jax.jit(step).lower(bandit, state, key).compile()
     memory = program.memory_analysis()
     return dict(
-        bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes, messages=messages(program)
+        bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes,
+        # (result, name) of each collective
+        messages=sorted(re.findall(COLLECTIVE, program.as_text())),
     )
 
 

@@ -46,9 +46,6 @@ def small():
 def test_the_picks_are_those_of_one_device(small):
     """The devices do not divide the arms, and there are duplicate arms."""
     check_picks(small)
-
-
-def test_the_picks_after_a_warm_start_are_those_of_one_device(small):
     check_picks(small, "warm")
     assert small["warm"]["bbkb"]["alone"] != small["picks"]["bbkb"]["alone"]
 
