@@ -94,6 +94,5 @@ def bounds(p, batch):
 
 
 def near(actual, desired, tolerance=1e-7):
-    np.testing.assert_allclose(
-        actual, desired, rtol=tolerance, atol=tolerance * np.max(np.abs(desired))
-    )
+    atol = tolerance * np.max(np.abs(desired))
+    np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=atol)

@@ -64,9 +64,8 @@ def test_partial_fit_is_prequential(forecaster):
     for begin in range(0, 48, 12):
         model.partial_fit(xs[begin : begin + 12], ys[begin : begin + 12])
         predictions.append(model.forecasts_.prediction)
-    np.testing.assert_allclose(
-        np.concatenate(predictions), forecasts.prediction, rtol=1e-9, atol=1e-9
-    )
+    predictions = np.concatenate(predictions)
+    np.testing.assert_allclose(predictions, forecasts.prediction, rtol=1e-9, atol=1e-9)
     stream = loops.Live(forecaster, 2, KEY)
     stream.learn_many(xs, ys)
     ahead = [stream.predict(x) for x in xs[:5]]

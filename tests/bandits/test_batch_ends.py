@@ -59,12 +59,10 @@ def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
         for pick in range(min(len(batch) - 1, 6)):
             if after[pick + 1] < after[pick] * 1.001:
                 continue  # the next pick may have the same bound
-            np.testing.assert_array_equal(
-                picks_of(p, after[pick] * (1 - 1e-6), **options), batch[: pick + 1]
-            )
-            np.testing.assert_array_equal(
-                picks_of(p, after[pick] * (1 + 1e-6), **options), batch[: pick + 2]
-            )
+            picks = picks_of(p, after[pick] * (1 - 1e-6), **options)
+            np.testing.assert_array_equal(picks, batch[: pick + 1])
+            picks = picks_of(p, after[pick] * (1 + 1e-6), **options)
+            np.testing.assert_array_equal(picks, batch[: pick + 2])
             ends += after[pick] < 50  # where a millionth is less than 1e-4
     assert ends >= 10
 
@@ -102,9 +100,8 @@ def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
         p.counts[p.keep] += 1
         _, state = p.state()
         u = np.asarray(whitened_features(p.kernel, state, p.x))[p.keep]
-        np.testing.assert_allclose(
-            np.asarray(state.variance)[p.keep], np.square(u).sum(1), rtol=1e-11
-        )
+        variance = np.asarray(state.variance)[p.keep]
+        np.testing.assert_allclose(variance, np.square(u).sum(1), rtol=1e-11)
 
 
 def test_a_dictionary_may_fill_its_capacity():

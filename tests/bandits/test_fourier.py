@@ -94,9 +94,8 @@ def test_accurate_features_pick_as_the_kernel_does():
     progress = progress.replace(state=progress.state.replace(first_arm=oracle.trace.arm[0]))
     run = rollout(bandit, problem(), KEY, HORIZON, progress)
     np.testing.assert_array_equal(run.trace.arm, oracle.trace.arm)
-    np.testing.assert_allclose(
-        run.state.posterior.variance, oracle.state.posterior.variance, rtol=1e-4
-    )
+    expected = oracle.state.posterior.variance
+    np.testing.assert_allclose(run.state.posterior.variance, expected, rtol=1e-4)
 
 
 def state_after(bandit, arms, y):
@@ -110,9 +109,8 @@ def test_thompson_samples_have_the_right_law():
     bandit = BANDITS["ts"].replace(scale=0.7)
     arms, y = np.array([1, 3, 3, 3, 7, 20]), np.sin(np.arange(6))
     state = state_after(bandit, arms, y)
-    draws = np.asarray(
-        jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:12]))(jax.random.split(KEY, 4000))
-    )
+    draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:12]))
+    draws = np.asarray(draw(jax.random.split(KEY, 4000)))
     z = state.whitened * jnp.sqrt(LAM)
     fitted = ridge.fit(matmul(z[arms].T, z[arms]), matmul(jnp.asarray(y), z[arms]), LAM)
     u = matmul(z[:12], fitted.whiten)

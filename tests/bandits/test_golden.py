@@ -122,12 +122,10 @@ def test_batches_of_both_rules(vector):
     d = vector.data
     np.testing.assert_array_equal(vector.batch("global"), d["global_batch"])
     np.testing.assert_array_equal(vector.batch("global_local"), d["global_local_batch_strict"])
-    np.testing.assert_array_equal(
-        vector.batch("global_local", strict=False), d["global_local_batch"]
-    )
-    np.testing.assert_array_equal(
-        vector.batch("global_local", lazy=False), d["global_local_batch_strict"]
-    )
+    batch = vector.batch("global_local", strict=False)
+    np.testing.assert_array_equal(batch, d["global_local_batch"])
+    batch = vector.batch("global_local", lazy=False)
+    np.testing.assert_array_equal(batch, d["global_local_batch_strict"])
 
 
 def test_ratio_bounds(vector):

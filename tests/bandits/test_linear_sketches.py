@@ -63,31 +63,26 @@ def test_frequent_directions_keep_their_guarantee(size):
         for k in range(min(size + 1, 9)):
             assert float(shrunk) <= squares[k:].sum() / (size + 1 - k) + 1e-10
         used = np.asarray(energies) > 0
-        np.testing.assert_allclose(
-            directions @ directions.T, np.diag(used.astype(float)), atol=1e-10
-        )
+        np.testing.assert_allclose(directions @ directions.T, np.diag(used * 1.0), atol=1e-10)
     assert bool((sketches.shrunk == 0).all()) == (size >= 9)
 
 
 def test_frequent_directions_read_as_dense_matrices():
     points = jax.random.normal(KEY, (12, 5))
     sketch = sketch_of(points, 3)
-    dense = np.asarray(
-        LAM * np.eye(5) + (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions
-    )
+    sketched = (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions
+    dense = np.asarray(LAM * np.eye(5) + sketched)
     x = np.asarray(points[0])
-    np.testing.assert_allclose(
-        projection.power(sketch, points[0], LAM, -1), np.linalg.solve(dense, x)
-    )
+    inverse = projection.power(sketch, points[0], LAM, -1)
+    np.testing.assert_allclose(inverse, np.linalg.solve(dense, x))
     half = projection.power(sketch, projection.power(sketch, points[0], LAM, -0.5), LAM, -0.5)
     np.testing.assert_allclose(half, np.linalg.solve(dense, x))
     np.testing.assert_allclose(
         projection.variance(sketch, points, LAM),
         np.einsum("ni,ij,nj->n", points, np.linalg.inv(dense), points),
     )
-    np.testing.assert_allclose(
-        projection.logdet(sketch, LAM), np.linalg.slogdet(dense / LAM)[1], rtol=1e-10
-    )
+    logdet = np.linalg.slogdet(dense / LAM)[1]
+    np.testing.assert_allclose(projection.logdet(sketch, LAM), logdet, rtol=1e-10)
 
 
 @cache
@@ -132,13 +127,11 @@ def test_soful_samples_have_the_right_law():
     """Mean and covariance of 4,000 draws of 8 arms have every entry within 4.5 standard errors."""
     bandit = FORMS["soful_ts"].replace(scale=0.7)
     state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
-    draws = np.asarray(
-        jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:8]))(jax.random.split(KEY, 4000))
-    )
+    draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:8]))
+    draws = np.asarray(draw(jax.random.split(KEY, 4000)))
     x, s = np.asarray(linear_problem().arms.features[:8]), state.sketch
-    inverse = np.linalg.inv(
-        LAM * np.eye(INPUTS) + (s.directions.T * s.energies[None, :]) @ s.directions
-    )
+    sketched = (s.directions.T * s.energies[None, :]) @ s.directions
+    inverse = np.linalg.inv(LAM * np.eye(INPUTS) + sketched)
     covariance = x @ inverse @ x.T * float(bandit.confidence_width(state)) ** 2
     oracles.check_law(draws, x @ inverse @ state.moment, covariance)
 

@@ -68,9 +68,8 @@ def test_contexts_change_and_the_posterior_is_the_oracle():
         y = f(np.array(batch))
         if round_ == 3:
             y[0] = np.nan
-        state, info = TELL(
-            bandit, state, jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan))), KEY
-        )
+        rewards = jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan)))
+        state, info = TELL(bandit, state, rewards, KEY)
         assert bool(info.truncated) == (bound <= 40.0) and not bool(info.overflow)
         xs, ys, sizes = [*xs, *batch], [*ys, *y], [*sizes, len(batch)]
     assert max(sizes) > 1
@@ -78,9 +77,8 @@ def test_contexts_change_and_the_posterior_is_the_oracle():
     all_points = np.concatenate([np.array(xs), new])
     counts = np.append(np.isfinite(ys).astype(float), np.zeros(10))
     sums = np.append(np.nan_to_num(ys), np.zeros(10))
-    mean, covariance, _ = oracles.exact(
-        oracles.gaussian(all_points, all_points, 0.4), counts, sums, 0.05
-    )
+    gram = oracles.gaussian(all_points, all_points, 0.4)
+    mean, covariance, _ = oracles.exact(gram, counts, sums, 0.05)
     actual = bandit.posterior(state, jnp.asarray(new))
     np.testing.assert_allclose(actual[0], mean[-10:], atol=1e-7)
     np.testing.assert_allclose(actual[1], np.diag(covariance)[-10:], atol=1e-6)
@@ -178,7 +176,6 @@ def test_the_variation_of_a_cell_is_a_bound():
         points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
         weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
         inside = centre + half * random.uniform(-1, 1, (20, 2))
-        differences = (
-            np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points)) @ weights
-        )
+        change_in_kernel = np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points))
+        differences = change_in_kernel @ weights
         assert (np.abs(differences) <= change * (1 + 1e-9)).all()

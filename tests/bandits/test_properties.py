@@ -125,9 +125,8 @@ def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
     for row, (bandit, key) in enumerate(zip(bandits, keys, strict=True)):
         single_run = cache.rollout(bandit, problem(), key, HORIZON)
         np.testing.assert_array_equal(vmapped_runs.trace.arm[row], single_run.trace.arm)
-        np.testing.assert_allclose(
-            vmapped_runs.trace.reward[row], single_run.trace.reward, atol=1e-12
-        )
+        found = vmapped_runs.trace.reward[row]
+        np.testing.assert_allclose(found, single_run.trace.reward, atol=1e-12)
 
 
 @functools.cache
@@ -297,9 +296,8 @@ def test_runs_start_from_given_states():
     counts = np.arange(60) % 2
     # the capacity that the runs above grew to, whose programs serve here
     bandit = CASES["bbkb_global"].replace(capacity=32)
-    init = jax.jit(
-        lambda key: bandit.init(problem().arms, key, data=Evaluations(counts, counts * 0.1))
-    )
+    data = Evaluations(counts, counts * 0.1)
+    init = jax.jit(lambda key: bandit.init(problem().arms, key, data=data))
     warm = [init(key) for key in KEYS]
     runs = [
         loops.run(bandit, problem(), KEYS, HORIZON, strategy=s, states=warm)

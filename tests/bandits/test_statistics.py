@@ -15,9 +15,8 @@ from jsketch.sketch.dictionary import qbar_theory
 
 SEEDS, HORIZON, DELTA, LAM, NOISE, NORM = 64, 60, 0.1, 0.5, 0.5, 2.0
 KERNEL = kernels.Gaussian(0.3)
-COMMON = dict(
-    kernel=KERNEL, regularization=LAM, noise_std=NOISE, norm_bound=NORM, delta=DELTA, capacity=64
-)
+SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA)
+COMMON = dict(kernel=KERNEL, regularization=LAM, **SETTINGS, capacity=64)
 STOPS = (5, 20, HORIZON)
 # These widths are also tested on the runs of another width.
 OTHER_WIDTHS = {"certified": [widths.certified_mixture], "tight": [widths.mixture]}
@@ -110,9 +109,8 @@ def test_thompson_samples_have_the_right_law(name):
     options = dict(
         kernel=KERNEL, regularization=LAM, noise_std=NOISE, scale=0.7, batch=16_000, capacity=24
     )
-    mean, covariance, _ = oracles.exact(
-        oracles.gaussian(np.asarray(x), np.asarray(x), 0.3), counts, sums, LAM
-    )
+    gram = oracles.gaussian(np.asarray(x), np.asarray(x), 0.3)
+    mean, covariance, _ = oracles.exact(gram, counts, sums, LAM)
     if name == "exact":
         bandit = TS(**options)
         state = jax.jit(bandit.init)(Arms(x), jax.random.key(0))

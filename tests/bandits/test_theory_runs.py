@@ -37,9 +37,8 @@ class Runs:
         assert not np.asarray(end.overflow).any()
         self.widths = jax.vmap(jax.vmap(bandit.confidence_width))(self.states)
         self.f, self.trace = np.asarray(problem.mean_reward), jax.tree.map(np.asarray, end.trace)
-        self.grams = [
-            oracles.gaussian(x, x, LENGTHSCALE) for x in np.asarray(problem.arms.features)
-        ]
+        features = np.asarray(problem.arms.features)
+        self.grams = [oracles.gaussian(x, x, LENGTHSCALE) for x in features]
 
     def exact_variances(self, seed):
         """sigma_{t-1}^2(x_t) and sigma_t^2(x_t) of the run's picks, t = 1..T, [2,T]."""
@@ -72,9 +71,8 @@ RULES = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
 def batched(request):
     """BBKB with the settings that its theorems assume."""
     common = COMMON | dict(resparsify=request.param)
-    return Runs(
-        BBKB(**common, ratio=RATIO, max_batch=HORIZON, qbar=THEORY, width=widths.bbkb_paper)
-    )
+    sizes = dict(ratio=RATIO, max_batch=HORIZON, qbar=THEORY)
+    return Runs(BBKB(**common, **sizes, width=widths.bbkb_paper))
 
 
 def test_the_number_of_batches(batched):

@@ -17,9 +17,7 @@ DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
 
 
 def test_a_function_becomes_a_width():
-    formula = widths.Formula(
-        lambda evidence, confidence: evidence.prior_variance + confidence.delta
-    )
+    formula = widths.Formula(lambda evidence, assumed: evidence.prior_variance + assumed.delta)
     bandit = BKB(kernels.Gaussian(0.5), delta=0.25, width=formula)
     assert float(bandit.confidence_width(bandit.init(DOMAIN, KEY))) == 1.25
 
@@ -188,10 +186,8 @@ LEARNED = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, K
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
 def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     """The history is the same one; L = logdet(K/lam + I) replaces the information."""
-    bandit, assumed = (
-        GPUCB(SCALED, lam, capacity=5),
-        dict(noise_std=0.3, norm_bound=1.7, delta=0.05),
-    )
+    bandit = GPUCB(SCALED, lam, capacity=5)
+    assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     query = Query(jnp.asarray(BATCHES[USED_SLOTS], jnp.int32), jnp.ones(8, bool))
     state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
     state = LEARNED(bandit, state, query, jnp.asarray(Y[USED_SLOTS]))

@@ -46,9 +46,8 @@ def test_the_fit_is_at_least_scikit_learns():
         d, n = 2 + seed % 2, 10 + seed % 4 * 2
         data = observations(n, d, seed, capacity=16)
         start = fit.default(BOUNDS, d, data.y.dtype)
-        numbers, value = fit_jit(
-            kernel, data, BOUNDS, start, jax.random.key(seed), restarts=4, steps=60
-        )
+        options = dict(restarts=4, steps=60)
+        numbers, value = fit_jit(kernel, data, BOUNDS, start, jax.random.key(seed), **options)
 
         smooth = {} if name == "gaussian" else {"nu": 2.5}
         family = ConstantKernel(1.0, BOUNDS.outputscale) * theirs(

@@ -58,9 +58,8 @@ def test_a_run(name):
     np.testing.assert_allclose(run.y, expected, rtol=1e-9)
     ok = np.isfinite(expected)
     assert 0 < (~ok).sum() < HORIZON
-    np.testing.assert_allclose(
-        run.best, np.maximum.accumulate(np.where(ok, expected, -np.inf)), rtol=1e-9
-    )
+    best = np.maximum.accumulate(np.where(ok, expected, -np.inf))
+    np.testing.assert_allclose(run.best, best, rtol=1e-9)
     past = run.state.history
     assert int(past.count) == HORIZON
     np.testing.assert_array_equal(past.ok, ok)

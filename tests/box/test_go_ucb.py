@@ -209,9 +209,8 @@ def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
         proposal = query.proposal
         assert 0 <= float(proposal.distance) <= float(proposal.beta) * (1 + 1e-9)
         assert float(proposal.acquisition) >= float(proposal.at_starts)
-        assert (query.x[0] >= PROBLEM.domain.lower).all() and (
-            query.x[0] <= PROBLEM.domain.upper
-        ).all()
+        assert (query.x[0] >= PROBLEM.domain.lower).all()
+        assert (query.x[0] <= PROBLEM.domain.upper).all()
         assert float(info.proposal.acquisition) == float(proposal.acquisition)
 
 
@@ -234,9 +233,8 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
         w = ball.displacement(u / jnp.linalg.norm(u))
         step = form.direction(balls.Displacement(gradient, zeros))
         for actual, expected in ((step.w, w), (step.image, ball.sigma.rows @ step.w)):
-            np.testing.assert_allclose(
-                actual, expected, rtol=1e-8, atol=1e-10 * float(abs(actual).max())
-            )
+            atol = 1e-10 * float(abs(actual).max())
+            np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=atol)
         for length in (0.5, 3.0):
             p = form.project(balls.Displacement(length * step.w, length * step.image))
             np.testing.assert_allclose(p.w, min(length, 1) * step.w, rtol=1e-9)

@@ -65,9 +65,8 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
 
 def test_single_precision_resolves_small_deviations():
     """Values of 1000 differ by 0.5, a two-thousandth of them. Equal values are only centred."""
-    state = SMALL.init(
-        jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain), KEY, horizon=4
-    )
+    box = jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain)
+    state = SMALL.init(box, KEY, horizon=4)
     past = state.history.replace(
         y=jnp.asarray([1000.5, 999.5, 1000.5, 999.5], jnp.float32), ok=jnp.ones(4, bool)
     )
@@ -135,9 +134,7 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
 
 def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     """Either the model is NaN near all candidates, or the radius is NaN."""
-    nowhere = Parametric(
-        lambda key, x: jnp.ones(1, x.dtype), lambda w, x: w[0] * jnp.log(-9 - x[0])
-    )
+    nowhere = Parametric(lambda key, x: jnp.ones(1), lambda w, x: w[0] * jnp.log(-9 - x[0]))
     schedule = jax.tree_util.Partial(lambda step: jnp.where(step.t == 2, jnp.nan, jnp.zeros(())))
     for change in (dict(model=nowhere), dict(schedule=schedule)):
         optimizer = SMALL.replace(reach=1.0, **change)

@@ -48,9 +48,8 @@ def test_a_run_over_named_hyperparameters():
         calls.append(values)
         return -abs(values["depth"] - 5) - abs(math.log10(values["rate"]) + 2)
 
-    run = loops.drive(
-        UniformBox(initial=3), SPACE.objective(objective), SPACE.box, jax.random.key(0), 12
-    )
+    key = jax.random.key(0)
+    run = loops.drive(UniformBox(initial=3), SPACE.objective(objective), SPACE.box, key, 12)
     assert len(calls) == 12 and all(tuple(one) == SPACE.names for one in calls)
     x, best = run.best
     assert best == max(objective(values) for values in list(calls))

@@ -52,10 +52,8 @@ def test_candidates_fill_the_box_around_the_best_observation():
     assert (np.abs(u - 0.6) <= sides / 2 + 1e-12).all()
     np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
     assert (u != 0.6).all()  # with so few inputs, all of them are taken
-    from_large_region = np.asarray(
-        trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512)
-    )
-    assert from_large_region.min() >= 0 and from_large_region.max() <= 1
+    large = trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512)
+    assert large.min() >= 0 and large.max() <= 1
 
 
 def test_candidates_change_about_twenty_inputs_and_at_least_one():
@@ -104,9 +102,8 @@ def plain_fit(x, y):
         squares = (x[:, None] - x) ** 2 / scales**3
         numbers = [*(half[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
         numbers += [(half * k).sum() / outputscale, np.trace(half)]
-        gradient = -np.concatenate(
-            [[w.sum()], numbers * (high - low) * squashed * (1 - squashed)]
-        ) / len(x)
+        gradient = np.concatenate([[w.sum()], numbers * (high - low) * squashed * (1 - squashed)])
+        gradient = -gradient / len(x)
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         rate = 0.1 / (1 - 0.9**step)
         free = free - rate * first / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)

@@ -77,9 +77,8 @@ def test_inducing_points_leave_no_residual(run):
 def test_each_client_is_a_dense_replay(threshold):
     """With a threshold of 1e9, clients exchange every `max_wait` rounds."""
     state, (mean, variance), _ = run_rounds(BANDIT.replace(threshold=threshold))
-    index, mask = (
-        np.asarray(a) for a in (state.sketch.dictionary.index, state.sketch.dictionary.mask)
-    )
+    dictionaries = state.sketch.dictionary
+    index, mask = np.asarray(dictionaries.index), np.asarray(dictionaries.mask)
     dictionary, shared, local = np.zeros(0, int), [], [[] for _ in range(N)]
     start, variance_sums, waited = dense(dictionary, [])[1], np.zeros(N), 0
     information, shared_information = np.zeros((N, 2)), np.zeros(2)
@@ -181,9 +180,8 @@ def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
         fitting, _ = TELL(plain.replace(qbar=low), state, *evaluations)
         state, info = TELL(plain.replace(scale_to_capacity=True), state, *evaluations)
         assert not bool(info.overflow) and int(info.dictionary_size) == N
-        np.testing.assert_array_equal(
-            state.sketch.dictionary.index, fitting.sketch.dictionary.index
-        )
+        expected = fitting.sketch.dictionary.index
+        np.testing.assert_array_equal(state.sketch.dictionary.index, expected)
 
 
 INDEPENDENT = IndependentClients(KUCB(**COMMON, max_history=4), N)

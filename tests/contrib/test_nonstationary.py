@@ -78,9 +78,8 @@ def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
         sums = np.bincount(arms, weights * y, minlength=ARMS)
         np.testing.assert_allclose(run_states.pull_counts[step], counts, atol=1e-12)
         np.testing.assert_allclose(run_states.reward_sums[step], sums, atol=1e-12)
-        keep = np.asarray(run_states.dictionary.index[step])[
-            np.asarray(run_states.dictionary.mask[step])
-        ]
+        dictionary = jax.tree.map(lambda leaf, at=step: leaf[at], run_states.dictionary)
+        keep = np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
         mean, full, _, _, logdet = oracles.sketched(GRAM, keep, counts, sums, LAM)
         np.testing.assert_allclose(run_states.mean[step], mean, atol=1e-8)
         np.testing.assert_allclose(run_states.variance[step], np.diag(full), atol=1e-8 / LAM)
@@ -98,9 +97,8 @@ def test_a_warm_start_from_discounted_counts():
 
     def flag(discount):
         query = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
-        return (
-            bandit.replace(discount=discount).tell(restarted, query, jnp.ones(1), KEY)[1].nonfinite
-        )
+        changed = bandit.replace(discount=discount)
+        return changed.tell(restarted, query, jnp.ones(1), KEY)[1].nonfinite
 
     flags = jax.jit(jax.vmap(flag))(jnp.array([0.8, 1.0, 1.1, 0.0, -0.5, jnp.nan]))
     assert flags.tolist() == [False] * 2 + [True] * 4

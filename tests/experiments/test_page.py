@@ -23,9 +23,8 @@ BASES, LIGANDS, HEAT = ("KOAc", "CsOAc"), ("XPhos", "PPh3", "PCy3"), (20, 40, 60
 
 def reactions():
     """All reactions of two categories and a number, every third one measured."""
-    frame = pd.DataFrame(
-        list(itertools.product(BASES, LIGANDS, HEAT)), columns=["Base", "Ligand", "T (C)"]
-    )
+    rows = list(itertools.product(BASES, LIGANDS, HEAT))
+    frame = pd.DataFrame(rows, columns=["Base", "Ligand", "T (C)"])
     frame.insert(0, "id", [f"r{i}" for i in range(len(frame))])
     value = 20 * (frame["Base"] == "KOAc") + 40 * (frame["Ligand"] == "XPhos") + frame["T (C)"] / 9
     return frame.assign(value=value.round(1).astype(object).where(frame.index % 3 != 1))
@@ -143,9 +142,8 @@ def test_a_page_of_categories(tmp_path):
     for row in results.batch.rows:
         line = re.search(rf"<td[^>]*>r{row}</td>(.*)", html)[1]
         assert reactions()["Ligand"][row] in line and " to " in line
-    results = compute_results(
-        tmp_path, reactions().assign(value=""), f"--report {tmp_path / 'first.html'}"
-    )
+    report = f"--report {tmp_path / 'first.html'}"
+    results = compute_results(tmp_path, reactions().assign(value=""), report)
     page.write(results)
     html = (tmp_path / "first.html").read_text()
     assert re.findall(r"<figure[^>]*><h2>([^<]*)", html) == ["Ligand and Base"]

@@ -23,9 +23,8 @@ def test_exponents(gamma):
     assert rates.exponent("sketched_kons", gamma, 1.0)[1] == pytest.approx(optimal)
     # not 4 gamma / (1 + gamma)^2, as printed
     best = gamma * (3 + gamma) / (1 + gamma) ** 2
-    assert rates.exponent("pros_n_kons", gamma, 2 * gamma / (1 + gamma) ** 2)[1] == pytest.approx(
-        best
-    )
+    exponent = rates.exponent("pros_n_kons", gamma, 2 * gamma / (1 + gamma) ** 2)[1]
+    assert exponent == pytest.approx(best)
     assert rates.curve("pros_n_kons", gamma).min() >= best - 1e-12
 
 

@@ -79,9 +79,8 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     # it climbs: its batches are better than the first one
     assert VALUES[campaign.arms[8:]].mean() > VALUES[campaign.arms[:8]].mean()
     random_arms = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
-    assert random_arms[:8].tolist() == campaign.arms[:8].tolist() and set(random_arms) == set(
-        range(70)
-    )
+    assert random_arms[:8].tolist() == campaign.arms[:8].tolist()
+    assert set(random_arms) == set(range(70))
     bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
     with pytest.raises(ValueError, match="fingerprints nor failed evaluations; bits has them"):
         baselines.play(bits, (4, 3), 0, forest)

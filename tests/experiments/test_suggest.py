@@ -320,9 +320,8 @@ def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
     batch.to_csv(tmp_path / "next.csv", index=False, sep=";")
     suggest_in(tmp_path, monkeypatch, "sheet-batch1.csv", "--observations", "next.csv")
     sheet = tables.read_sheet(tmp_path / "sheet-batch2.csv", tables.Roles(results=VALUE[1:]))
-    done = dict(
-        zip(sheet.candidates.ids[sheet.evaluations.arms], sheet.evaluations.values, strict=True)
-    )
+    evaluated = sheet.candidates.ids[sheet.evaluations.arms]
+    done = dict(zip(evaluated, sheet.evaluations.values, strict=True))
     assert len(done) == 16
     np.testing.assert_array_equal([done[i] for i in batch["id"]], [2.125, 31.5, 60, np.nan])
 

@@ -138,9 +138,8 @@ def test_molecules_are_fingerprints(tmp_path, monkeypatch):
     """Two spellings of ethanol are one molecule. Blocks give the same."""
     pytest.importorskip("rdkit")
     candidates = read_molecules(tmp_path, SMILES)
-    assert [group.kind for group in candidates.columns] == ["bits"] and candidates.names == [
-        "molecule"
-    ]
+    assert [group.kind for group in candidates.columns] == ["bits"]
+    assert candidates.names == ["molecule"]
     similarity = np.asarray(Tanimoto().gram(candidates.features, candidates.features))
     assert similarity[0, 3] == 1 > similarity[0, 1] > similarity[0, 2]
     # C-C, C-O at one bond and C-O at two: three pairs, each counted once

@@ -22,9 +22,8 @@ ROOT = Path(__file__).parents[2]
 KEY = jax.random.key(3)
 HORIZON = 40
 PROBLEM = cases.problem()
-CASES = {
-    name: cases.CASES[name] for name in ("gp_ucb", "bbkb_global_local", "sketched_ts", "evolution")
-}
+NAMES = ("gp_ucb", "bbkb_global_local", "sketched_ts", "evolution")
+CASES = {name: cases.CASES[name] for name in NAMES}
 CASES["growing"] = cases.CASES["bbkb_global"].replace(capacity=8)
 ARMS = Arms(jnp.linspace(0, 1, 12)[:, None])
 TWELVE = problems.finite_arms(np.asarray(ARMS.features), np.arange(12.0), 0.1)

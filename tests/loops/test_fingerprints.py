@@ -98,11 +98,9 @@ class Holder:
 def test_different_values_have_different_descriptions(name):
     """Descriptions may be read from a file. Equal values have equal descriptions."""
     first, second = TWO[name]
-    described, same, described_second = (
-        describe(Holder(value)) for value in (first, first, second)
-    )
+    described, same, other = (describe(Holder(value)) for value in (first, first, second))
     saved = json.loads(json.dumps(described))
-    assert differences(saved, described_second) and not differences(saved, same)
+    assert differences(saved, other) and not differences(saved, same)
     assert "0x" not in json.dumps(described)  # no addresses
 
 

@@ -134,9 +134,8 @@ def test_batches_are_single_examples(name):
     parts = [many.learn_many(xs[:13], ys[:13]).prediction]
     parts.append([many.predict_learn(xs[13], ys[13])])
     parts.append(many.learn_many(xs[14:31], ys[14:31]).prediction)
-    np.testing.assert_allclose(
-        np.concatenate(parts), forecasts.prediction[:31], rtol=1e-9, atol=1e-9
-    )
+    predictions = np.concatenate(parts)
+    np.testing.assert_allclose(predictions, forecasts.prediction[:31], rtol=1e-9, atol=1e-9)
     one_by_one = [single.predict(x) for x in xs]
     np.testing.assert_allclose(many.predict_many(xs), one_by_one, rtol=1e-9, atol=1e-9)
     assert many.received == 31
@@ -368,8 +367,7 @@ def test_tables_and_lists_are_streams(tmp_path):
         (pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)),
         (xs.tolist(), ys.tolist()),
     ):
-        np.testing.assert_array_equal(
-            loops.prequential(TAYLOR, given, KEY)[0].prediction, whole.prediction
-        )
+        found = loops.prequential(TAYLOR, given, KEY)[0].prediction
+        np.testing.assert_array_equal(found, whole.prediction)
         parts = list(loops.chunks(*given, 6))
         np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), xs)

@@ -39,9 +39,8 @@ def test_a_run_ends_where_no_arm_is_left():
 def test_observed_evaluations_leave_fewer_arms():
     counts = np.arange(12) % 2
     past = Evaluations(counts, counts)
-    state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, data=past.replace(failed=[0, 1, 4])))(
-        KEY
-    )
+    data = past.replace(failed=[0, 1, 4])
+    state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, data=data))(KEY)
     assert int(FIXED.remaining(state)) == 4  # 2, 6, 8, 10
     assert FIXED.replace(repeat=True).remaining(state) is None
     with pytest.raises(ValueError, match="4 are left"):
@@ -130,11 +129,7 @@ def test_an_empty_query_ends_a_run(strategy):
 
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
-WARM = {
-    "bkb": BKB(**SMALL),
-    "bbkb": BBKB(**SMALL, max_batch=4),
-    "fixed": FixedBKB(**SMALL, batch=4),
-}
+WARM = dict(bkb=BKB(**SMALL), bbkb=BBKB(**SMALL, max_batch=4), fixed=FixedBKB(**SMALL, batch=4))
 
 
 FAILING = {

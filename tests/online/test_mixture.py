@@ -114,9 +114,8 @@ def test_the_capacity_grows_for_all_experts(forecaster):
 def test_experts_that_come_to_differ_in_size_are_refused():
     xs, ys = examples(4)
     forecaster = online.NystromAWV(kernels.Gaussian(0.5), capacity=4)
-    grid = {
-        "sampling": Sampling(jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5]))
-    }
+    numbers = jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5])
+    grid = {"sampling": Sampling(*numbers)}
     with pytest.raises(ValueError, match="need different capacities"):
         loops.prequential(Mixture(forecaster, grid, 1.0), (xs, ys), KEY)
 

@@ -35,9 +35,8 @@ def test_inverse_root_of_near_duplicates(size, accelerator):
     arms = random.uniform(0, 1, (100, 2))
     kernel = kernels.Gaussian(0.7)
     gram = np.asarray(kernel.gram(points, points))
-    order, root, factor = map(
-        np.asarray, linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool))
-    )
+    roots = linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool))
+    order, root, factor = map(np.asarray, roots)
     np.testing.assert_allclose(factor @ factor.T, gram, atol=1e-14 * size)
     k = np.asarray(kernel.gram(jnp.asarray(arms), jnp.asarray(points)))
     residual = 1 - np.square(k[:, order] @ root).sum(1)
@@ -81,9 +80,8 @@ def test_matrices_of_rank_zero():
 def test_matmul_upper(size):
     random = np.random.default_rng(0)
     a, upper = random.standard_normal((9, size)), np.triu(random.standard_normal((size, size)))
-    np.testing.assert_allclose(
-        linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper)), a @ upper, atol=1e-12
-    )
+    product = linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper))
+    np.testing.assert_allclose(product, a @ upper, atol=1e-12)
     product = linalg.squares_upper(jnp.asarray(a), jnp.asarray(upper))
     np.testing.assert_allclose(product, np.square(a @ upper).sum(1), rtol=1e-12)
     product = linalg.upper_outer(jnp.asarray(upper))
@@ -93,9 +91,8 @@ def test_matmul_upper(size):
 @pytest.mark.float32
 def test_float32_roots_are_finite():
     points = jnp.asarray(np.random.default_rng(0).uniform(0, 1, (40, 2)), jnp.float32)
-    order, root, _ = linalg.inverse_root(
-        kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool)
-    )
+    gram = kernels.Gaussian(2.0).gram(points, points)
+    order, root, _ = linalg.inverse_root(gram, jnp.ones(40, bool))
     assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())
     # an accelerator rounds the factors of a plain product of float32
     z = linalg.matmul(jax.jit(kernels.Gaussian(2.0).gram)(points, points[order]), root)

@@ -180,13 +180,11 @@ def test_empty_histories_and_files_without_new_arms(tmp_path):
     before, empty = (over_file.init(file, KEY, data=data) for data in starts)
     asked = [arms_asked(over_file.choose(state).query).tolist() for state in (before, empty)]
     assert asked[0] == asked[1] and asked[0][0] == int(before.first_arm)
-    everything = over_file.init(
-        file, KEY, data=FileEvaluations(np.arange(ARMS), np.sin(np.arange(ARMS)))
-    )
+    all_arms = FileEvaluations(np.arange(ARMS), np.sin(np.arange(ARMS)))
+    everything = over_file.init(file, KEY, data=all_arms)
     chosen, width = over_file.choose(everything), float(over_file.confidence_width(everything))
-    mean, variance = (
-        np.asarray(a)[:ARMS] for a in (everything.sketch.mean, everything.sketch.variance)
-    )
+    sketch = everything.sketch
+    mean, variance = np.asarray(sketch.mean)[:ARMS], np.asarray(sketch.variance)[:ARMS]
     assert int(chosen.query.index[0]) == np.argmax(mean + width * np.sqrt(variance))
     assert not chosen.incomplete and chosen.query.size == 8
 

@@ -154,9 +154,8 @@ def test_a_kernel_matrix_replaces_features():
     expected = fit(*FIRST, lengthscale=LENGTHS)
     for field in ("ratio", "scale", "centre"):
         assert getattr(fitted, field) == pytest.approx(getattr(expected, field), rel=1e-5)
-    left = (
-        leave_one_out(x, *FIRST[1:], m).mean for x, m in ((candidates, fitted), (LIBRARY, expected))
-    )
+    pairs = (candidates, fitted), (LIBRARY, expected)
+    left = [leave_one_out(x, *FIRST[1:], each).mean for x, each in pairs]
     np.testing.assert_allclose(*left, atol=1e-5)
     assert len(suggest(gram=GRAM, batch=3).rows) == 3
 

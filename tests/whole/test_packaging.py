@@ -39,9 +39,8 @@ def wheel(tmp_path_factory):
     for file in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / file, copy)
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-    subprocess.run(
-        [sys.executable, "-c", build, str(out)], cwd=copy, check=True, capture_output=True
-    )
+    command = [sys.executable, "-c", build, str(out)]
+    subprocess.run(command, cwd=copy, check=True, capture_output=True)
     [built] = out.glob("*.whl")
     return built
 

@@ -31,9 +31,8 @@ def with_float64_numbers(algorithm):
 
 
 def assert_all_float32(tree):
-    floating = [
-        leaf.dtype for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)
-    ]
+    dtypes = {leaf.dtype for leaf in jax.tree.leaves(tree)}
+    floating = {dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)}
     assert floating and set(floating) == {jnp.dtype(jnp.float32)}
 
 
