@@ -35,7 +35,7 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 MAPS = Path("/proc/self/maps")
 MAX_MAPS = 48_000
 SECONDS = 5.0  # between two counts
-counted = [time.monotonic()]
+last_count = [time.monotonic()]
 
 
 def pytest_collection_modifyitems(items):
@@ -48,8 +48,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(autouse=True)
 def drop_compiled_programs():
     yield
-    if time.monotonic() - counted[0] > SECONDS and MAPS.exists():
-        counted[0] = time.monotonic()
+    if time.monotonic() - last_count[0] > SECONDS and MAPS.exists():
+        last_count[0] = time.monotonic()
         if MAPS.read_bytes().count(b"\n") > MAX_MAPS:
             jax.clear_caches()
 

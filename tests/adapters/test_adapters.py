@@ -92,7 +92,7 @@ def test_a_refused_table_changes_nothing_and_constant_labels_have_a_score():
     assert model.score(table, np.ones(48)) == 0.0  # as in scikit-learn
 
 
-def test_parameters():
+def test_parameters_are_set_by_their_nested_names():
     model = SklearnRegressor(EXACT, seed=4)
     assert model.get_params(deep=False) == {"forecaster": EXACT, "seed": 4}
     names = ("forecaster__regularization", "forecaster__kernel__lengthscale")
@@ -115,19 +115,19 @@ def test_parameters():
 # river
 
 FOURIER = online.FOGD(kernels.Gaussian(3.0), 0.05, count=20)
-DRAWN = RiverRegressor(FOURIER)  # its random features depend on the order of the inputs
+RIVER = RiverRegressor(FOURIER)  # its random features depend on the order of the inputs
 KINDS = ("emerging", "disappearing", "radically_disappearing")
 SKIPS = {f"check_{kind}_features" for kind in KINDS}
 
 
 @pytest.mark.parametrize(
-    "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(DRAWN)]
+    "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(RIVER)]
 )
 def test_checks_of_river(check):
     """A kernel compares points with the same inputs: other features are refused."""
     refused = pytest.raises(ValueError, match="must have the features of the first")
     with refused if check.__name__ in SKIPS else nullcontext():
-        check(DRAWN.clone())
+        check(RIVER.clone())
 
 
 @both_forecasters

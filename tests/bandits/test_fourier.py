@@ -120,7 +120,7 @@ def test_thompson_samples_have_the_right_law():
     oracles.check_law(draws, mean, covariance)
 
 
-def test_cosines_and_sines():
+def test_cosines_and_sines_lose_no_digits():
     random = np.random.default_rng(0)
     phase = np.concatenate(
         [random.normal(scale=scale, size=20_000) for scale in (1e-9, 1, 10, 1e5)]

@@ -91,7 +91,7 @@ def vector(request):
     return Vector(request.param)
 
 
-def test_posterior_and_bkb(vector):
+def test_posterior_and_bkb_are_those_of_the_authors(vector):
     d = vector.data
     bandit = BKB(**vector.common)
     state = vector.state
@@ -118,7 +118,7 @@ def covariance(vector, state, rows):
     return (gram - z[rows] @ z.T) / vector.spec["lam"] + u[rows] @ u.T
 
 
-def test_batches_of_both_rules(vector):
+def test_batches_of_both_rules_are_those_of_the_authors(vector):
     d = vector.data
     np.testing.assert_array_equal(vector.batch("global"), d["global_batch"])
     np.testing.assert_array_equal(vector.batch("global_local"), d["global_local_batch_strict"])
@@ -128,7 +128,7 @@ def test_batches_of_both_rules(vector):
     np.testing.assert_array_equal(batch, d["global_local_batch_strict"])
 
 
-def test_ratio_bounds(vector):
+def test_ratio_bounds_are_those_of_the_authors(vector):
     d, c = vector.data, vector.spec["ratio_threshold"]
     state = vector.state
     batch = d["global_local_batch"]
@@ -144,7 +144,7 @@ def test_ratio_bounds(vector):
 
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
-def test_widths(vector, rule):
+def test_widths_are_those_of_the_authors(vector, rule):
     d, name = vector.data, rule
     bandit = BBKB(**vector.common, ratio=vector.spec["ratio_threshold"], rule=rule)
     state = vector.state

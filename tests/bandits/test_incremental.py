@@ -75,7 +75,7 @@ def without_updates(bandit):
     return scratch(**{field.name: getattr(bandit, field.name) for field in fields(bandit)})
 
 
-@pytest.mark.parametrize("name", ["bbkb_global", "bkb"])
+@pytest.mark.parametrize("name", ["bbkb_global", pytest.param("bkb", marks=pytest.mark.slow)])
 def test_runs_with_updates_pick_the_same_arms(name):
     """The same holds for several seeds together, some of which draw a new dictionary."""
     bandit = CASES[name].replace(resparsify=0.25)

@@ -14,7 +14,7 @@ KEY = jax.random.key(0)
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))
 KEEP_ALL = 1e12  # a qbar that keeps every pulled point
 OPTIONS = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=32)
-BOXED = PointBBKB(kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, norm_bound=2.0)
+BANDIT = PointBBKB(kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, norm_bound=2.0)
 CHOOSE = jax.jit(lambda bandit, state, key, x: bandit.choose(state, key, x))
 PULL = jax.jit(lambda bandit, state, x: bandit.pull(state, x))
 TELL = jax.jit(lambda bandit, state, y, key: bandit.tell(state, y, key))
@@ -115,7 +115,7 @@ def test_growing_and_extending_change_no_number():
 def test_partition_search_refines_where_it_pays():
     """Cells always cover the box, and the width at the chosen centre exceeds the cell's V."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
-    bandit = BOXED.replace(max_history=48, capacity=48)
+    bandit = BANDIT.replace(max_history=48, capacity=48)
 
     @jax.jit
     def run(key):

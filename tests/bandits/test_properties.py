@@ -17,24 +17,15 @@ from jsketch.types import Evaluations
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
 # Properties that take long are tested for these algorithms; -m slow tests all of them.
-FEW = {
-    "uniform",
-    "eps_greedy",
-    "gp_ucb",
-    "gp_bucb",
-    "fixed_bkb",
-    "cbrap",
-    "bbkb_global",
-    "bbkb_global_local",
-}
+FEW = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
 # Tests of batches, widths, vectors of the authors, and tests/contrib run these, which share the
 # loop and most of their code with other rows.
-COVERED = VARIANTS - {"uniform_4", "mini_gp_ei"}
+IN_OTHER_TESTS = VARIANTS - {"uniform_4", "mini_gp_ei"}
 # compiled with the default flags in tests/fuzz, or made of parts that are
-FUZZED = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
-FUZZED |= {"uniform", "eps_greedy", "gp_ucb", "bkb"}
+IN_FUZZ = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
+IN_FUZZ |= {"uniform", "eps_greedy", "gp_ucb", "bkb"}
 SMALL = 10  # In these runs the capacity grows, which compiles them again.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:a batch filled its capacity"),
@@ -49,6 +40,7 @@ def for_each(quick, names=CASES):
 
 
 each, few, fewer = for_each(CASES.keys() - VARIANTS), for_each(FEW), for_each(FEWER)
+fewest = for_each(FEWER - {"eps_greedy"})
 
 
 class Cache:
@@ -87,7 +79,7 @@ def cache():
     return Cache()
 
 
-@for_each(CASES.keys() - COVERED)
+@for_each(CASES.keys() - IN_OTHER_TESTS)
 def test_a_run_is_complete(cache, name):
     run = cache.run(name)
     assert int(run.t) == HORIZON and not bool(run.stopped)
@@ -98,7 +90,7 @@ def test_a_run_is_complete(cache, name):
     assert np.isfinite(run.trace.reward).all() and np.isfinite(run.trace.width).all()
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | FUZZED])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | IN_FUZZ])
 def test_default_compiler_flags_give_the_same_run(cache, name):
     """The other tests use flags with which programs compile fast."""
     run = cache.users(CASES[name], problem(), KEY, HORIZON)
@@ -106,7 +98,7 @@ def test_default_compiler_flags_give_the_same_run(cache, name):
     np.testing.assert_allclose(run.trace.width, cache.run(name).trace.width, rtol=1e-9)
 
 
-@fewer
+@fewest
 def test_compiled_is_eager(cache, name):
     bandit, state, query, y = cache.midway(name)
     chex.assert_trees_all_equal(bandit.ask(state, KEY), query)
@@ -115,7 +107,7 @@ def test_compiled_is_eager(cache, name):
     chex.assert_trees_all_close(eager, compiled, rtol=1e-7, atol=1e-9)
 
 
-@fewer
+@fewest
 def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
     """Three runs differ in their seed, and a fourth run in every number of the algorithm."""
     changed = jax.tree.map(smaller, CASES[name])

@@ -37,7 +37,7 @@ def states(bandit):
 
 
 BATCH = dict(COMMON, max_batch=32)
-COVERING = {
+BANDITS = {
     "certified": BBKB(**BATCH, width=widths.certified),
     "sqrt": BBKB(**BATCH, width=widths.bbkb_sqrt),
     "corrected": BKB(**COMMON, width=widths.bkb_corrected),
@@ -49,7 +49,7 @@ COVERING = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in OTHER_WIDTHS)) for n in COVERING]
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in OTHER_WIDTHS)) for n in BANDITS]
 )
 def test_confidence_intervals_cover(name):
     """THEORY 4.4, 4.7, 4.8: |mean - f| <= width sd at all arms and times in at least 1 - delta of
@@ -58,7 +58,7 @@ def test_confidence_intervals_cover(name):
     More than 14 failures in 64 has probability below 1e-3 (mean 6.4, 3 sd = 7.2) if the statement
     holds.
     """
-    bandit = COVERING[name]
+    bandit = BANDITS[name]
     problem, at_stops = states(bandit)
     for claimed in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
@@ -83,7 +83,7 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
     dictionaries are compared with the loose bound of the papers and with qbar times the effective
     dimension of the variances used for resampling."""
     # the program of `test_confidence_intervals_cover` serves here too
-    bandit = COVERING["certified"].replace(qbar=qbar)
+    bandit = BANDITS["certified"].replace(qbar=qbar)
     problem, (*_, state) = states(bandit)
     dense = jax.jit(jax.vmap(lambda x, n, s: exact.dense(KERNEL, x, n, s, LAM).variance))
     exact_variance = np.asarray(dense(problem.arms.features, state.pull_counts, state.reward_sums))

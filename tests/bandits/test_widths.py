@@ -180,7 +180,7 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
     assert not any(has_residuals) if qbar > 1 else any(has_residuals)
 
 
-LEARNED = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)[0])
+TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)[0])
 
 
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
@@ -190,7 +190,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     query = Query(jnp.asarray(BATCHES[USED_SLOTS], jnp.int32), jnp.ones(8, bool))
     state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
-    state = LEARNED(bandit, state, query, jnp.asarray(Y[USED_SLOTS]))
+    state = TELL(bandit, state, query, jnp.asarray(Y[USED_SLOTS]))
     counts = np.bincount(BATCHES[OBSERVED], minlength=5)
     logdet = oracles.exact(VALUES, counts, counts, lam)[2]
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)

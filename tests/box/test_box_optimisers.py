@@ -16,7 +16,7 @@ HORIZON = 11
 # allowed between programs that round differently
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
 # the hyperparameter that a test changes without a new compilation
-CHANGED = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length", "go_ucb": "reach"}
+NUMBERS = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length", "go_ucb": "reach"}
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 KEY = jax.random.key(0)
 each = pytest.mark.parametrize("name", CASES)
@@ -46,7 +46,7 @@ def on_host(x):
 
 
 @each
-def test_a_run(name):
+def test_a_run_records_its_evaluations(name):
     """Points are in the box; values, best values and failures are those of the points."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
@@ -133,7 +133,7 @@ def test_seeds_together_are_seeds_one_by_one(name):
     np.testing.assert_array_equal(mapped_points[1], single_points)
 
 
-@pytest.mark.parametrize(("name", "number"), CHANGED.items())
+@pytest.mark.parametrize(("name", "number"), NUMBERS.items())
 def test_other_numbers_compile_nothing(name, number):
     loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     before = len(TRACES)
@@ -144,7 +144,7 @@ def test_other_numbers_compile_nothing(name, number):
 
 
 @each
-def test_every_evaluation_fails(name):
+def test_a_run_without_a_success_has_no_best_value(name):
     run = loops.run(CASES[name], problems.on_box(Failing(-100.0), BOX), KEY, HORIZON)
     assert np.isfinite(run.x).all() and np.isneginf(run.best).all()
     assert not run.state.history.ok.any()
@@ -156,7 +156,7 @@ def test_every_evaluation_fails(name):
 @pytest.mark.parametrize(
     "name", ["uniform", "gp_log_ei", "go_ucb", pytest.param("turbo_2", marks=pytest.mark.slow)]
 )
-def test_asking_twice(name):
+def test_asking_twice_gives_the_same_query(name):
     state = CASES[name].init(BOX, KEY, horizon=HORIZON)
     first, second = (CASES[name].ask(state, KEY) for _ in range(2))
     np.testing.assert_array_equal(first.x, second.x)

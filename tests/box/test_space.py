@@ -93,12 +93,12 @@ INVALID_SPACES = [
 
 
 @pytest.mark.parametrize(("make", "words"), INVALID_SPACES)
-def test_refusals(make, words):
+def test_mistakes_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
 
 
-def test_many_integers():
+def test_many_integers_are_decoded_again():
     """Every integer is decoded again, and the largest float32 in the box belongs to the last."""
     count = 2**50
     space = Space(Integer("n", 7, count + 6))

@@ -206,7 +206,7 @@ def test_choices_and_capacity(runs, name):
     assert not bool(info.overflow) and int(info.observed) == 1
 
 
-def test_squares_and_steps():
+def test_rewards_are_those_of_squares_and_steps():
     """The rewards are those of the cells of a grid, and of bands beside the diagonal."""
     actions = jnp.asarray([[0.05], [0.3], [0.55], [0.8], [1.0]])
 

@@ -33,7 +33,7 @@ def width_of(batch):
     return math.sqrt(LAM * NORM**2 + 2 * NOISE**2 * math.log(2 * A * batch * (batch + 1) / 0.1))
 
 
-def test_lengths():
+def test_lengths_add_up_to_the_horizon():
     for horizon in (1, 2, 3, 10, 60, 1_000, 4_000, 10**6, 10**9):
         sizes = lengths(horizon)
         assert sum(sizes) == horizon and min(sizes) > 0

@@ -129,7 +129,7 @@ def test_jumps_are_on_time(period):
     np.testing.assert_array_equal(mean(times - 1)[:, 0], np.arange(49))
 
 
-def test_play_with_changing_means():
+def test_rewards_and_regrets_follow_the_means_of_their_round():
     """Regrets refer to the best arm of the round. A restart resets the state."""
     keys = jax.random.split(jax.random.key(3), 2)
     run = play(PROBLEM, Uniform(), 12, keys)

@@ -12,7 +12,7 @@ from jsketch.bandits import widths
 
 
 @pytest.mark.parametrize("gamma", [0.1, 0.25, 0.4])
-def test_exponents(gamma):
+def test_exponents_are_those_of_the_closed_forms(gamma):
     optimal, enough = gamma / (1 + gamma), 2 * gamma / (1 - gamma**2)
     for a in (0.3 * enough, 0.8 * enough):  # Corollary 7, small dictionaries
         assert rates.exponent("pkawv", gamma, a)[1] == pytest.approx(1 + a * (0.5 - 0.5 / gamma))
@@ -39,7 +39,7 @@ def test_the_slope_of_a_power_and_its_error():
     assert 0.2 < exponent < 0.6 and error > 0.02
 
 
-def test_widths_of_the_methods():
+def test_widths_of_the_methods_are_those_of_the_papers():
     c = dict(width="theory", ratio=2.0, lengthscale=1.0, regularization=0.01, noise_std=0.1)
     c |= dict(norm_bound=1.0, delta=0.1, qbar=2.0, horizon=10)
     evidence = widths.exact_evidence(jnp.array(5.0), jnp.array(3.0), jnp.array(1.0))
@@ -65,7 +65,7 @@ def curves(power=1.5, seeds=3):
     return {"bkb": (t, scale * 0.01 * t**power), "gp_ucb": (t, scale * 0.001 * t**2.0)}
 
 
-def test_slopes():
+def test_slopes_are_those_of_the_last_decade():
     t = np.arange(1, 101)
     assert summaries.log_slope(t, 3.0 * t**0.7) == pytest.approx(0.7, abs=1e-12)
     bent = np.where(t < 10, 1.0, (t / 10.0) ** 2)

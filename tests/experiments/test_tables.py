@@ -81,7 +81,7 @@ def mixed_library():
     return frame.drop(columns="mass")
 
 
-def test_columns_of_every_kind(tmp_path, capsys):
+def test_columns_of_every_kind_are_described(tmp_path, capsys):
     """Words are categories; other kinds are named."""
     frame = mixed_library()
     done = pd.DataFrame({"id": frame["id"][:20], "value": frame["size"][:20], "error": 0.1})
@@ -128,7 +128,7 @@ def read_molecules(path, words):
     return read(path, frame, kinds=tables.Kinds(smiles=["molecule"]))
 
 
-def test_without_rdkit(tmp_path, monkeypatch):
+def test_a_missing_rdkit_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(ValueError, match=r"needs RDKit, .* pip install 'jsketch\[smiles\]'"):
         read_molecules(tmp_path, SMILES)

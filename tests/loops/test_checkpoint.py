@@ -56,7 +56,9 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in NAMES[1:3])) for n in CASES]
+)
 def test_an_interrupted_run_is_the_uninterrupted_one(name, tmp_path):
     bandit, path, evaluations = CASES[name], tmp_path / "run", []
     whole = loops.run(bandit, PROBLEM, KEY, HORIZON)
@@ -295,7 +297,7 @@ def test_one_writer_among_processes(tmp_path):
     assert names(tmp_path) == ["run.1"]
 
 
-def test_disks_without_locks(tmp_path, monkeypatch):
+def test_disks_without_locks_are_warned_of(tmp_path, monkeypatch):
     def no_locks(descriptor, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 

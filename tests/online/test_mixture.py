@@ -92,7 +92,7 @@ def test_the_regret_to_the_best_expert_is_bounded(rule):
 @pytest.mark.parametrize(
     "forecaster",
     [
-        online.KernelAWV(kernels.Gaussian(0.5), capacity=32),
+        online.KernelAWV(kernels.Gaussian(0.5), capacity=64),
         pytest.param(
             online.NystromAWV(kernels.Gaussian(0.5), sampling=Sampling(0.1, 2.0), capacity=16),
             marks=pytest.mark.slow,

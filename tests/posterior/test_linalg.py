@@ -16,7 +16,7 @@ def accelerator(request, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [1, 5, 32, 50, 300])
-def test_cholesky_inverse(size, accelerator):
+def test_the_inverse_of_the_factor_whitens_the_matrix(size, accelerator):
     a = np.random.default_rng(size).standard_normal((size, size))
     matrix = a @ a.T + np.eye(size)
     inverse, logdet, lower = linalg.cholesky_inverse(jnp.asarray(matrix))
@@ -77,7 +77,7 @@ def test_matrices_of_rank_zero():
 
 
 @pytest.mark.parametrize("size", [64, 257, 300])
-def test_matmul_upper(size):
+def test_products_with_upper_matrices_are_those_of_numpy(size):
     random = np.random.default_rng(0)
     a, upper = random.standard_normal((9, size)), np.triu(random.standard_normal((size, size)))
     product = linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper))

@@ -23,7 +23,7 @@ def test_dense_posterior_is_the_ungrouped_one():
         near(dense.logdet, logdet, 1e-9)
 
 
-def test_an_arm_pulled_a_thousand_times():
+def test_an_arm_pulled_a_thousand_times_loses_no_digits():
     """The incremental posterior loses no digits. After n pulls, a variance computed as a difference
     has the relative error n^2 eps k(x,x) / (3 lam), which is a thousandth here, and in float32 more
     than 1."""
@@ -66,7 +66,7 @@ def test_variances_against_the_exact_ones():
         assert lower <= float(dense.logdet) * (1 + 1e-9) <= lower + rho / p.lam + 1e-7
 
 
-def test_when_a_dictionary_is_extended():
+def test_a_dictionary_is_extended_up_to_a_share_of_its_expected_size():
     """THEORY 3.6: a dictionary is extended while the result has at most (1 + g) times the expected
     size of a new draw, and never for g below 0. The rule is tested for single values of g and for
     several values under vmap."""

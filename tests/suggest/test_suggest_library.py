@@ -330,7 +330,7 @@ def test_another_round_compiles_nothing():
     assert programs[0] == programs[1] == programs[2] and min(programs[0]) > 0
 
 
-def test_the_posterior_density():
+def test_the_posterior_density_is_that_of_dense_matrices():
     """It is a dense likelihood times the prior, with padding and with errors."""
     errors = 0.1 * np.arange(32)
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
@@ -388,7 +388,7 @@ def test_a_value_with_a_large_error_changes_nothing(far):
     assert explained - 1.01 / 9 / 40 < left_out.explained < explained + 1e-6
 
 
-def test_weighted_moments():
+def test_weighted_moments_agree_with_their_weights():
     """Equal errors change nothing; a few exact values do not determine the deviation."""
     values, errors, every = TRUTH[:40], 0.2 * np.arange(40), np.arange(40)
     centre, deviation, weight = data.weighted_moments(values, errors, every)
@@ -519,7 +519,7 @@ TWO_CHEAP |= dict(arms=ARMS, values=TRUTH[ARMS])
         ),
     ],
 )
-def test_refusals(change, words):
+def test_mistakes_are_refused(change, words):
     arguments = dict(candidates=LIBRARY, arms=[4, 5], values=[1.0, 2.0], pending=[6], batch=3)
     with pytest.raises(ValueError, match=words):
         suggest(**{**arguments, **change})

@@ -233,7 +233,7 @@ def traced_width(width):
     return jax.eval_shape(BKB(KERNEL, width=width).ask, begin(BKB(KERNEL)), KEY)
 
 
-def test_kernels_and_their_inputs():
+def test_kernels_and_their_inputs_are_refused():
     for kernel, x, words in [
         (discrete.Tanimoto(packed=False), COUNTS, r"compares zeros and ones .* is 2.0"),
         (discrete.Tanimoto(), X, r"words of 16 bits, from pack_bits; input \[0, 0\]"),
@@ -260,7 +260,7 @@ def test_kernels_and_their_inputs():
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_arms(name):
+def test_invalid_arms_are_refused(name):
     x = features()
     for wrong, words in [
         (x.at[3, 1].set(jnp.nan), "arm 3, feature 1 is nan"),
@@ -275,7 +275,7 @@ def test_arms(name):
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_rewards_of_another_shape(name):
+def test_rewards_of_another_shape_are_refused(name):
     state = jax.eval_shape(CASES[name].init, problem().arms, KEY)
     query = jax.eval_shape(CASES[name].ask, state, KEY)
     wrong = jnp.zeros(query.index.shape[0] + 1)
@@ -633,7 +633,7 @@ FULL = box_history.add(box_history.empty(BOX, 2), TWO_POINTS, np.ones(3))
 
 
 @pytest.mark.parametrize("subject", CALLS)
-def test_calls(subject):
+def test_mistakes_are_refused(subject):
     for number, (call, words) in enumerate(CALLS[subject]):
         with pytest.raises(ValueError, match=words):
             call()

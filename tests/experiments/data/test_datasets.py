@@ -65,7 +65,7 @@ def serve_zip(monkeypatch, content):
 # data sets
 
 
-def test_folder_precedence(tmp_path, monkeypatch):
+def test_the_given_folder_comes_first(tmp_path, monkeypatch):
     given, named, root = tmp_path / "given", tmp_path / "named", tmp_path / "checkout"
     cache = tmp_path / "cache"
     for path in (given, named, root):
@@ -85,7 +85,7 @@ def test_folder_precedence(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "rows", "mean"), [("abalone", 4177, 9.933684), ("cadata", 20640, 206855.816909)]
 )
-def test_real_data_sets(real_data, name, rows, mean):
+def test_real_data_sets_have_the_published_rows_and_means(real_data, name, rows, mean):
     dataset = datasets.load(name, real_data)
     assert dataset.features.shape == (rows, 8)
     assert dataset.features.dtype == dataset.target.dtype == np.float64
@@ -167,7 +167,7 @@ def test_svmlight_files_are_joined_in_order(folder):
     assert str(folder) not in dataset.source
 
 
-def test_scalings(folder):
+def test_scalings_are_those_of_the_authors_and_of_the_paper(folder):
     casp, ijcnn1 = streams.load("casp", folder), streams.load("ijcnn1", folder)
     xs, ys = streams.scale(casp, "authors")
     np.testing.assert_allclose(xs, [[0, 0], [1, 0], [0.5, 0]])
@@ -205,7 +205,7 @@ def test_casp_with_another_header_is_the_same_file(folder):
         ("cod_rna", 271_617, 8, 90_539 / 271_617),
     ],
 )
-def test_real_streams(real_data, name, rows, inputs, centre):
+def test_real_streams_have_the_published_rows_and_labels(real_data, name, rows, inputs, centre):
     dataset = streams.load(name, real_data)
     assert dataset.features.shape == (rows, inputs) and dataset.features.dtype == np.float64
     raw = dataset.target if name == "casp" else dataset.target > 0
@@ -243,7 +243,7 @@ def generated_dataset(rows=60):
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_data(real_data, name):
+def test_real_data_have_the_published_rows_and_classes(real_data, name):
     dataset = classifiers.load(name, real_data)
     rows, inputs, ones = REAL[name]
     assert dataset.features.shape == (rows, inputs) and np.isfinite(dataset.features).all()
@@ -304,6 +304,6 @@ def flat(features, target):
         (lambda f: part1(f, bz2.compress(LIGHT[1])[:-5]), "part1.bz2 .* not the published file"),
     ],
 )
-def test_refusals(folder, call, message):
+def test_mistakes_are_refused(folder, call, message):
     with pytest.raises(ValueError, match=message):
         call(folder)
