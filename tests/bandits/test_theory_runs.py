@@ -14,15 +14,8 @@ from jsketch.sketch.dictionary import qbar_theory
 SEEDS, ARMS, HORIZON, DELTA, LAM, NOISE, NORM, RATIO = 20, 120, 300, 0.1, 4.0, 0.5, 2.0, 4.0
 LENGTHSCALE = 0.7
 KERNEL = kernels.Gaussian(LENGTHSCALE)
-COMMON = dict(
-    kernel=KERNEL,
-    regularization=LAM,
-    noise_std=NOISE,
-    norm_bound=NORM,
-    delta=DELTA,
-    capacity=ARMS,
-    resparsify=EVERY_BATCH,
-)
+SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA, resparsify=EVERY_BATCH)
+COMMON = dict(kernel=KERNEL, regularization=LAM, capacity=ARMS, **SETTINGS)
 STOPS = (10, 40, 120, HORIZON)
 THEORY = float(qbar_theory(HORIZON, DELTA))
 

@@ -263,6 +263,7 @@ with saving.hold(Path(sys.argv[1]), "run", "wait"):
 def test_one_writer_among_processes(tmp_path):
     """A killed process has no lock, even while a worker of it is alive."""
     path, lock = tmp_path / "run.1", tmp_path / "run.1.lock"
+    several, keys = tmp_path / "run", jax.random.split(KEY, 2)
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], cwd=ROOT, **pipes)
     try:
@@ -274,14 +275,7 @@ def test_one_writer_among_processes(tmp_path):
         for action in (
             lambda: loops.drive(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=path),
             lambda: loops.run(Uniform(), TWELVE, KEY, 3, checkpoint=path),
-            lambda: loops.run(
-                Uniform(),
-                TWELVE,
-                jax.random.split(KEY, 2),
-                3,
-                checkpoint=tmp_path / "run",
-                strategy="threads",
-            ),
+            lambda: loops.run(Uniform(), TWELVE, keys, 3, checkpoint=several, strategy="threads"),
         ):
             with pytest.raises(ValueError, match=words):
                 action()

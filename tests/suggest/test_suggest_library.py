@@ -111,14 +111,8 @@ def test_evaluated_candidates_are_picked_again_with_replicates():
         score[[failed, pending, *rows]] = -np.inf
         rows.append(int(score.argmax()))
     assert np.isin(rows, arms).any() and not np.isin(rows, arms).all()
-    found = suggest_batch(
-        arms=[*arms, failed],
-        values=[*TRUTH[arms], np.nan],
-        errors=[*errors, 0],
-        pending=[pending],
-        acquisition=UCB,
-        replicates=True,
-    )
+    given = dict(arms=[*arms, failed], values=[*TRUTH[arms], np.nan], errors=[*errors, 0])
+    found = suggest_batch(**given, pending=[pending], acquisition=UCB, replicates=True)
     assert found.rows.tolist() == rows
 
 
