@@ -167,11 +167,6 @@ def tell_at(bandit, x, y):
     return bandit.tell(bandit.init(2, KEY), x, y, KEY)
 
 
-def tell_other_window():
-    query = WINDOW.ask(begin(WINDOW), KEY)
-    WINDOW.replace(window=9).tell(begin(WINDOW), query, jnp.zeros(query.index.shape), KEY)
-
-
 def balancing(base=SKETCH, scales=SCALES, *bounds, **options):
     return init(LengthscaleBalancing(base, scales, *bounds, **options))
 
@@ -538,7 +533,7 @@ CALLS = {
     "contrib": [
         (lambda: init(DiscountedBKB(KERNEL, discount=1.1)), "discount must lie between 0 and 1"),
         (lambda: init(WINDOW.replace(resparsify=0.25)), "observation"),
-        (tell_other_window, "holds the last 3 observations, and window is 9"),
+        (lambda: tell(ONE, [1.0], WINDOW.replace(window=9), begin(WINDOW)), "and window is 9"),
         (lambda: balancing(scales=(0.5, 1.0)), "the longest one first"),
         (lambda: balancing(scales="abc"), "lengthscales"),
         (lambda: balancing(SKETCH, SCALES, np.ones((2, 2))), r"\(2,\) and \(2, 2\)"),
