@@ -76,7 +76,7 @@ suppress_warnings = ["myst.header", "autosummary.import_cycle"]
 INCLUDED = {
     "jsketch/THEORY.md": "theory.md",
     "experiments/README.md": "papers/experiments.md",
-    "experiments/VERDICTS.md": "papers/verdicts.md",
+    "results/verdicts.csv": "papers/verdicts.md",
     "experiments/bkb_2019/README.md": "papers/bkb.md",
     "experiments/bbkb_2020/README.md": "papers/bbkb.md",
     "experiments/go_ucb_2023/README.md": "papers/go_ucb.md",

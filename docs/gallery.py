@@ -1,6 +1,9 @@
-"""Writes docs/gallery.md: the pictures of results/, each with the command that makes it."""
+"""Writes two pages of the site: gallery.md, the pictures of results/, each with the command that
+makes it, and papers/verdicts.md, the claims of the papers by verdict."""
 
 from pathlib import Path
+
+import pandas as pd
 
 from experiments import claims, commands
 from experiments.report import main as report
@@ -40,10 +43,28 @@ def write() -> None:
         parts.append(f"## {paper.name}\n")
         for experiment in paper.experiments:
             parts += _experiment(experiment, made_by[experiment.folder].text())
-    target = ROOT / "docs" / "gallery.md"
-    text = "\n".join(parts)
-    if not target.exists() or target.read_text() != text:
-        target.write_text(text)
+    _update(ROOT / "docs" / "gallery.md", "\n".join(parts))
+    _update(ROOT / "docs" / "papers" / "verdicts.md", _verdicts())
+
+
+def _update(page: Path, text: str) -> None:
+    """Writes a page unless it has this text already."""
+    if not page.exists() or page.read_text() != text:
+        page.write_text(text)
+
+
+def _verdicts() -> str:
+    """The page of the recorded verdicts."""
+    table = pd.read_csv(ROOT / "results" / "verdicts.csv")
+    parts = ["# Verdicts\n", "`scripts/report` shows the rules, numbers and causes.\n"]
+    for paper, claims_of_paper in table.groupby("paper", sort=False):
+        parts.append(f"## {paper}\n")
+        for verdict, rows in claims_of_paper.groupby("verdict"):
+            # the place without its section where it is a figure
+            places = rows["place"].str.rpartition(", ")[2]
+            items = "- " + places + ": " + rows["statement"]
+            parts.append("\n".join([f"**{verdict.capitalize()}**\n", *items, ""]))
+    return "\n".join(parts)
 
 
 def _experiment(experiment: claims.Experiment, command: str) -> list[str]:

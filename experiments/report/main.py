@@ -2,7 +2,7 @@
 
     scripts/report                      # report/index.html from results/
     scripts/report --results DIR --out DIR
-    scripts/report --record             # also results/verdicts.csv and experiments/VERDICTS.md
+    scripts/report --record             # also results/verdicts.csv
     scripts/report --archive runs.tar.gz    # also the runs that the verdicts rest on
 
 For each claim of the four papers the page shows the place and the statement, the rule with its
@@ -33,7 +33,6 @@ TITLE = "Do the papers hold?"
 # paper, setting, text of the paper, our choice, evidence
 UNSPECIFIED_SETTINGS = Path(__file__).parent / "unspecified_settings.csv"
 RECORD = Path("verdicts.csv")  # in the folder of results
-PAGE = environment.ROOT / "experiments" / "VERDICTS.md"
 PAPERS = (bkb_2019.PAPER, bbkb_2020.PAPER, go_ucb_2023.PAPER, pkawv_2019.PAPER, beyond.PAPER)
 VERDICTS = (claims.CONFIRMED, claims.DIFFERS, claims.UNDECIDED, claims.UNREADABLE)
 
@@ -235,31 +234,6 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
     return buffer.getvalue()
 
 
-def page_text(parts: list[Part]) -> str:
-    """A Markdown page with the claims of each verdict."""
-    counts = sum((verdict_counts(part) for part in parts), Counter[str]())
-    total = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
-    rows = [
-        "# Verdicts",
-        "",
-        f"There are {sum(counts.values())} claims: {total}. `scripts/report --record` writes this",
-        "page, and `results/verdicts.csv` with rules, numbers and causes of differences.",
-    ]
-    for part in (part for part in parts if part.outcomes):
-        rows += ["", f"## {part.paper.name}"]
-        for word in VERDICTS:
-            judged = [outcome.claim for outcome in part.outcomes if outcome.verdict == word]
-            # the place without its section where it is a figure
-            rows += _list(word, [f"{c.place.rpartition(', ')[2]}: {c.statement}" for c in judged])
-        rows += _list("withdrawn", [one.statement for one in part.paper.withdrawn])
-    return "\n".join([*rows, ""])
-
-
-def _list(title: str, items: list[str]) -> list[str]:
-    """The lines of a titled list; none without items."""
-    return ["", f"**{title.capitalize()}**", "", *(f"- {item}" for item in items)] if items else []
-
-
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
@@ -270,9 +244,7 @@ def main() -> None:
         "--out", type=Path, default=Path("report"), help="folder of the page (default: report)"
     )
     parser.add_argument("--notice", default="", help="first paragraph of the page")
-    parser.add_argument(
-        "--record", action="store_true", help="write verdicts.csv into the results, and VERDICTS.md"
-    )
+    parser.add_argument("--record", action="store_true", help="write verdicts.csv into the results")
     parser.add_argument(
         "--archive", type=Path, help="file (.tar.gz) for the raw runs of the papers' experiments"
     )
@@ -280,7 +252,6 @@ def main() -> None:
     parts = build(options.results, options.out, options.notice)
     if options.record:
         files.write(options.results / RECORD, record_text(parts, options.results).encode())
-        files.write(PAGE, page_text(parts).encode())
     if options.archive:
         files.write(options.archive, archive_bytes(parts, options.results))
     for part in parts:
