@@ -111,7 +111,7 @@ def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
     session(tmp_path / "unfinished", seeds=1, finish=False)
     commit.append("three")
     session(tmp_path / "unfinished")
-    assert tidy.load(tmp_path / "unfinished").provenance["commits_of_runs"] == ["two", "three"]
+    assert tidy.load(tmp_path / "unfinished").provenance["commits_of_runs"] == ["three", "two"]
 
 
 def test_results_of_a_clone_have_no_runs_and_are_kept(tmp_path):
