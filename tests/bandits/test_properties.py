@@ -40,7 +40,6 @@ def for_each(quick, names=CASES):
 
 
 each, few, fewer = for_each(CASES.keys() - VARIANTS), for_each(FEW), for_each(FEWER)
-fewest = for_each(FEWER - {"eps_greedy"})
 
 
 class Cache:
@@ -98,7 +97,7 @@ def test_default_compiler_flags_give_the_same_run(cache, name):
     np.testing.assert_allclose(run.trace.width, cache.run(name).trace.width, rtol=1e-9)
 
 
-@fewest
+@for_each({"gp_bucb", "bbkb_global_local"})
 def test_compiled_is_eager(cache, name):
     bandit, state, query, y = cache.midway(name)
     chex.assert_trees_all_equal(bandit.ask(state, KEY), query)
@@ -107,7 +106,7 @@ def test_compiled_is_eager(cache, name):
     chex.assert_trees_all_close(eager, compiled, rtol=1e-7, atol=1e-9)
 
 
-@fewest
+@for_each(FEWER - {"eps_greedy"})
 def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
     """Three runs differ in their seed, and a fourth run in every number of the algorithm."""
     changed = jax.tree.map(smaller, CASES[name])
@@ -287,7 +286,7 @@ def test_runs_start_from_given_states():
     """Both strategies start from past evaluations, and the given states stay usable."""
     counts = np.arange(60) % 2
     # the capacity that the runs above grew to, whose programs serve here
-    bandit = CASES["bbkb_global"].replace(capacity=32)
+    bandit = CASES["fixed_bkb"].replace(capacity=32)
     data = Evaluations(counts, counts * 0.1)
     init = jax.jit(lambda key: bandit.init(problem().arms, key, data=data))
     warm = [init(key) for key in KEYS]
