@@ -14,8 +14,7 @@ DEFAULTS = {
 
 
 def as_users(function, **options):
-    """jax.jit(function, **options) with the default flags of XLA. With JSKETCH_AS_USERS=0, which
-    long campaigns of the fuzzers set, the flags are those of the session."""
+    """jax.jit with the default flags of XLA; those of the session with JSKETCH_AS_USERS=0."""
     flags = os.environ.get("XLA_FLAGS", "") if os.environ.get("JSKETCH_AS_USERS") != "0" else ""
     changed = {name: value for name, value in DEFAULTS.items() if f"--{name}=" in flags}
     return jax.jit(function, compiler_options=changed, **options)

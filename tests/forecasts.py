@@ -1,5 +1,4 @@
-"""Predictions of forecasters by their definitions, in long double, with a fit from scratch for
-every example."""
+"""Predictions of forecasters by their definitions, in long double, without updates."""
 
 import numpy as np
 from truth import LD, cholesky, pivoted, solve
@@ -45,16 +44,14 @@ def have_joined(joined, count):
 
 
 def on_a_dictionary(ys, joined, features, lam, awv):
-    """`ridge` in the span of the points that have joined by the time of each example; the features
-    are those of `spans`."""
+    """`ridge` in the span of the points that have joined by each example, from `spans`."""
     projected = [z @ z.T for z in features]
     joins = have_joined(joined, len(ys))
     return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
 
 
 def leverages(ys, joined, features, lam):
-    """z^T A^-1 z [n] of every example, A of the labelled ones before it, in the span of the points
-    that have joined."""
+    """z^T A^-1 z [n], A of the labelled examples before each, in the span of joined points."""
     values = []
     for t, m in enumerate(have_joined(joined, len(ys))):
         z, past = features[m], labelled_before(ys, t)
@@ -102,8 +99,7 @@ def pros_n_kons(ys, joined, features, alpha, bound):
 
 
 def sketched_kons(gram, ys, enters, alpha, bound):
-    """Newton steps in explicit features of the whole stream; only the examples `enters` [n] change
-    the matrix."""
+    """Newton steps in explicit features; only the examples `enters` [n] change the matrix."""
     z = pivoted(gram, np.arange(len(gram)), 1e-18 * np.max(np.diag(gram)))[0]
     predictions, u = np.zeros(len(ys), LD), np.zeros(z.shape[1], LD)
     inverse = np.eye(z.shape[1], dtype=LD) / LD(alpha)
@@ -114,8 +110,7 @@ def sketched_kons(gram, ys, enters, alpha, bound):
 
 
 def _newton_step(z, y, u, inverse, bound, curvature):
-    """(prediction, u, A^-1) of one example: the projection onto the interval of predictions in the
-    norm of A, and then the step."""
+    """(prediction, u, A^-1) of one example: the projection in the norm of A, and the step."""
     output = z @ u
     prediction = min(max(output, -LD(bound)), LD(bound))
     if not np.isfinite(y):
@@ -143,8 +138,7 @@ def gradient(features, ys, step):
 
 
 def mixture(predictions, ys, bound, rule):
-    """The average of the experts' predictions [G,n], clipped and weighted by exp(-eta losses); or
-    Vovk's substitution."""
+    """The average of experts' predictions [G,n], weighted by exp(-eta losses); or Vovk's."""
     rate = LD({"average": 1 / 8, "vovk": 1 / 2}[rule]) / LD(bound) ** 2
     losses, predictions_of_mixture = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
     clipped = np.clip(predictions, -bound, bound)

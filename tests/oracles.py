@@ -40,15 +40,13 @@ def sketched(gram, dictionary, counts, sums, lam):
 
 
 def embedded_after(gram, dictionary, counts, pulls, lam):
-    """The full sketched variance after `pulls` more pulls with the same dictionary, computed from
-    scratch."""
+    """The full sketched variance after `pulls` more pulls, computed from scratch."""
     counts = counts + np.bincount(pulls, minlength=len(counts))
     return np.diag(sketched(gram, dictionary, counts, counts * 0, lam)[1])
 
 
 def check_law(draws, mean, covariance):
-    """Checks that sample mean and covariance of `draws` [n, A] are within 4.5 standard errors,
-    entry by entry."""
+    """Sample mean and covariance of `draws` [n, A] are within 4.5 standard errors."""
     variance, count = np.diag(covariance), len(draws)
     assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / count)).all()
     error = np.sqrt((np.outer(variance, variance) + covariance**2) / count)

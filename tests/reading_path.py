@@ -1,14 +1,12 @@
 """Prints the number of files and functions of jsketch that a reader enters between a run and the
 kernel.
 
-    python tests/reading_path.py                the counts
-    python tests/reading_path.py --list NAME    and the files and functions of one run
+    python tests/reading_path.py
 
 `sys.setprofile` counts them while a run is traced, including lambdas.
 """
 
 import sys
-from collections import defaultdict
 from pathlib import Path
 
 import jax
@@ -25,8 +23,7 @@ KEY = jax.random.key(0)
 
 
 def entered_functions(function, *arguments):
-    """{(file, function, first line)} of the functions of jsketch that the trace of a function
-    enters."""
+    """{(file, function, first line)} of jsketch that the trace of a function enters."""
     frames = set()
 
     def profile(frame, event, _):
@@ -66,18 +63,6 @@ def main():
     for name, (function, argument) in entries.items():
         frames = entered_functions(function, argument)
         print(f"{name}: {len({file for file, _, _ in frames})} files, {len(frames)} functions")
-        if "--list" in sys.argv and name.endswith(f"({sys.argv[-1]})"):
-            print_files(frames)
-
-
-def print_files(frames):
-    files = defaultdict(list)
-    for file, function, line in frames:
-        files[file].append((line, function))
-    for file, functions in sorted(files.items()):
-        print(f"  {Path(file).relative_to(ROOT)}: {len(functions)}")
-        for line, function in sorted(functions):
-            print(f"    {line:4d} {function}")
 
 
 if __name__ == "__main__":

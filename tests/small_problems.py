@@ -1,6 +1,6 @@
 """Small random problems for tests of the theory, and programs that several tests share."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,7 @@ DENSE = jax.jit(exact.dense)
 
 
 class Problem:
-    """A random problem: arms, counts, rewards, and a dictionary of 6 arms, about half of which are
-    pulled."""
+    """Random arms, counts and rewards, and a dictionary of 6 arms, half of them pulled."""
 
     def __init__(self, seed):
         random = np.random.default_rng(seed)
@@ -46,6 +45,11 @@ class Problem:
 
     def dense(self):
         return DENSE(self.kernel, *map(jnp.asarray, (self.x, self.counts, self.sums)), self.lam)
+
+
+@cache
+def random_problems():
+    return [Problem(seed) for seed in range(PROBLEMS)]
 
 
 @partial(jax.jit, static_argnums=(1, 3))
@@ -90,6 +94,5 @@ def bounds(p, batch):
 
 
 def near(actual, desired, tolerance=1e-7):
-    np.testing.assert_allclose(
-        actual, desired, rtol=tolerance, atol=tolerance * np.max(np.abs(desired))
-    )
+    atol = tolerance * np.max(np.abs(desired))
+    np.testing.assert_allclose(actual, desired, rtol=tolerance, atol=atol)

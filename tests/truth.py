@@ -78,8 +78,7 @@ def pivoted(matrix, chosen, cut):
 
 
 def disturbed(matrix, random, size=16.0):
-    """The matrix with symmetric errors of `size` roundings of sqrt(k(x,x) k(y,y)). No float64
-    program can distinguish it from the matrix without errors."""
+    """The matrix with symmetric errors of `size` roundings, which no float64 program detects."""
     noise = random.uniform(-1, 1, matrix.shape)
     scale = np.sqrt(np.abs(np.diag(matrix)))
     return matrix + size * EPS * np.outer(scale, scale) * ((noise + noise.T) / 2)

@@ -1,5 +1,4 @@
-"""Forecasters as scikit-learn and river regressors: the predictions of `prequential`, and the
-checks of both packages for their interfaces."""
+"""Forecasters as regressors of scikit-learn and river, with the checks of both packages."""
 
 import copy
 import pickle
@@ -23,7 +22,7 @@ from jsketch.sketch.taylor import Taylor
 
 KEY = jax.random.key(0)
 TAYLOR = online.PKAWV(Taylor(2, 4), 0.1)
-EXACT = online.KernelAWV(kernels.Gaussian(0.8), 0.1, capacity=32)
+EXACT = online.KernelAWV(kernels.Gaussian(0.8), 0.1, capacity=64)
 both_forecasters = pytest.mark.parametrize("forecaster", [TAYLOR, EXACT])
 
 
@@ -65,9 +64,8 @@ def test_partial_fit_is_prequential(forecaster):
     for begin in range(0, 48, 12):
         model.partial_fit(xs[begin : begin + 12], ys[begin : begin + 12])
         predictions.append(model.forecasts_.prediction)
-    np.testing.assert_allclose(
-        np.concatenate(predictions), forecasts.prediction, rtol=1e-9, atol=1e-9
-    )
+    predictions = np.concatenate(predictions)
+    np.testing.assert_allclose(predictions, forecasts.prediction, rtol=1e-9, atol=1e-9)
     stream = loops.Live(forecaster, 2, KEY)
     stream.learn_many(xs, ys)
     ahead = [stream.predict(x) for x in xs[:5]]
@@ -94,7 +92,7 @@ def test_a_refused_table_changes_nothing_and_constant_labels_have_a_score():
     assert model.score(table, np.ones(48)) == 0.0  # as in scikit-learn
 
 
-def test_parameters():
+def test_parameters_are_set_by_their_nested_names():
     model = SklearnRegressor(EXACT, seed=4)
     assert model.get_params(deep=False) == {"forecaster": EXACT, "seed": 4}
     names = ("forecaster__regularization", "forecaster__kernel__lengthscale")
@@ -117,20 +115,19 @@ def test_parameters():
 # river
 
 FOURIER = online.FOGD(kernels.Gaussian(3.0), 0.05, count=20)
-DRAWN = RiverRegressor(FOURIER)  # its random features depend on the order of the inputs
+RIVER = RiverRegressor(FOURIER)  # its random features depend on the order of the inputs
 KINDS = ("emerging", "disappearing", "radically_disappearing")
 SKIPS = {f"check_{kind}_features" for kind in KINDS}
 
 
 @pytest.mark.parametrize(
-    "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(DRAWN)]
+    "check", [pytest.param(check, id=check.__name__) for check in checks.yield_checks(RIVER)]
 )
 def test_checks_of_river(check):
-    """Features that appear or disappear are refused, because a kernel compares points with the same
-    inputs."""
+    """A kernel compares points with the same inputs: other features are refused."""
     refused = pytest.raises(ValueError, match="must have the features of the first")
     with refused if check.__name__ in SKIPS else nullcontext():
-        check(DRAWN.clone())
+        check(RIVER.clone())
 
 
 @both_forecasters
@@ -145,14 +142,9 @@ def test_learn_one_is_prequential(forecaster):
     np.testing.assert_allclose(predictions, forecasts.prediction, rtol=1e-9, atol=1e-9)
 
 
-def dicts(n=24):
-    xs, ys = examples(n)
-    return [({"a": a, "b": b}, y) for (a, b), y in zip(xs, ys, strict=True)], xs, ys
-
-
 def test_copies_are_independent():
     """`Live.learn` donates the buffers of its state, and a copy does not share them."""
-    stream, *_ = dicts(12)
+    stream = [({"a": a, "b": b}, y) for (a, b), y in zip(*examples(12), strict=True)]
     model = RiverRegressor(EXACT)
     for x, y in stream[:6]:
         model.learn_one(x, y)
@@ -191,10 +183,7 @@ def test_a_refused_example_does_not_fix_the_features():
         (lambda x, y: SklearnRegressor(TAYLOR).fit(x, y[1:]), "inconsistent numbers of samples"),
         (lambda x, y: fitted_model().predict(x[:, :1]), "expecting 2 features"),
         (lambda x, y: fitted_model().partial_fit(x * np.nan, y), "contains NaN"),
-        (
-            lambda x, y: fitted_model().set_params(forecaster=EXACT).partial_fit(x, y),
-            "changed after",
-        ),
+        (lambda x, y: fitted_model(forecaster=EXACT).partial_fit(x, y), "changed after"),
         (lambda x, y: river().predict_one({"a": 1.0}), r"missing \['b'\], new \[\]"),
         (lambda x, y: river().learn_one({"a": 1.0, "b": "high"}, 1.0), "must be real numbers"),
         (lambda x, y: RiverRegressor(TAYLOR).predict_one({}), "inputs must be an integer"),
@@ -205,8 +194,8 @@ def test_mistakes_have_messages(action, words):
         action(*examples())
 
 
-def fitted_model():
-    return SklearnRegressor(TAYLOR).fit(*examples())
+def fitted_model(**parameters):
+    return SklearnRegressor(TAYLOR).fit(*examples()).set_params(**parameters)
 
 
 def river():

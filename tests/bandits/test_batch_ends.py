@@ -40,8 +40,7 @@ def picks_of(p, ratio, **options):
 
 
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
-    """The global bound after each pick, or the local bound, which never exceeds it. By default the
-    local bound is the largest over the arms."""
+    """The global or local bound after each pick; by default the largest local one over the arms."""
     total, full, embedded = bounds(p, batch)
     if local is None:
         return total
@@ -50,8 +49,7 @@ def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
 
 @pytest.mark.parametrize("local", [None, "full", "guaranteed"])
 def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
-    """With C a millionth below the bound after a pick, that pick is the last; with C a millionth
-    above, the batch has one more."""
+    """The pick is the last with C a millionth below its bound, and not with C a millionth above."""
     options = {} if local is None else dict(rule="global_local", local_statistic=local)
     ends = 0
     for seed in range(12):
@@ -61,12 +59,10 @@ def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
         for pick in range(min(len(batch) - 1, 6)):
             if after[pick + 1] < after[pick] * 1.001:
                 continue  # the next pick may have the same bound
-            np.testing.assert_array_equal(
-                picks_of(p, after[pick] * (1 - 1e-6), **options), batch[: pick + 1]
-            )
-            np.testing.assert_array_equal(
-                picks_of(p, after[pick] * (1 + 1e-6), **options), batch[: pick + 2]
-            )
+            picks = picks_of(p, after[pick] * (1 - 1e-6), **options)
+            np.testing.assert_array_equal(picks, batch[: pick + 1])
+            picks = picks_of(p, after[pick] * (1 + 1e-6), **options)
+            np.testing.assert_array_equal(picks, batch[: pick + 2])
             ends += after[pick] < 50  # where a millionth is less than 1e-4
     assert ends >= 10
 
@@ -81,8 +77,7 @@ def test_a_variance_that_is_no_number_ends_its_batch(strict):
 
 
 def test_local_bounds_of_all_arms_are_lemma_3s():
-    """The bound is 1 + sum_s k~(x, x_s)^2 / sigma~^2(x) for any picks. `guaranteed` has the larger
-    one of the sums with k~ and with e."""
+    """`guaranteed` has the larger one of the sums of the squares of k~ and of e."""
     differ = 0
     for seed in range(16):
         p = Problem(seed)
@@ -105,9 +100,8 @@ def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
         p.counts[p.keep] += 1
         _, state = p.state()
         u = np.asarray(whitened_features(p.kernel, state, p.x))[p.keep]
-        np.testing.assert_allclose(
-            np.asarray(state.variance)[p.keep], np.square(u).sum(1), rtol=1e-11
-        )
+        variance = np.asarray(state.variance)[p.keep]
+        np.testing.assert_allclose(variance, np.square(u).sum(1), rtol=1e-11)
 
 
 def test_a_dictionary_may_fill_its_capacity():

@@ -55,8 +55,7 @@ def test_picks_are_those_of_the_rule_in_plain_python():
 
 
 def test_mutations_are_uniform_and_ignore_padding():
-    """Of 4,000 children of one parent with 3 neighbours, each neighbour gets a third, within 4
-    standard errors."""
+    """Each of 3 neighbours gets a third of 4,000 children, within 4 standard errors."""
     table = jnp.full((81, 6), -1).at[:, jnp.array([0, 2, 5])].set(jnp.array([4, 7, 9]))
     bandit = RegularizedEvolution(table, population=2, sample=2)
     state = bandit.init(small().arms, KEY)

@@ -61,9 +61,8 @@ def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, pick
 
 
 @pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
-def test_no_arm_twice(monkeypatch, size, picks):
-    """With `repeat=False` the picks are those of the dense posterior among arms that are neither
-    observed nor pending. A batch ends when no such arm remains."""
+def test_no_arm_is_picked_twice(monkeypatch, size, picks):
+    """Arms are neither observed nor pending; a batch ends when no such arm remains."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
     monkeypatch.setattr(fixed_set, "PICKS", picks)
     ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))

@@ -91,7 +91,7 @@ def vector(request):
     return Vector(request.param)
 
 
-def test_posterior_and_bkb(vector):
+def test_posterior_and_bkb_are_those_of_the_authors(vector):
     d = vector.data
     bandit = BKB(**vector.common)
     state = vector.state
@@ -103,6 +103,7 @@ def test_posterior_and_bkb(vector):
     close(bandit.scores(state), d["bkb_ucb"], 1e-6)
     assert int(bandit.ask(state, KEY).index[0]) == d["bkb_choice"]
     assert int((jnp.abs(state.nystrom.root).sum(0) > 0).sum()) == d["embedding_rank"]
+    close(covariance(vector, state, np.arange(8)), d["posterior_covariance"], 1e-5)
 
 
 def features(vector, state):
@@ -117,24 +118,17 @@ def covariance(vector, state, rows):
     return (gram - z[rows] @ z.T) / vector.spec["lam"] + u[rows] @ u.T
 
 
-def test_covariance(vector):
-    state = vector.state
-    close(covariance(vector, state, np.arange(8)), vector.data["posterior_covariance"], 1e-5)
-
-
-def test_batches_of_both_rules(vector):
+def test_batches_of_both_rules_are_those_of_the_authors(vector):
     d = vector.data
     np.testing.assert_array_equal(vector.batch("global"), d["global_batch"])
     np.testing.assert_array_equal(vector.batch("global_local"), d["global_local_batch_strict"])
-    np.testing.assert_array_equal(
-        vector.batch("global_local", strict=False), d["global_local_batch"]
-    )
-    np.testing.assert_array_equal(
-        vector.batch("global_local", lazy=False), d["global_local_batch_strict"]
-    )
+    batch = vector.batch("global_local", strict=False)
+    np.testing.assert_array_equal(batch, d["global_local_batch"])
+    batch = vector.batch("global_local", lazy=False)
+    np.testing.assert_array_equal(batch, d["global_local_batch_strict"])
 
 
-def test_ratio_bounds(vector):
+def test_ratio_bounds_are_those_of_the_authors(vector):
     d, c = vector.data, vector.spec["ratio_threshold"]
     state = vector.state
     batch = d["global_local_batch"]
@@ -150,7 +144,7 @@ def test_ratio_bounds(vector):
 
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
-def test_widths(vector, rule):
+def test_widths_are_those_of_the_authors(vector, rule):
     d, name = vector.data, rule
     bandit = BBKB(**vector.common, ratio=vector.spec["ratio_threshold"], rule=rule)
     state = vector.state

@@ -75,7 +75,7 @@ def without_updates(bandit):
     return scratch(**{field.name: getattr(bandit, field.name) for field in fields(bandit)})
 
 
-@pytest.mark.parametrize("name", ["bbkb_global", "bkb"])
+@pytest.mark.parametrize("name", ["bbkb_global", pytest.param("bkb", marks=pytest.mark.slow)])
 def test_runs_with_updates_pick_the_same_arms(name):
     """The same holds for several seeds together, some of which draw a new dictionary."""
     bandit = CASES[name].replace(resparsify=0.25)
@@ -101,11 +101,7 @@ def test_a_run_begins_with_the_expected_size_of_the_dictionary():
     np.testing.assert_allclose(size, expected, 1e-9)
     bandit = BBKB(kernel=kernel, regularization=regularization, capacity=4, resparsify=0.25)
     capacity = bandit.with_initial_capacity(Arms(jnp.asarray(x)), horizon).capacity
-    assert (
-        sketched.INITIAL_SIZE_RATIO * expected - 1
-        <= capacity
-        <= sketched.INITIAL_SIZE_RATIO * expected + 16
-    )
+    assert -1 <= capacity - sketched.INITIAL_SIZE_RATIO * expected <= 16
     paper = bandit.replace(resparsify=sketched.EVERY_BATCH)
     assert paper.with_initial_capacity(Arms(x), horizon).capacity == 4
     finite = problems.finite_arms(x, np.sin(x[:, 0]), 0.1)
@@ -126,8 +122,7 @@ def test_the_expected_size_of_repeated_arms_is_that_of_their_span(dtype, regular
 @pytest.mark.parametrize("regularization", [1.0, 1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("gap", [None, 1e-2, 1e-7])
 def test_two_hundred_rounds_match_a_refresh_from_scratch(regularization, gap):
-    """They match to 1e-9 of the prior variance in every round, for every number of arms in a batch.
-    A third of the arms may have another arm at a distance `gap`."""
+    """A third of the arms may have another arm at a distance `gap`."""
     random = np.random.default_rng(7)
     x = random.uniform(0, 6, (ARMS, 2))
     if gap is not None:

@@ -50,8 +50,7 @@ def sketch_of(points, size):
 
 @pytest.mark.parametrize("size", [1, 4, 9, 12])
 def test_frequent_directions_keep_their_guarantee(size):
-    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) holds for every k, on 20 matrices
-    with decaying spectra."""
+    """0 <= A^T A - S^T S <= shrunk <= |A - A_k|^2 / (m + 1 - k) holds for every k."""
     scales = 0.8 ** np.arange(9)
     points = np.random.default_rng(0).standard_normal((20, 40, 9)) * scales
     sketches = jax.jit(jax.vmap(lambda p: sketch_of(p, size)))(jnp.asarray(points))
@@ -64,94 +63,75 @@ def test_frequent_directions_keep_their_guarantee(size):
         for k in range(min(size + 1, 9)):
             assert float(shrunk) <= squares[k:].sum() / (size + 1 - k) + 1e-10
         used = np.asarray(energies) > 0
-        np.testing.assert_allclose(
-            directions @ directions.T, np.diag(used.astype(float)), atol=1e-10
-        )
+        np.testing.assert_allclose(directions @ directions.T, np.diag(used * 1.0), atol=1e-10)
     assert bool((sketches.shrunk == 0).all()) == (size >= 9)
 
 
 def test_frequent_directions_read_as_dense_matrices():
     points = jax.random.normal(KEY, (12, 5))
     sketch = sketch_of(points, 3)
-    dense = np.asarray(
-        LAM * np.eye(5) + (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions
-    )
+    sketched = (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions
+    dense = np.asarray(LAM * np.eye(5) + sketched)
     x = np.asarray(points[0])
-    np.testing.assert_allclose(
-        projection.power(sketch, points[0], LAM, -1), np.linalg.solve(dense, x)
-    )
+    inverse = projection.power(sketch, points[0], LAM, -1)
+    np.testing.assert_allclose(inverse, np.linalg.solve(dense, x))
     half = projection.power(sketch, projection.power(sketch, points[0], LAM, -0.5), LAM, -0.5)
     np.testing.assert_allclose(half, np.linalg.solve(dense, x))
     np.testing.assert_allclose(
         projection.variance(sketch, points, LAM),
         np.einsum("ni,ij,nj->n", points, np.linalg.inv(dense), points),
     )
-    np.testing.assert_allclose(
-        projection.logdet(sketch, LAM), np.linalg.slogdet(dense / LAM)[1], rtol=1e-10
-    )
+    logdet = np.linalg.slogdet(dense / LAM)[1]
+    np.testing.assert_allclose(projection.logdet(sketch, LAM), logdet, rtol=1e-10)
 
 
 @cache
 def linear_ucb():
     """The oracle: exact GP-UCB with a linear kernel."""
-    return rollout(
-        GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON), linear_problem(), KEY, HORIZON
-    )
+    oracle = GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON)
+    return rollout(oracle, linear_problem(), KEY, HORIZON)
 
 
-def from_arm(bandit, state, first_arm):
-    """A run of `bandit` from `state` whose first arm is the oracle's."""
-    state = state.replace(first_arm=first_arm, domain=None)
+@pytest.mark.parametrize("size", [INPUTS, INPUTS + 3, None], ids=["soful", "larger", "cbrap"])
+def test_all_directions_give_linear_ucb(size):
+    """SOFUL has as many directions as inputs or more, and CBRAP has a rotation."""
+    exact, arms = linear_ucb(), linear_problem().arms
+    if size is None:
+        bandit = CBRAP(**COMMON, size=INPUTS)
+        rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
+        features = matmul(arms.features, rotation)
+        state = feature_posterior.start(bandit.regularization, arms, KEY, features)
+    else:
+        bandit = SOFUL(**COMMON, size=size)
+        state = bandit.init(arms, KEY)
+    state = state.replace(first_arm=exact.trace.arm[0], domain=None)
     progress = start(bandit, linear_problem(), KEY, HORIZON).replace(state=state)
-    return rollout(bandit, linear_problem(), KEY, HORIZON, progress)
-
-
-@pytest.mark.parametrize("size", [INPUTS, INPUTS + 3])
-def test_soful_with_all_directions_is_linear_ucb(size):
-    exact, bandit = linear_ucb(), SOFUL(**COMMON, size=size)
-    run = from_arm(bandit, bandit.init(linear_problem().arms, KEY), exact.trace.arm[0])
-    np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
-    np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
-
-
-def test_cbrap_with_a_rotation_is_linear_ucb():
-    exact, bandit = linear_ucb(), CBRAP(**COMMON, size=INPUTS)
-    arms = linear_problem().arms
-    rotation = jnp.linalg.qr(jax.random.normal(KEY, (INPUTS, INPUTS)))[0]
-    run = from_arm(
-        bandit,
-        feature_posterior.start(bandit.regularization, arms, KEY, matmul(arms.features, rotation)),
-        exact.trace.arm[0],
-    )
+    run = rollout(bandit, linear_problem(), KEY, HORIZON, progress)
     np.testing.assert_array_equal(run.trace.arm, exact.trace.arm)
     np.testing.assert_allclose(run.trace.width, exact.trace.width, rtol=1e-9)
 
 
 def test_gaussian_projections_keep_inner_products_on_average():
-    """The mean over 4,000 projections is within 4 standard errors; the variance of an entry is
-    (|x|^2 |y|^2 + (x.y)^2) / m."""
+    """The variance of an entry is (|x|^2 |y|^2 + (x.y)^2) / m."""
     x = jax.random.normal(KEY, (4, INPUTS))
     projections = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(
         jax.random.split(KEY, 4000)
     )
     gram = np.asarray(x @ x.T)
     error = np.sqrt((np.outer(np.diag(gram), np.diag(gram)) + gram**2) / 3 / 4000)
-    assert (
-        np.abs(np.einsum("sim,sjm->ij", projections, projections) / 4000 - gram) < 4 * error
-    ).all()
+    mean = np.einsum("sim,sjm->ij", projections, projections) / 4000
+    assert (np.abs(mean - gram) < 4 * error).all()
 
 
 def test_soful_samples_have_the_right_law():
     """Mean and covariance of 4,000 draws of 8 arms have every entry within 4.5 standard errors."""
     bandit = FORMS["soful_ts"].replace(scale=0.7)
     state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
-    draws = np.asarray(
-        jax.jit(jax.vmap(lambda k: bandit.sample(state, k)[:8]))(jax.random.split(KEY, 4000))
-    )
+    draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:8]))
+    draws = np.asarray(draw(jax.random.split(KEY, 4000)))
     x, s = np.asarray(linear_problem().arms.features[:8]), state.sketch
-    inverse = np.linalg.inv(
-        LAM * np.eye(INPUTS) + (s.directions.T * s.energies[None, :]) @ s.directions
-    )
+    sketched = (s.directions.T * s.energies[None, :]) @ s.directions
+    inverse = np.linalg.inv(LAM * np.eye(INPUTS) + sketched)
     covariance = x @ inverse @ x.T * float(bandit.confidence_width(state)) ** 2
     oracles.check_law(draws, x @ inverse @ state.moment, covariance)
 

@@ -14,7 +14,7 @@ KEY = jax.random.key(0)
 X = np.random.default_rng(0).uniform(0, 1, (40, 2))
 KEEP_ALL = 1e12  # a qbar that keeps every pulled point
 OPTIONS = dict(kernel=kernels.Gaussian(0.4), regularization=0.05, noise_std=0.2, capacity=32)
-BOXED = PointBBKB(kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, norm_bound=2.0)
+BANDIT = PointBBKB(kernels.Gaussian(0.7), 0.01, 0.05, ratio=1.0, max_batch=1, norm_bound=2.0)
 CHOOSE = jax.jit(lambda bandit, state, key, x: bandit.choose(state, key, x))
 PULL = jax.jit(lambda bandit, state, x: bandit.pull(state, x))
 TELL = jax.jit(lambda bandit, state, y, key: bandit.tell(state, y, key))
@@ -25,8 +25,7 @@ def f(x):
 
 
 def test_with_one_candidate_matrix_it_is_bkb():
-    """With C = 1, the same candidates at every step and a dictionary of all pulls, the picks are
-    those of BKB over these arms."""
+    """C is 1, and the dictionary contains all pulls."""
     arms = Arms(jnp.asarray(X))
     bkb = BKB(**OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code)
     points = PointBBKB(
@@ -48,8 +47,7 @@ def test_with_one_candidate_matrix_it_is_bkb():
 
 
 def test_contexts_change_and_the_posterior_is_the_oracle():
-    """Mean, variance and ends of batches are those of the oracle for batches over changing
-    candidates, one of which fails."""
+    """Means, variances and ends of batches are those of the oracle. One evaluation fails."""
     bandit = PointBBKB(
         **OPTIONS | dict(capacity=64), qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64
     )
@@ -70,9 +68,8 @@ def test_contexts_change_and_the_posterior_is_the_oracle():
         y = f(np.array(batch))
         if round_ == 3:
             y[0] = np.nan
-        state, info = TELL(
-            bandit, state, jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan))), KEY
-        )
+        rewards = jnp.asarray(np.append(y, np.full(6 - len(batch), np.nan)))
+        state, info = TELL(bandit, state, rewards, KEY)
         assert bool(info.truncated) == (bound <= 40.0) and not bool(info.overflow)
         xs, ys, sizes = [*xs, *batch], [*ys, *y], [*sizes, len(batch)]
     assert max(sizes) > 1
@@ -80,9 +77,8 @@ def test_contexts_change_and_the_posterior_is_the_oracle():
     all_points = np.concatenate([np.array(xs), new])
     counts = np.append(np.isfinite(ys).astype(float), np.zeros(10))
     sums = np.append(np.nan_to_num(ys), np.zeros(10))
-    mean, covariance, _ = oracles.exact(
-        oracles.gaussian(all_points, all_points, 0.4), counts, sums, 0.05
-    )
+    gram = oracles.gaussian(all_points, all_points, 0.4)
+    mean, covariance, _ = oracles.exact(gram, counts, sums, 0.05)
     actual = bandit.posterior(state, jnp.asarray(new))
     np.testing.assert_allclose(actual[0], mean[-10:], atol=1e-7)
     np.testing.assert_allclose(actual[1], np.diag(covariance)[-10:], atol=1e-6)
@@ -117,11 +113,9 @@ def test_growing_and_extending_change_no_number():
 
 
 def test_partition_search_refines_where_it_pays():
-    """The search is that of Ada-BKB. The cells always cover the box, and V bounds the change within
-    a cell. The regret falls. The width at the centre of the chosen cell exceeds the bound V of the
-    cell."""
+    """Cells always cover the box, and the width at the chosen centre exceeds the cell's V."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
-    bandit = BOXED.replace(max_history=48, capacity=48)
+    bandit = BANDIT.replace(max_history=48, capacity=48)
 
     @jax.jit
     def run(key):
@@ -158,8 +152,7 @@ def test_partition_search_refines_where_it_pays():
 
 
 def test_a_partition_that_was_full_once_stays_flagged():
-    """With a width of 0 every cell is split, and with a width of 1e6 none is. The second search
-    keeps the flag of the first."""
+    """Every cell is split with a width of 0, and none with a width of 1e6."""
     zero_width = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
     large_width = zero_width.replace(width=widths.Bayesian(1e6))
     state = zero_width.init(2, KEY)
@@ -183,7 +176,6 @@ def test_the_variation_of_a_cell_is_a_bound():
         points, weights = random.uniform(0, 1, (6, 2)), random.standard_normal(6)
         weights /= np.sqrt(weights @ np.asarray(kernel.gram(points, points)) @ weights)
         inside = centre + half * random.uniform(-1, 1, (20, 2))
-        differences = (
-            np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points)) @ weights
-        )
+        change_in_kernel = np.asarray(kernel.gram(inside, points) - kernel.gram(centre, points))
+        differences = change_in_kernel @ weights
         assert (np.abs(differences) <= change * (1 + 1e-9)).all()

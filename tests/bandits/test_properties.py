@@ -17,20 +17,15 @@ from jsketch.types import Evaluations
 KEY = jax.random.key(3)
 KEYS = jax.random.split(jax.random.key(5), 3)
 # Properties that take long are tested for these algorithms; -m slow tests all of them.
-FEW = {
-    "uniform",
-    "eps_greedy",
-    "gp_ucb",
-    "gp_bucb",
-    "fixed_bkb",
-    "cbrap",
-    "bbkb_global",
-    "bbkb_global_local",
-}
+FEW = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
-# compiled with the default flags in tests/fuzz
-FUZZED = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
+# Tests of batches, widths, vectors of the authors, and tests/contrib run these, which share the
+# loop and most of their code with other rows.
+IN_OTHER_TESTS = VARIANTS - {"uniform_4", "mini_gp_ei"}
+# compiled with the default flags in tests/fuzz, or made of parts that are
+IN_FUZZ = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
+IN_FUZZ |= {"uniform", "eps_greedy", "gp_ucb", "bkb"}
 SMALL = 10  # In these runs the capacity grows, which compiles them again.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:a batch filled its capacity"),
@@ -45,7 +40,6 @@ def for_each(quick, names=CASES):
 
 
 each, few, fewer = for_each(CASES.keys() - VARIANTS), for_each(FEW), for_each(FEWER)
-variants_too = for_each(CASES)
 
 
 class Cache:
@@ -84,7 +78,7 @@ def cache():
     return Cache()
 
 
-@variants_too
+@for_each(CASES.keys() - IN_OTHER_TESTS)
 def test_a_run_is_complete(cache, name):
     run = cache.run(name)
     assert int(run.t) == HORIZON and not bool(run.stopped)
@@ -95,7 +89,7 @@ def test_a_run_is_complete(cache, name):
     assert np.isfinite(run.trace.reward).all() and np.isfinite(run.trace.width).all()
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | FUZZED])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in VARIANTS | IN_FUZZ])
 def test_default_compiler_flags_give_the_same_run(cache, name):
     """The other tests use flags with which programs compile fast."""
     run = cache.users(CASES[name], problem(), KEY, HORIZON)
@@ -103,7 +97,7 @@ def test_default_compiler_flags_give_the_same_run(cache, name):
     np.testing.assert_allclose(run.trace.width, cache.run(name).trace.width, rtol=1e-9)
 
 
-@fewer
+@for_each({"gp_bucb", "bbkb_global_local"})
 def test_compiled_is_eager(cache, name):
     bandit, state, query, y = cache.midway(name)
     chex.assert_trees_all_equal(bandit.ask(state, KEY), query)
@@ -112,7 +106,7 @@ def test_compiled_is_eager(cache, name):
     chex.assert_trees_all_close(eager, compiled, rtol=1e-7, atol=1e-9)
 
 
-@fewer
+@for_each(FEWER - {"eps_greedy"})
 def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
     """Three runs differ in their seed, and a fourth run in every number of the algorithm."""
     changed = jax.tree.map(smaller, CASES[name])
@@ -122,9 +116,8 @@ def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
     for row, (bandit, key) in enumerate(zip(bandits, keys, strict=True)):
         single_run = cache.rollout(bandit, problem(), key, HORIZON)
         np.testing.assert_array_equal(vmapped_runs.trace.arm[row], single_run.trace.arm)
-        np.testing.assert_allclose(
-            vmapped_runs.trace.reward[row], single_run.trace.reward, atol=1e-12
-        )
+        found = vmapped_runs.trace.reward[row]
+        np.testing.assert_allclose(found, single_run.trace.reward, atol=1e-12)
 
 
 @functools.cache
@@ -187,18 +180,13 @@ def test_other_numbers_compile_nothing(cache, name):
 
 @for_each(FEWER, GROWING)
 def test_capacity_changes_no_pick(cache, name):
+    """A round that overflows applies nothing."""
     small = CASES[name].replace(capacity=SMALL)
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     assert bool(stuck.overflow) and 0 < int(stuck.t) < HORIZON
     grown = loops.run(small, problem(), KEY, HORIZON)
     np.testing.assert_array_equal(grown.trace.arm, cache.run(name).trace.arm)
     assert grown.capacity > SMALL and grown.capacity != CASES[name].capacity
-
-
-@for_each(FEWER, GROWING)
-def test_overflow_applies_nothing(cache, name):
-    small = CASES[name].replace(capacity=SMALL)
-    stuck = cache.rollout(small, problem(), KEY, HORIZON)
     state = stuck.state.replace(domain=problem().arms)
     query = cache.ask(small, state, KEY)
     y = problem().mean_reward[query.index]
@@ -221,8 +209,7 @@ def test_failures_change_no_posterior(cache, name):
 
 @each
 def test_wrong_slots_have_the_effect_of_masked_ones(cache, name):
-    """Wrong slots are failed evaluations and, with a flag, infinite rewards and traced arms that do
-    not exist."""
+    """Infinite rewards and traced arms that do not exist are flagged; failures are not."""
     bandit, state, query, y = cache.midway(name)
     masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
     chex.assert_tree_all_finite(masked)
@@ -236,16 +223,16 @@ def test_wrong_slots_have_the_effect_of_masked_ones(cache, name):
         chex.assert_trees_all_equal(new, masked)
 
 
-@variants_too
-@pytest.mark.parametrize("arm", [60, 5000, -1])
-def test_an_arm_out_of_range_is_refused(cache, name, arm):
+@each
+def test_an_arm_out_of_range_is_refused(cache, name):
     bandit, state = CASES[name], cache.run(name).state.replace(domain=problem().arms)
-    query = Query(jnp.array([3, arm], jnp.int32), jnp.ones(2, bool))
-    with pytest.raises(ValueError, match=f"names arm {arm}; the arms are 0 to 59"):
-        bandit.tell(state, query, jnp.zeros(2), KEY)
-    if hasattr(bandit, "pend"):
+    for arm in (60, 5000, -1):
+        query = Query(jnp.array([3, arm], jnp.int32), jnp.ones(2, bool))
         with pytest.raises(ValueError, match=f"names arm {arm}; the arms are 0 to 59"):
-            bandit.pend(state, query)
+            bandit.tell(state, query, jnp.zeros(2), KEY)
+        if hasattr(bandit, "pend"):
+            with pytest.raises(ValueError, match=f"names arm {arm}; the arms are 0 to 59"):
+                bandit.pend(state, query)
 
 
 @each
@@ -256,7 +243,7 @@ def test_states_are_a_fixed_point(cache, name):
     chex.assert_trees_all_equal_shapes_and_dtypes(fresh, state, new)
 
 
-@pytest.mark.float32
+@pytest.mark.float32(only=True)
 @fewer
 def test_float32_stays_finite(name):
     single = problem(jnp.float32)
@@ -299,10 +286,9 @@ def test_runs_start_from_given_states():
     """Both strategies start from past evaluations, and the given states stay usable."""
     counts = np.arange(60) % 2
     # the capacity that the runs above grew to, whose programs serve here
-    bandit = CASES["bbkb_global"].replace(capacity=32)
-    init = jax.jit(
-        lambda key: bandit.init(problem().arms, key, data=Evaluations(counts, counts * 0.1))
-    )
+    bandit = CASES["fixed_bkb"].replace(capacity=32)
+    data = Evaluations(counts, counts * 0.1)
+    init = jax.jit(lambda key: bandit.init(problem().arms, key, data=data))
     warm = [init(key) for key in KEYS]
     runs = [
         loops.run(bandit, problem(), KEYS, HORIZON, strategy=s, states=warm)

@@ -15,9 +15,8 @@ from jsketch.sketch.dictionary import qbar_theory
 
 SEEDS, HORIZON, DELTA, LAM, NOISE, NORM = 64, 60, 0.1, 0.5, 0.5, 2.0
 KERNEL = kernels.Gaussian(0.3)
-COMMON = dict(
-    kernel=KERNEL, regularization=LAM, noise_std=NOISE, norm_bound=NORM, delta=DELTA, capacity=64
-)
+SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA)
+COMMON = dict(kernel=KERNEL, regularization=LAM, **SETTINGS, capacity=64)
 STOPS = (5, 20, HORIZON)
 # These widths are also tested on the runs of another width.
 OTHER_WIDTHS = {"certified": [widths.certified_mixture], "tight": [widths.mixture]}
@@ -38,7 +37,7 @@ def states(bandit):
 
 
 BATCH = dict(COMMON, max_batch=32)
-COVERING = {
+BANDITS = {
     "certified": BBKB(**BATCH, width=widths.certified),
     "sqrt": BBKB(**BATCH, width=widths.bbkb_sqrt),
     "corrected": BKB(**COMMON, width=widths.bkb_corrected),
@@ -50,7 +49,7 @@ COVERING = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in OTHER_WIDTHS)) for n in COVERING]
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in OTHER_WIDTHS)) for n in BANDITS]
 )
 def test_confidence_intervals_cover(name):
     """THEORY 4.4, 4.7, 4.8: |mean - f| <= width sd at all arms and times in at least 1 - delta of
@@ -59,7 +58,7 @@ def test_confidence_intervals_cover(name):
     More than 14 failures in 64 has probability below 1e-3 (mean 6.4, 3 sd = 7.2) if the statement
     holds.
     """
-    bandit = COVERING[name]
+    bandit = BANDITS[name]
     problem, at_stops = states(bandit)
     for claimed in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
@@ -84,7 +83,7 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
     dictionaries are compared with the loose bound of the papers and with qbar times the effective
     dimension of the variances used for resampling."""
     # the program of `test_confidence_intervals_cover` serves here too
-    bandit = COVERING["certified"].replace(qbar=qbar)
+    bandit = BANDITS["certified"].replace(qbar=qbar)
     problem, (*_, state) = states(bandit)
     dense = jax.jit(jax.vmap(lambda x, n, s: exact.dense(KERNEL, x, n, s, LAM).variance))
     exact_variance = np.asarray(dense(problem.arms.features, state.pull_counts, state.reward_sums))
@@ -103,17 +102,15 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
 
 @pytest.mark.parametrize("name", ["exact", "sketched"])
 def test_thompson_samples_have_the_right_law(name):
-    """Mean and covariance of 16,000 draws have every entry within 4.5 standard errors. There are
-    800 entries, so that one of 200 runs fails."""
+    """One of 200 runs fails: 800 entries are within 4.5 standard errors of 16,000 draws."""
     x = jax.random.uniform(jax.random.key(3), (24, 2))
     counts = np.array([0.0, 1, 0, 3] * 6)
     sums = counts * np.sin(np.arange(24))
     options = dict(
         kernel=KERNEL, regularization=LAM, noise_std=NOISE, scale=0.7, batch=16_000, capacity=24
     )
-    mean, covariance, _ = oracles.exact(
-        oracles.gaussian(np.asarray(x), np.asarray(x), 0.3), counts, sums, LAM
-    )
+    gram = oracles.gaussian(np.asarray(x), np.asarray(x), 0.3)
+    mean, covariance, _ = oracles.exact(gram, counts, sums, LAM)
     if name == "exact":
         bandit = TS(**options)
         state = jax.jit(bandit.init)(Arms(x), jax.random.key(0))
@@ -136,8 +133,7 @@ def test_thompson_samples_have_the_right_law(name):
 
 
 def test_no_normal_number_of_a_thompson_sample_is_used_twice():
-    """Samples before the first evaluation show the normal numbers of the arms. Samples with all
-    arms in the dictionary show those of the features. With one key no number occurs in both."""
+    """Samples show the numbers of the arms without data, and of the features if all arms join."""
     x, slots = np.arange(24.0)[:, None], 24
     bandit = SketchedTS(kernels.Gaussian(0.7), LAM, scale=1.0, width=widths.Bayesian(1.0))
     bandit = bandit.replace(batch=4, capacity=slots)
@@ -145,8 +141,7 @@ def test_no_normal_number_of_a_thompson_sample_is_used_twice():
 
     @jax.jit
     def draw_samples(x, key):
-        """Samples before the first evaluation, and with all arms in the dictionary; the features
-        of the latter."""
+        """(samples without data, samples with all arms in the dictionary, features of these)."""
         empty = bandit.init(Arms(x), key)
         full = sketched.start(empty.domain, bandit.kernel, LAM, slots, key, history)
         z = bandit.kernel.gram(x, full.nystrom.points) @ full.nystrom.root

@@ -1,29 +1,22 @@
-"""The papers' deterministic statements about batches, ratios and confidence (THEORY 4.4 to 5.6),
-against oracles."""
+"""Deterministic statements about batches, ratios and confidence (THEORY 4.4 to 5.6)."""
 
 import jax.numpy as jnp
 import numpy as np
 import oracles
 import pytest
 from cases import features as case_features
-from small_problems import ARMS, KEY, PROBLEMS, Problem, batch_of, bounds
+from small_problems import ARMS, KEY, batch_of, bounds, random_problems
 
 from jsketch import kernels, loops, problems
 from jsketch.bandits import GPBUCB, GPUCB, widths
 from jsketch.contrib import MiniGP
 
 
-@pytest.fixture(scope="module")
-def random_problems():
-    return [Problem(seed) for seed in range(PROBLEMS)]
-
-
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
-def test_ratio_bounds_hold(random_problems, ratio):
-    """The bounds of THEORY 5.2 (Lemma 1), of 5.4 with e, and of 5.3 hold for the true variance
-    ratio of every arm at every step of the batch."""
+def test_ratio_bounds_hold(ratio):
+    """THEORY 5.2 (Lemma 1), 5.4 with e, and 5.3 hold for all arms at every step of the batch."""
     longest = 0
-    for p in random_problems:
+    for p in random_problems():
         _, _, batch = batch_of(p, ratio, noise_std=0.3, norm_bound=1.0)
         total, _, with_e = bounds(p, batch)
         start = oracles.embedded_after(p.gram, p.keep, p.counts, np.array([], int), p.lam)
@@ -38,11 +31,10 @@ def test_ratio_bounds_hold(random_problems, ratio):
     assert longest > 1
 
 
-def test_noiseless_confidence(random_problems):
-    """THEORY 4.4: |mu~ - f| <= F (sqrt lam + sqrt rho) sigma~ holds for any dictionary; the `code`
-    bias alone is too small."""
+def test_noiseless_confidence():
+    """THEORY 4.4: |mu~ - f| <= F (sqrt lam + sqrt rho) sigma~; the `code` bias is too small."""
     failures = 0
-    for p in random_problems:
+    for p in random_problems():
         random = np.random.default_rng(2)
         weights = random.standard_normal(ARMS)
         f = p.gram @ weights
@@ -56,8 +48,7 @@ def test_noiseless_confidence(random_problems):
 
 
 def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
-    """A batch is one arm, repeated (C^2 - 1) / sigma^2 times. The posterior after the batch is the
-    one of the rewards added one by one."""
+    """A batch is one arm, (C^2 - 1) / sigma^2 times. The posterior is that of single rewards."""
     x = case_features()
     problem = problems.finite_arms(x, jnp.sin(4 * x[:, 0]), 0.1)
     bandit = MiniGP(kernels.Gaussian(0.5), 0.01, ratio=3.0, max_batch=2000)
@@ -76,8 +67,7 @@ def test_mini_gp_ucb_repeats_an_arm_until_its_deviation_is_divided_by_c():
 
 
 def test_gp_bucb_batches_end_where_their_rule_ends_them():
-    """The last pick is the first one after which the product of 1 + sigma^2_{s-1} (BBKB Alg. 2), or
-    the sum of Lemma 1, exceeds C."""
+    """C bounds the product of 1 + sigma^2_{s-1} (BBKB Alg. 2), or the sum of Lemma 1."""
     x = np.asarray(case_features())
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
     gram, sizes, options = oracles.gaussian(x, x, 2.0), {}, dict(max_batch=200, new_arms=40)

@@ -1,5 +1,4 @@
-"""The papers' statements about whole runs (BKB, BBKB), which hold with a stated probability: the
-number of batches, the size of the dictionary, the coverage and the regret."""
+"""Statements about whole runs of BKB and BBKB that hold with a stated probability."""
 
 import jax
 import numpy as np
@@ -15,15 +14,8 @@ from jsketch.sketch.dictionary import qbar_theory
 SEEDS, ARMS, HORIZON, DELTA, LAM, NOISE, NORM, RATIO = 20, 120, 300, 0.1, 4.0, 0.5, 2.0, 4.0
 LENGTHSCALE = 0.7
 KERNEL = kernels.Gaussian(LENGTHSCALE)
-COMMON = dict(
-    kernel=KERNEL,
-    regularization=LAM,
-    noise_std=NOISE,
-    norm_bound=NORM,
-    delta=DELTA,
-    capacity=ARMS,
-    resparsify=EVERY_BATCH,
-)
+SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA, resparsify=EVERY_BATCH)
+COMMON = dict(kernel=KERNEL, regularization=LAM, capacity=ARMS, **SETTINGS)
 STOPS = (10, 40, 120, HORIZON)
 THEORY = float(qbar_theory(HORIZON, DELTA))
 
@@ -38,9 +30,8 @@ class Runs:
         assert not np.asarray(end.overflow).any()
         self.widths = jax.vmap(jax.vmap(bandit.confidence_width))(self.states)
         self.f, self.trace = np.asarray(problem.mean_reward), jax.tree.map(np.asarray, end.trace)
-        self.grams = [
-            oracles.gaussian(x, x, LENGTHSCALE) for x in np.asarray(problem.arms.features)
-        ]
+        features = np.asarray(problem.arms.features)
+        self.grams = [oracles.gaussian(x, x, LENGTHSCALE) for x in features]
 
     def exact_variances(self, seed):
         """sigma_{t-1}^2(x_t) and sigma_t^2(x_t) of the run's picks, t = 1..T, [2,T]."""
@@ -73,9 +64,8 @@ RULES = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
 def batched(request):
     """BBKB with the settings that its theorems assume."""
     common = COMMON | dict(resparsify=request.param)
-    return Runs(
-        BBKB(**common, ratio=RATIO, max_batch=HORIZON, qbar=THEORY, width=widths.bbkb_paper)
-    )
+    sizes = dict(ratio=RATIO, max_batch=HORIZON, qbar=THEORY)
+    return Runs(BBKB(**common, **sizes, width=widths.bbkb_paper))
 
 
 def test_the_number_of_batches(batched):
@@ -115,9 +105,8 @@ def test_regret_is_below_the_theorems_bound(batched):
         below_steps += (regret <= step_bound).all()
         below_twentieth += (regret <= step_bound / 20).all()
     least = (1 - DELTA) * SEEDS
-    assert (
-        min(within_bound, without_factor, below_steps) >= least > max(first_term, below_twentieth)
-    )
+    assert min(within_bound, without_factor, below_steps) >= least
+    assert max(first_term, below_twentieth) < least
 
 
 @pytest.mark.slow
@@ -127,41 +116,3 @@ def test_bkb_at_its_theorems_oversampling():
         runs = Runs(BKB(**COMMON, qbar=THEORY, width=width))
         print(f"share of the width that covers: {np.sort(runs.needed())}")
         assert (runs.needed() <= 1).sum() >= (1 - DELTA) * SEEDS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("growth", [EVERY_BATCH, 0.25])
-def test_variances_are_accurate_at_the_theorems_oversampling(growth):
-    """THEORY 3.2, 3.6 (BKB Theorem 3.1, with eps = 1/2): sigma^2 / 3 <= sigma~^2 <= 3 sigma^2 at
-    all arms and four times, in at least a fraction 1 - delta of the runs. With few inducing points
-    this holds in no run."""
-
-    def accurate(qbar):
-        bandit = BKB(**COMMON | dict(resparsify=growth), qbar=qbar, width=widths.bkb_code)
-        runs = Runs(bandit)
-        gram, root = np.stack(runs.grams)[:, None], np.sqrt(runs.states.pull_counts)
-        half = root[..., None] * gram
-        inner = half * root[..., None, :] + LAM * np.eye(ARMS)
-        exact = (1 - (half * np.linalg.solve(inner, half)).sum(-2)) / LAM
-        ratio = np.asarray(runs.states.variance) / exact
-        return ((ratio <= 3) & (ratio >= 1 / 3)).all((1, 2)).sum()
-
-    assert accurate(THEORY) >= (1 - DELTA) * SEEDS > accurate(0.02)
-
-
-@pytest.mark.slow
-def test_the_size_of_the_dictionary_of_bkb():
-    """THEORY 3.1, 3.3 (BKB Theorem 3.1): with the variances of the previous step, sum_i n_i
-    sigma~_i^2 is at most (1 + kappa^2/lam) times its present value, so that the mean size is at
-    most qbar (1 + kappa^2/lam) d_eff. A dictionary of all pulled arms exceeds this bound."""
-    qbar = 2.0
-    runs = Runs(BKB(**COMMON, qbar=qbar, width=widths.bkb_code))
-    sizes = np.asarray(runs.states.dictionary.mask.sum(-1))
-    d_eff = np.asarray(runs.states.evidence.variance_sum)
-    pulled = np.asarray((runs.states.pull_counts > 0).sum(-1))
-    print(f"m / (qbar d_eff) {(sizes / (qbar * d_eff)).mean(0)}")
-    assert (sizes.mean(0) <= qbar * (1 + 1 / LAM) * d_eff.mean(0)).all()
-    assert pulled[:, -1].mean() > qbar * (1 + 1 / LAM) * d_eff[:, -1].mean()
-    # of each run, the printed bound without its alpha = 3 (all pulled arms keep that one)
-    printed = 3 * qbar * (1 + 1 / LAM) * d_eff
-    assert (sizes <= printed).all() and (pulled > printed).any()

@@ -17,9 +17,7 @@ DOMAIN = Arms(jnp.asarray(np.random.default_rng(0).uniform(size=(ARMS, 2))))
 
 
 def test_a_function_becomes_a_width():
-    formula = widths.Formula(
-        lambda evidence, confidence: evidence.prior_variance + confidence.delta
-    )
+    formula = widths.Formula(lambda evidence, assumed: evidence.prior_variance + assumed.delta)
     bandit = BKB(kernels.Gaussian(0.5), delta=0.25, width=formula)
     assert float(bandit.confidence_width(bandit.init(DOMAIN, KEY))) == 1.25
 
@@ -150,8 +148,7 @@ VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """The test compares every width of a sketched posterior before the first and after each of
-    three batches, at C = 2.5, with kappa^2 = 0.4, and with dictionaries of some or all arms."""
+    """They match after each of three batches, with dictionaries of some or all arms."""
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     bandit = BBKB(SCALED, lam, **assumed, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
@@ -183,19 +180,17 @@ def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
     assert not any(has_residuals) if qbar > 1 else any(has_residuals)
 
 
-LEARNED = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)[0])
+TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)[0])
 
 
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
 def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
     """The history is the same one; L = logdet(K/lam + I) replaces the information."""
-    bandit, assumed = (
-        GPUCB(SCALED, lam, capacity=5),
-        dict(noise_std=0.3, norm_bound=1.7, delta=0.05),
-    )
+    bandit = GPUCB(SCALED, lam, capacity=5)
+    assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     query = Query(jnp.asarray(BATCHES[USED_SLOTS], jnp.int32), jnp.ones(8, bool))
     state = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
-    state = LEARNED(bandit, state, query, jnp.asarray(Y[USED_SLOTS]))
+    state = TELL(bandit, state, query, jnp.asarray(Y[USED_SLOTS]))
     counts = np.bincount(BATCHES[OBSERVED], minlength=5)
     logdet = oracles.exact(VALUES, counts, counts, lam)[2]
     e = SimpleNamespace(t=counts.sum(), kappa2=0.4, effective=0.0, rho=0.0, logdet=logdet)
@@ -209,8 +204,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
 
 
 def test_the_information_of_past_evaluations_includes_the_residuals():
-    """The information of a warm start begins at the upper end of THEORY 2.4, logdet(V/lam) +
-    rho/lam."""
+    """It begins at the upper end of THEORY 2.4, logdet(V/lam) + rho/lam."""
     for seed in range(3):
         p = Problem(seed)
         _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)

@@ -60,8 +60,7 @@ def test_values_in_both_tails(function, oracle):
 
 
 def test_gradients_in_both_tails():
-    """d log EI / dz = Phi / EI with EI = E (Z + z)_+, and d log Phi / dz = phi / Phi. For z < 0
-    both follow from the integrals of `laplace`."""
+    """d log EI / dz = Phi / EI and d log Phi / dz = phi / Phi, by the integrals of `laplace`."""
     slope = jax.jit(
         jax.vmap(jax.grad(lambda z: acquisition.log_expected_improvement(z, jnp.ones(()), 0.0)))
     )

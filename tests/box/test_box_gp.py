@@ -1,5 +1,4 @@
-"""The GP on a box: marginal likelihood, priors, fit and posterior against NumPy, SciPy and
-scikit-learn."""
+"""The Gaussian process on a box, compared with NumPy, SciPy and scikit-learn."""
 
 import chex
 import jax
@@ -28,8 +27,7 @@ fit_jit = jax.jit(fit.fit, static_argnames=("restarts", "steps"))
 
 
 def observations(n=15, d=2, seed=0, capacity=None):
-    """Standardized data with `n` observations in `capacity` slots; the unused ones have arbitrary
-    contents."""
+    """Standardized data of `n` of `capacity` slots; the others have arbitrary contents."""
     random = np.random.default_rng(seed)
     capacity = capacity or n
     u, noise = random.uniform(size=(capacity, d)), random.normal(size=capacity)
@@ -41,17 +39,15 @@ def observations(n=15, d=2, seed=0, capacity=None):
     "ignore::sklearn.exceptions.ConvergenceWarning"
 )  # scikit-learn warns if a fitted hyperparameter lies on its bound
 def test_the_fit_is_at_least_scikit_learns():
-    """On 20 random problems with the same kernel, data and bounds, the fit reaches at least the
-    marginal likelihood of the best of 3 starts of scikit-learn."""
+    """The marginal likelihood of 20 random problems is at least that of the best of 3 starts."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
         kernel, theirs = KERNELS[name]
         d, n = 2 + seed % 2, 10 + seed % 4 * 2
         data = observations(n, d, seed, capacity=16)
         start = fit.default_numbers(BOUNDS, d, data.y.dtype)
-        numbers, value = fit_jit(
-            kernel, data, BOUNDS, start, jax.random.key(seed), restarts=4, steps=60
-        )
+        options = dict(restarts=4, steps=60)
+        numbers, value = fit_jit(kernel, data, BOUNDS, start, jax.random.key(seed), **options)
 
         smooth = {} if name == "gaussian" else {"nu": 2.5}
         family = ConstantKernel(1.0, BOUNDS.outputscale) * theirs(
@@ -104,8 +100,7 @@ def test_fits_of_degenerate_data_are_finite(values):
 
 
 def test_the_variance_has_a_floor():
-    """The floor is eps times the outputscale. Without noise and with a lengthscale far below all
-    distances, the Gram matrix is the identity, and the rounded variance would be 0."""
+    """It is eps times the outputscale. The rounded variance of distant points would be 0."""
     u = jnp.linspace(0, 1, 5)[:, None]
     numbers = Hyperparameters(jnp.array([1e-3]), jnp.array(4.0), jnp.array(0.0))
 
@@ -147,8 +142,7 @@ def test_few_slots_give_the_same_posterior():
 
 
 def test_values_are_equal_up_to_rounding():
-    """The mean of three equal values may differ from them by rounding, and this difference is not a
-    scale."""
+    """The mean of equal values may differ from them by rounding, which is not a scale."""
     data = gp.standardized(jnp.zeros((3, 1)), jnp.full(3, 0.1), jnp.ones(3, bool))
     assert float(data.spread) == 1 and float(jnp.abs(data.y).max()) < 1e-15
 
@@ -157,14 +151,11 @@ def test_values_are_equal_up_to_rounding():
 
 
 ALL = Prior(outputscale=LogNormal(0.5, 0.8), noise=fit.NOISE)
-
-
 THREE = Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0.02))
 
 
 def oracle(numbers):
-    """SciPy's densities of `ALL`. In Hvarfner et al. 2024, each of d lengthscales is LogNormal(sqrt
-    2 + log(d)/2, sqrt 3)."""
+    """SciPy's densities. Each of d lengthscales is LogNormal(sqrt 2 + log(d)/2, sqrt 3)."""
     d = len(numbers.lengthscale)
     lengths = (
         lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
@@ -187,8 +178,7 @@ def test_the_density_and_its_gradient_are_scipys():
 
 
 def test_without_data_a_fit_is_the_mode_of_the_prior():
-    """Each mode is exp(location - scale^2). The value is the marginal likelihood, 0, without the
-    density of the prior."""
+    """Each mode is exp(location - scale^2); the value is the marginal likelihood, 0."""
     data = gp.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
     start = fit.default_numbers(fit.Bounds(), 2, data.y.dtype)
     numbers, value = fit_jit(

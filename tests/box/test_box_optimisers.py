@@ -5,21 +5,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import GP, INITIAL, TURBO
+from cases import INITIAL
 from cases import OPTIMISERS as CASES
 
 from jsketch import Box, loops, problems, struct
-from jsketch.box import GOUCB, UniformBox, history
+from jsketch.box import UniformBox, history
 from jsketch.problems import boxes
 
 HORIZON = 11
 # allowed between programs that round differently
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
 # the hyperparameter that a test changes without a new compilation
-CHANGED = {"gp_log_ei": "margin", "gp_ucb": "width", "turbo_1": "least_length", "go_ucb": "reach"}
+NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb": "reach"}
+QUICK = ("uniform", *NUMBERS)  # the other rows share their code
 BOX = Box(jnp.array([-5.0, 0.0]), jnp.array([10.0, 15.0]))
 KEY = jax.random.key(0)
-each = pytest.mark.parametrize("name", CASES)
+each = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in CASES]
+)
 ASK = jax.jit(lambda optimizer, state, key: optimizer.ask(state, key))
 
 
@@ -46,9 +49,8 @@ def on_host(x):
 
 
 @each
-def test_a_run(name):
-    """The test checks shapes, the box, the values, the best value so far, failures, and the number
-    of evaluations."""
+def test_a_run_records_its_evaluations(name):
+    """Points are in the box; values, best values and failures are those of the points."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     assert run.x.shape == (HORIZON, 2) and run.y.shape == run.best.shape == (HORIZON,)
     points = np.asarray(run.x)
@@ -59,9 +61,8 @@ def test_a_run(name):
     np.testing.assert_allclose(run.y, expected, rtol=1e-9)
     ok = np.isfinite(expected)
     assert 0 < (~ok).sum() < HORIZON
-    np.testing.assert_allclose(
-        run.best, np.maximum.accumulate(np.where(ok, expected, -np.inf)), rtol=1e-9
-    )
+    best = np.maximum.accumulate(np.where(ok, expected, -np.inf))
+    np.testing.assert_allclose(run.best, best, rtol=1e-9)
     past = run.state.history
     assert int(past.count) == HORIZON
     np.testing.assert_array_equal(past.ok, ok)
@@ -70,18 +71,17 @@ def test_a_run(name):
     assert np.isnan(run.value).all()  # a plain function has no noiseless value
 
 
-@pytest.mark.parametrize("name", ["gp_log_ei", "turbo_1"])
+@pytest.mark.parametrize("name", ["gp_log_ei", "turbo_2"])
 @pytest.mark.parametrize("unit", [2.0**664, 2.0**-664])
 def test_values_whose_squares_overflow(name, unit):
-    """Values near 1e200 and 1e-200 lead to the same picks, bit for bit, because a power of two
-    changes no digit."""
+    """Values near 1e200 and 1e-200 lead to the same picks: a power of two changes no digit."""
     run = loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     scaled = loops.run(CASES[name], problems.on_box(Failing(unit=unit), BOX), KEY, HORIZON)
     np.testing.assert_array_equal(scaled.x, run.x)
 
 
 def test_all_optimisers_have_the_same_initial_points():
-    runs = [loops.run(case, PROBLEM, KEY, HORIZON).x[:INITIAL] for case in CASES.values()]
+    runs = [loops.run(CASES[name], PROBLEM, KEY, HORIZON).x[:INITIAL] for name in QUICK]
     for x in runs[1:]:  # programs may round differently
         np.testing.assert_allclose(x, runs[0], rtol=1e-13)
     nine_points = history.initial_points(
@@ -94,8 +94,7 @@ def test_all_optimisers_have_the_same_initial_points():
 
 @pytest.mark.parametrize("name", ["uniform", "gp_log_ei", "turbo_2", "go_ucb"])
 def test_a_host_objective_and_a_killed_run(name, tmp_path):
-    """The compiled run, the driven run, and a run that is killed in the middle of a query make the
-    same picks."""
+    """The picks are those of the compiled run, after interruptions within a query too."""
     optimizer = CASES[name]
     compiled = loops.run(optimizer, PROBLEM, KEY, HORIZON)
     driven = loops.drive(optimizer, on_host, BOX, KEY, HORIZON)
@@ -137,7 +136,7 @@ def test_seeds_together_are_seeds_one_by_one(name):
     np.testing.assert_array_equal(mapped_points[1], single_points)
 
 
-@pytest.mark.parametrize(("name", "number"), CHANGED.items())
+@pytest.mark.parametrize(("name", "number"), NUMBERS.items())
 def test_other_numbers_compile_nothing(name, number):
     loops.run(CASES[name], PROBLEM, KEY, HORIZON)
     before = len(TRACES)
@@ -148,7 +147,7 @@ def test_other_numbers_compile_nothing(name, number):
 
 
 @each
-def test_every_evaluation_fails(name):
+def test_a_run_without_a_success_has_no_best_value(name):
     run = loops.run(CASES[name], problems.on_box(Failing(-100.0), BOX), KEY, HORIZON)
     assert np.isfinite(run.x).all() and np.isneginf(run.best).all()
     assert not run.state.history.ok.any()
@@ -160,9 +159,9 @@ def test_every_evaluation_fails(name):
 @pytest.mark.parametrize(
     "name", ["uniform", "gp_log_ei", "go_ucb", pytest.param("turbo_2", marks=pytest.mark.slow)]
 )
-def test_asking_twice(name):
+def test_asking_twice_gives_the_same_query(name):
     state = CASES[name].init(BOX, KEY, horizon=HORIZON)
-    first, second = (CASES[name].ask(state, KEY) for _ in range(2))
+    first, second = (ASK(CASES[name], state, KEY) for _ in range(2))
     np.testing.assert_array_equal(first.x, second.x)
     np.testing.assert_array_equal(first.mask, np.arange(len(first.mask)) < INITIAL)
     # after a run, where the points are those of the optimiser
@@ -180,7 +179,7 @@ def test_noiseless_values_are_recorded():
     assert (run.y != run.value).all()
 
 
-@pytest.mark.float32
+@pytest.mark.float32(only=True)
 @pytest.mark.parametrize(
     "name", [pytest.param("gp_log_ei", marks=pytest.mark.slow), "turbo_2", "go_ucb"]
 )
@@ -190,38 +189,6 @@ def test_dtypes_follow_the_box(name):
     assert run.x.dtype == run.y.dtype == jnp.float32 and np.isfinite(run.x).all()
     before = CASES[name].init(box, KEY, horizon=HORIZON)
     chex.assert_trees_all_equal_shapes_and_dtypes(before, run.state)
-
-
-@pytest.mark.parametrize(
-    ("box", "words"),
-    [
-        (Box(jnp.zeros(2), jnp.array([1.0, 0.0])), "finite lower < upper"),
-        (Box(jnp.zeros(2), jnp.array([1.0, jnp.inf])), "finite lower < upper"),
-        (Box(jnp.zeros(2), jnp.ones(3)), "upper must have shape"),
-        (Box(jnp.zeros((2, 1)), jnp.ones((2, 1))), "lower must be a vector"),
-        (Box(jnp.zeros(0), jnp.ones(0)), "at least one input"),
-        ((jnp.zeros(2), jnp.ones(2)), r"a box is Box\(lower, upper\), .*; \(Array"),
-        (None, "a box is Box.*; None was given"),
-        (Box(["low", "0"], ["high", "1"]), "a box's lower and upper must be numbers"),
-    ],
-)
-def test_wrong_boxes(box, words):
-    for optimizer in (UniformBox(), GP, TURBO, GOUCB(initial=INITIAL)):
-        with pytest.raises(ValueError, match=words):
-            optimizer.init(box, KEY, horizon=5)
-        with pytest.raises(ValueError, match=words):
-            loops.run(optimizer, problems.on_box(FAILING, box), KEY, 5)
-    with pytest.raises(ValueError, match=words if isinstance(box, Box) else "a box as Box"):
-        loops.drive(UniformBox(), on_host, box, KEY, 5)
-
-
-def test_wrong_horizons():
-    for optimizer in (GP, TURBO, GOUCB(initial=INITIAL)):
-        with pytest.raises(ValueError, match="horizon must be an integer of at least 1"):
-            optimizer.init(BOX, KEY, horizon=0)
-        with pytest.raises(ValueError, match=r"horizon can be at most 2,147,483,647 evaluations"):
-            optimizer.init(BOX, KEY, horizon=np.int64(10**11))
-        assert optimizer.init(BOX, KEY, horizon=2000).history.capacity == 2000
 
 
 @struct.dataclass
@@ -260,9 +227,7 @@ def test_integers_and_booleans_are_numbers():
             lambda f=objective: loops.rollout(UniformBox(), problems.on_box(f, BOX), KEY, 3)
         )
         assert run.y.shape == (3,) and run.y.dtype == BOX.lower.dtype
-
-
-def test_lists_of_integers_are_a_box():
+    # lists of integers are a box
     problem = problems.on_box(lambda x, key: -jnp.square(x).sum(), Box([-1, 0], [1, 2]))
     run = loops.run(UniformBox(initial=2), problem, KEY, 4)
     assert jnp.issubdtype(run.x.dtype, jnp.floating) and (run.x[:, 1] >= 0).all()

@@ -1,5 +1,4 @@
-"""GO-UCB: its equations by plain linear algebra, the optimum of its acquisition by other searches,
-and its lemmas (THEORY 8.2 and 8.3; Liu, Wang, Lemmas 5.3 and 5.4)."""
+"""GO-UCB: its equations, the optimum of its acquisition, and its lemmas (THEORY 8.2, 8.3)."""
 
 from functools import partial
 
@@ -8,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from flax import linen as nn
 
 from jsketch import loops
 from jsketch.box import ball as balls
@@ -141,8 +139,7 @@ def test_schedules():
 
 
 def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
-    """Sigma and w_t of the state are equal to those computed from scratch, and so are the
-    determinant and the potential (THEORY 8.3)."""
+    """Sigma, w_t, determinant and potential are those from scratch (THEORY 8.3)."""
     optimizer = OPTIMIZERS["phase_two_rows"]
     past_rounds, last = rounds(optimizer)
     model, units = flat(optimizer), last.scaling
@@ -177,8 +174,6 @@ def test_scaling_is_inverted():
     np.testing.assert_allclose(units.inputs(PROBLEM.domain.lower), -np.ones(3))
     first = units.values(past.y[:3])
     np.testing.assert_allclose([first.mean(), first.std()], [0, 1], atol=1e-12)
-    same = past.replace(y=jnp.full(HORIZON, 7.0))
-    assert float(history.standard_scaling(PROBLEM.domain, same).deviation) == 1
 
 
 @each
@@ -196,11 +191,8 @@ def test_failed_evaluations_have_no_rows_and_the_run_continues(name):
     assert np.isfinite(best) and best == np.asarray(past.y)[~failed].max()
 
 
-# runs
-
-
 @pytest.mark.slow
-def test_a_horizon_of_phase_one_alone():
+def test_a_horizon_of_phase_one_alone_is_valid():
     run = loops.run(OPTIMIZERS["ball"], PROBLEM, KEY, 3)
     assert np.isfinite(np.asarray(run.y)).all() and np.asarray(run.state.w0).any()
 
@@ -217,9 +209,8 @@ def test_every_choice_lies_in_the_ball_and_the_box_and_beats_its_starts(name):
         proposal = query.proposal
         assert 0 <= float(proposal.distance) <= float(proposal.beta) * (1 + 1e-9)
         assert float(proposal.acquisition) >= float(proposal.at_starts)
-        assert (query.x[0] >= PROBLEM.domain.lower).all() and (
-            query.x[0] <= PROBLEM.domain.upper
-        ).all()
+        assert (query.x[0] >= PROBLEM.domain.lower).all()
+        assert (query.x[0] <= PROBLEM.domain.upper).all()
         assert float(info.proposal.acquisition) == float(proposal.acquisition)
 
 
@@ -230,8 +221,7 @@ def test_reach_limits_the_choice():
 
 
 def test_the_direction_is_a_step_in_whitened_coordinates():
-    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u, and projection divides u by max(1, |u|).
-    The test computes both without u and W."""
+    """u = W^T g / |W^T g| displaces w by sqrt(beta) W u; projection divides u by max(1, |u|)."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
     state, _, _ = rounds(optimizer)[0][-1]
@@ -243,9 +233,8 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
         w = ball.displacement(u / jnp.linalg.norm(u))
         step = form.direction(balls.Displacement(gradient, zeros))
         for actual, expected in ((step.w, w), (step.image, ball.sigma.rows @ step.w)):
-            np.testing.assert_allclose(
-                actual, expected, rtol=1e-8, atol=1e-10 * float(abs(actual).max())
-            )
+            atol = 1e-10 * float(abs(actual).max())
+            np.testing.assert_allclose(actual, expected, rtol=1e-8, atol=atol)
         for length in (0.5, 3.0):
             p = form.project(balls.Displacement(length * step.w, length * step.image))
             np.testing.assert_allclose(p.w, min(length, 1) * step.w, rtol=1e-9)
@@ -258,8 +247,7 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
-    """At the chosen point, the best of 48 ascents over w alone, with 200 long steps from random
-    directions, exceeds the acquisition by at most 0.3% of the optimism there."""
+    """The best of 48 long ascents over w alone adds at most 0.3% to the optimism."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
 
@@ -430,35 +418,3 @@ def test_the_ball_keeps_the_truth_under_noise():
     keys = jax.random.split(jax.random.key(5), 48)
     for oracle, covers in ((LM(steps=12, restarts=4), True), (go_ucb.printed(1).oracle, False)):
         assert ((largest_share(oracle, keys) <= 1).mean() >= 1 - delta) == covers
-
-
-# refusals
-
-
-class Vector(nn.Module):
-    @nn.compact
-    def __call__(self, x):
-        return nn.Dense(2, param_dtype=x.dtype)(x)
-
-
-def model_of(w, output):
-    return dict(model=Parametric(lambda key, x: w, lambda w, x: output(x)))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (dict(initial=0), "initial must be an integer of at least 1; 0"),
-        (dict(starts=10, candidates=5), "starts are chosen from 5 candidates"),
-        (dict(schedule=balls.OFUL(delta=1.0)), "delta is a probability"),
-        (dict(oracle=LM(restarts=0)), "restarts must be an integer of at least 1"),
-        (dict(model=Vector()), r"one number for one point.*\(2,\)"),
-        (model_of(jnp.ones(3), lambda x: x[None]), "one number for one point"),
-        (model_of(jnp.ones(2, jnp.int32), jnp.sum), "floating point arrays"),
-        (model_of((), jnp.sum), "floating point arrays, at least one"),
-        (dict(model=lambda w, x: x.sum()), "model must be a flax module"),
-    ],
-)
-def test_refusals(changes, words):
-    with pytest.raises(ValueError, match=words):
-        GOUCB(**changes).init(PROBLEM.domain, KEY, horizon=10)

@@ -20,8 +20,7 @@ VALUES = dict(rate=0.01, momentum=0.5, depth=3, loss="b", bootstrap=False)
 
 
 def test_the_papers_examples():
-    """Appendix D.2: [0,5) stands for True and [5,10] for False; a float in (0,1) is multiplied by
-    ten."""
+    """Appendix D.2: [0,5) stands for True and [5,10] for False; floats are multiplied by ten."""
     bootstrap, beta = Category("bootstrap", (True, False)), Real("beta", 0, 1, open=True)
     choices = [Space(bootstrap).decode([x])["bootstrap"] for x in (0, 4.999, 5, 10)]
     assert choices == [True, True, False, False]
@@ -49,9 +48,8 @@ def test_a_run_over_named_hyperparameters():
         calls.append(values)
         return -abs(values["depth"] - 5) - abs(math.log10(values["rate"]) + 2)
 
-    run = loops.drive(
-        UniformBox(initial=3), SPACE.objective(objective), SPACE.box, jax.random.key(0), 12
-    )
+    key = jax.random.key(0)
+    run = loops.drive(UniformBox(initial=3), SPACE.objective(objective), SPACE.box, key, 12)
     assert len(calls) == 12 and all(tuple(one) == SPACE.names for one in calls)
     x, best = run.best
     assert best == max(objective(values) for values in list(calls))
@@ -95,12 +93,12 @@ INVALID_SPACES = [
 
 
 @pytest.mark.parametrize(("make", "words"), INVALID_SPACES)
-def test_refusals(make, words):
+def test_mistakes_are_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
 
 
-def test_many_integers():
+def test_many_integers_are_decoded_again():
     """Every integer is decoded again, and the largest float32 in the box belongs to the last."""
     count = 2**50
     space = Space(Integer("n", 7, count + 6))

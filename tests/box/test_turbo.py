@@ -1,5 +1,4 @@
-"""TuRBO: Sobol candidates, trust regions against plain counters, the GP and its draws in NumPy,
-restarts, several regions, and Ackley's function."""
+"""TuRBO: candidates, trust regions against plain counters, and the GP in NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -53,10 +52,8 @@ def test_candidates_fill_the_box_around_the_best_observation():
     assert (np.abs(u - 0.6) <= sides / 2 + 1e-12).all()
     np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
     assert (u != 0.6).all()  # with so few inputs, all of them are taken
-    from_large_region = np.asarray(
-        trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512)
-    )
-    assert from_large_region.min() >= 0 and from_large_region.max() <= 1
+    large = trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512)
+    assert large.min() >= 0 and large.max() <= 1
 
 
 def test_candidates_change_about_twenty_inputs_and_at_least_one():
@@ -70,8 +67,7 @@ def test_candidates_change_about_twenty_inputs_and_at_least_one():
 
 
 def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
-    """The region has the slots 5 to 7. As soon as one evaluation succeeds, its point is the centre,
-    whatever its value is."""
+    """A point that succeeds is the centre, whatever its value is. The slots are 5 to 7."""
     data, scales, length = region_of([0.5, 0.5], 0.1)
     members = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
     for succeeded, centre in ((None, 5), (6, 6)):
@@ -82,8 +78,7 @@ def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
 
 
 def plain_covariance(x, y, scales, outputscale):
-    """The Matern 5/2 kernel, and exp(-s) (1 + s) with s = sqrt(5) r, which is a factor of its
-    derivatives."""
+    """The Matern 5/2 kernel, and its factor exp(-s) (1 + s), s = sqrt(5) r, of derivatives."""
     r = np.sqrt((((x[:, None] - y) / scales) ** 2).sum(2))
     s = np.sqrt(5) * r
     return outputscale * (1 + s + s**2 / 3) * np.exp(-s), outputscale * (1 + s) * np.exp(-s)
@@ -107,9 +102,8 @@ def plain_fit(x, y):
         squares = (x[:, None] - x) ** 2 / scales**3
         numbers = [*(half[:, :, None] * 5 / 3 * slope[:, :, None] * squares).sum((0, 1))]
         numbers += [(half * k).sum() / outputscale, np.trace(half)]
-        gradient = -np.concatenate(
-            [[w.sum()], numbers * (high - low) * squashed * (1 - squashed)]
-        ) / len(x)
+        gradient = np.concatenate([[w.sum()], numbers * (high - low) * squashed * (1 - squashed)])
+        gradient = -gradient / len(x)
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         rate = 0.1 / (1 - 0.9**step)
         free = free - rate * first / (np.sqrt(second / (1 - 0.999**step)) + 1e-8)
@@ -118,8 +112,7 @@ def plain_fit(x, y):
 
 
 def bumpy(n, slots):
-    """Data of n points of a function with an outlier in slots, some of which are free; and u [n,3],
-    y [n]."""
+    """Data of n points with an outlier, in slots of which some are free; and u [n,3], y [n]."""
     random = np.random.default_rng(n)
     u = random.uniform(size=(slots, 3))
     y = np.sin(6 * u[:, 0]) + u[:, 1] ** 2
@@ -137,8 +130,7 @@ FIT = jax.jit(lambda data: local_gp.fit(Turbo().kernel, data, trust_regions.BOUN
 
 @pytest.mark.parametrize("n", [40, 41])
 def test_the_fit_is_that_of_the_paper(n):
-    """The centre is the median, the mean is fitted, and every fit has the same start and a fixed
-    number of steps."""
+    """The centre is the median, the mean is fitted, and the start and the steps are fixed."""
     data, u, y = bumpy(n, 50)
     assert float(data.centre) == pytest.approx(np.median(y), rel=1e-14)
     assert float(data.spread) == pytest.approx(y.std(), rel=1e-14)

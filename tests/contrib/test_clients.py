@@ -1,5 +1,4 @@
-"""Clients with a shared embedding, whose posteriors, exchanges and communication are computed
-densely for each client; and independent clients."""
+"""Clients with a shared embedding and independent ones, compared with dense replays."""
 
 import chex
 import jax
@@ -76,12 +75,10 @@ def test_inducing_points_leave_no_residual(run):
 
 @pytest.mark.parametrize("threshold", [D, 1e9])
 def test_each_client_is_a_dense_replay(threshold):
-    """The posterior of each client, the rounds of exchanges and the communication are equal to
-    1e-8. With a threshold of 1e9, clients exchange every `max_wait` rounds."""
+    """With a threshold of 1e9, clients exchange every `max_wait` rounds."""
     state, (mean, variance), _ = run_rounds(BANDIT.replace(threshold=threshold))
-    index, mask = (
-        np.asarray(a) for a in (state.sketch.dictionary.index, state.sketch.dictionary.mask)
-    )
+    dictionaries = state.sketch.dictionary
+    index, mask = np.asarray(dictionaries.index), np.asarray(dictionaries.mask)
     dictionary, shared, local = np.zeros(0, int), [], [[] for _ in range(N)]
     start, variance_sums, waited = dense(dictionary, [])[1], np.zeros(N), 0
     information, shared_information = np.zeros((N, 2)), np.zeros(2)
@@ -154,8 +151,7 @@ SMALL = {
 
 @pytest.mark.parametrize("limit", ["dictionary", pytest.param("history", marks=pytest.mark.slow)])
 def test_choices_and_overflow(limit):
-    """The first actions are uniform. Later actions have the largest upper bound of each client. An
-    overflow is flagged and changes nothing."""
+    """The first actions are uniform, later ones have the largest bounds of each client."""
     small, x = SMALL[limit], jnp.broadcast_to(jnp.asarray(NEW), (N, *NEW.shape))
     state, y = small.init(2, KEY), jnp.ones(N)
     assert len({tuple(ASK(small, state, x, key).tolist()) for key in jax.random.split(KEY, 12)}) > 2
@@ -170,8 +166,7 @@ def test_choices_and_overflow(limit):
 
 
 def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
-    """`scale_to_capacity` keeps the points that a smaller qbar draws with the same key. Bisection
-    finds the largest qbar without an overflow."""
+    """`scale_to_capacity` keeps the points that bisection over qbar finds with the same key."""
     plain = SMALL["dictionary"]
     state = plain.init(2, KEY)
     for step in range(4):
@@ -185,9 +180,8 @@ def test_a_scaled_draw_is_that_of_the_largest_qbar_that_fits():
         fitting, _ = TELL(plain.replace(qbar=low), state, *evaluations)
         state, info = TELL(plain.replace(scale_to_capacity=True), state, *evaluations)
         assert not bool(info.overflow) and int(info.dictionary_size) == N
-        np.testing.assert_array_equal(
-            state.sketch.dictionary.index, fitting.sketch.dictionary.index
-        )
+        expected = fitting.sketch.dictionary.index
+        np.testing.assert_array_equal(state.sketch.dictionary.index, expected)
 
 
 INDEPENDENT = IndependentClients(KUCB(**COMMON, max_history=4), N)
@@ -236,13 +230,3 @@ def test_independent_clients_have_different_keys():
     after, _ = bandit.tell(start, x[:, 0], jnp.ones(N), KEY)
     for numbers in (start.states, bandit.ask(start, x, KEY), after.states):
         assert len(set(np.asarray(numbers).tolist())) == N
-
-
-def test_the_dtype_is_that_of_the_state():
-    state = BANDIT.init(2, KEY, jnp.float32)
-    x = jnp.asarray(X[0])
-    after = jax.eval_shape(lambda s: BANDIT.tell(s, x, np.ones(N), KEY), state)
-    points = [[0, 1], [1, 0], [1, 1]]
-    whole = jax.eval_shape(lambda s: BANDIT.tell(s, points, [0, 1, 2], KEY), state)
-    for leaf in jax.tree.leaves((after, whole)):
-        assert not jnp.issubdtype(leaf.dtype, jnp.floating) or leaf.dtype == jnp.float32

@@ -1,5 +1,4 @@
-"""Discounts: the weighted least squares of their definition (THEORY 7.12), solved from scratch for
-every example; rounding; and a target that changes."""
+"""Discounts: the weighted least squares of their definition (THEORY 7.12), and rounding."""
 
 import chex
 import jax
@@ -19,7 +18,7 @@ PLAIN = DiscountedPKAWV(TAYLOR, LAM, discount=GAMMA)
 FORECASTERS = {"plain": PLAIN, "renew": PLAIN.replace(renew=True)}
 FORECASTERS["ridge"] = PLAIN.replace(penalize_current=False)
 each = pytest.mark.parametrize("name", FORECASTERS)
-MISSING = [0, 7, 8, 29, 40]
+UNLABELLED = [0, 7, 8, 29, 40]
 
 
 def weighted_fits(z, ys, lam, gamma, awv=True, renew=False):
@@ -42,8 +41,7 @@ def weighted_fits(z, ys, lam, gamma, awv=True, renew=False):
 
 
 def in_parts(forecaster, xs, ys):
-    """(predictions, state), PART examples at a time, in blocks of 7, so that the last one of a part
-    is short."""
+    """(predictions, state), PART examples at a time, in blocks of 7."""
     state, predictions = None, []
     for first in range(0, len(ys), PART):
         part = slice(first, first + PART)
@@ -63,7 +61,7 @@ def test_predictions_are_the_weighted_least_squares(name):
     """The predictions of blocks and of single examples are compared."""
     forecaster = FORECASTERS[name]
     xs, ys = examples()
-    ys = with_value(ys, MISSING, np.nan)
+    ys = with_value(ys, UNLABELLED, np.nan)
     z, renew = features_of(forecaster, xs), forecaster.renew
     oracle = weighted_fits(z, ys, LAM, GAMMA, forecaster.penalize_current, renew)
     predictions, state = in_parts(forecaster, xs, ys)
@@ -74,10 +72,10 @@ def test_predictions_are_the_weighted_least_squares(name):
     chex.assert_trees_all_close(state, states[-1], rtol=1e-7, atol=1e-8)
 
 
-def test_the_exact_forecaster():
+def test_the_exact_forecaster_is_the_weighted_least_squares():
     """The oracle uses explicit features of all examples."""
     xs, ys = examples(1)
-    ys = with_value(ys, MISSING, np.nan)
+    ys = with_value(ys, UNLABELLED, np.nan)
     values, vectors = np.linalg.eigh(oracles.gaussian(xs, xs, 0.4))
     z = vectors * np.sqrt(np.maximum(values, 0))
     for awv in (True, False):
@@ -86,14 +84,13 @@ def test_the_exact_forecaster():
         )
         predictions, state = in_parts(forecaster, xs, ys)
         np.testing.assert_allclose(predictions, weighted_fits(z, ys, LAM, GAMMA, awv), atol=1e-8)
-    assert int(state.used) == len(ys) - len(MISSING)
+    assert int(state.used) == len(ys) - len(UNLABELLED)
 
 
 def test_a_discount_of_one_changes_nothing():
-    """The streams are equal bit for bit. Programs of single steps may round the last bit
-    differently."""
+    """Streams are equal bit for bit. Programs of single steps may round differently."""
     xs, ys = examples()
-    ys = with_value(ys, MISSING, np.nan)
+    ys = with_value(ys, UNLABELLED, np.nan)
     kernel = kernels.Gaussian(0.4)
     for pair in (
         (online.PKAWV(TAYLOR, LAM), PLAIN.replace(discount=1.0)),
@@ -133,8 +130,7 @@ class Dependent:
 
 
 def test_rounding_between_the_triangles_does_not_grow():
-    """Over 400 single steps predictions would be off by 100 if the two triangles were not
-    averaged."""
+    """Predictions would be off by 100 if the two triangles were not averaged."""
     xs, ys = examples(6, 400)
 
     @jax.jit

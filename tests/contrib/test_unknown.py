@@ -1,5 +1,4 @@
-"""Lengthscale Balancing and a dense replay of it, the lower bound on |f| by dense matrices, and
-their guarantees."""
+"""Lengthscale Balancing and the lower bound on |f| by dense matrices, and their guarantees."""
 
 import math
 from functools import partial
@@ -50,8 +49,7 @@ def miss(n, delta):
 
 @pytest.mark.parametrize("rule", ["order", pytest.param("realised", marks=pytest.mark.slow)])
 def test_rounds_are_those_of_a_dense_replay(rule):
-    """Candidates, arms, sums and the test are equal to 1e-8; at this delta the test rules a
-    candidate out within these rounds."""
+    """At this delta the test rules a candidate out within these rounds."""
     bandit, delta = ORDER.replace(rule=rule), ORDER.delta
     state = bandit.init(DOMAIN, KEY)
     counts, sums = np.zeros(A), np.zeros(A)
@@ -62,7 +60,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         g = int(np.argmin(np.where(active, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
         reach = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
-        chosen, query, new, _ = STEP(bandit, state, jnp.asarray(F + NOISE[t]))
+        chosen, query, new, _ = step_of(bandit, state, jnp.asarray(F + NOISE[t]))
         arm = int(query.index[0])
         assert int(chosen) == g
         assert arm == first if t == 0 else (mean + reach)[arm] >= (mean + reach).max() - 1e-8
@@ -81,7 +79,7 @@ def test_rounds_are_those_of_a_dense_replay(rule):
     assert active.any() and not active.all()
     # a candidate that is ruled out changes nothing, not even with NaN
     spoilt = state.replace(learners=jax.tree.map(partial(fill_with_nan, ~active), state.learners))
-    results = [STEP(bandit, s, jnp.asarray(F)) for s in (state, spoilt)]
+    results = [step_of(bandit, s, jnp.asarray(F)) for s in (state, spoilt)]
     parts = [jax.tree.map(lambda x: x[active] if x.shape[:1] == (3,) else x, r) for r in results]
     chex.assert_trees_all_equal(*parts)
 
@@ -91,26 +89,24 @@ def fill_with_nan(which, x):
     return x.at[which].set(jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x
 
 
-def _step(bandit, state, y):
+@jax.jit
+def step_of(bandit, state, y):
     query = bandit.ask(state, KEY)
     new, info = bandit.tell(state, query, y[query.index], KEY)
     return bandit.choose_candidate(state), query, new, info
 
 
-STEP = jax.jit(_step)
-
-
 def test_a_round_is_not_applied_if_any_candidate_overflows():
     """A candidate that does not choose counts too, and one that is ruled out does not."""
     state, y = ORDER.init(DOMAIN, KEY), jnp.asarray(F)
-    chosen = int(STEP(ORDER, state, y)[0])
+    chosen = int(step_of(ORDER, state, y)[0])
     full = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
     posterior = state.learners.posterior.replace(used=full.astype(jnp.int32))
     state = state.replace(learners=state.learners.replace(posterior=posterior))
-    _, _, after, info = STEP(ORDER, state, y)
+    _, _, after, info = step_of(ORDER, state, y)
     assert bool(info.overflow)
     chex.assert_trees_all_equal(after, state)
-    _, _, after, info = STEP(ORDER, state.replace(ruled_out=full > 0), y)
+    _, _, after, info = step_of(ORDER, state.replace(ruled_out=full > 0), y)
     assert not bool(info.overflow) and float(after.pulls.sum()) == 1
 
 
@@ -125,9 +121,8 @@ def random_rounds(bandit, rounds=8):
     arms = np.random.default_rng(3).integers(0, A, rounds)
     for t, arm in enumerate(arms):
         y = jnp.asarray(F[arm] + NOISE[t])
-        state, _ = observe(
-            bandit, state, jnp.asarray(arm, jnp.int32), y, jax.random.fold_in(KEY, t)
-        )
+        key = jax.random.fold_in(KEY, t)
+        state, _ = observe(bandit, state, jnp.asarray(arm, jnp.int32), y, key)
     return state
 
 
@@ -144,10 +139,8 @@ def test_learners_are_bkb_at_each_lengthscale():
         likelihoods.append(float(norms.log_likelihood_bound(single, LAM)))
     likely = bandit.replace(rule="evidence")
     assert int(likely.choose_candidate(state)) == np.argmax(likelihoods) > 0
-    best = jnp.arange(3) == np.argmax(likelihoods)
-    assert (
-        int(likely.choose_candidate(state.replace(ruled_out=best))) == np.argsort(likelihoods)[-2]
-    )
+    without_best = state.replace(ruled_out=jnp.arange(3) == np.argmax(likelihoods))
+    assert int(likely.choose_candidate(without_best)) == np.argsort(likelihoods)[-2]
 
 
 def test_norm_bounds_and_the_order_of_regret():
@@ -175,9 +168,8 @@ def test_ruled_out_candidates_never_choose():
     bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))
     state = bandit.init(Arms(jnp.asarray(x)), KEY)
     state = state.replace(pulls=jnp.array([9.0, 9.0, 9.0]))
-    chosen = [
-        int(bandit.choose_candidate(state.replace(ruled_out=jnp.arange(3) < g))) for g in range(3)
-    ]
+    states = [state.replace(ruled_out=jnp.arange(3) < g) for g in range(3)]
+    chosen = [int(bandit.choose_candidate(state)) for state in states]
     assert chosen == [0, 1, 2]
     # B sqrt(gamma_n), which overflows, is e^91 larger at the second one and grows by log log n
     for pulls, number in ((20.0, 0), (40.0, 1)):
@@ -260,8 +252,7 @@ def test_the_lower_bound_on_the_norm():
 
 
 def test_the_norm_bound_doubles_when_it_is_contradicted():
-    """Every round is a round of BKB with the bound of that round. The bounds are F_0 2^j <= 2
-    |f|."""
+    """Every round is one of BKB with its bound. The bounds are F_0 2^j <= 2 |f|."""
     base = SKETCH.replace(kernel=kernels.Gaussian(SCALES[2]), norm_bound=0.1)
     bandit = NormDoubling(base)
     state = bandit.init(DOMAIN, KEY)
@@ -277,9 +268,8 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
     assert float(LOWER_BOUND(after, LAM, XI, DELTA)) > 0.1
     chex.assert_trees_all_equal(after, stuck)
     # a warm start from the same evaluations
-    start = jax.jit(bandit.init)(
-        DOMAIN, KEY, data=Evaluations(state.pull_counts, state.reward_sums)
-    )
+    data = Evaluations(state.pull_counts, state.reward_sums)
+    start = jax.jit(bandit.init)(DOMAIN, KEY, data=data)
     least = float(LOWER_BOUND(start, LAM, XI, DELTA))
     assert least <= float(start.norm_bound) < 2 * least and start.norm_bound > 0.1
     steps = np.log2(np.divide(bounds, 0.1))

@@ -1,5 +1,4 @@
-"""Command lines: their exit statuses, the options that they share, and the files that they
-write."""
+"""Command lines: exit statuses, messages of errors, and the files that they write."""
 
 import errno
 import os
@@ -17,10 +16,7 @@ from jsketch.suggest.tables import main as suggest
     [
         (ValueError("--seeds must be\n  at least 1"), "error: --seeds must be at least 1"),
         (OSError(errno.ENOSPC, "No space left on device"), "error: No space left on device"),
-        (
-            NotADirectoryError(errno.ENOTDIR, "Not a directory", "a/b"),
-            "error: Not a directory: a/b",
-        ),
+        (NotADirectoryError(errno.ENOTDIR, "No directory", "a/b"), "error: No directory: a/b"),
         (FileNotFoundError("there is no folder a"), "error: there is no folder a"),
         (FloatingPointError("the run stopped"), "error: the run stopped"),
         (MemoryError("8 TiB"), "error: there is not enough memory. 8 TiB"),

@@ -1,5 +1,4 @@
-"""Experiments beyond the four papers: tables and figures of generated runs, and runs that
-resume."""
+"""Experiments beyond the four papers: tables, figures, and runs that resume."""
 
 import numpy as np
 import pytest

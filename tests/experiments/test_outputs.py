@@ -1,5 +1,4 @@
-"""Folders of experiments: they have one writer, runs resume, and only --overwrite replaces finished
-tables."""
+"""Folders of experiments have one writer; only --overwrite replaces finished tables."""
 
 import argparse
 import sys
@@ -58,10 +57,7 @@ def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
     ("changes", "words"),
     [
         (dict(config=dict(bkb=dict(horizon=20, chosen=["x"]))), "bkb horizon was 10, is now 20"),
-        (
-            dict(config=dict(bkb=dict(horizon=10, chosen=[]))),
-            r"bkb chosen was \['x'\], is now \[\]",
-        ),
+        (dict(config=dict(bkb=dict(horizon=10, chosen=[]))), r"chosen was \['x'\], is now \[\]"),
         (dict(config=dict(uniform=dict(horizon=10))), "bkb was present, is now missing"),
         (dict(seeds=1), "seeds was 2, is now 1"),
         (dict(experiment="other"), "holds runs of tiny"),
@@ -102,7 +98,7 @@ def test_another_commit_is_another_result(tmp_path, commit):
 
 
 def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
-    """--keep resumes runs of another commit, and refuses those of another configuration."""
+    """--keep refuses another configuration. An unfinished folder needs no option."""
     session(tmp_path, seeds=1, value=1.0)
     commit.append("two")
     words = "commit was one, is now two; bkb horizon was 10, is now 20"
@@ -112,13 +108,10 @@ def test_runs_of_another_commit_may_be_kept(tmp_path, commit):
     table = tidy.load(tmp_path)
     assert set(table.curves["value"]) == {1.0, 2.0}
     assert table.provenance["commits_of_runs"] == ["one", "two"]
-
-
-def test_an_unfinished_run_resumes_at_another_commit(tmp_path, commit):
-    session(tmp_path, seeds=1, finish=False)
-    commit.append("two")
-    session(tmp_path)
-    assert tidy.load(tmp_path).provenance["commits_of_runs"] == ["one", "two"]
+    session(tmp_path / "unfinished", seeds=1, finish=False)
+    commit.append("three")
+    session(tmp_path / "unfinished")
+    assert tidy.load(tmp_path / "unfinished").provenance["commits_of_runs"] == ["three", "two"]
 
 
 def test_results_of_a_clone_have_no_runs_and_are_kept(tmp_path):

@@ -1,5 +1,4 @@
-"""The page of `jsketch-suggest`: its contents, and factors, main effects and grids by brute
-force."""
+"""The page of `jsketch-suggest`; factors, main effects and grids by brute force."""
 
 import itertools
 import re
@@ -12,6 +11,7 @@ import pytest
 from scipy import stats
 from suggest_command import library, write
 
+from jsketch.suggest import Mixed
 from jsketch.suggest.tables import factors, messages, page, pictures
 from jsketch.suggest.tables.inputs import goal as goal_of
 from jsketch.suggest.tables.inputs import read
@@ -23,9 +23,8 @@ BASES, LIGANDS, HEAT = ("KOAc", "CsOAc"), ("XPhos", "PPh3", "PCy3"), (20, 40, 60
 
 def reactions():
     """All reactions of two categories and a number, every third one measured."""
-    frame = pd.DataFrame(
-        list(itertools.product(BASES, LIGANDS, HEAT)), columns=["Base", "Ligand", "T (C)"]
-    )
+    rows = list(itertools.product(BASES, LIGANDS, HEAT))
+    frame = pd.DataFrame(rows, columns=["Base", "Ligand", "T (C)"])
     frame.insert(0, "id", [f"r{i}" for i in range(len(frame))])
     value = 20 * (frame["Base"] == "KOAc") + 40 * (frame["Ligand"] == "XPhos") + frame["T (C)"] / 9
     return frame.assign(value=value.round(1).astype(object).where(frame.index % 3 != 1))
@@ -38,8 +37,7 @@ def compute_results(tmp_path, frame, more=""):
 
 
 def test_effects_are_averages_over_the_library(tmp_path):
-    """An effect is an average of the predictions of a full factorial. The largest range comes
-    first, and the intervals are those of the joint posterior."""
+    """The largest range comes first; the intervals are those of the joint posterior."""
     results = compute_results(tmp_path, reactions())
     result = factors.effects(results)
     ranges = [np.ptp(effect.mean) for effect in result]
@@ -62,9 +60,7 @@ def test_effects_are_averages_over_the_library(tmp_path):
 
 
 def test_intervals_hold_what_the_left_out_values_do(tmp_path):
-    """The intervals are as wide as the errors of left-out values, and at least as wide as the model
-    states. Few values have the quantiles of Student's distribution, many values those of the normal
-    one."""
+    """They are as wide as errors of left-out values, and have Student's quantiles."""
     results = compute_results(tmp_path, reactions())
     wrong = results.left_out._replace(mean=results.left_out.observed + 3 * results.left_out.std)
     right, every = wrong._replace(mean=wrong.observed), np.arange(18)
@@ -80,8 +76,7 @@ def test_intervals_hold_what_the_left_out_values_do(tmp_path):
 
 
 def test_the_verdict_names_the_best_measured_candidate(tmp_path):
-    """Its value is a mean of repeats. At the end the verdict also names the best candidate by the
-    model."""
+    """Its value is a mean of repeats. At the end the best one by the model is named too."""
     results = compute_results(tmp_path, reactions())
     inputs = results.inputs
     assert inputs.arms[inputs.values.argmax()] == 2  # KOAc, XPhos at 60 C
@@ -103,23 +98,14 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
 def joint_covariance(results):
     """The posterior covariance of all candidates, by dense matrices."""
     inputs, model = results.inputs, results.model
-    features = np.asarray(inputs.library.features)
-    squared = np.zeros((len(features),) * 2)
-    start = at = 0
-    for kind, width in inputs.library.columns:
-        block = features[:, start : start + width]
-        apart = np.square(block[:, None] - block[None]).sum(2) / (2 if kind == "category" else 1)
-        squared += apart / model.lengthscale[at] ** 2
-        start, at = start + width, at + (width if kind == "numbers" else 1)
-    r = np.sqrt(5 * squared)
-    gram, arms = (1 + r + r * r / 3) * np.exp(-r), inputs.arms
+    kernel, features = Mixed(model.lengthscale, inputs.library.columns), inputs.library.features
+    gram, arms = np.asarray(kernel.gram(features, features)), inputs.arms
     noisy = gram[np.ix_(arms, arms)] + model.ratio * np.eye(len(arms))
     return model.scale**2 * (gram - gram[:, arms] @ np.linalg.solve(noisy, gram[arms]))
 
 
 def test_factors_of_every_kind(tmp_path):
-    """Numbers of many values are cut into ranges, the properties of a letter belong to its site,
-    and a column of words with too many levels is no factor."""
+    """Numbers are cut into ranges. A column of words with too many levels is no factor."""
     frame = library(60).assign(seq=["".join("ACDEF"[i * k % 5] for k in (1, 2)) for i in range(60)])
     frame["print"] = [f"{i:06b}" for i in range(60)]
     options = parse([write(tmp_path / "l.csv", frame), "--protein", "seq", "--bits", "print"])
@@ -145,8 +131,7 @@ def test_cells_hold_the_best_values(goal, best):
 
 
 def test_a_page_of_categories(tmp_path):
-    """The page has a verdict, the batch with its conditions, a grid and effects, and no map.
-    Without values it has neither predictions nor effects."""
+    """It has a grid, effects and no map; without values, neither predictions nor effects."""
     results = compute_results(tmp_path, reactions(), f"--report {tmp_path / 'page.html'}")
     page.write(results)
     html = (tmp_path / "page.html").read_text()
@@ -157,9 +142,8 @@ def test_a_page_of_categories(tmp_path):
     for row in results.batch.rows:
         line = re.search(rf"<td[^>]*>r{row}</td>(.*)", html)[1]
         assert reactions()["Ligand"][row] in line and " to " in line
-    results = compute_results(
-        tmp_path, reactions().assign(value=""), f"--report {tmp_path / 'first.html'}"
-    )
+    report = f"--report {tmp_path / 'first.html'}"
+    results = compute_results(tmp_path, reactions().assign(value=""), report)
     page.write(results)
     html = (tmp_path / "first.html").read_text()
     assert re.findall(r"<figure[^>]*><h2>([^<]*)", html) == ["Ligand and Base"]

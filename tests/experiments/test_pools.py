@@ -1,5 +1,4 @@
-"""`experiments.pools`: campaigns against a plain loop over a dense posterior, and counts of the
-best candidates."""
+"""`experiments.pools`: campaigns against a plain loop over a dense posterior."""
 
 import jax
 import numpy as np
@@ -32,8 +31,7 @@ POOL = Pool("made up", library(FEATURES, COLUMNS), VALUES)
 
 
 def loop(sizes, seed):
-    """The campaign in NumPy except for the fit: a dense solve gives the posterior of every
-    candidate."""
+    """The campaign in NumPy, except for the fit."""
     arms = np.random.default_rng(seed).permutation(len(VALUES))[: sizes[0]].tolist()
     for size in sizes[1:]:
         model = fit(POOL.library, arms, VALUES[arms])
@@ -65,10 +63,8 @@ def test_campaigns_are_a_plain_loop(tmp_path):
     # all are saved now: nothing is made anew
     read_campaigns = campaigns.play_all(None, (0, 1), path_of)
     for campaign, read_campaign in zip(new_campaigns, read_campaigns, strict=True):
-        assert (
-            read_campaign.arms.tolist() == campaign.arms.tolist()
-            and read_campaign.seconds == campaign.seconds
-        )
+        assert read_campaign.arms.tolist() == campaign.arms.tolist()
+        assert read_campaign.seconds == campaign.seconds
         assert campaign.arms.tolist() == loop((5, 3, 3, 3), campaign.seed)
         np.testing.assert_array_equal(campaign.values, VALUES[campaign.arms])
 
@@ -83,9 +79,8 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     # it climbs: its batches are better than the first one
     assert VALUES[campaign.arms[8:]].mean() > VALUES[campaign.arms[:8]].mean()
     random_arms = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
-    assert random_arms[:8].tolist() == campaign.arms[:8].tolist() and set(random_arms) == set(
-        range(70)
-    )
+    assert random_arms[:8].tolist() == campaign.arms[:8].tolist()
+    assert set(random_arms) == set(range(70))
     bits = Pool("bits", library(np.zeros((9, 2)), (Columns("bits", 2),)), np.arange(9.0))
     with pytest.raises(ValueError, match="fingerprints nor failed evaluations; bits has them"):
         baselines.play(bits, (4, 3), 0, forest)
@@ -148,8 +143,7 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
 
 
 def test_intervals_of_a_model_hold_the_values_that_it_predicts():
-    """Coverage counts the values within the interval, for all candidates without a value and for
-    the suggested ones."""
+    """Coverage is that of all candidates without a value, and of the suggested ones."""
     f = np.cos(3 * FEATURES[:, -1]) + VALUES
     problem = calibration.Problem(POOL.library, f, f, ())
     whole, of_batch = intervals.coverage(problem, 24, 1)

@@ -27,8 +27,7 @@ def numbers(ratio, seconds=1.0):
 
 
 def generated_results(root, **changes):
-    """Generated runs on Abalone, in which BBKB has the least regret, and a table of another
-    experiment."""
+    """Runs on Abalone, in which BBKB has the least regret, and a table of another experiment."""
     algorithms = dict(uniform=numbers(1.0), gp_ucb=numbers(0.3, 4.0), bkb=numbers(0.2, 9.0))
     algorithms |= dict(bbkb_global=numbers(0.1), bbkb_global_local=numbers(0.15, 2.0))
     algorithms |= changes

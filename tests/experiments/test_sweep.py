@@ -1,5 +1,4 @@
-"""Sweeps: one program for all numbers, two strategies with the same runs, and interruptions that
-neither lose nor overwrite runs."""
+"""Sweeps: programs, strategies with the same runs, and interruptions that lose no run."""
 
 import dataclasses
 import itertools
@@ -123,10 +122,7 @@ def test_another_sweep_in_the_same_folder_is_refused(finished_sweep):
         (dict(grid={}), "the sweep is empty: give values, such as --grid lengthscale 1 2 3"),
         (dict(grid=dict(ratio=(2.0, 2.0))), "--grid ratio needs distinct values"),
         (dict(grid=dict(epsilon=(0.1,))), "BBKB has no number called 'epsilon'; its numbers are"),
-        (
-            dict(grid=dict(ratio=(0.5,))),
-            r"\{'ratio': 0.5\} cannot be run: ratio must be at least 1",
-        ),
+        (dict(grid=dict(ratio=(0.5,))), r"\{'ratio': 0.5\} cannot be run: ratio must be at lea"),
         (dict(grid=dict(noise_std=(float("nan"),))), "every number finite"),
         (dict(grid={}, random=dict(qbar=(2.0, 1.0))), "--random qbar needs 0 < LOW < HIGH"),
         (dict(random=dict(ratio=(2.0, 3.0))), "ratio has both a grid and a range"),

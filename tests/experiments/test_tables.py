@@ -1,10 +1,8 @@
-"""Tables of `jsketch-suggest`: kinds of columns, molecules and refusals. The random sheets of
-tests/fuzz cover formats, dialects and spellings."""
+"""Tables of `jsketch-suggest`. tests/fuzz covers formats, dialects and spellings."""
 
 import re
 import sys
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,33 +24,17 @@ def read(path, table, ending=".csv", **options):
     return tables.read_sheet(path, **options).candidates
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        # 1500 and 2.75, or 1.5 and 2750
-        (["1,500", "2.750"], "may separate thousands or decimals"),
-        (["50 C", "50 K", "40 C"], "have different units: 'C', 'K'"),
-        (["<5", "7", "8"], "the value is '<5', not a finite number"),
-    ],
-)
-def test_cells_that_only_look_like_numbers_are_refused(tmp_path, words, why):
-    frame = library(12).assign(mass=np.resize(words, 12))
-    with pytest.raises(ValueError, match=why) as caught:
+def test_a_column_that_is_refused_has_two_cures(tmp_path):
+    frame = library(12).assign(mass=np.resize(["50 C", "50 K", "40 C"], 12))
+    with pytest.raises(ValueError, match="have different units: 'C', 'K'") as caught:
         run(tmp_path, frame)
-    assert "--categories 'mass'" in str(caught.value) and "--ignore 'mass'" in str(caught.value)
-    run(tmp_path, frame, None, "--categories", "mass")
-    run(tmp_path, frame, None, "--ignore", "mass")
+    for option in ("--categories", "--ignore"):
+        assert f"{option} 'mass'" in str(caught.value)
+        run(tmp_path, frame, None, option, "mass")
 
 
-def test_categories_are_compared_by_their_numbers_and_spellings_are_mentioned(tmp_path, capsys):
-    """50 and 50.0 are one level. THF and thf are two levels, and a sentence mentions them."""
-    frame = library(12).assign(mass=np.resize(["50", "60"], 12))
-    done = pd.DataFrame({"id": ["c0", "c1", "c5"], "value": [0.0, 1.0, 3.0]})
-    expected = run(tmp_path, frame, done, "--categories", "mass")
-    other = frame.assign(mass=frame["mass"].where(np.arange(12) % 4 != 0, "50.0"))
-    batch = run(tmp_path, other, done, "--categories", "mass")
-    pd.testing.assert_frame_equal(batch, expected)
-    capsys.readouterr()
+def test_similar_spellings_and_words_with_digits_are_mentioned(tmp_path, capsys):
+    frame = library(12)
     run(tmp_path, frame.assign(mass=np.resize(["THF", "thf", "DMF"], 12)))
     assert "'THF' and 'thf' are different categories" in capsys.readouterr().out
     run(tmp_path, frame.assign(mass=np.resize(["2-MeTHF", "1,4-dioxane"], 12)))
@@ -99,17 +81,9 @@ def mixed_library():
     return frame.drop(columns="mass")
 
 
-def test_columns_of_every_kind(tmp_path, capsys):
+def test_columns_of_every_kind_are_described(tmp_path, capsys):
     """Words are categories; other kinds are named."""
     frame = mixed_library()
-    kinds = tables.Kinds(categories=["lot"], sequences=["protein"], bits=["print"])
-    candidates = read(tmp_path, frame, kinds=kinds)
-    expected = ["numbers", "category", "category", "category", "bits", "category"]
-    assert [group.kind for group in candidates.columns] == expected
-    assert [group.width for group in candidates.columns] == [1, 3, 4, 4, 2, 3]
-    assert candidates.names == ["size", "solvent", "protein[1]", "protein[3]", "print", "lot"]
-    levels = candidates.features[:, 1:4].argmax(1)
-    np.testing.assert_array_equal(levels == 2, frame["solvent"] == "water")
     done = pd.DataFrame({"id": frame["id"][:20], "value": frame["size"][:20], "error": 0.1})
     more = ("--error", "error", "--protein", "protein", "--bits", "print")
     batch = run(tmp_path, frame, done, "--batch", "5", *more, "--categories", "lot")
@@ -146,29 +120,6 @@ def test_refusals_of_libraries(tmp_path, edit, kinds, words):
         read(tmp_path, table, kinds=tables.Kinds(**kinds))
 
 
-@pytest.mark.parametrize(
-    ("done", "words"),
-    [
-        (
-            {"id": ["c1", "c99", "c98"], "value": [1.0, 2.0, 3.0]},
-            r"row 3, column 'id': there is no candidate with this id; it is 'c99' \(2 such cells",
-        ),
-        (
-            {
-                "id": ["c1", "c2", "c3", "c4"],
-                "value": ["<5", "45.3", "n.d.", "1,5"],
-            },  # 1.5 is clear
-            r"'<5' \(row 2\), 'n.d.' \(row 4\); write a number such as 45.3",
-        ),
-    ],
-)
-def test_refusals_of_evaluations(tmp_path, done, words):
-    candidates = read(tmp_path, library())
-    path = Path(write(tmp_path / "done.csv", pd.DataFrame(done)))
-    with pytest.raises(ValueError, match=words):
-        tables.read_evaluations(path, candidates)
-
-
 SMILES = ["CCO", "CCN", "c1ccccc1O", "OCC", "[Na+].[Cl-]"]
 
 
@@ -177,22 +128,18 @@ def read_molecules(path, words):
     return read(path, frame, kinds=tables.Kinds(smiles=["molecule"]))
 
 
-def test_without_rdkit(tmp_path, monkeypatch):
+def test_a_missing_rdkit_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(
-        ValueError, match=r"--smiles needs RDKit, .* pip install 'jsketch\[smiles\]'"
-    ):
+    with pytest.raises(ValueError, match=r"needs RDKit, .* pip install 'jsketch\[smiles\]'"):
         read_molecules(tmp_path, SMILES)
 
 
 def test_molecules_are_fingerprints(tmp_path, monkeypatch):
-    """Two spellings of ethanol are one molecule, and the amine is more similar to it than phenol
-    is. Computation in blocks gives the same."""
+    """Two spellings of ethanol are one molecule. Blocks give the same."""
     pytest.importorskip("rdkit")
     candidates = read_molecules(tmp_path, SMILES)
-    assert [group.kind for group in candidates.columns] == ["bits"] and candidates.names == [
-        "molecule"
-    ]
+    assert [group.kind for group in candidates.columns] == ["bits"]
+    assert candidates.names == ["molecule"]
     similarity = np.asarray(Tanimoto().gram(candidates.features, candidates.features))
     assert similarity[0, 3] == 1 > similarity[0, 1] > similarity[0, 2]
     # C-C, C-O at one bond and C-O at two: three pairs, each counted once

@@ -1,5 +1,4 @@
-"""`experiments.tables`: tables of recorded trainings, methods on a generated table, and the
-aggregate by plain formulas."""
+"""`experiments.tables`: recorded trainings, methods, and the aggregate by formulas."""
 
 import hashlib
 import pickle
@@ -20,8 +19,7 @@ LOSSES = 1 + RANDOM.random((60, 2)) / 10 + np.arange(60)[:, None] / 20
 
 
 def records():
-    """The readings of all settings in an order that differs from the grid's; setting 7 has one
-    reading."""
+    """The readings of all settings, not in the order of the grid; setting 7 has one reading."""
     readings = {}
     for row in RANDOM.permutation(60):
         key = "".join(str(number) for number in np.unravel_index(row, SPACE.levels))
@@ -88,13 +86,10 @@ def test_methods_start_alike_and_find_good_settings(name):
     for package in method.packages:
         pytest.importorskip(package, reason=f"pip install {package}")
     sizes = method.sizes(24)
-    assert (
-        sum(sizes) == 24 and sizes[0] == methods.FIRST and max(sizes[1:]) == min(method.batch, 10)
-    )
-    arms = method.play(TABLE, sizes, 3).arms
-    assert (
-        len(arms) == 24 and arms[:10].tolist() == campaigns.play(TABLE.pool, (10,), 3).arms.tolist()
-    )
+    assert sum(sizes) == 24 and sizes[0] == methods.FIRST
+    assert max(sizes[1:]) == min(method.batch, 10)
+    arms, first = method.play(TABLE, sizes, 3).arms, campaigns.play(TABLE.pool, (10,), 3).arms
+    assert len(arms) == 24 and arms[:10].tolist() == first.tolist()
     if name not in ("random", "tpe", "optuna_gp"):
         assert len(set(arms.tolist())) == 24
         # the losses grow with the row

@@ -25,17 +25,9 @@ ASK = as_users(
 )
 TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
-SKETCH_ALGORITHMS = (
-    "bbkb",
-    "bbkb_local",
-    "fixed",
-    "bkb",
-    "bbkb_sweep",
-    "bbkb_guaranteed",
-    "sketched_ts",
-)
+SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
-ALGORITHMS = (*SKETCH_ALGORITHMS, *EXACT)  # 13 are coprime to the number of shapes
+ALGORITHMS = (*SKETCHES, *EXACT)  # 13 are coprime to the number of shapes
 QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # without --long
 
 
@@ -78,11 +70,7 @@ class Case:
         self.counts, self.sums, self.pending = np.zeros((3, self.count))
         self.information = 0.0
         self.state = INIT(self.bandit, self.p.x, self.key)
-        if (
-            name in SKETCH_ALGORITHMS[:6]
-            and self.capacity == self.count
-            and self.random.uniform() < 0.4
-        ):
+        if name in SKETCHES[:6] and self.capacity == self.count and self.random.uniform() < 0.4:
             self._warm_start()
 
     def _warm_start(self):
@@ -124,7 +112,7 @@ class Case:
         r.near("variance", posterior.variance, [t.variance for t in truths], floor)
         r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
         r.true("no negative variance", float(posterior.variance.min()) >= 0)
-        if self.name in SKETCH_ALGORITHMS:
+        if self.name in SKETCHES:
             r.same("pull counts", self.state.pull_counts, self.counts)
             equal = np.allclose(self.state.reward_sums, self.sums, rtol=1e-12, atol=1e-11)
             r.true("reward sums", equal)
@@ -139,8 +127,7 @@ class Case:
         return float(np.diag(self.p.grams[0]).max()) / self.p.lam
 
     def check_width(self, truths):
-        """Widths are those of the authors: sqrt(lam) F + xi sqrt(information + log 1/delta) times
-        sqrt(C), C or a tenth."""
+        """They are sqrt(lam) F + xi sqrt(information + log 1/delta) times a factor of the rule."""
         p, n = self.p, self.counts.sum()
         powers = dict(gp_bucb=0.5, gp_bucb_sum=0.5, mini=1, mini_ei=1)
         factor = p.ratio ** powers.get(self.name, 0)
@@ -196,7 +183,7 @@ class Case:
             index, mask, y = index[order], mask[order], y[order]
         observed = mask & np.isfinite(y)
         query = Query(jnp.asarray(index), jnp.asarray(mask))
-        before = self.state.variance if self.name in SKETCH_ALGORITHMS else None
+        before = self.state.variance if self.name in SKETCHES else None
         counts = self.counts + np.bincount(index[observed], minlength=self.count)
         new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
         while bool(info.overflow):

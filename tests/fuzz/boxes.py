@@ -1,5 +1,4 @@
-"""Boxes: definitions of the Gaussian process and its marginal likelihood, of acquisition functions,
-of GO-UCB's ball, of histories, and of spaces of hyperparameters."""
+"""Boxes: Gaussian processes, acquisition functions, GO-UCB's ball, histories and spaces."""
 
 import jax
 import jax.numpy as jnp
@@ -204,8 +203,7 @@ def ball(random, report):
 
 
 def histories(random, report):
-    """Queries with masks and failed evaluations, some beyond the capacity, and a plain list of the
-    same."""
+    """Queries with masks and failures, some beyond the capacity, and a plain list of the same."""
     past = history.History(np.zeros((6, 2)), np.zeros(6), np.zeros(6, bool), np.zeros((), np.int32))
     evaluations = []
     for _ in range(4):
@@ -222,8 +220,7 @@ def histories(random, report):
 
 
 def spaces(random, report):
-    """Decoded values are in their ranges and encode to the same point; the intervals of integers
-    have the same length."""
+    """Decoded values are in their ranges and encode to the same point."""
     low = float(random.uniform(-10, 10))
     high = low + float(10 ** random.uniform(-6, 6))
     first, count = int(random.integers(-1000, 1000)), int(random.integers(2, 40))

@@ -56,8 +56,7 @@ def points(random, count, inputs, hard):
 
 
 def kernel_of(random, x, nu):
-    """(words, the library's kernel, the oracle's parts): a weighted sum of four kernels, most of
-    which have weight zero."""
+    """(words, kernel, parts of the oracle): a sum of four kernels, most with weight zero."""
     inputs = x.shape[1]
     size = inputs if random.uniform() < 0.3 else 1
     scale = np.resize(10 ** random.uniform(-0.7, 0.8, size), inputs) * np.sqrt(inputs)
@@ -86,8 +85,7 @@ def kernel_of(random, x, nu):
 
 
 def arms_problem(seed, long=False):
-    """Near-duplicates and regularizations below 1e-4, where rounding leaves few digits, occur with
-    `long` only."""
+    """Near-duplicates and regularizations below 1e-4 occur with `long` only."""
     random = np.random.default_rng([seed, 1])
     size = seed // 7 % len(SIZES) if long else 0
     count, inputs = SIZES[size]

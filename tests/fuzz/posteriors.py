@@ -1,5 +1,4 @@
-"""Posteriors over finite arms in function space, from kernel matrices of the pulled arms. The
-library computes them in a feature space."""
+"""Posteriors over finite arms in function space; the library computes in a feature space."""
 
 from typing import NamedTuple
 
@@ -21,8 +20,7 @@ class Posterior(NamedTuple):
 
 
 def exact(gram, counts, sums, lam):
-    """The Gaussian process posterior after counts [A] pulls with rewards that add up to sums
-    [A]."""
+    """The posterior after counts [A] pulls with rewards that add up to sums [A]."""
     mean, covariance, logdet = _regression(gram, counts, sums, lam)
     variance = np.maximum(np.diag(covariance), 0)
     return Posterior(mean, variance, logdet, covariance, 0 * variance, covariance, np.zeros(0))
@@ -44,8 +42,7 @@ def sketched(gram, dictionary, counts, sums, lam, cut):
 
 
 def _regression(gram, counts, sums, lam):
-    """(mean, covariance / lam, logdet(K / lam + I)) by the averages of the pulled arms, whose noise
-    variance is lam / count."""
+    """(mean, covariance / lam, logdet(K / lam + I)) by averages, with noise lam / count."""
     lam, pulled = LD(lam), np.flatnonzero(np.asarray(counts) > 0)
     if not len(pulled):
         return np.zeros(len(gram), LD), gram / lam, LD(0)

@@ -125,8 +125,7 @@ class Sheet:
 
 
 def sheet(seed, whole=None):
-    """A random problem. With `whole` it has one of LAYOUTS, whose sizes are the same for all
-    seeds."""
+    """A random problem. `whole` is one of LAYOUTS, whose sizes are the same for all seeds."""
     random = np.random.default_rng([seed, 11])
     count = COUNT
     if whole is None:

@@ -18,8 +18,7 @@ class Fault(NamedTuple):
 
 
 def make_fault(seed, sheet, grids, random):
-    """Makes one mistake in the tables and returns the Fault. Consecutive seeds have different kinds
-    of mistakes."""
+    """Makes one mistake and returns the Fault. Consecutive seeds have different kinds."""
     for make in (*FAULTS[seed % len(FAULTS) :], *FAULTS):
         fault = make(sheet, grids, random)
         if fault is not None:  # None where the sheet cannot have this fault
@@ -145,25 +144,14 @@ def large_batch(sheet, grids, random):
     return Fault("a batch that is too large", options=("--batch", str(sheet.left() + 1)))
 
 
-NOT_NUMBERS = (
-    "many",
-    "<5",
-    "1_000",
-    "inf",
-    "-inf",
-    "nan",
-    "1e400",
-    "1,2,3",
-    "2024-01-05",
-    "1 or 2",
-)
+NO_NUMBERS = ("many", "<5", "1_000", "inf", "-inf", "nan", "1e400", "1,2,3", "2024-01-05", "1 or 2")
 DATES = (("2024-01-05", "2024-02-06"), ("5.1.2024", "6.1.2024"), ("12:30", "13:45"))
 TWO_MEANINGS = (("1,500", "2,750"), ("1,5", "2.5"), ("1,500", "2.750"))
 UNITS = (("50 C", "60 K"), ("50 %", "60"), ("5 mg", "4 g"))
 VALUES = ("many", "inf", "1e400", "1_000", "<5", "nan", 2e300)
 FAULTS = (
     wrong_cell("a missing feature", FEATURES, (None, "", "#N/A")),
-    wrong_cell("a feature that is not a number", ("numbers",), NOT_NUMBERS),
+    wrong_cell("a feature that is not a number", ("numbers",), NO_NUMBERS),
     wrong_cell("a number that is too large", ("numbers",), (1e301, -2e305)),
     wrong_cell("wrong bits", ("bits",), ("0120", "00112233", "abcdefgh")),
     wrong_cell("no molecule", ("smiles",), ("C(", "water", "c1ccc")),

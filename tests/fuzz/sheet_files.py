@@ -47,8 +47,7 @@ def write(path, grid, random):
 
 
 def _is_fraction(cells):
-    """Whether a comma or a point in some cell can only be decimal, as in 0.5, which cannot be
-    500."""
+    """Whether a comma or a point can only be decimal, as in 0.5, which cannot be 500."""
     return any(isinstance(c, float) and 0 < abs(c) < 1 and "e" not in repr(c) for c in cells)
 
 

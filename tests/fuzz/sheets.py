@@ -1,5 +1,4 @@
-"""Random tables for `jsketch-suggest`. The arrays that are read and the batch that is chosen do not
-depend on format, dialect, spelling and order. Mistakes are refused with their place."""
+"""Random tables for `jsketch-suggest`: all formats and spellings have one meaning."""
 
 import contextlib
 import io
@@ -104,8 +103,7 @@ class Case:
                 self.check_truth(read[1], truth)
 
     def check_units(self):
-        """Numbers in other units have the same scaled features: exactly for dyadic numbers and
-        units that are powers of two apart, and up to rounding otherwise."""
+        """Scaled features are the same: exactly in units that are powers of two apart."""
         if all(column.kind != "numbers" for column in self.sheet.columns):
             return
         exact = bool(self.random.integers(2))
@@ -139,8 +137,7 @@ class Case:
             )
 
     def check_changes(self):
-        """Changes without effect: a permutation of rows, columns about evaluations, candidates that
-        are pending and observed, and negated values with --minimize."""
+        """Rows are permuted, columns are added, and values are negated with --minimize."""
         sheet, random = self.sheet, self.random
         grids, truth = sheet.grids(), sheet.truth()
         added = self.add_columns(grids)
@@ -191,8 +188,7 @@ class Case:
         return added
 
     def check_ids_written(self):
-        """The ids of a batch in every format are read as pending, which is the workflow of every
-        round."""
+        """The ids of a batch in every format are read as pending."""
         random = self.random
         rows = random.permutation(self.sheet.count)[: random.integers(1, 6)]
         if rows.size == self.sheet.count:
@@ -269,8 +265,7 @@ class Case:
             self.report.true("damage is refused", True)
 
     def check_whole(self):
-        """The command itself, and batches of all remaining candidates: order, means and standard
-        deviations do not depend on the order of rows and on the units."""
+        """Order, means and deviations of all candidates do not depend on rows and units."""
         sheet, report = self.sheet, self.report
         ending = str(self.random.choice(ENDINGS))
         out = self.place("next", ending)
@@ -310,8 +305,7 @@ class Case:
         self.compare("values in other units", grids, batch, np.arange(sheet.count), scale)
 
     def compare(self, words, grids, batch, rows, scale):
-        """Compares the batch of other tables; row i of their library is row rows[i] of the
-        sheet."""
+        """Compares the batch of other tables; row i is row rows[i] of the sheet."""
         read = self.read_arrays(grids, words)
         if read is None:
             return

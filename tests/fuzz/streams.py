@@ -155,8 +155,7 @@ def check(seed, report, long=False):
 
 
 def rounding_of_inverse(name, p):
-    """The rounding error of predictions from an A^-1 that is updated from I / lam: eps |z|^2 / lam
-    (`online.rounding`)."""
+    """That of predictions from an updated A^-1: eps |z|^2 / lam (`online.rounding`)."""
     if name == "pros_n_kons":
         # A step of slope g changes the leverage l = |z|^2 / lam of an example to l / (1 + w l),
         # about 1 / w, and its output to g / w: both are differences with a relative error of eps w
@@ -169,8 +168,7 @@ def rounding_of_inverse(name, p):
 
 
 def of_grams(function):
-    """A function that returns (predictions from the Gram matrix and from disturbed ones, a further
-    allowance), for predictions that need only the matrix."""
+    """(predictions from the Gram matrix and from disturbed ones, no further allowance)."""
     return lambda p, run, first, key, report: ([function(p, g) for g in p.grams], 0.0)
 
 
@@ -257,8 +255,7 @@ def of_dictionaries(function, code=False):
 
 
 def _first_to_join(p, joined, at, uniform, code):
-    """The one of several equal examples that joined: the first with a uniform number below its
-    probability."""
+    """The one of equal examples whose uniform number is the first below its probability."""
     for t in at:
         gram_until = p.grams[0][: t + 1, : t + 1]
         if uniform[t] < kors_probabilities(gram_until, joined, p.mu, p.beta, 0.5, code)[t]:
@@ -267,8 +264,7 @@ def _first_to_join(p, joined, at, uniform, code):
 
 
 def of_sketched_kons(p, run, first, key, report):
-    """Labelled examples enter the matrix with the probability of KORS at alpha, or with gamma if
-    gamma is larger."""
+    """Labelled examples enter with the larger one of gamma and KORS's probability at alpha."""
     labels = np.flatnonzero(np.isfinite(p.ys))
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, probabilities, close = [], [], False

@@ -42,9 +42,8 @@ FORMULAS = {
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formula_diagonal_and_positivity(name):
     kernel, desired = FORMULAS[name]
-    np.testing.assert_allclose(
-        kernel.gram(jnp.asarray(X), jnp.asarray(Y)), desired, rtol=1e-12, atol=1e-14
-    )
+    gram = kernel.gram(jnp.asarray(X), jnp.asarray(Y))
+    np.testing.assert_allclose(gram, desired, rtol=1e-12, atol=1e-14)
     gram = np.asarray(kernel.gram(jnp.asarray(X), jnp.asarray(X)))
     np.testing.assert_allclose(kernel.diag(jnp.asarray(X)), np.diag(gram), rtol=1e-12)
     assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()
@@ -64,8 +63,7 @@ SLOPES = {
 @pytest.mark.parametrize(("spread", "offset"), [(1.0, 0.0), (1.0, 1000.0), (30.0, 0.0)])
 @pytest.mark.parametrize("name", SLOPES)
 def test_both_routes_to_distances_agree(name, spread, offset):
-    """Large tables expand the square. An outlier at 30 lengthscales or a far origin adds an error
-    of at most eps |x|^2."""
+    """Large tables expand the square, with an error of at most eps |x|^2."""
     random = np.random.default_rng(0)
     x = random.standard_normal((600, 4))
     x[::50] *= spread
@@ -89,8 +87,7 @@ def clusters(gap, count=600, inputs=4):
 
 @pytest.mark.parametrize(("count", "inputs"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
 def test_distances_to_one_point_lose_nothing(count, inputs):
-    """Relative to the mean of all points, distances within a cluster that is 100 lengthscales from
-    the other one would have an error of a half."""
+    """Relative to the mean of all points, distances within a cluster are off by a half."""
     x = clusters(100.0, count, inputs).astype(np.float32)
     distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
@@ -104,9 +101,7 @@ def test_gradients_are_finite_at_equal_points(name):
 
 
 def test_lengthscales_of_inputs_far_from_zero():
-    """If compiled code rounded x / lengthscale differently for the two arguments, by eps |x|, the
-    columns of a table would differ by 200 eps here, and posteriors multiply this error by k /
-    lam."""
+    """x / lengthscale must have the same rounding in both arguments: errors grow by k / lam."""
     x = np.round(np.random.default_rng(0).uniform(-1, 1, (9, 2)) * 2**20) / 2**20
     kernel = kernels.Gaussian(jnp.array([1.358, 0.7]))
     column = as_users(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])
@@ -116,8 +111,7 @@ def test_lengthscales_of_inputs_far_from_zero():
 
 @pytest.mark.parametrize("name", ["matern_32", "matern_52"])
 def test_compiled_gradients_at_equal_points(name):
-    """The square of a distance must not be zero in one place of a program and a rounding error in
-    another, which would make the slope 1."""
+    """A distance must not be 0 in one place of a program and a rounding error in another."""
     x = np.random.default_rng(0).uniform(size=(8, 3))[np.random.default_rng(1).integers(0, 4, 12)]
     lengthscale = jnp.array([0.05, 0.04, 0.03])
     weights = np.random.default_rng(2).standard_normal((12, 12))

@@ -1,5 +1,4 @@
-"""Runs that are killed and resumed have the picks and the state of an uninterrupted run, bit for
-bit. No finished evaluation is lost, and a file has one writer."""
+"""Resumed runs equal uninterrupted ones, bit for bit, and a file has one writer."""
 
 import errno
 import os
@@ -23,9 +22,8 @@ ROOT = Path(__file__).parents[2]
 KEY = jax.random.key(3)
 HORIZON = 40
 PROBLEM = cases.problem()
-CASES = {
-    name: cases.CASES[name] for name in ("gp_ucb", "bbkb_global_local", "sketched_ts", "evolution")
-}
+NAMES = ("gp_ucb", "bbkb_global_local", "sketched_ts", "evolution")
+CASES = {name: cases.CASES[name] for name in NAMES}
 CASES["growing"] = cases.CASES["bbkb_global"].replace(capacity=8)
 ARMS = Arms(jnp.linspace(0, 1, 12)[:, None])
 TWELVE = problems.finite_arms(np.asarray(ARMS.features), np.arange(12.0), 0.1)
@@ -58,7 +56,9 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in NAMES[1:3])) for n in CASES]
+)
 def test_an_interrupted_run_is_the_uninterrupted_one(name, tmp_path):
     bandit, path, evaluations = CASES[name], tmp_path / "run", []
     whole = loops.run(bandit, PROBLEM, KEY, HORIZON)
@@ -93,20 +93,12 @@ def test_several_seeds_are_resumed(strategy, tmp_path):
 def test_another_run_is_refused(tmp_path):
     path, bandit = tmp_path / "run", CASES["gp_ucb"]
     run_with_interrupt(bandit, path, 1)
+    formula = widths.Formula(lambda evidence, assumed: 2.0)
     for change, words in [
-        (
-            dict(algorithm=bandit.replace(noise_std=0.2)),
-            r"bandit.noise_std was 0.1, is 0.2\. Name another file",
-        ),
+        (dict(algorithm=bandit.replace(noise_std=0.2)), r"was 0.1, is 0.2\. Name another file"),
         (dict(algorithm=CASES["sketched_ts"]), "bandit was GPUCB, is SketchedTS"),
-        (
-            dict(algorithm=GPUCB(kernels.Matern(0.5), 0.01, 0.1)),
-            "bandit.kernel was Gaussian, is Matern",
-        ),
-        (
-            dict(algorithm=bandit.replace(width=widths.Formula(lambda evidence, assumed: 2.0))),
-            "bandit.width.function was jsketch.bandits.core.widths._gp_ucb_code",
-        ),
+        (dict(algorithm=GPUCB(kernels.Matern(0.5), 0.01, 0.1)), "kernel was Gaussian, is Matern"),
+        (dict(algorithm=bandit.replace(width=formula)), "width.function was .*widths._gp_ucb_code"),
         (dict(key=jax.random.key(4)), "key was .0, 3., is .0, 4."),
         (dict(horizon=50), "horizon was 40, is 50"),
     ]:
@@ -116,10 +108,7 @@ def test_another_run_is_refused(tmp_path):
     content = path.read_bytes()
     for wrong, words in [
         (content.replace(b"jsketch run", b"jsketch live stream"), "is a jsketch live stream"),
-        (
-            content.replace(b'"version": 3', b'"version": 1'),
-            "is a jsketch run, version 1, and not a jsketch run, version 3. Name another file",
-        ),
+        (content.replace(b'"version": 3', b'"version": 1'), "version 1, .* 3. Name another file"),
     ]:
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=words):
@@ -177,10 +166,8 @@ def test_drive_loses_nothing(error, named, domain, tmp_path):
         loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     assert error_info.value is error and error.driven.t == evaluations_done
     how = f"they are in {path}" if named else "drive(..., state=error.driven) resumes"
-    assert (
-        f"finished {evaluations_done} evaluations" in error.__notes__[-1]
-        and how in error.__notes__[-1]
-    )
+    for words in (how, f"finished {evaluations_done} evaluations"):
+        assert words in error.__notes__[-1]
     options = options or dict(state=error.driven)
     resumed_run = loops.drive(algorithm, objective, domain, KEY, horizon, **options)
     del calls[2]
@@ -198,26 +185,14 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
     moved_box = Box(BOX.lower + 20, BOX.upper + 20)
     for change, words in (
         (dict(checkpoint=of_arms, key=jax.random.key(1)), "holds another run: key was"),
-        (
-            dict(checkpoint=of_arms, state=resumed_run),
-            "holds a run already, and a state was given too",
-        ),
+        (dict(checkpoint=of_arms, state=resumed_run), "a run already, and a state was given too"),
         (dict(checkpoint=of_arms, algorithm=FIXED.replace(qbar=3.0)), "algorithm.qbar was"),
-        (
-            uniform | dict(checkpoint=of_box, domain=moved_box),
-            r"box.lower was \[0.0\], is \[20.0\]",
-        ),
+        (uniform | dict(checkpoint=of_box, domain=moved_box), r"box.lower was \[0.0\], is \[20.0"),
         (dict(state=resumed_run, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 arms"),
         (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "or their features differ"),
-        (
-            dict(state=resumed_run, algorithm=Uniform()),
-            "a FixedBatchState, and the states of Uniform are UniformState",
-        ),
+        (dict(state=resumed_run, algorithm=Uniform()), "the states of Uniform are UniformState"),
         (uniform | dict(state=box_run, domain=moved_box), "another box"),
-        (
-            uniform | dict(state=box_run, algorithm=GPBandit()),
-            "and the states of GPBandit are GPState",
-        ),
+        (uniform | dict(state=box_run, algorithm=GPBandit()), "the states of GPBandit are GPState"),
         (uniform | dict(state={}), "a dict was given"),
     ):
         arguments = dict(algorithm=FIXED, domain=ARMS, key=KEY, horizon=14) | change
@@ -257,8 +232,7 @@ def test_the_error_holds_the_invalid_rewards():
 
 
 def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
-    """The error contains the evaluation that could not be written, and no part of a file is
-    left."""
+    """The error contains the evaluation, and no part of a file is left."""
 
     def full(descriptor):
         raise OSError("no space left")
@@ -287,10 +261,9 @@ with saving.hold(Path(sys.argv[1]), "run", "wait"):
 
 
 def test_one_writer_among_processes(tmp_path):
-    """`run`, with one key and with several, and `drive` refuse a file that another process has
-    locked, and evaluate nothing. A killed process has no lock, even while a worker of it is
-    alive."""
+    """A killed process has no lock, even while a worker of it is alive."""
     path, lock = tmp_path / "run.1", tmp_path / "run.1.lock"
+    several, keys = tmp_path / "run", jax.random.split(KEY, 2)
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], cwd=ROOT, **pipes)
     try:
@@ -302,14 +275,7 @@ def test_one_writer_among_processes(tmp_path):
         for action in (
             lambda: loops.drive(UniformBox(), pytest.fail, BOX, KEY, 3, checkpoint=path),
             lambda: loops.run(Uniform(), TWELVE, KEY, 3, checkpoint=path),
-            lambda: loops.run(
-                Uniform(),
-                TWELVE,
-                jax.random.split(KEY, 2),
-                3,
-                checkpoint=tmp_path / "run",
-                strategy="threads",
-            ),
+            lambda: loops.run(Uniform(), TWELVE, keys, 3, checkpoint=several, strategy="threads"),
         ):
             with pytest.raises(ValueError, match=words):
                 action()
@@ -325,7 +291,7 @@ def test_one_writer_among_processes(tmp_path):
     assert names(tmp_path) == ["run.1"]
 
 
-def test_disks_without_locks(tmp_path, monkeypatch):
+def test_disks_without_locks_are_warned_of(tmp_path, monkeypatch):
     def no_locks(descriptor, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 

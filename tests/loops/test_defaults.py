@@ -88,6 +88,5 @@ def test_progress_has_the_error_of_the_whole_stream_so_far(capsys):
     lines = capsys.readouterr().err.splitlines()
     loss = np.concatenate([np.asarray(each.loss) for each in parts])
     assert len(lines) == 2 and lines[1].startswith("300 examples, ")
-    assert (
-        f"mean squared error {loss.mean():.4g}, {loss[200:].mean():.4g} in the last 100" in lines[1]
-    )
+    words = f"mean squared error {loss.mean():.4g}, {loss[200:].mean():.4g} in the last 100"
+    assert words in lines[1]

@@ -1,5 +1,4 @@
-"""The description of a run, to which the run's file belongs, contains every leaf and every static
-field of the user's classes."""
+"""The description of a run contains every leaf and every static field of users' classes."""
 
 import functools
 import json
@@ -83,6 +82,7 @@ TWO = {
     "long_list": (Data(list(LONG)), Data([*LONG[:-1], 98.0])),
     "method": (Plain(0.5).width, Plain(0.7).width),
     "partial": (jax.tree_util.Partial(np.add, 1.0), jax.tree_util.Partial(np.add, 2.0)),
+    "mesh": [jax.make_mesh((1,), (axis,), devices=jax.devices()[:1]) for axis in ("arms", "rows")],
     "same_name": (type("Gaussian", (), {})(), kernels.Gaussian(0.5)),
 }
 
@@ -96,14 +96,11 @@ class Holder:
 
 @pytest.mark.parametrize("name", TWO)
 def test_different_values_have_different_descriptions(name):
-    """Values are leaves or static fields, and descriptions may be read from a file. Equal values
-    have equal descriptions."""
+    """Descriptions may be read from a file. Equal values have equal descriptions."""
     first, second = TWO[name]
-    described, same, described_second = (
-        describe(Holder(value)) for value in (first, first, second)
-    )
+    described, same, other = (describe(Holder(value)) for value in (first, first, second))
     saved = json.loads(json.dumps(described))
-    assert differences(saved, described_second) and not differences(saved, same)
+    assert differences(saved, other) and not differences(saved, same)
     assert "0x" not in json.dumps(described)  # no addresses
 
 
@@ -118,8 +115,7 @@ def test_differences_name_the_number():
 
 
 def test_equal_objects_have_equal_descriptions():
-    """The objects are NaN, one object in two places or two equal ones, an object that contains
-    itself, and a cache."""
+    """This includes NaN, shared objects, a cache, and an object that contains itself."""
 
     class Cached(Plain):
         @functools.cached_property

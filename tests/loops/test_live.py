@@ -58,8 +58,7 @@ def run(stream, xs, ys):
 
 
 def predictions_of(stream, xs, ys):
-    """The predictions of `predict`, each followed by `learn`. A second call of `predict` returns
-    the same."""
+    """The predictions of `predict`, which is called twice, each followed by `learn`."""
     for x, y in zip(xs, ys, strict=True):
         yield stream.predict(x)
         assert stream.predict(x) == stream.predict(x)
@@ -116,10 +115,7 @@ def test_a_forecaster_with_other_parts_is_given_to_load(tmp_path):
     ("saved", "words"),
     [
         (dict(module="os", name="system", fields={}), "os is not a module of jsketch"),
-        (
-            dict(module="jsketch.loops.saving", name="write", fields=dict(path="x", content="")),
-            "write of jsketch.loops.saving is not a dataclass",
-        ),
+        (dict(module="jsketch.loops.saving", name="write", fields={}), "write of .* is not a data"),
         (dict(module="jsketch.loops.saving", name="Path", fields={}), "Path of .* is not a d"),
     ],
 )
@@ -132,15 +128,15 @@ def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
 def test_batches_are_single_examples(name):
     """Batches and single examples alternate, and `predict_many` uses one state for all rows."""
     xs, ys = examples()
-    forecasts, _ = loops.prequential(CASES[name], (xs, ys), KEY)
-    single, many = loops.Live(CASES[name], 2, KEY), loops.Live(CASES[name], 2, KEY)
+    forecaster = CASES[name].replace(capacity=64) if name == "kors" else CASES[name]
+    forecasts, _ = loops.prequential(forecaster, (xs, ys), KEY)
+    single, many = loops.Live(forecaster, 2, KEY), loops.Live(forecaster, 2, KEY)
     run(single, xs[:31], ys[:31])
     parts = [many.learn_many(xs[:13], ys[:13]).prediction]
     parts.append([many.predict_learn(xs[13], ys[13])])
     parts.append(many.learn_many(xs[14:31], ys[14:31]).prediction)
-    np.testing.assert_allclose(
-        np.concatenate(parts), forecasts.prediction[:31], rtol=1e-9, atol=1e-9
-    )
+    predictions = np.concatenate(parts)
+    np.testing.assert_allclose(predictions, forecasts.prediction[:31], rtol=1e-9, atol=1e-9)
     one_by_one = [single.predict(x) for x in xs]
     np.testing.assert_allclose(many.predict_many(xs), one_by_one, rtol=1e-9, atol=1e-9)
     assert many.received == 31
@@ -255,8 +251,7 @@ def test_every_method_raises_after_a_state_is_not_finite(tmp_path):
 
 
 def test_a_prediction_that_is_not_finite_raises():
-    """The state is still finite, because the label of the far example is missing. Therefore the
-    stream continues."""
+    """The far example has no label, so that the state is finite and the stream continues."""
     far = [1e200, 1e200]
     stream = loops.Live(online.KernelAWV(kernels.Linear(), 0.5, capacity=4), 2, KEY)
     stream.learn([0.1, 0.2], 1.0)
@@ -308,8 +303,7 @@ def table_of(xs, ys):
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "tsv", "npy", "pairs"])
 def test_chunks_of_files_and_pairs(tmp_path, kind):
-    """Chunks extend across the groups of rows of a Parquet file. All columns except the target are
-    inputs."""
+    """Chunks extend across groups of rows. All columns except the target are inputs."""
     xs, ys = examples(23)
     path, more = tmp_path / f"events.{kind}", dict(target="y")
     if kind == "parquet":
@@ -350,45 +344,21 @@ def test_wrong_files_are_refused(tmp_path):
             list(make())
 
 
-@pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
-def test_a_shorter_last_chunk_compiles_nothing(name):
-    """Its predictions and the state after it are equal to those of the whole stream."""
-    xs, ys = examples(36)
-    forecaster = CASES[name]
-    if name == "kors":
-        forecaster = forecaster.replace(capacity=64)  # it does not grow
-    whole, state = loops.prequential(forecaster, (xs, ys), KEY)
-    passes = loops.prequential(forecaster, loops.chunks(xs, ys, 15), KEY)
-    parts = [next(passes), next(passes)]
-    before = loops.streams._stream._cache_size()
-    parts += list(passes)
-    assert loops.streams._stream._cache_size() == before
-    assert [len(forecasts.loss) for forecasts, _ in parts] == [15, 15, 6]
-    for field in ("prediction", "loss", "labelled", "dictionary_size"):
-        joined_parts = np.concatenate([getattr(forecasts, field) for forecasts, _ in parts])
-        np.testing.assert_allclose(joined_parts, getattr(whole, field), rtol=1e-9, atol=1e-10)
-    chex.assert_trees_all_close(parts[-1][1], state, rtol=1e-7, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["taylor", "kors", "fogd"])
-def test_chunks_have_the_dtype_of_the_first(name):
+def test_chunks_have_the_dtype_of_the_first():
     """After a chunk of float32, chunks of float64, integers and lists are converted to float32."""
     xs, ys = (np.asarray(a, np.float32) for a in examples(12))
-    pieces = [
-        (xs[:6], ys[:6]),
-        (xs[6:].astype(float), ys[6:].astype(float)),
-        (np.ones((6, 2), int), [1] * 6),
-    ]
-    mixed_dtypes = [f.prediction for f, _ in loops.prequential(CASES[name], pieces, KEY)]
+    forecaster, ones = CASES["kors"], (np.ones((6, 2), int), [1] * 6)
+    pieces = [(xs[:6], ys[:6]), (xs[6:].astype(float), ys[6:].astype(float)), ones]
+    mixed_dtypes = [f.prediction for f, _ in loops.prequential(forecaster, pieces, KEY)]
     float32_pieces = [(np.asarray(x, np.float32), np.asarray(y, np.float32)) for x, y in pieces]
     for prediction, expected in zip(
-        mixed_dtypes, loops.prequential(CASES[name], float32_pieces, KEY), strict=True
+        mixed_dtypes, loops.prequential(forecaster, float32_pieces, KEY), strict=True
     ):
         assert prediction.dtype == jnp.float32
         np.testing.assert_array_equal(prediction, expected[0].prediction)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
     with pytest.raises(ValueError, match="inputs must be finite; example 0 is not"):
-        list(loops.prequential(CASES[name], too_large, KEY))
+        list(loops.prequential(forecaster, too_large, KEY))
 
 
 def test_tables_and_lists_are_streams(tmp_path):
@@ -398,8 +368,7 @@ def test_tables_and_lists_are_streams(tmp_path):
         (pd.DataFrame(xs, index=range(12, 0, -1)), pd.Series(ys)),
         (xs.tolist(), ys.tolist()),
     ):
-        np.testing.assert_array_equal(
-            loops.prequential(TAYLOR, given, KEY)[0].prediction, whole.prediction
-        )
+        found = loops.prequential(TAYLOR, given, KEY)[0].prediction
+        np.testing.assert_array_equal(found, whole.prediction)
         parts = list(loops.chunks(*given, 6))
         np.testing.assert_array_equal(np.concatenate([x for x, _ in parts]), xs)

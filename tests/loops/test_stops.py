@@ -1,5 +1,4 @@
-"""Runs that end before their horizon: by a rule, because no arm is left, because a warm start does
-not fit, or because an algorithm returns an empty query."""
+"""Runs that end before their horizon, and algorithms without an arm to choose."""
 
 import warnings
 
@@ -40,9 +39,8 @@ def test_a_run_ends_where_no_arm_is_left():
 def test_observed_evaluations_leave_fewer_arms():
     counts = np.arange(12) % 2
     past = Evaluations(counts, counts)
-    state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, data=past.replace(failed=[0, 1, 4])))(
-        KEY
-    )
+    data = past.replace(failed=[0, 1, 4])
+    state = jax.jit(lambda key: FIXED.init(PROBLEM.arms, key, data=data))(KEY)
     assert int(FIXED.remaining(state)) == 4  # 2, 6, 8, 10
     assert FIXED.replace(repeat=True).remaining(state) is None
     with pytest.raises(ValueError, match="4 are left"):
@@ -131,11 +129,7 @@ def test_an_empty_query_ends_a_run(strategy):
 
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
-WARM = {
-    "bkb": BKB(**SMALL),
-    "bbkb": BBKB(**SMALL, max_batch=4),
-    "fixed": FixedBKB(**SMALL, batch=4),
-}
+WARM = dict(bkb=BKB(**SMALL), bbkb=BBKB(**SMALL, max_batch=4), fixed=FixedBKB(**SMALL, batch=4))
 
 
 FAILING = {
@@ -181,8 +175,7 @@ def test_the_arm_after_one_that_fails_is_any_other(arms):
 
 @pytest.mark.parametrize("name", WARM)
 def test_a_warm_start_beyond_the_capacity_is_flagged(name):
-    """Under vmap `init` cannot raise for 10 inducing points in 4 slots. `tell` applies nothing and
-    sets overflow; `run`, `drive` and `grow` raise."""
+    """Under vmap `init` cannot raise; `tell` sets overflow; `run`, `drive` and `grow` raise."""
     bandit, counts = WARM[name], jnp.asarray([[1.0] * 10 + [0.0] * 2, [1.0] * 4 + [0.0] * 8])
 
     def begin(counts):
@@ -225,8 +218,7 @@ def evaluate(arms):
 
 
 def test_a_run_ends_where_the_certificate_is_small(tmp_path):
-    """The run ends in the first round with a small certificate, the bounds hold, and the resumed
-    run evaluates nothing."""
+    """The bounds hold, and the resumed run evaluates nothing."""
     run = loops.drive(
         CERTIFIED_BKB, evaluate, PROBLEM.arms, KEY, 60, stop=0.2, checkpoint=tmp_path / "lab.run"
     )
@@ -248,8 +240,7 @@ def test_a_run_ends_where_the_certificate_is_small(tmp_path):
 
 
 def test_a_function_of_the_run_ends_it():
-    """The algorithm may have no bounds. If the function raises an error, the evaluations are
-    kept."""
+    """The algorithm may have no bounds. An error of the function loses no evaluation."""
     times = []
 
     def is_good_enough(driven):
@@ -266,8 +257,7 @@ def test_a_function_of_the_run_ends_it():
 
 @pytest.mark.parametrize("bandit", [GPUCB(KERNEL), FixedBKB(KERNEL, batch=3, max_pending=3)])
 def test_every_algorithm_with_bounds_has_a_gap(bandit):
-    """Before the first evaluation the gap is twice the width of the prior, which is 1 /
-    sqrt(lambda) on each side."""
+    """Without data it is twice the width times the prior deviation, 1 / sqrt(lambda)."""
     start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
     width = float(bandit.confidence_width(start))
     assert loops.gap(bandit, start) == pytest.approx(20 * width)

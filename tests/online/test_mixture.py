@@ -1,5 +1,4 @@
-"""Mixtures of forecasters: the definition in NumPy, and the guarantee, which holds for every
-stream."""
+"""Mixtures of forecasters: their definition, and a bound that holds for every stream."""
 
 from typing import Any
 
@@ -38,8 +37,7 @@ def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
 
 
 def pooled_loss(predictions, weights, y, eta):
-    """The pooled loss of the experts. Its sum over a stream is at most log(G) / eta above the loss
-    of the best expert."""
+    """Its sum over a stream is at most log(G) / eta above the loss of the best expert."""
     return -np.log(np.sum(weights * np.exp(-eta * (predictions - y) ** 2), axis=0)) / eta
 
 
@@ -94,7 +92,7 @@ def test_the_regret_to_the_best_expert_is_bounded(rule):
 @pytest.mark.parametrize(
     "forecaster",
     [
-        online.KernelAWV(kernels.Gaussian(0.5), capacity=32),
+        online.KernelAWV(kernels.Gaussian(0.5), capacity=64),
         pytest.param(
             online.NystromAWV(kernels.Gaussian(0.5), sampling=Sampling(0.1, 2.0), capacity=16),
             marks=pytest.mark.slow,
@@ -116,9 +114,8 @@ def test_the_capacity_grows_for_all_experts(forecaster):
 def test_experts_that_come_to_differ_in_size_are_refused():
     xs, ys = examples(4)
     forecaster = online.NystromAWV(kernels.Gaussian(0.5), capacity=4)
-    grid = {
-        "sampling": Sampling(jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5]))
-    }
+    numbers = jnp.array([0.05, 100.0]), jnp.array([2.0, 2.0]), jnp.array([0.5, 0.5])
+    grid = {"sampling": Sampling(*numbers)}
     with pytest.raises(ValueError, match="need different capacities"):
         loops.prequential(Mixture(forecaster, grid, 1.0), (xs, ys), KEY)
 
@@ -147,8 +144,7 @@ BREAKING = {"level": LEVELS, "breaks_after": LIVES}
 
 @rules
 def test_the_best_expert_breaks(rule):
-    """The best expert has nearly all of the weight until it breaks. Afterwards the other experts
-    share the weight, and their bound holds."""
+    """Afterwards the other experts share its weight, and their bound holds."""
     _, ys = examples(5, 60)
     ys = 0.5 + 0.1 * np.asarray(ys)
     mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0, rule=rule)
@@ -167,8 +163,7 @@ def test_the_best_expert_breaks(rule):
 
 
 def test_a_diverged_expert_is_reported_once_and_the_last_one_stops_the_stream(tmp_path):
-    """The info of a live stream, the state and a warning report it. The warning is not repeated
-    after a file is loaded, nor for every chunk."""
+    """The warning is not repeated after a file is loaded, nor for every chunk."""
     mixture = Mixture(
         Breaking(0.0, 0), BREAKING | {"breaks_after": np.array([2, 7, 4], np.int32)}, 1.0
     )
@@ -204,8 +199,7 @@ def test_no_expert_diverges_at_an_infinite_label():
 
 
 def test_the_declaration_of_a_forecaster_fits_its_methods():
-    """A forecaster without a declaration predicts the same values, but slowly. A mixture takes the
-    form of input that its experts take."""
+    """A forecaster without a declaration would be slow. A mixture takes what its experts take."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster

@@ -1,5 +1,4 @@
-"""Bounds for dictionaries that KORS draws: PKAWV's Theorem 9 for all dictionaries, and Proposition
-5 and Theorem 6 with high probability (THEORY 7.5, 7.7)."""
+"""Bounds for dictionaries of KORS: PKAWV's Proposition 5, Theorems 6 and 9 (THEORY 7.5)."""
 
 import jax
 import numpy as np
@@ -34,7 +33,7 @@ def theorem_9(gram, dictionaries, ys, lam):
     return in_span, left_out
 
 
-def test_theorem_9():
+def test_theorem_9_holds_for_all_dictionaries():
     """For every sequence of dictionaries and all labels, the regret relative to the minimum of lam
     |f|^2 + losses is at most in_span + left_out / lam^2.
 
@@ -67,8 +66,7 @@ def test_theorem_9():
 
 
 def clusters(seed, n):
-    """A stream of clusters, one after the other, for which the dictionary has to grow, with labels
-    of either sign."""
+    """A stream of clusters, one after the other, with labels of either sign."""
     random = np.random.default_rng(seed)
     xs = np.repeat(random.uniform(-1, 1, (6, 1)), n // 6, axis=0)
     xs = xs + 0.15 * random.standard_normal((n, 1))
@@ -76,7 +74,7 @@ def clusters(seed, n):
 
 
 @pytest.mark.slow
-def test_proposition_5_and_theorem_6():
+def test_proposition_5_and_theorem_6_hold_with_their_probability():
     """With mu = lam = 1, beta = 12 log(n / delta), eps = 1/2 and |y| <= 1, each of three bounds
     holds in at least 1 - delta of 64 random streams: the residual |(I - P_t) C_t (I - P_t)| is at
     most mu (at every 300th t), the dictionary has m <= 9 d_eff log(2n / delta)^2 points, and the

@@ -1,5 +1,4 @@
-"""Streams of growing dictionaries under vmap: each run equals a separate run, and no step copies
-the states of all runs."""
+"""Streams of growing dictionaries under vmap equal separate runs and copy no states."""
 
 import jax
 import jax.numpy as jnp
@@ -82,8 +81,7 @@ def carries(equation, shape):
 
 
 def equations(program):
-    """The equations of a program and of the programs that it calls in every step. The bodies of
-    loops, which may have no iterations, are left out."""
+    """The equations of a program in every step; bodies of loops may have no iterations."""
     for equation in program.eqns:
         yield equation
         if equation.primitive.name != "while":

@@ -8,17 +8,17 @@ import pytest
 
 from jsketch import devices, kernels, linalg
 
-SIZES = [1, 5, 32, 50, 300]
+
+@pytest.fixture(params=[False, True], ids=["cpu", "accelerator"])
+def accelerator(request, monkeypatch):
+    """Traces the program for a CPU, and then that for an accelerator."""
+    monkeypatch.setattr(devices, "on_accelerator", lambda: request.param)
 
 
-def spd(size):
+@pytest.mark.parametrize("size", [1, 5, 32, 50, 300])
+def test_the_inverse_of_the_factor_whitens_the_matrix(size, accelerator):
     a = np.random.default_rng(size).standard_normal((size, size))
-    return a @ a.T + np.eye(size)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_cholesky_inverse(size):
-    matrix = spd(size)
+    matrix = a @ a.T + np.eye(size)
     inverse, logdet, lower = linalg.cholesky_inverse(jnp.asarray(matrix))
     np.testing.assert_allclose(inverse @ matrix @ inverse.T, np.eye(size), atol=1e-9)
     np.testing.assert_array_equal(np.triu(inverse, 1), 0)
@@ -27,18 +27,16 @@ def test_cholesky_inverse(size):
 
 
 @pytest.mark.parametrize("size", [20, 290])
-def test_inverse_root_of_near_duplicates(size):
-    """The residuals are those of an eigendecomposition, and the rank is below the number of
-    points."""
+def test_inverse_root_of_near_duplicates(size, accelerator):
+    """Residuals are those of an eigendecomposition; the rank is below the number of points."""
     random = np.random.default_rng(size)
     far = random.uniform(0, 1, (size // 2, 2))
     points = np.concatenate([far, far + 1e-7 * random.standard_normal(far.shape)])
     arms = random.uniform(0, 1, (100, 2))
     kernel = kernels.Gaussian(0.7)
     gram = np.asarray(kernel.gram(points, points))
-    order, root, factor = map(
-        np.asarray, linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool))
-    )
+    roots = linalg.inverse_root(jnp.asarray(gram), jnp.ones(size, bool))
+    order, root, factor = map(np.asarray, roots)
     np.testing.assert_allclose(factor @ factor.T, gram, atol=1e-14 * size)
     k = np.asarray(kernel.gram(jnp.asarray(arms), jnp.asarray(points)))
     residual = 1 - np.square(k[:, order] @ root).sum(1)
@@ -54,12 +52,16 @@ def test_inverse_root_of_near_duplicates(size):
 
 
 @pytest.mark.parametrize("capacity", [31, 32, 40, 70])
-def test_padding_is_neutral(capacity):
+def test_padding_is_neutral(capacity, accelerator):
     points = np.random.default_rng(0).uniform(0, 1, (30, 2))
     kernel = kernels.Gaussian(0.3)
     x = jnp.asarray(np.resize(points, (capacity, 2)))
     mask = jnp.arange(capacity) < 30
-    order, root, _ = linalg.inverse_root(kernel.gram(x, x), mask)
+    order, root, features = linalg.inverse_root(kernel.gram(x, x), mask)
+    gram = np.asarray(kernel.gram(x[:30], x[:30]))
+    np.testing.assert_allclose(features[:30] @ features[:30].T, gram, atol=1e-12)
+    gram = gram[order[:30]][:, order[:30]]
+    np.testing.assert_allclose(root[:30, :30].T @ gram @ root[:30, :30], np.eye(30), atol=1e-6)
     np.testing.assert_array_equal(root[30:], 0)
     np.testing.assert_array_equal(root[:, 30:], 0)
     alone_order, alone, _ = linalg.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
@@ -75,12 +77,11 @@ def test_matrices_of_rank_zero():
 
 
 @pytest.mark.parametrize("size", [64, 257, 300])
-def test_matmul_upper(size):
+def test_products_with_upper_matrices_are_those_of_numpy(size):
     random = np.random.default_rng(0)
     a, upper = random.standard_normal((9, size)), np.triu(random.standard_normal((size, size)))
-    np.testing.assert_allclose(
-        linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper)), a @ upper, atol=1e-12
-    )
+    product = linalg.matmul_upper(jnp.asarray(a), jnp.asarray(upper))
+    np.testing.assert_allclose(product, a @ upper, atol=1e-12)
     product = linalg.squares_upper(jnp.asarray(a), jnp.asarray(upper))
     np.testing.assert_allclose(product, np.square(a @ upper).sum(1), rtol=1e-12)
     product = linalg.upper_outer(jnp.asarray(upper))
@@ -90,9 +91,8 @@ def test_matmul_upper(size):
 @pytest.mark.float32
 def test_float32_roots_are_finite():
     points = jnp.asarray(np.random.default_rng(0).uniform(0, 1, (40, 2)), jnp.float32)
-    order, root, _ = linalg.inverse_root(
-        kernels.Gaussian(2.0).gram(points, points), jnp.ones(40, bool)
-    )
+    gram = kernels.Gaussian(2.0).gram(points, points)
+    order, root, _ = linalg.inverse_root(gram, jnp.ones(40, bool))
     assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())
     # an accelerator rounds the factors of a plain product of float32
     z = linalg.matmul(jax.jit(kernels.Gaussian(2.0).gram)(points, points[order]), root)
@@ -127,8 +127,7 @@ def test_only_runs_that_need_a_change_are_changed_by_one_condition():
 
 
 def test_a_change_that_some_need_has_derivatives():
-    """Directions are mapped while runs are not, as for an adversary that follows gradients. A
-    second case maps the runs as well."""
+    """Directions are mapped, as for an adversary that follows gradients; then runs as well."""
     old = jnp.array([2.0, 3.0])
 
     def change(old, given):
@@ -164,8 +163,7 @@ def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
 
 
 def test_sequential_vmap_runs_one_after_another(monkeypatch):
-    """Under vmap the function is called for one run after the other; Python numbers and other
-    static arguments are unchanged."""
+    """Python numbers and other static arguments are unchanged."""
     random = np.random.default_rng(0)
     a, b = jnp.asarray(random.standard_normal((3, 4, 5))), jnp.asarray(random.standard_normal(5))
 

@@ -28,8 +28,7 @@ def exact():
 
 
 def test_the_posterior_of_every_arm():
-    """jaxlib 0.10.2 computes some products over inputs of 3 columns wrongly from column 16,384 on,
-    which here would be every arm with a larger number."""
+    """jaxlib 0.10.2 computes some products of 3 columns wrongly from row 16,384 on."""
     pulls, sums = np.zeros(ARMS), np.zeros(ARMS)
     pulls[:PULLED], sums[:PULLED] = 1, REWARDS
     bandit = BBKB(kernels.Gaussian(LENGTHSCALE), REGULARIZATION, noise_std=0.1)

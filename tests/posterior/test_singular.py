@@ -1,5 +1,4 @@
-"""Nearly singular matrices: covariances without a root, dictionaries in arrival order,
-regularizations below rounding."""
+"""Covariances without a root, near-duplicates, and regularizations below rounding."""
 
 import jax
 import jax.numpy as jnp
@@ -141,8 +140,7 @@ def test_variances_that_rounding_decides_are_flagged(one_round_of, apart, imprec
 
 @pytest.mark.float32
 def test_a_regularization_below_rounding_is_warned_of():
-    """The warning appears in float32 at lam = 1e-6, where forecasts always become NaN, and for
-    large features."""
+    """It is in float32 at lam = 1e-6, where forecasts become NaN, and for large features."""
     x = jnp.ones(2, jnp.float32)
     kernel = kernels.Gaussian(1.0)
     makers = (

@@ -1,10 +1,8 @@
-"""The computations of `test_sharded` that need four devices, whose number is fixed when JAX starts.
-The argument is a JSON object of requests, and the output is the JSON of the results."""
+"""Computations of `test_sharded` on four devices. Requests and results are JSON."""
 
 import json
 import re
 import sys
-import tempfile
 import warnings
 
 import jax
@@ -12,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from jsketch import Arms, kernels, loops, rollout
+from jsketch import Arms, kernels, rollout
 from jsketch.bandits import BBKB, BKB, FixedBKB, SketchedTS, history
 from jsketch.loops.rollouts import start
 from jsketch.problems import finite
@@ -41,13 +39,12 @@ go = jax.jit(
 )
 
 
-def mesh_of(devices, axis="arms"):
-    return jax.make_mesh((devices,), (axis,), devices=jax.devices()[:devices])
+def mesh_of(devices):
+    return jax.make_mesh((devices,), ("arms",), devices=jax.devices()[:devices])
 
 
 def problem():
-    """Arms with duplicates on the same device and on different devices; the best arm has duplicates
-    too."""
+    """Arms with duplicates, of the best arm too, on the same device and on different ones."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
@@ -77,8 +74,7 @@ def picks(name, counts, dictionary="cold"):
 
 
 def warm(bandit, domain, mean, key, dictionary):
-    """The state after evaluations of a few arms on several devices, one of which is evaluated
-    twice."""
+    """The state after evaluations of arms on several devices, one of them twice."""
     arms = np.array([0, 60, 17, 33, 33, 48])
     data = history.of_evaluations(domain, arms, mean[arms] + 0.1, dictionary)
     if dictionary is None and not isinstance(bandit, Sharded):
@@ -112,11 +108,6 @@ def draws(devices):
     return equal
 
 
-def messages(program):
-    """(result, name) of each collective of a compiled program."""
-    return sorted(re.findall(COLLECTIVE, program.as_text()))
-
-
 def one_round(arms, devices):
     """Bytes on a device and messages of a compiled round of BBKB."""
     mesh = mesh_of(devices)
@@ -139,28 +130,10 @@ def one_round(arms, devices):
     program = jax.jit(step).lower(bandit, state, key).compile()
     memory = program.memory_analysis()
     return dict(
-        bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes, messages=messages(program)
+        bytes=memory.argument_size_in_bytes + memory.temp_size_in_bytes,
+        # (result, name) of each collective
+        messages=sorted(re.findall(COLLECTIVE, program.as_text())),
     )
-
-
-def move_checkpoint(before, after):
-    """The error for a checkpoint of a run over another number of devices, or None."""
-    x, mean = problem()
-    key, bandit = jax.random.key(1), BANDITS["bbkb"]
-
-    def run(devices, horizon):
-        mesh = mesh_of(devices)
-        over = Sharded(bandit, mesh)
-        return loops.drive(over, mean.__getitem__, place(x, mesh), key, horizon, checkpoint=path)
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/one.run"
-        run(before, 1)
-        try:
-            run(after, 1)
-        except ValueError as error:
-            return str(error)
-    return None
 
 
 def place_error(arms, devices):
@@ -179,7 +152,6 @@ if __name__ == "__main__":
         picks={name: picks(name, counts) for name, counts in requests.get("picks", {}).items()},
         warm={name: picks(name, *how) for name, how in requests.get("warm", {}).items()},
         draws={n: draws(n) for n in requests.get("draws", [])},
-        moved=[move_checkpoint(*counts) for counts in requests.get("moved", [])],
         too_few=[place_error(*size) for size in requests.get("too_few", [])],
         rounds=[one_round(*size) for size in requests.get("rounds", [])],
     )

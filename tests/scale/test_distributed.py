@@ -1,5 +1,4 @@
-"""Arms over two processes of this machine: the picks equal those of one process, and all processes
-raise errors."""
+"""Arms over two processes: the picks equal those of one, and all processes raise errors."""
 
 import json
 import os
@@ -8,10 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import pytest
-
-from jsketch.scale import distributed
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,34 +56,10 @@ def test_two_processes_make_the_picks_of_one(one_process, devices):
     """The processes have one device or two each, and start without data or with a warm start."""
     two = outputs(2, devices=devices)
     assert [json.loads(lines[-1]) for lines in two] == [one_process] * 2
-    assert (
-        len(set(one_process["picks"])) > 4
-        and 4 not in one_process["warm"]
-        and 8 not in one_process["warm"]
-    )
+    assert len(set(one_process["picks"])) > 4 and not {4, 8} & set(one_process["warm"])
     # process 1 gave wrong rows, another dtype, objects, and integers: both raise, and neither waits
     assert any("this process has the arms 16 to 30" in line for line in two[1])
     assert sum("the rows of processes [1] are not those of" in line for line in two[0]) == 2
     assert all(any("processes disagree" in line for line in lines) for lines in two)
     assert any("their dtype is object" in line for line in two[1])
     assert all(any("their dtype is int64" in line for line in lines) for lines in two)
-
-
-def test_mistakes_are_refused():
-    mesh = jax.make_mesh((1,), ("arms",), devices=jax.devices()[:1])
-    start, address = distributed.start, "127.0.0.1:1"
-    for act, message in (
-        (lambda: distributed.rows_of_process(31.0, mesh), "integer of at least 1; 31.0"),
-        (lambda: distributed.rows_of_process(2**33, mesh), "at most 2,147,483,647"),
-        (lambda: start(address, processes=2), "give all of coordinator"),
-        (
-            lambda: start(address, processes=2, process=2),
-            "process must be from 0 to 1.*; 2 was given",
-        ),
-        (
-            lambda: start(address[:-2], processes=2, process=1),
-            "host:port, such as .*; '127.0.0.1' was",
-        ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            act()

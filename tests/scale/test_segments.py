@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from test_online import examples, with_value
 
-from jsketch import kernels, loops, online
+from jsketch import loops, online
 from jsketch.scale import prequential_in_segments
 from jsketch.sketch.taylor import Taylor
 
@@ -30,12 +30,3 @@ def test_the_predictions_are_those_of_one_pass(lam, cut):
     assert parts.loss.shape == (5000 - (cut or 0),)
     with pytest.raises(FloatingPointError, match="infinite"):
         prequential_in_segments(forecaster, (xs, with_value(ys, 4, np.inf)), KEY, segments=2)
-
-
-def test_other_forecasters_and_their_states_are_refused():
-    with pytest.raises(ValueError, match="must be a PKAWV.*; a FOGD was given"):
-        prequential_in_segments(online.FOGD(kernels.Gaussian(), 0.1), examples(), KEY)
-    xs, ys = examples()
-    state = online.KernelAWV(kernels.Gaussian()).init(xs[0], KEY)
-    with pytest.raises(ValueError, match="state is of another forecaster"):
-        prequential_in_segments(online.PKAWV(Taylor(2, 4, 0.8)), (xs, ys), KEY, state=state)

@@ -1,5 +1,4 @@
-"""Arms over the devices of a mesh: the picks equal those of one device. Further tests are about
-memory, messages and refusals."""
+"""Arms over the devices of a mesh: picks, memory and messages."""
 
 import json
 import os
@@ -7,18 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
-import numpy as np
 import pytest
 
-from jsketch import Arms, kernels
-from jsketch.bandits import BBKB, GPUCB, SketchedTS
-from jsketch.scale import Sharded, place
-from jsketch.types import Evaluations
-
 ROOT = Path(__file__).parents[2]
-KERNEL = kernels.Gaussian(lengthscale=0.3)
-KEY = jax.random.key(0)
 
 
 def four_devices(**requests):
@@ -46,20 +36,16 @@ def check_picks(results, how="picks"):
 @pytest.fixture(scope="module")
 def small():
     return four_devices(
-        picks=dict(bbkb=[4], fixed=[4], extended=[4]),
+        picks=dict(bbkb=[4], fixed=[4]),
         warm=dict(bbkb=[[4], None]),
         draws=[4],
         too_few=[[3, 4], [5, 4]],
-        moved=[[4, 2]],
     )
 
 
 def test_the_picks_are_those_of_one_device(small):
     """The devices do not divide the arms, and there are duplicate arms."""
     check_picks(small)
-
-
-def test_the_picks_after_a_warm_start_are_those_of_one_device(small):
     check_picks(small, "warm")
     assert small["warm"]["bbkb"]["alone"] != small["picks"]["bbkb"]["alone"]
 
@@ -75,15 +61,10 @@ def test_fewer_arms_than_devices_are_refused(small):
     assert small["too_few"][1] is None
 
 
-def test_a_checkpoint_of_another_mesh_is_refused(small):
-    (message,) = small["moved"]
-    assert "one.run holds another run" in message and "algorithm.mesh.arms was 4, is 2" in message
-
-
 @pytest.mark.slow
 def test_the_picks_are_those_of_one_device_for_every_algorithm_and_rule():
     counts = [1, 2, 4]
-    more = dict(fixed=[2], local=[2, 4], swept=[4])
+    more = dict(fixed=[2], extended=[4], local=[2, 4], swept=[4])
     check_picks(four_devices(picks=dict(bbkb=counts, bkb=counts, ts=counts, **more)))
 
 
@@ -101,36 +82,3 @@ def test_a_device_holds_its_part_and_messages_do_not_grow_with_the_arms():
     # Twice as many arms are twice as many rows of a device; all other arrays are small.
     assert 1.9 < large["bytes"] / small["bytes"] < 2.1
     assert large["bytes"] < alone["bytes"] / 2
-
-
-def mesh(axis="arms"):
-    return jax.make_mesh((1,), (axis,), devices=jax.devices()[:1])
-
-
-def test_mistakes_are_refused():
-    x, axes = np.random.default_rng(0).uniform(size=(9, 2)), mesh("rows")
-    arms, sharded = place(x, mesh()), Sharded(BBKB(KERNEL), mesh())
-    invalid = np.where(np.arange(9)[:, None] == 2, np.nan, x)
-    for act, message in (
-        (lambda: place(x, axes), "has the axes 'rows' and no axis 'arms'"),
-        (lambda: place(x, jax.devices()), r"must be a jax\.sharding\.Mesh.* a list was given"),
-        (lambda: place(invalid, mesh()), "arms must be finite; arm 2"),
-        (lambda: BBKB(KERNEL).init(arms, KEY), "wrap the algorithm, as in Sharded"),
-        (lambda: sharded.init(Arms(x), KEY), r"Sharded needs arms over its mesh.* on one device"),
-        (
-            lambda: Sharded(GPUCB(KERNEL), mesh()).init(arms, KEY),
-            r"one of BBKB.*; a GPUCB was given",
-        ),
-        (
-            lambda: Sharded(SketchedTS(KERNEL), mesh()).init(
-                arms, KEY, data=Evaluations(np.ones(9))
-            ),
-            "SketchedTS cannot start from observed evaluations",
-        ),
-        (
-            lambda: sharded.init(arms, KEY, data=Evaluations(failed=[2])),
-            "BBKB cannot start from failed arms",
-        ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            act()

@@ -1,7 +1,4 @@
-"""Candidates in a file: the picks equal those of the arms in memory for any size of the buffer.
-Further tests are about the bounds of float32 and invalid files."""
-
-from functools import partial
+"""Candidates in a file have the picks of arms in memory, for any size of the buffer."""
 
 import jax
 import jax.numpy as jnp
@@ -129,8 +126,7 @@ def test_the_picks_are_those_of_the_arms_in_memory(tmp_path, name):
 
 
 def scores_and_bounds(folder, seed):
-    """(bounds in float32, scores in float32, scores in float64) of untracked arms, many of which
-    are near-duplicates."""
+    """(bounds in float32, scores in float32, scores in float64) of arms with near-duplicates."""
     random = np.random.default_rng(seed)
     centres = random.uniform(0, 4, (60, 3))
     noise = 10.0 ** -(seed % 4) * random.standard_normal((600, 3))
@@ -155,8 +151,7 @@ def scores_and_bounds(folder, seed):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scores_in_float64_are_below_the_bounds_of_float32(tmp_path):
-    """The dictionary may have near-duplicates, and the bounds are at most 100 times as far from the
-    scores as the rounding errors."""
+    """The bounds are at most 100 times as far from the scores as rounding errors."""
     slack = []
     for seed in range(12):
         bound, score, true = scores_and_bounds(tmp_path, seed)
@@ -178,21 +173,18 @@ def test_a_violated_bound_is_flagged(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_empty_histories_and_files_without_new_arms(tmp_path):
-    """A start with empty lists equals one without data. In the second case all arms of a screened
-    file are tracked."""
+    """Empty lists equal no data. In the second case all arms are tracked."""
     x = arms_of("float32")
     file, over_file = save_arms(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
     starts = (None, FileEvaluations([], []))
     before, empty = (over_file.init(file, KEY, data=data) for data in starts)
     asked = [arms_asked(over_file.choose(state).query).tolist() for state in (before, empty)]
     assert asked[0] == asked[1] and asked[0][0] == int(before.first_arm)
-    everything = over_file.init(
-        file, KEY, data=FileEvaluations(np.arange(ARMS), np.sin(np.arange(ARMS)))
-    )
+    all_arms = FileEvaluations(np.arange(ARMS), np.sin(np.arange(ARMS)))
+    everything = over_file.init(file, KEY, data=all_arms)
     chosen, width = over_file.choose(everything), float(over_file.confidence_width(everything))
-    mean, variance = (
-        np.asarray(a)[:ARMS] for a in (everything.sketch.mean, everything.sketch.variance)
-    )
+    sketch = everything.sketch
+    mean, variance = np.asarray(sketch.mean)[:ARMS], np.asarray(sketch.variance)[:ARMS]
     assert int(chosen.query.index[0]) == np.argmax(mean + width * np.sqrt(variance))
     assert not chosen.incomplete and chosen.query.size == 8
 
@@ -212,10 +204,7 @@ def test_invalid_files_are_refused(tmp_path):
         (lambda: save_arms(tmp_path, x.astype(int)), "float32 or float64; .* has int64"),
         (lambda: save_arms(tmp_path, np.asfortranarray(x)), "Fortran order"),
         (lambda: save_arms(tmp_path, x, chunk=0), "chunk must be an integer of at least 1"),
-        (
-            lambda: save_arms(tmp_path, with_nan).read(3),
-            r"must be finite; arm 29, feature 1 .* is nan",
-        ),
+        (lambda: save_arms(tmp_path, with_nan).read(3), "be finite; arm 29, feature 1 .* is nan"),
     ):
         with pytest.raises(ValueError, match=message):
             act()
@@ -235,28 +224,26 @@ def test_mistakes_are_refused(tmp_path):
     file, fixed = save_arms(tmp_path, x), FixedBKB(**COMMON, batch=4)
     over_file = Streamed(fixed)
     state = over_file.init(file, KEY, data=FileEvaluations(DONE, Y, KEEP))
-    ard = Streamed(fixed.replace(kernel=kernels.Gaussian(np.ones(3))))
-    begin = partial(over_file.init, file, KEY)
+    ard = fixed.replace(kernel=kernels.Gaussian(np.ones(3)))
+
+    def begin(bandit=fixed, arms=file, data=None, **options):
+        return Streamed(bandit, **options).init(arms, KEY, data=data)
+
     query, other = (Query(jnp.array([arm], jnp.int32), jnp.ones(1, bool)) for arm in (40, 4))
+    other_key = jax.random.key(0, impl="rbg")
     for act, message in (
-        (lambda: Streamed(BBKB(**COMMON)).init(file, KEY), "takes a FixedBKB; a BBKB"),
-        (
-            lambda: Streamed(fixed, keep=5, offer=6).init(file, KEY),
-            "keep must be at least offer, 6; 5 was given",
-        ),
-        (lambda: Streamed(fixed, keep=0).init(file, KEY), "keep must be an integer"),
-        (lambda: Streamed(fixed, screen=True).init(file, KEY), "this one has float64"),
-        (lambda: ard.init(file, KEY), "lengthscale has shape"),
-        (lambda: over_file.init(Arms(x), KEY), r"a file, open_arms\(path\).*Arms was given"),
+        (lambda: begin(BBKB(**COMMON)), "takes a FixedBKB; a BBKB"),
+        (lambda: begin(keep=5, offer=6), "keep must be at least offer, 6; 5 was given"),
+        (lambda: begin(keep=0), "keep must be an integer"),
+        (lambda: begin(screen=True), "this one has float64"),
+        (lambda: begin(ard), "lengthscale has shape"),
+        (lambda: begin(arms=Arms(x)), r"a file, open_arms\(path\).*Arms was given"),
         (lambda: begin(data=FileEvaluations([37], [0.0])), "names arm 37; the arms are"),
         (lambda: begin(data=FileEvaluations(rewards=[0.0])), "give arms with them"),
         (lambda: over_file.tell(state, query, jnp.zeros(1), KEY), "the query names arm 40"),
         (lambda: jax.jit(over_file.ask)(state, KEY), "call ask and tell in a Python loop"),
         (lambda: over_file.pend(state, other), "1 distinct arms would be pending"),
-        (
-            lambda: shards.check_counting(jax.random.key(0, impl="rbg"), ARMS),
-            "default implementation",
-        ),
+        (lambda: shards.check_counting(other_key, ARMS), "default implementation"),
     ):
         with pytest.raises(ValueError, match=message):
             act()

@@ -1,5 +1,4 @@
-"""Gradient ascent in a box returns the best point of its path, stays in the domain, ignores scores
-that are not finite, and finds the maxima for which its candidates are made."""
+"""Gradient ascent in a box returns the best point of its path and ignores NaN."""
 
 import jax
 import jax.numpy as jnp
@@ -57,8 +56,7 @@ def test_scores_that_are_not_finite_are_never_the_largest():
 
 
 def test_candidates_around_the_best_point_find_a_spike_and_uniform_ones_do_not():
-    """The spike in six inputs is beside the best observed point, on a plane, and vanishes at a
-    distance of 0.01."""
+    """The spike in six inputs is beside the best point, and vanishes at a distance of 0.01."""
     best = jnp.full(6, 0.4)
 
     def spike(u):

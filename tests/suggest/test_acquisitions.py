@@ -33,8 +33,7 @@ def posterior(chance=False, left=None):
 @pytest.mark.parametrize("terms", [dict(), dict(chance=True), dict(chance=True, left=6.6)])
 @pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "variance"])
 def test_picks_are_conditioned_on(name, terms):
-    """Each pick assumes that all earlier picks returned their means. Failures have the worst value,
-    costs divide, and no pick exceeds the budget."""
+    """Earlier picks returned their means. Failures have the worst value, and costs divide."""
     which = dict(
         ucb=acquisitions.UCB(1.3),
         greedy=acquisitions.UCB(0.0),
@@ -105,8 +104,7 @@ def test_frequencies_of_draws():
 
 
 def test_draws_contain_failures():
-    """The draws are those of `ProbabilityOfBest`, and of the expected improvement of a group's
-    batch."""
+    """They are those of `ProbabilityOfBest`, and of the improvement of a group's batch."""
     random, count = np.random.default_rng(0), 40_000
     values = random.multivariate_normal(MEAN, COVARIANCE, count)
     values = np.where(random.random((count, K)) < CHANCE, values, WORST)

@@ -40,8 +40,7 @@ def test_earlier_values_get_the_moments_of_the_present_ones():
 
 
 def test_the_first_batch_follows_an_earlier_campaign():
-    """Before its first value a campaign suggests candidates near the best earlier ones, whatever
-    the unit of the earlier values, and no candidate of the earlier campaign."""
+    """It is near the best earlier candidates, in any unit, and contains none of them."""
     batches = []
     for unit in (1.0, 1000.0):
         joined = join_campaigns(X, [], [], [(OLD, unit * truth(OLD))])
@@ -78,8 +77,7 @@ def test_the_number_of_earlier_evaluations_is_limited():
 
 
 def test_present_values_outweigh_contradictory_earlier_ones():
-    """The earlier campaign has the opposite values. After 25 values of the present campaign, its
-    predictions are accurate."""
+    """The earlier campaign has the opposite values."""
     arms = np.arange(25)
     joined = join_campaigns(X, arms, truth(X[:25]), [(OLD, -truth(OLD))])
     found = suggest(*joined[:3], errors=joined.errors, batch=3, key=KEY)
@@ -143,8 +141,7 @@ def test_predictions_and_the_page_are_of_the_present_campaign(tmp_path):
 
 
 def test_all_results_use_the_scale_of_the_lengthscales(tmp_path):
-    """The old sheet has more rows than are used, and a wider range. The library of the page and the
-    verdict has the features with which the lengthscales are fitted."""
+    """The old sheet has more rows than are used, and a wider range."""
     sheets(tmp_path)
     wide = np.random.default_rng(1).uniform(-3, 5, size=(400, 2))
     old = dict(T=wide[:, 0], c=wide[:, 1], solvent=np.resize(["water", "DMF"], 400))

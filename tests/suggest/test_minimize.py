@@ -127,7 +127,7 @@ def test_threads_evaluate_a_batch_at_the_same_time():
 
 
 @pytest.mark.slow
-def test_processes(tmp_path):
+def test_processes_evaluate_a_batch(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import os\n"
@@ -153,7 +153,7 @@ def test_processes(tmp_path):
         np.array([[a, b] for a in range(10) for b in range(3)]),
     ],
 )
-def test_a_list_of_candidates(candidates):
+def test_the_best_of_a_list_of_candidates_is_found(candidates):
     def value(one):
         a, b = one.values() if isinstance(one, dict) else one
         return (float(a) - 6) ** 2 + 20 * (b in ("u", 0))
@@ -179,6 +179,8 @@ def test_progress_is_a_line_for_every_better_value(capsys):
     better = [i + 1 for i in range(12) if i == 0 or best[i] < best[i - 1] or i == 11]
     assert [int(line.split(" of 12: ")[0]) for line in lines] == better
     assert f"{found.best_value:.6g} at rate=" in lines[-1]
+    for text in (repr(found), lines[-1]):
+        assert all(name in text for name in SPACE.names) and "..." not in text
 
 
 def test_the_best_so_far_is_drawn():
@@ -190,7 +192,7 @@ def test_the_best_so_far_is_drawn():
     plt.close(axes.figure)
 
 
-def test_nothing_has_succeeded():
+def test_without_a_success_there_is_no_best_value():
     found = minimize(lambda x: None, Space(x=(0.0, 1.0)), 8, progress=False)
     assert [e.failed for e in found.evaluations] == [True] * 8
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
@@ -236,12 +238,6 @@ def test_importing_jsketch_does_not_import_suggest():
         (loss, SPACE, dict(checkpoint=3), "checkpoint is the path of a file"),
     ],
 )
-def test_refusals(f, space, options, message):
+def test_mistakes_are_refused(f, space, options, message):
     with pytest.raises(ValueError, match=message):
         minimize(f, space, **options, progress=False)
-
-
-def test_the_repr_and_the_progress_have_every_hyperparameter(capsys):
-    shown = repr(minimize(loss, SPACE, 3))
-    for text in (shown, capsys.readouterr().err.splitlines()[-1]):
-        assert all(name in text for name in SPACE.names) and "..." not in text

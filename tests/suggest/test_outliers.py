@@ -1,5 +1,4 @@
-"""Poor outliers: values far below the median count as the value that is twice as far below it as
-the best one is above it."""
+"""Poor outliers count as values twice as far below the median as the best is above it."""
 
 import jax
 import numpy as np
@@ -9,8 +8,8 @@ from jsketch.suggest import fit, leave_one_out, library, predict, stopping, sugg
 from jsketch.suggest.data import outlier_limit
 
 RANDOM = np.random.default_rng(0)
-KNOWN = library(RANDOM.uniform(size=(80, 2)))
-FEATURES = np.asarray(KNOWN.features)
+LIBRARY = library(RANDOM.uniform(size=(80, 2)))
+FEATURES = np.asarray(LIBRARY.features)
 ARMS = RANDOM.permutation(80)[:25]
 TRUTH = np.sin(4 * FEATURES[:, 0]) + FEATURES[:, 1]
 VALUES = TRUTH[ARMS]
@@ -33,38 +32,36 @@ def test_the_lowest_value_is_twice_as_far_below_the_median_as_the_best_is_above_
 
 @pytest.mark.parametrize("size", [1e2, 1e9])
 def test_the_size_of_a_spike_changes_nothing(size):
-    """The batch, the model, predictions, left-out values and the possible gain are those of the
-    values with the spikes at their lowest value."""
+    """All results are those of the values with the spikes at their lowest value."""
     spiked, level = with_spikes(size), outlier_limit(with_spikes(size))
     limited = np.maximum(spiked, level)
-    expected, found = (suggest(KNOWN, ARMS, y, batch=6, key=KEY) for y in (limited, spiked))
+    expected, found = (suggest(LIBRARY, ARMS, y, batch=6, key=KEY) for y in (limited, spiked))
     assert found.rows.tolist() == expected.rows.tolist()
     assert found.model.scale == expected.model.scale and found.model.limits == (level, np.inf)
     for of in (predict, leave_one_out):
-        one, other = (of(KNOWN, ARMS, y, found.model) for y in (limited, spiked))
+        one, other = (of(LIBRARY, ARMS, y, found.model) for y in (limited, spiked))
         np.testing.assert_array_equal(other.mean, one.mean)
         np.testing.assert_array_equal(other.std, one.std)
-    one, other = (stopping.possible_gain(KNOWN, ARMS, y, found.model) for y in (limited, spiked))
+    one, other = (stopping.possible_gain(LIBRARY, ARMS, y, found.model) for y in (limited, spiked))
     np.testing.assert_array_equal(other.of_any, one.of_any)
     assert stopping.tolerance(spiked) == stopping.tolerance(limited)
 
 
 def test_spikes_do_not_hide_the_other_values():
-    """Without the limit the fitted signal is that of the spikes, and candidates are predicted
-    worse."""
+    """Without the limit the fitted signal is that of the spikes."""
     spiked = with_spikes(50.0)
     others = np.setdiff1d(np.arange(80), ARMS)
     errors = []
     for limits in (None, (-np.inf, np.inf)):
-        model = fit(KNOWN, ARMS, spiked, limits=limits)
-        mean = predict(KNOWN, ARMS, spiked, model).mean[others]
+        model = fit(LIBRARY, ARMS, spiked, limits=limits)
+        mean = predict(LIBRARY, ARMS, spiked, model).mean[others]
         errors.append(np.median(np.abs(mean - TRUTH[others])))
     assert 4 * errors[0] < errors[1]
 
 
 def test_limits_that_are_given_hold_on_both_sides():
-    model = fit(KNOWN, ARMS, VALUES, limits=(0.2, 0.9))
-    same = fit(KNOWN, ARMS, np.clip(VALUES, 0.2, 0.9), limits=(-np.inf, np.inf))
+    model = fit(LIBRARY, ARMS, VALUES, limits=(0.2, 0.9))
+    same = fit(LIBRARY, ARMS, np.clip(VALUES, 0.2, 0.9), limits=(-np.inf, np.inf))
     assert model.limits == (0.2, 0.9)
     np.testing.assert_array_equal(model.lengthscale, same.lengthscale)
     assert (model.scale, model.centre, model.ratio) == (same.scale, same.centre, same.ratio)

@@ -60,9 +60,8 @@ def test_values_that_fit_no_model_may_reach_the_bound(values):
     model = suggest(candidates, arms, values, batch=5).model
     assert not model.fitted and stopping.possible_gain(candidates, arms, values, model) is None
     for bound, stops in ((100.0, True), (150.0, False)):
-        gain = stopping.possible_gain(
-            candidates, arms, values, model, bounds=(0.0, bound), batch=[7]
-        )
+        options = dict(bounds=(0.0, bound), batch=[7])
+        gain = stopping.possible_gain(candidates, arms, values, model, **options)
         assert gain.of_any.tolist() == gain.of_batch.tolist() == [bound - 100]
         assert gain.best == 0 and stopping.should_stop(gain, 1.0) == stops
 
@@ -126,8 +125,7 @@ def test_the_likelihood_of_left_out_values_is_that_of_a_normal_distribution():
 
 
 def test_a_value_at_its_bound_is_a_reason_to_stop():
-    """The model has noise, and the value may be the result of noise; nevertheless the rule
-    stops."""
+    """The rule stops although the value may be the result of noise."""
     candidates, _, arms, values = problem(5)
     values = values + 0.5 * np.random.default_rng(0).normal(size=20)
     model = suggest(candidates, arms, values, batch=5).model

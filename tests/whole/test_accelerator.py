@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jsketch import Query, devices, linalg, rollout
+from jsketch import Query, devices, rollout
 from jsketch.bandits import history
 from jsketch.bandits.batches import adaptive_batch
 from jsketch.online import ridge
@@ -38,35 +38,6 @@ def test_runs_are_the_same(name, request):
     accelerated = runs(name)
     chex.assert_trees_all_close(accelerated.trace, expected.trace, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(accelerated.state.mean, expected.state.mean, rtol=1e-7, atol=1e-9)
-
-
-def gram_of_points(random, spread):
-    """The Gram matrix of 16 points, four of them at distance `spread` from others, and a mask."""
-    x = random.uniform(size=(16, 2))
-    x[8:12] = x[:4] + spread
-    return np.exp(-np.square(x[:, None] - x).sum(-1) / 0.18), np.arange(16) % 5 != 3
-
-
-@pytest.mark.parametrize("spread", [0.1, 1e-9])
-def test_inverse_roots_represent_the_same(spread, accelerator):
-    """R R^T is the pseudo-inverse, for near-duplicates too."""
-    gram, mask = gram_of_points(np.random.default_rng(0), spread)
-    order, root, factor = linalg.inverse_root(jnp.asarray(gram), jnp.asarray(mask))
-    rank = int((np.diagonal(root) != 0).sum())
-    assert rank == mask.sum() - (0 if spread > 1e-3 else int((mask[:4] & mask[8:12]).sum()))
-    # the root explains the whole of every point in use
-    represented = np.square(gram[mask][:, order] @ np.asarray(root)).sum(1)
-    np.testing.assert_allclose(represented, 1, atol=1e-6)
-    expected = np.where(mask[:, None] & mask[None, :], gram, 0)
-    np.testing.assert_allclose(np.asarray(factor) @ np.asarray(factor).T, expected, atol=1e-12)
-
-
-def test_factors(monkeypatch):
-    z = np.random.default_rng(1).standard_normal((70, 40))
-    matrix = jnp.asarray(np.eye(40) + 0.3 * z.T @ z)
-    expected = linalg.cholesky_inverse(matrix)
-    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-    chex.assert_trees_all_close(linalg.cholesky_inverse(matrix), expected, rtol=1e-10, atol=1e-12)
 
 
 def test_blocks_with_missing_labels(monkeypatch):

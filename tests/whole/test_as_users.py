@@ -1,5 +1,4 @@
-"""Streams and boxes compiled with the default flags of XLA. Most other tests compile with less
-optimization."""
+"""Streams and boxes compiled with the default flags of XLA."""
 
 import jax
 import numpy as np
@@ -15,11 +14,11 @@ from jsketch.problems import boxes
 
 KEY = jax.random.key(3)
 # tests/fuzz compiles these with the default flags
-FUZZED = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
+IN_FUZZ = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
 STREAM = as_users(stream, static_argnames="block")
 
 
-@pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in VARIANTS | FUZZED])
+@pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in VARIANTS | IN_FUZZ])
 def test_a_stream_has_the_predictions_of_single_steps(name):
     xs, ys = examples()
     state = FORECASTERS[name].init(xs[0], jax.random.split(jax.random.key(0))[0])

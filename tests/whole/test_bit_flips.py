@@ -1,5 +1,4 @@
-"""A saved file with one flipped bit, or without its end, is either harmless or refused with a
-sentence that names the file."""
+"""A saved file with a flipped bit, or without its end, is harmless or refused by name."""
 
 import json
 import zlib
@@ -141,8 +140,7 @@ def make_file(kind, folder):
 
 
 def flips(kind, folder, choose):
-    """[(place, bit, outcome)] of single bits of a file of that kind; choose(content) returns the
-    numbers of the bits in the file."""
+    """[(place, bit, outcome)]; choose(content) returns the numbers of the bits in the file."""
     path, whole, truth = make_file(kind, folder)
     outcomes = []
     for place, bit in (divmod(int(at), 8) for at in choose(whole)):

@@ -1,5 +1,4 @@
-"""Unusual but valid inputs: forms of arguments, traced values that the checks on the host cannot
-read, warnings, and numbers beyond the range of a dtype."""
+"""Unusual but valid inputs: forms, traced values, warnings, and ranges of numbers."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +7,7 @@ import pandas as pd
 import pytest
 from cases import CASES, HORIZON, features, problem
 
-from jsketch import Arms, Query, kernels, loops, problems
+from jsketch import Arms, Query, kernels, loops, problems, struct
 from jsketch.bandits import BBKB, BKB, GPBUCB, SOFUL, TS, FixedBKB, Uniform, widths
 from jsketch.box import UniformBox
 from jsketch.contrib import MiniGP
@@ -64,20 +63,23 @@ def test_a_masked_slot_is_not_observed():
 # Warnings
 
 
+@struct.dataclass
 class Indefinite:
     """A similarity that is not positive semi-definite."""
 
     def gram(self, x, y):
-        return jnp.abs(x[:, None] - y[None]).sum(2)
+        return 1 + jnp.square(x[:, None] - y[None]).sum(-1)
 
     def diag(self, x):
-        return jnp.zeros(len(x), x.dtype)
+        return jnp.ones(len(x), x.dtype)
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_kernel_that_is_not_positive_is_warned_of():
+def test_a_kernel_that_is_not_positive_is_warned_of_and_has_no_leverage_scores():
     with pytest.warns(UserWarning, match="not positive semi-definite on these arms"):
         begin(BKB(Indefinite()))
+    with pytest.raises(ValueError, match="not positive semi-definite"):
+        bless.bless(Indefinite(), 10 * X, ONES, 1e-3, KEY)
     begin(BKB(kernels.Precomputed(jnp.asarray(np.round(TABLE, 6)))), ROWS)
     begin(BKB(kernels.Scaled(KERNEL, 0.0)))
 

@@ -32,17 +32,15 @@ print(jsketch.__version__)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel is built from a copy, because the checkout may contain files of an earlier
-    build."""
+    """It is built from a copy: the checkout may contain files of an earlier build."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for folder in ("jsketch", "experiments", "tests", "scripts"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / file, copy)
     build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
-    subprocess.run(
-        [sys.executable, "-c", build, str(out)], cwd=copy, check=True, capture_output=True
-    )
+    command = [sys.executable, "-c", build, str(out)]
+    subprocess.run(command, cwd=copy, check=True, capture_output=True)
     [built] = out.glob("*.whl")
     return built
 

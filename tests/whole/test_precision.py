@@ -1,5 +1,4 @@
-"""Numbers with another dtype are converted to the dtype of arms, box or examples. The methods are
-only traced, which is enough to see every dtype."""
+"""Numbers are converted to the dtype of arms, box or examples. Methods are only traced."""
 
 import chex
 import jax
@@ -14,6 +13,7 @@ from jsketch import Arms, Box, kernels
 from jsketch.bandits import BKB, PointBBKB
 from jsketch.box import GPBandit
 from jsketch.box.gp.fit import Bounds
+from jsketch.contrib import CBBKB, EKUCB, KUCB, SharedEmbedding
 from jsketch.online.base import takes
 from jsketch.types import Evaluations
 
@@ -22,8 +22,7 @@ GAUSSIAN = kernels.Gaussian(np.full(2, 0.5))
 
 
 def with_float64_numbers(algorithm):
-    """A copy of the algorithm in which Python numbers are NumPy float64 numbers, and a Gaussian
-    kernel has a lengthscale for each input."""
+    """The algorithm with numbers of NumPy's float64, and a lengthscale for each input."""
     if isinstance(getattr(algorithm, "kernel", None), kernels.Gaussian):
         algorithm = algorithm.replace(kernel=GAUSSIAN)
     return jax.tree.map(
@@ -32,9 +31,8 @@ def with_float64_numbers(algorithm):
 
 
 def assert_all_float32(tree):
-    floating = [
-        leaf.dtype for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.floating)
-    ]
+    dtypes = {leaf.dtype for leaf in jax.tree.leaves(tree)}
+    floating = {dtype for dtype in dtypes if jnp.issubdtype(dtype, jnp.floating)}
     assert floating and set(floating) == {jnp.dtype(jnp.float32)}
 
 
@@ -67,6 +65,17 @@ def test_bandits_over_points_have_the_dtype_of_init():
 
     bandit = with_float64_numbers(PointBBKB(GAUSSIAN, max_batch=2, max_history=8, capacity=4))
     assert_all_float32(jax.eval_shape(one_round, bandit, np.zeros((5, 2)), np.zeros(2)))
+
+
+@pytest.mark.parametrize("kind", [KUCB, EKUCB, CBBKB, SharedEmbedding])
+def test_bandits_with_contexts_have_the_dtype_of_init(kind):
+    """The points and the rewards may be integers."""
+    bandit = with_float64_numbers(kind(GAUSSIAN, max_history=8))
+    clients = (bandit.clients,) if kind is SharedEmbedding else ()
+    state = bandit.init(2, KEY, jnp.float32)
+    for dtype in (np.float64, int):
+        arguments = np.ones((*clients, 2), dtype), np.ones(clients, dtype)
+        assert_all_float32(jax.eval_shape(lambda s, a=arguments: bandit.tell(s, *a, KEY), state))
 
 
 @pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in FORECASTER_VARIANTS])
@@ -115,8 +124,7 @@ def test_optimisers_have_the_dtype_of_the_box(name, numbers):
 
 
 def test_rounding_between_far_clusters_is_reported():
-    """For clusters 100 lengthscales apart in each input, float32 rounds kernel values within a
-    cluster by 3e-4, which changes some variances by more than 0.1% of the largest."""
+    """At 100 lengthscales, float32 rounds kernel values within a cluster by 3e-4."""
     random = np.random.default_rng(0)
     near, sides = 0.1 * random.standard_normal((1100, 2)), random.integers(0, 2, (1100, 1))
     counts = np.zeros(1100)

@@ -45,8 +45,7 @@ def blocks(text, language="python"):
     ("code", "printed"), [*blocks(README)], ids=["function", "stream", "paper"]
 )
 def test_a_block_of_the_readme_runs_in_a_new_process(code, printed, tmp_path):
-    """The block has at most 10 lines of code, and runs in an empty folder, with the default
-    configuration of JAX, without a warning."""
+    """It has at most 10 lines, and runs without a warning in JAX's default configuration."""
     (tmp_path / "block.py").write_text(code)
     # the variable may be set for the tests, and is not part of the default configuration
     environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
@@ -83,8 +82,7 @@ def test_a_block_of_the_site_runs_alone(code, printed, tmp_path, monkeypatch, ca
 
 
 def test_the_command_of_the_readme_suggests_a_batch(tmp_path, monkeypatch):
-    """The command reads the sheet above it, and each row of the batch is an
-    unmeasured row of the sheet."""
+    """Each row of the batch is an unmeasured row of the sheet."""
     monkeypatch.chdir(tmp_path)
     sheet = next(text for text, _ in blocks(README, "text") if text.startswith("Solvent"))
     Path("sheet.csv").write_text(sheet)

@@ -24,7 +24,7 @@ from jsketch import (
     struct,
     suggest,
 )
-from jsketch.bandits import BBKB, BKB
+from jsketch.bandits import BBKB, BKB, Uniform
 from jsketch.online import PKAWV
 from jsketch.sketch import Taylor
 
@@ -38,8 +38,7 @@ def results():
     """A result of every kind, with its name."""
     arms = problems.GaussianArms(Arms(jnp.asarray(X)), jnp.asarray(np.sin(3 * X).sum(1)), 0.1)
     bandit, key = BBKB(KERNEL, capacity=32), jax.random.key(0)
-    state = bandit.init(arms.arms, key)
-    run = loops.run(bandit, arms, key, 20)
+    run = loops.run(Uniform(), arms, key, 20)
     on_box = problems.boxes.branin()
     driven = loops.drive(
         box.UniformBox(), lambda x: -np.sum(x**2), Box(jnp.zeros(2), jnp.ones(2)), key, 12
@@ -53,8 +52,8 @@ def results():
     return [
         (arms, "GaussianArms"),
         (bandit, "BBKB(kernel=Gaussian(lengthscale=0.5), capacity=32)"),
-        (state, "SketchState"),
-        (bandit.ask(state, key), "Query"),
+        (jax.jit(bandit.init)(arms.arms, key), "SketchState"),
+        (Uniform().ask(Uniform().init(arms.arms, key), key), "Query"),
         (run, "Run"),
         (run.trace, "Trace"),
         (loops.run(box.UniformBox(), on_box, key, 12), "BoxRun"),

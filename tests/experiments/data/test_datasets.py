@@ -1,9 +1,9 @@
-"""Data sets, streams and architectures: the folder of the data, downloads, published values, and
-missing or damaged files."""
+"""Data sets, streams and architectures: folders, downloads, and missing or damaged files."""
 
 import bz2
 import dataclasses
 import hashlib
+import math
 import zipfile
 from pathlib import Path
 
@@ -17,7 +17,19 @@ from experiments.data.datasets import Dataset
 TINY = b"M,1.0,5\nF,2.0,6\nI,4.0,9\n"
 CSV = b'"RMSD","F1","F2"\n2.0,10,7\n5.0,30,7\n0.0,20,7\n'
 LIGHT = (b"-1 1:4\n+1 1:2 2:0.5\n", b"-1 2:1.5\n")
-HASHES = np.array([b"%032d" % i for i in range(6)])
+SHARED = datasets.ROOT.parent / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    monkeypatch.delenv("JSKETCH_DATA", raising=False)
+
+
+@pytest.fixture
+def real_data():
+    if not SHARED.is_dir():
+        pytest.skip("NO REAL DATA: no shared data folder beside the repository")
+    return SHARED
 
 
 def source(filename, content, **options):
@@ -27,8 +39,7 @@ def source(filename, content, **options):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Generated files with the names and checksums of generated sources, and six cells in place of
-    the 12,416 of NAS-Bench-101."""
+    """Generated files with the names and checksums of generated sources."""
     monkeypatch.setitem(datasets.SOURCES, "tiny", source("tiny.data", TINY, member="in/tiny.data"))
     (tmp_path / "CASP.csv").write_bytes(CSV)
     monkeypatch.setattr(streams, "CASP", source("CASP.csv", CSV, header='"RMSD","F1","F2"'))
@@ -36,9 +47,6 @@ def folder(tmp_path, monkeypatch):
     for part, content in zip(parts, LIGHT, strict=True):
         (tmp_path / part.filename).write_bytes(bz2.compress(content))
     monkeypatch.setitem(streams.SVMLIGHT, "ijcnn1", (2, parts))
-    codes = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1], [1, 1, 0], [1, 0, 0]])
-    cells = (codes.astype(float), codes, HASHES)
-    monkeypatch.setattr(architectures, "_cells", lambda folder: cells)
     return tmp_path
 
 
@@ -57,7 +65,7 @@ def serve_zip(monkeypatch, content):
 # data sets
 
 
-def test_folder_precedence(tmp_path, monkeypatch):
+def test_the_given_folder_comes_first(tmp_path, monkeypatch):
     given, named, root = tmp_path / "given", tmp_path / "named", tmp_path / "checkout"
     cache = tmp_path / "cache"
     for path in (given, named, root):
@@ -77,7 +85,7 @@ def test_folder_precedence(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "rows", "mean"), [("abalone", 4177, 9.933684), ("cadata", 20640, 206855.816909)]
 )
-def test_real_data_sets(real_data, name, rows, mean):
+def test_real_data_sets_have_the_published_rows_and_means(real_data, name, rows, mean):
     dataset = datasets.load(name, real_data)
     assert dataset.features.shape == (rows, 8)
     assert dataset.features.dtype == dataset.target.dtype == np.float64
@@ -159,7 +167,7 @@ def test_svmlight_files_are_joined_in_order(folder):
     assert str(folder) not in dataset.source
 
 
-def test_scalings(folder):
+def test_scalings_are_those_of_the_authors_and_of_the_paper(folder):
     casp, ijcnn1 = streams.load("casp", folder), streams.load("ijcnn1", folder)
     xs, ys = streams.scale(casp, "authors")
     np.testing.assert_allclose(xs, [[0, 0], [1, 0], [0.5, 0]])
@@ -197,7 +205,7 @@ def test_casp_with_another_header_is_the_same_file(folder):
         ("cod_rna", 271_617, 8, 90_539 / 271_617),
     ],
 )
-def test_real_streams(real_data, name, rows, inputs, centre):
+def test_real_streams_have_the_published_rows_and_labels(real_data, name, rows, inputs, centre):
     dataset = streams.load(name, real_data)
     assert dataset.features.shape == (rows, inputs) and dataset.features.dtype == np.float64
     raw = dataset.target if name == "casp" else dataset.target > 0
@@ -214,6 +222,61 @@ def test_the_real_substitute_is_named_as_one(real_data):
     assert space.neighbours.shape == (6561, 16) and "stand-in" in space.source
     means = space.evaluations.mean(1)
     np.testing.assert_allclose([means.min(), means.max()], [0, 1], atol=1e-12)
+
+
+# tuning of classifiers
+
+
+REAL = {  # rows, inputs, rows of class 1
+    "breast_cancer": (683, 9, 239),
+    "australian": (690, 14, 307),
+    "diabetes": (768, 8, 268),
+}
+
+
+def generated_dataset(rows=60):
+    """A data set of two inputs, the first of which determines the class in most rows."""
+    random = np.random.default_rng(0)
+    features = random.standard_normal((rows, 2))
+    target = (features[:, 0] + 0.3 * random.standard_normal(rows) > 0).astype(float)
+    return datasets.Dataset("diabetes", features, target, "made up")
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_data_have_the_published_rows_and_classes(real_data, name):
+    dataset = classifiers.load(name, real_data)
+    rows, inputs, ones = REAL[name]
+    assert dataset.features.shape == (rows, inputs) and np.isfinite(dataset.features).all()
+    assert set(dataset.target) == {0.0, 1.0} and dataset.target.sum() == ones
+    assert str(real_data) not in dataset.source and "checked" in dataset.source
+
+
+def test_folds_partition_the_rows_and_keep_the_classes():
+    target = generated_dataset(53).target
+    for partition in (range(5), range(5, 10)):
+        tests = [classifiers.split(target, r)[1] for r in partition]
+        assert sorted(np.concatenate(tests)) == list(range(53))
+        for r, test in zip(partition, tests, strict=True):
+            assert set(classifiers.split(target, r)[0]) == set(range(53)) - set(test)
+            assert abs(target[test].mean() - target.mean()) < 0.1
+    assert set(classifiers.split(target, 0)[1]) != set(classifiers.split(target, 5)[1])
+
+
+def test_an_evaluation_that_fails_has_a_reason(monkeypatch):
+    def evaluate(result):
+        def accuracy(*_):
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+        monkeypatch.setattr(classifiers, "accuracy", accuracy)
+        return classifiers.evaluate("mlp", generated_dataset(), 0, dict(depth=3))
+
+    assert evaluate(0.5) == (0.5, "")
+    value, reason = evaluate(ValueError("no such loss"))
+    assert math.isnan(value) and reason == "ValueError: no such loss"
+    with pytest.raises(OSError, match="the disk"):
+        evaluate(OSError("the disk"))
 
 
 # refusals
@@ -241,6 +304,6 @@ def flat(features, target):
         (lambda f: part1(f, bz2.compress(LIGHT[1])[:-5]), "part1.bz2 .* not the published file"),
     ],
 )
-def test_refusals(folder, call, message):
+def test_mistakes_are_refused(folder, call, message):
     with pytest.raises(ValueError, match=message):
         call(folder)

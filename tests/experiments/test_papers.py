@@ -1,0 +1,97 @@
+"""Exponents of PKAWV's Figure 1 (THEORY 7.11), widths of BBKB's methods, slopes, and figures."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.bbkb_2020 import methods
+from experiments.figures import plots
+from experiments.pkawv_2019 import rates
+from experiments.results import summaries
+from jsketch.bandits import widths
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.25, 0.4])
+def test_exponents_are_those_of_the_closed_forms(gamma):
+    optimal, enough = gamma / (1 + gamma), 2 * gamma / (1 - gamma**2)
+    for a in (0.3 * enough, 0.8 * enough):  # Corollary 7, small dictionaries
+        assert rates.exponent("pkawv", gamma, a)[1] == pytest.approx(1 + a * (0.5 - 0.5 / gamma))
+    assert rates.exponent("pkawv", gamma, 1.01 * enough)[1] == pytest.approx(optimal)
+    before = 2 * gamma / (1 + gamma)  # Corollary 8
+    assert rates.exponent("beforehand", gamma, before)[1] == pytest.approx(optimal)
+    assert rates.exponent("beforehand", gamma, 0.9 * before)[1] > optimal + 1e-3
+    assert rates.exponent("sketched_kons", gamma, 1.0)[1] == pytest.approx(optimal)
+    # not 4 gamma / (1 + gamma)^2, as printed
+    best = gamma * (3 + gamma) / (1 + gamma) ** 2
+    exponent = rates.exponent("pros_n_kons", gamma, 2 * gamma / (1 + gamma) ** 2)[1]
+    assert exponent == pytest.approx(best)
+    assert rates.curve("pros_n_kons", gamma).min() >= best - 1e-12
+
+
+def test_the_slope_of_a_power_and_its_error():
+    """Mean regrets 3 n^0.4 have the exponent 0.4, with no error when all seeds agree."""
+    counts = [256, 512, 1024]
+    agreed = 3 * np.power(counts, 0.4)[:, None] * np.ones(4)
+    assert rates.slope(counts, agreed) == pytest.approx((0.4, 0.0), abs=1e-12)
+    # seeds that grow as n^0.2 and n^0.6: their mean's exponent is between, and not certain
+    mixed = 3 * np.power(np.array(counts)[:, None], [0.2, 0.2, 0.6, 0.6])
+    exponent, error = rates.slope(counts, mixed)
+    assert 0.2 < exponent < 0.6 and error > 0.02
+
+
+def test_widths_of_the_methods_are_those_of_the_papers():
+    c = dict(width="theory", ratio=2.0, lengthscale=1.0, regularization=0.01, noise_std=0.1)
+    c |= dict(norm_bound=1.0, delta=0.1, qbar=2.0, horizon=10)
+    evidence = widths.exact_evidence(jnp.array(5.0), jnp.array(3.0), jnp.array(1.0))
+
+    def width(name, **changes):
+        bandit = methods.ALGORITHMS[name](c | changes)
+        factor = 2**0.5 if name.startswith("gp_bucb") else 1.0
+        return factor * widths.confidence_width(bandit, evidence)
+
+    beta = 0.1 * 1.0 + 0.1 * np.sqrt(2 * (3 + np.log(10)))
+    np.testing.assert_allclose(width("gp_ucb"), beta)
+    np.testing.assert_allclose(width("gp_bucb"), 2 * beta)  # alpha = C beta
+    np.testing.assert_allclose(width("gp_bucb_sqrt"), 2**0.5 * beta)
+    code = 0.1 * 1.0 + 0.1 * np.sqrt(3 + np.log(10))
+    np.testing.assert_allclose(width("gp_bucb", width="code"), 2**0.5 * code)
+    names = {methods.width_of(n, c).function for n in ("bkb", "bbkb_global", "bbkb_global_local")}
+    assert names == {widths.bkb_paper.function, widths.bbkb_paper.function}
+
+
+def curves(power=1.5, seeds=3):
+    t = np.unique(np.geomspace(1, 1000, 50).astype(int))
+    scale = np.linspace(0.9, 1.1, seeds)[:, None]
+    return {"bkb": (t, scale * 0.01 * t**power), "gp_ucb": (t, scale * 0.001 * t**2.0)}
+
+
+def test_slopes_are_those_of_the_last_decade():
+    t = np.arange(1, 101)
+    assert summaries.log_slope(t, 3.0 * t**0.7) == pytest.approx(0.7, abs=1e-12)
+    bent = np.where(t < 10, 1.0, (t / 10.0) ** 2)
+    assert summaries.log_slope(t, bent) == pytest.approx(2, abs=1e-12)  # the last decade counts
+    order = np.random.default_rng(0).permutation(100)
+    assert summaries.log_slope(t[order], bent[order]) == pytest.approx(2, abs=1e-12)
+    assert summaries.log_slope(t, bent, decades=2) < 1.9
+    assert np.isnan(summaries.log_slope(t, np.zeros(100)))
+
+
+def test_growth_is_that_of_a_line_whatever_it_starts_from():
+    t = np.arange(1.0, 101)
+    assert summaries.growth(t, 64 + 0.2 * t) == pytest.approx(1)
+    assert summaries.growth(t[::-1], 0.2 * t[::-1] - 3) == pytest.approx(1)
+    assert summaries.growth(t, 5 + t**2) == pytest.approx(2)
+    assert summaries.growth(t, np.sqrt(t)) == pytest.approx(0.5)
+    assert np.isnan(summaries.growth(np.ones(3), t[:3]))
+
+
+@pytest.mark.parametrize(
+    "name", ["regret", "regret_ratio", "simple_regret", "batch_size", "dictionary_size"]
+)
+def test_every_figure_is_a_png_and_an_svg_and_always_the_same(tmp_path, name):
+    files = [tmp_path / "one" / "x.png", tmp_path / "two" / "x.png"]
+    for file in files:
+        getattr(plots, name)(file, curves(0.5), "a title")
+    assert sorted(path.name for path in files[0].parent.iterdir()) == ["x.png", "x.svg"]
+    one, two = (path.with_suffix(".svg").read_bytes() for path in files)
+    assert one == two and b"<dc:date>" not in one
