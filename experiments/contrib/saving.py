@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from experiments import cli
 from experiments.figures import drawing
@@ -172,12 +172,10 @@ def _panel(axes: Any, part: pd.DataFrame, row: Row) -> None:
     curves = tidy.lines(part, row.metric)
     if row.methods is not None:
         curves = {name: curves[name] for name in row.methods if name in curves}
-    if not row.bands:
-        curves = {name: (t, values.mean(0, keepdims=True)) for name, (t, values) in curves.items()}
-    drawing.lines(axes, curves)
+    drawing.lines(axes, curves, bands=row.bands)
     if row.log:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_major_formatter(drawing.COUNT)

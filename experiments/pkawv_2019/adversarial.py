@@ -80,12 +80,8 @@ def tidy_runs(
 def draw(folder: Path) -> None:
     """Draws regret.png from the tables in the folder."""
     curves = tidy.load(folder).curves
-    plots.regret(
-        folder / "regret.png",
-        tidy.lines(curves, "regret"),
-        curves.attrs["title"],
-        xlabel="examples $t$",
-    )
+    regrets, title = tidy.lines(curves, "regret"), curves.attrs["title"]
+    plots.streams(folder / "regret.png", regrets, title, "regret $R_t$", "examples $t$")
 
 
 @cli.command
