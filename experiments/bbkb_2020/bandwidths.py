@@ -44,10 +44,11 @@ def main() -> None:
     with outputs.results_folder(options, "bbkb_2020.bandwidths", configs, options.seeds) as results:
         for name, config in configs.items():
             folder, seeds = options.out / "runs" / name, bandit_runs.seeds_of(options)
-            runs = bandit_runs.run_all(methods.make, problem, config, folder, seeds)
-            algorithms = {key: bandit_runs.summarise(rows) for key, rows in runs.items()}
+            _, algorithms, runs = bandit_runs.run_all(
+                methods.make, problem, options.dataset, config, folder, seeds
+            )
             lengthscales[name.removeprefix("lengthscale_")] = dict(algorithms=algorithms)
-            table += bandit_runs.tidy_runs(options.dataset, config, runs)
+            table += runs
             summaries.print_table(name, algorithms)
         summary = dict(
             config=regret.configure(options, 0.0),

@@ -152,11 +152,11 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
 
 def draw(folder: Path) -> None:
     """Draws the figures of bandit runs, and simple_regret.png."""
-    poster = against_published.read_curves(folder)
-    bandit_runs.draw(folder, poster)
+    bandit_runs.draw(folder)
+    published = against_published.read_curves(folder).get("simple_regret")
     curves = tidy.load(folder).curves
     title, regrets = curves.attrs["title"], tidy.lines(curves, "simple_regret")
-    plots.simple_regret(folder / "simple_regret.png", regrets, title, poster.get("simple_regret"))
+    plots.simple_regret(folder / "simple_regret.png", regrets, title, published)
 
 
 def parse() -> argparse.Namespace:

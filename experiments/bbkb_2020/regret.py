@@ -9,7 +9,6 @@ open are listed under "chosen" in summary.json. An interrupted run resumes with 
 """
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from experiments import cli
@@ -17,7 +16,7 @@ from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, add_w
 from experiments.data import datasets
 from experiments.results import outputs, summaries
 from experiments.runs import against_published, bandit_runs
-from experiments.runs.bandit_runs import Config
+from experiments.runs.bandit_runs import Config, draw
 from jsketch import problems
 
 # panels of the poster, by the metric that they show
@@ -93,11 +92,6 @@ def title(options: argparse.Namespace) -> str:
     return f"{options.dataset}, {bandit_runs.seeds_text(options)}, mean and 95% interval"
 
 
-def draw(folder: Path) -> None:
-    """Draws the figures of bandit runs, with the published curves in the folder."""
-    bandit_runs.draw(folder, against_published.read_curves(folder))
-
-
 @cli.command
 def main() -> None:
     options = cli.parse(parser(__doc__))
@@ -105,13 +99,11 @@ def main() -> None:
     configs = configure(options)
     with outputs.results_folder(options, "bbkb_2020.regret", configs, options.seeds) as results:
         seeds = bandit_runs.seeds_of(options)
-        runs = bandit_runs.run_all(make, problem, configs, options.out, seeds)
-        algorithms = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
-        shared = bandit_runs.shared_fields(options, source)
-        summary = dict(config=configs, **shared, algorithms=algorithms)
-        results.write(
-            summary, bandit_runs.tidy_runs(options.dataset, configs, runs), title(options)
+        _, algorithms, runs = bandit_runs.run_all(
+            make, problem, options.dataset, configs, options.out, seeds
         )
+        shared = bandit_runs.shared_fields(options, source)
+        results.write(dict(config=configs, **shared, algorithms=algorithms), runs, title(options))
         panels = POSTER.get(options.dataset, {})
         against_published.write_curves(options.out, panels, 0, options.data_dir)
         against_published.compare(options.out)

@@ -106,12 +106,6 @@ def exponent(run: dict[str, np.ndarray]) -> float:
     return float(np.log2(total[-1] / np.interp(run["t"][-1] / 2, run["t"], total)))
 
 
-def summarise(rows: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """The entry of one algorithm in summary.json."""
-    exponents = summaries.statistics([exponent(row) for row in rows], ci=True)
-    return bandit_runs.summarise(rows) | dict(regret_exponent=exponents)
-
-
 def draw(folder: Path) -> None:
     """Draws regret_ratio.png from the tables in the folder."""
     curves = tidy.load(folder).curves
@@ -137,14 +131,14 @@ def main() -> None:
     problem = generate(options.spectrum)
     configs = {name: configure(name, options) for name in options.algorithms}
     with outputs.results_folder(options, "bkb_2019.linear", configs, options.seeds) as results:
-        runs = bandit_runs.run_all(
+        seeds, problem_name = bandit_runs.seeds_of(options), f"linear_{options.spectrum}"
+        runs, algorithms, table = bandit_runs.run_all(
             lambda name, config: ALGORITHMS[name](config),
-            problem,
-            configs,
-            options.out,
-            bandit_runs.seeds_of(options),
+            *(problem, problem_name, configs, options.out, seeds),
         )
-        algorithms = {name: summarise(rows) for name, rows in runs.items()}
+        for name, rows in runs.items():
+            exponents = summaries.statistics([exponent(row) for row in rows], ci=True)
+            algorithms[name]["regret_exponent"] = exponents
         summary = dict(
             config=configs,
             **bandit_runs.shared_fields(options, "generated"),
@@ -153,7 +147,6 @@ def main() -> None:
         )
         title = f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {SIZE},"
         title += f" {bandit_runs.seeds_text(options)}"
-        table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
         results.write(summary, table, title)
         draw(options.out)
     summaries.print_table(title, algorithms)

@@ -23,7 +23,6 @@ from experiments import cli
 from experiments.figures.styles import label
 from experiments.pkawv_2019 import rates
 from experiments.results import outputs, store, summaries, tidy
-from experiments.runs import against_published
 from jsketch import kernels, loops, online
 from jsketch.scale import segments
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
@@ -143,7 +142,7 @@ def tabulate(folder: Path) -> None:
             rows.append((name, n, *size, *regrets, f"{entry['bound'][i]:.0f}"))
     labels = ["M growing" if method == "growing" else label(method) for method in methods]
     head = ("stream", "n", "M growing to", "features", *labels, "bound of Theorem 4")
-    against_published.write_csv(folder / TABLE, head, rows)
+    tidy.write_csv(folder / TABLE, rows, head)
 
 
 @cli.command

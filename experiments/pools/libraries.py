@@ -63,8 +63,8 @@ class Pool(NamedTuple):
 
 
 def _content(name: str, folder: str | Path | None) -> io.BytesIO:
-    path = datasets.find_folder(folder) / "pools" / name
-    return io.BytesIO(datasets.read_verified(path, SHA256[name]))
+    source = datasets.Source(name, SHA256[name], text=False)
+    return io.BytesIO(datasets.read(source, datasets.find_folder(folder) / "pools"))
 
 
 def _one_hot(values: pd.Series) -> np.ndarray:

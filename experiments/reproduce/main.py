@@ -113,11 +113,11 @@ def state(command: Command, folder: Path, data: Path) -> tuple[str, str]:
     if packages:
         return NOT_RUN, f"it needs packages: pip install {' '.join(packages)}"
     missing = needs.missing(command, data)
-    unavailable = [file.name for file in missing if not file.url]
+    unavailable = [file.filename for file in missing if not file.url]
     if unavailable:
         names = ", ".join(unavailable)
         return NOT_RUN, f"{names} cannot be downloaded and is not in the data folder"
-    note = f"downloads {', '.join(file.name for file in missing)}" if missing else ""
+    note = f"downloads {', '.join(file.filename for file in missing)}" if missing else ""
     return (RESUME if outputs.record_path(folder).exists() else RUN), note
 
 

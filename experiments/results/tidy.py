@@ -114,6 +114,19 @@ def load(folder: str | Path) -> Results:
     return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
 
 
+def write_csv(
+    path: Path, rows: pd.DataFrame | Sequence[Sequence[Any]], head: Sequence[str] | None = None
+) -> None:
+    """Writes a CSV table of some rows, which a data frame holds with their head."""
+    table = pd.DataFrame(rows, columns=head)
+    files.write(path, table.to_csv(index=False, lineterminator="\n").encode())
+
+
+def runs_of(config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Run]:
+    """The runs of an algorithm, one for each seed from 0 on, from their arrays."""
+    return [Run(config, seed, arrays) for seed, arrays in enumerate(rows)]
+
+
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Writes a Parquet table with checksums."""
     buffer = io.BytesIO()

@@ -27,7 +27,7 @@ import pandas as pd
 
 from experiments import cli
 from experiments.results import environment, files, outputs, store, summaries, tidy
-from experiments.runs import plan_line
+from experiments.runs import bandit_runs
 from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.settings import Row, Setting, Sweep
@@ -111,7 +111,7 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     vmapped = sweep.strategy == "vmap" or (
         sweep.strategy == "auto" and jax.default_backend() != "cpu"
     )
-    plan_line.announce(
+    bandit_runs.print_plan(
         [sweep_plan.bandits[row] for row in sorted({task.row for task in missing})],
         sweep_plan.setting.problem,
         sweep.horizon,
