@@ -1,9 +1,7 @@
 """Figures 5 and 6 of the BBKB paper: regret ratio of all algorithms with a common lengthscale,
-for six lengthscales.
+for six lengthscales. All other settings are those of `regret`.
 
     python -m experiments.bbkb_2020.bandwidths --dataset abalone --out out/bandwidths_abalone
-
-Everything else is as in `regret`. An interrupted run resumes with the missing seeds.
 """
 
 from pathlib import Path
@@ -33,8 +31,6 @@ def main() -> None:
     parser = regret.parser(__doc__)
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=LENGTHSCALES)
     options = cli.parse(parser)
-    if len(set(options.lengthscales)) < len(options.lengthscales):
-        parser.error("--lengthscales must be distinct")
     problem, source = regret.load(options)
     configs = {
         f"lengthscale_{value:g}": regret.configure(options, value) for value in options.lengthscales

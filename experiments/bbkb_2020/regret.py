@@ -4,8 +4,7 @@
 
 The settings are those of Section 5 and Appendix D.1: z-scored features, rewards scaled to [0, 1],
 noise 0.01, F = 1, delta = 1/T, q_bar = 2, the lengthscales of Table 1 and the widths of the
-theorems. --width code takes the widths of the authors' code. The settings that the paper leaves
-open are listed under "chosen" in summary.json. An interrupted run resumes with the missing seeds.
+theorems. The settings that the paper leaves open are listed under "chosen" in summary.json.
 """
 
 import argparse

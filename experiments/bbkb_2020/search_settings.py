@@ -1,5 +1,5 @@
-"""Architecture search without initial evaluations. Each run changes one setting that the paper
-leaves open, to find the cause of a difference from the published simple regret.
+"""Architecture search without initial evaluations, with one setting changed that the paper leaves
+open: the cause of a difference from the published simple regret.
 
     python -m experiments.bbkb_2020.search_settings --out results/bbkb_2020/nas_settings
 

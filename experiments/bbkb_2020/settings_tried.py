@@ -156,12 +156,7 @@ def main() -> None:
             )
             table += runs
             print(f"{len(settings)} of {len(configs)}: {setting}", flush=True)
-        summary = dict(
-            config=configs,
-            seeds=options.seeds,
-            data=dataset.source,
-            settings=settings,
-        )
+        summary = dict(config=configs, seeds=options.seeds, data=dataset.source, settings=settings)
         results.write(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")
         against_published.write_curves(options.out, panels, 0, options.data_dir)

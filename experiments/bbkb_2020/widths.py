@@ -6,7 +6,7 @@ kinds of problems.
 The problems are Abalone and Cadata with the lengthscales of Table 1, NAS-Bench-101 with that of the
 paper, and five functions drawn from a Gaussian process on 500 points of the square [0, 1]^2
 (lengthscale 0.2, noise 0.1; their norm exceeds the assumed F = 1). lambda = noise^2, C = 2, q_bar =
-2, delta = 1/T. An interrupted run resumes with the missing seeds.
+2, delta = 1/T.
 """
 
 from pathlib import Path
