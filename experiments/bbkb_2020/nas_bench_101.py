@@ -150,7 +150,7 @@ def draw(folder: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = cli.parser(__doc__, horizon=12_000, seeds=10, data_dir=None)
+    parser = cli.parser(__doc__, horizon=12_000, seeds=10, data_dir=None, workers=1)
     parser.add_argument("--dataset", choices=["auto", *architectures.CHOICES], default="auto")
     parser.add_argument(
         "--initial", type=int, choices=[0, 2000], default=0, help="random initial evaluations"

@@ -180,9 +180,8 @@ def gemm_gflops() -> float:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, repeats=3, data_dir=None)
+    parser = cli.parser(__doc__, repeats=3, data_dir=None, reference=None)
     cli.add_choices(parser, "--only", list(TASKS), help="benchmarks to run")
-    parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     accelerator.add_options(parser)
     options = cli.parse_benchmark(parser)
     rows: dict[str, Any] = {}

@@ -116,7 +116,7 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, horizon=5_000, seeds=10, data_dir=None)
+    parser = cli.parser(__doc__, horizon=5_000, seeds=10, workers=1)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
     parser.add_argument("--regularization", type=cli.positive, default=0.1, help="default 0.1")
     parser.add_argument(

@@ -143,8 +143,7 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=10)
-    parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
+    parser = cli.parser(__doc__, seeds=10, reference=None)
     cli.add_choices(parser, "--functions", list(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", [OURS, ORIGINAL])
     options = cli.parse(parser)

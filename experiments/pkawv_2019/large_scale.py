@@ -228,11 +228,8 @@ def draw(folder: Path) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = cli.parser(__doc__, data_dir=None)
+    parser = cli.parser(__doc__, data_dir=None, limit=None)
     parser.add_argument("--data", choices=streams.NAMES, default="casp")
-    parser.add_argument(
-        "--limit", type=cli.count, help="first examples of the shuffled stream; all without it"
-    )
     parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument(

@@ -29,9 +29,8 @@ def curve(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.nda
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=20, data_dir=None)
+    parser = cli.parser(__doc__, seeds=20, data_dir=None, limit=None)
     cli.add_choices(parser, "--methods", METHODS, METHODS)
-    parser.add_argument("--limit", type=cli.count, help="first examples of each order")
     options = cli.parse(parser)
     config = dict(methods=options.methods, limit=options.limit)
     with outputs.results_folder(options, "pkawv_2019.orders", config, options.seeds) as results:

@@ -45,9 +45,8 @@ def errors(degree: int, xs: np.ndarray, ys: np.ndarray) -> dict[str, float]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, data_dir=None)
+    parser = cli.parser(__doc__, data_dir=None, limit=None)
     parser.add_argument("--degrees", type=cli.count, nargs="+", default=[2, 3])
-    parser.add_argument("--limit", type=cli.count, help="first examples of the sample")
     options = cli.parse(parser)
     stream = streams.load_stream("susy", "authors", options.data_dir, 0, options.limit)
     config = dict(degrees=options.degrees, limit=options.limit, lengthscale=LENGTHSCALE)

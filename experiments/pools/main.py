@@ -76,9 +76,8 @@ def report(
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=50, data_dir=None)
+    parser = cli.parser(__doc__, seeds=50, first_seed=0, data_dir=None)
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
-    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--method", choices=["suggest", *baselines.CHOOSERS], default="suggest")
     parser.add_argument("--acquisition", choices=ACQUISITIONS, help="of suggest")
     parser.add_argument("--threads", type=cli.count, default=1, help="concurrent campaigns")

@@ -42,8 +42,8 @@ def add_options(
     names: Sequence[str],
     default: Sequence[str] | None = None,
 ) -> None:
-    """Adds the options of an experiment that runs several algorithms over seeds; `default`: the
-    algorithms of `names` that run unless others are given."""
+    """Adds --algorithms and --fewer; `default`: the algorithms of `names` that run unless others
+    are given."""
 
     def entry(text: str) -> tuple[str, int]:
         name, _, number = text.partition("=")
@@ -54,7 +54,6 @@ def add_options(
     cli.add_choices(parser, "--algorithms", names, default)
     words: dict[str, Any] = dict(metavar="ALGORITHM=SEEDS", help="fewer seeds for slow algorithms")
     parser.add_argument("--fewer", nargs="+", type=entry, default=[], **words)
-    parser.add_argument("--workers", type=cli.count, default=1, help=cli.WORKERS)
 
 
 def seeds_of(options: argparse.Namespace) -> dict[str, int]:

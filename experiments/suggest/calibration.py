@@ -110,9 +110,8 @@ def campaign(problem: Problem, seed: int) -> End:
 
 def parse(doc: str | None) -> tuple[argparse.Namespace, range]:
     """The options that `intervals` shares, and the seeds."""
-    parser = cli.parser(doc, seeds=50, data_dir=None)
+    parser = cli.parser(doc, seeds=50, first_seed=0, data_dir=None)
     cli.add_choices(parser, "--problems", (*FUNCTIONS, *published.SETTINGS), FUNCTIONS)
-    parser.add_argument("--first-seed", type=int, default=0)
     options = cli.parse_benchmark(parser, cached=True)
     return options, range(options.first_seed, options.first_seed + options.seeds)
 

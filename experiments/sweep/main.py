@@ -244,7 +244,8 @@ def run_job(sweep: Sweep, number: int, of: int) -> None:
 
 def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace]:
     """The sweep of a command line, and the options that distribute it."""
-    parser = cli.parser(__doc__, prog="scripts/sweep", horizon=None, seeds=None, data_dir=None)
+    shared = ("horizon", "seeds", "workers", "data_dir")
+    parser = cli.parser(__doc__, "scripts/sweep", **dict.fromkeys(shared))
     defaults = {
         field: value
         for field, value in vars(Sweep(Path())).items()
@@ -270,7 +271,6 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         help="threads: one run per worker; vmap: --chunk runs in one program, where each loop waits"
         " for the longest; auto: vmap on accelerators only",
     )
-    parser.add_argument("--workers", type=cli.count, help=cli.WORKERS)
     parser.add_argument("--chunk", type=cli.count, help="runs in one program of vmap")
     parser.add_argument("--shard", type=shard, metavar="K/N", help="make one part of the runs")
     parser.add_argument("--cluster", choices=("local", "slurm"), help="submit all shards")

@@ -60,9 +60,8 @@ def one_pass(method: str, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarra
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, data_dir=None)
+    parser = cli.parser(__doc__, data_dir=None, limit=None)
     cli.add_choices(parser, "--methods", METHODS)
-    parser.add_argument("--limit", type=cli.count, help="the first examples only")
     options = cli.parse(parser)
     versions = environment.package_versions("scikit-learn", "river")
     stream = streams.load_stream("casp", "authors", options.data_dir, limit=options.limit)

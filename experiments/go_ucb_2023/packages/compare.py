@@ -176,11 +176,10 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=synthetic.PAPER_SEEDS)
+    parser = cli.parser(__doc__, seeds=synthetic.PAPER_SEEDS, workers=1)
     synthetic.add_options(parser, NAMES, NAMES)
     folder = Path("results/go_ucb_2023/synthetic")
     parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
-    parser.add_argument("--workers", type=cli.count, default=1, help=cli.WORKERS)
     options = cli.parse(parser)
     config = {
         f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
