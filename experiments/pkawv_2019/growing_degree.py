@@ -70,9 +70,8 @@ def exact_losses(xs: Array, ys: Array, key: Array) -> Array:
     forecaster = online.KernelAWV(kernels.Gaussian(1.0), REGULARIZATION, capacity=ys.shape[1])
 
     def one(x: Array, y: Array) -> Array:
-        return loops.streams.stream(
-            forecaster, forecaster.init(x[0], key), x, y, key
-        ).forecasts.loss
+        state = forecaster.init(x[0], key)
+        return loops.streams.stream(forecaster, state, x, y, key).forecasts.loss
 
     return jax.vmap(one)(xs, ys)
 
@@ -85,16 +84,17 @@ def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)
 
 
-def run(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, np.ndarray]:
-    """Regrets [S,N] of every method on streams that are cut after each n, and the bounds."""
+def run(
+    inputs: int, radius: float, counts: list[int], degrees: list[int], seeds: int
+) -> dict[str, np.ndarray]:
+    """Regrets [S,N] of every method on streams that are cut after each n, and the bounds. "growing"
+    has one of the degrees in each block."""
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
     xs, mean, ys = jax.vmap(lambda k: stream(k, inputs, radius, counts[-1]))(keys)
     growing = [
         taylor_losses(xs[:, :end], ys[:, :end], degree, begin, key)
-        for begin, end, degree in zip(
-            [0, *counts], counts, degrees_of(radius, counts), strict=False
-        )
+        for begin, end, degree in zip([0, *counts[:-1]], counts, degrees, strict=True)
     ]
     losses = dict(
         kernel_awv=exact_losses(xs, ys, key),
@@ -105,19 +105,14 @@ def run(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, 
     regrets = {
         name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, at]) for name, loss in losses.items()
     }
-    return regrets | dict(
-        bound=np.array([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)])
-    )
-
-
-def degrees_of(radius: float, counts: list[int]) -> list[int]:
-    """The degree of "growing" in each block."""
-    return [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
+    bounds = [bound(x, y, counts) for x, y in zip(xs, ys, strict=True)]
+    return regrets | dict(bound=np.array(bounds))
 
 
 def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """Regrets at each n, with the degrees of "growing" and their numbers of features."""
-    runs, degrees = run(inputs, radius, counts, seeds), degrees_of(radius, counts)
+    degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
+    runs = run(inputs, radius, counts, degrees, seeds)
     bounds = runs.pop("bound").mean(0)
     return dict(
         degrees=degrees,

@@ -28,16 +28,8 @@ from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size
 
 METHODS = (
-    "taylor_2",
-    "taylor_3",
-    "taylor_4",
-    "nystrom",
-    "nystrom_theory",
-    "fogd",
-    "nogd",
-    "pros_n_kons",
-    "kernel_ridge",
-    "sklearn",
+    *("taylor_2", "taylor_3", "taylor_4", "nystrom", "nystrom_theory"),
+    *("fogd", "nogd", "pros_n_kons", "kernel_ridge", "sklearn"),
 )
 LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
@@ -72,9 +64,7 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
     name, kernel = config["method"], kernels.Gaussian(config["lengthscale"])
     weights = "theory" if name == "nystrom_theory" else "code"
     sampling = Sampling(config["mu"], config["beta"], config["eps"], weights)
-    ridge: dict[str, Any] = dict(
-        regularization=config["regularization"], penalize_current=config["awv"]
-    )
+    ridge = dict(regularization=config["regularization"], penalize_current=config["awv"])
     if name.startswith("taylor"):
         return online.PKAWV(Taylor(inputs, int(name[-1]), config["lengthscale"]), **ridge)
     if name.startswith("nystrom"):
@@ -200,8 +190,8 @@ def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tid
     if not classes:
         arrays.pop("error_rate")
     other = {name: value for name, value in config.items() if name not in ("data", "method")}
-    run_config = dict(problem=config["data"], algorithm=config["method"], **other)
-    return tidy.Run(run_config, config["seed"], arrays)
+    about = dict(problem=config["data"], algorithm=config["method"], **other)
+    return tidy.Run(about, config["seed"], arrays)
 
 
 def draw(folder: Path) -> None:
@@ -227,21 +217,16 @@ def draw(folder: Path) -> None:
         plots.streams(folder / "error.png", metric["error_rate"], title, "0/1 error", examples)
 
 
-def parse() -> argparse.Namespace:
+@cli.command
+def main() -> None:
     parser = cli.parser(__doc__, data_dir=None, limit=None)
     parser.add_argument("--data", choices=streams.NAMES, default="casp")
     parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument(
-        "--time-limit", type=cli.positive, default=60.0, help="seconds of a pass (default 60)"
-    )
+    cli.add_choices(parser, "--methods", METHODS)
+    limit = "seconds of a pass (default 60)"
+    parser.add_argument("--time-limit", type=cli.positive, default=60.0, help=limit)
     parser.add_argument("--seed", type=int, default=0)
-    return cli.parse(parser)
-
-
-@cli.command
-def main() -> None:
-    options = parse()
+    options = cli.parse(parser)
     stream = streams.load_stream(
         options.data, options.scaling, options.data_dir, options.seed, options.limit
     )
