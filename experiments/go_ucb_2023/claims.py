@@ -1,15 +1,8 @@
 """Claims of GO-UCB (Liu, Wang, ICML 2023), and the rules that decide them.
 
-The judged configuration of GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and
-the printed rates). The ascent starts at the best observed point, which the paper does not state.
-With the printed step sizes it stays there, so that the judged GO-UCB repeats the best point of
-phase I. The judged GP baselines maximise their acquisition function from uniform
-candidates, BoTorch's default. Most runs of the tuning problems are an exception: there half of the
-candidates of the GP methods are near the best point, except for the perceptron and gradient
-boosting on breast cancer.
-BoTorch itself has the priors of the paper's
-time (`botorch`). GO-UCB with eq. 5 and our scaling (`go_ucb_eq5`), and our default (`go_ucb`, which
-refits the network to all observations), are beside it in every note.
+The judged GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and the printed
+rates); notes also have eq. 5 with our scaling (`go_ucb_eq5`) and our default (`go_ucb`). The judged
+GP methods have uniform candidates, except in `tuning`, where half of them are near the best point.
 """
 
 from collections.abc import Callable, Iterable, Mapping
