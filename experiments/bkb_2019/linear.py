@@ -6,8 +6,7 @@ and exact GP-UCB.
 The data are generated. The covariance of the Gaussian arms has, in a random basis, the eigenvalues
 k^-1/4 ("slow"), 0.4^k ("fast") or 1 for k <= 8 and 0 beyond ("low_rank"); the largest arm has norm
 1. Rewards are x.theta with theta uniform on the unit sphere. The paper has no such experiment, so
-all settings are chosen. A constant regret ratio is linear regret. An interrupted run resumes with
-the missing seeds.
+all settings are chosen.
 """
 
 import argparse
@@ -119,12 +118,8 @@ def main() -> None:
     parser = cli.parser(__doc__, horizon=5_000, seeds=10, workers=1)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
     parser.add_argument("--regularization", type=cli.positive, default=0.1, help="default 0.1")
-    parser.add_argument(
-        "--ts-scale",
-        type=cli.positive,
-        default=0.1,
-        help="factor on SOFUL-TS's width (default 0.1)",
-    )
+    factor = "factor on SOFUL-TS's width (default 0.1)"
+    parser.add_argument("--ts-scale", type=cli.positive, default=0.1, help=factor)
     bandit_runs.add_options(parser, list(ALGORITHMS))
     options = cli.parse(parser)
     print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")

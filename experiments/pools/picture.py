@@ -50,12 +50,8 @@ def draw(root: Path) -> None:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=environment.ROOT / "results" / "pools",
-        help="folder of the campaigns (default: results/pools)",
-    )
+    folder = environment.ROOT / "results" / "pools"
+    parser.add_argument("--results", type=Path, default=folder, help="folder of the campaigns")
     options = parser.parse_args()
     draw(options.results)
     print(f"{options.results / 'arylation.png'} is drawn.")

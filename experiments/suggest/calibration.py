@@ -5,12 +5,9 @@
 
 Campaigns on functions have 200 candidates in two dimensions, noise of standard deviation 0.1, a
 random first batch of 5 and batches of 5 up to 80 values. Campaigns on libraries are those of
-`experiments.pools`. A campaign ends when the rule stops it. It was stopped too early if an
-unevaluated candidate is better, by more than the tolerance, than the evaluated one that the rule
-returns.
+`experiments.pools`. A stop is too early if an unevaluated candidate is better, by more than the
+tolerance, than the evaluated one that the rule returns.
 """
-
-from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
