@@ -8,9 +8,8 @@ report.
     scripts/reproduce --figure bbkb:2 go_ucb:3   # the commands of some figures of the papers
 
 The commands are those of the papers' READMEs, with --out in place of results/. Finished commands
-are skipped, and interrupted ones resume. If a command fails, the others still run; failures are
-listed at the end, and the exit status is 1. Commands whose data are not available do not run. The
-output of each command is in runs/reproduce.log of its folder.
+are skipped, and interrupted ones resume. If a command fails, the others still run, and the exit
+status is 1. The output of each command is in runs/reproduce.log of its folder.
 """
 
 import argparse

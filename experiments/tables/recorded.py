@@ -10,10 +10,9 @@
                                         six operations, up to three trainings of each, validation
                                         accuracy
 
-Values of a `Pool` are negated errors, so that larger values are better. The error of an accuracy is
-its distance from 100%, in points. An ordered hyperparameter is the number of its value, because
-most of their lists are geometric. The data set car of HPOBench is left out, because random settings
-reach an error of 0 on it within 50 evaluations.
+Values of a `Pool` are negated errors. The error of an accuracy is its distance from 100%, in
+points. An ordered hyperparameter is the number of its value, because most lists are geometric. The
+data set car of HPOBench is left out: random settings reach an error of 0 within 50 evaluations.
 """
 
 import pickle

@@ -4,10 +4,9 @@ evaluations: `jsketch.suggest`, a random forest of scikit-learn, and BoTorch.
     python -m experiments.tables.scale --out results/tables/scale
 
 The candidates are MADE UP: d = 8, uniform, and a smooth function with noise. Each number comes from
-a separate process. A second call of `suggest` compiles nothing. BoTorch maximises its expected
-improvement by `optimize_acqf_discrete` in chunks of 2,048 candidates, its default; its batches of
-one are the first pick of the batch alone, and later picks are slower, because they are joint with
-all earlier ones.
+a separate process. A second call of `suggest` compiles nothing. BoTorch has its defaults; its
+batches of one are the first pick of the batch alone, and later picks are slower, because they are
+joint with all earlier ones.
 """
 
 import json
@@ -79,18 +78,18 @@ def in_process(method: str, count: int, limit: int) -> dict[str, Any] | None:
 
 def lines(rows: dict[str, dict[str, Any]], counts: list[int], limit: int) -> list[str]:
     """A table in Markdown."""
+
+    def cell(row: dict[str, Any] | None) -> str:
+        if row is None:
+            return f"more than {limit} CPU s"
+        cpu, memory = f"{row['cpu_seconds']:.3g} s", f"{row['peak_gigabytes']:.2g} GB"
+        return f"{row['seconds']:.3g} s, {cpu}, {memory}"
+
     head = ["one batch: seconds, CPU seconds, peak memory", *(f"{n:,} candidates" for n in counts)]
     found = [head, ["---"] * len(head)]
     for method, by_count in rows.items():
-        cells = [f"{method}, batch of {METHODS[method][1]}"]
-        for count in counts:
-            one = by_count[str(count)]
-            if one is None:
-                cells.append(f"more than {limit} CPU s")
-                continue
-            text = f"{one['seconds']:.3g} s, {one['cpu_seconds']:.3g} s"
-            cells.append(f"{text}, {one['peak_gigabytes']:.2g} GB")
-        found.append(cells)
+        first = f"{method}, batch of {METHODS[method][1]}"
+        found.append([first, *(cell(by_count[str(count)]) for count in counts)])
     return [f"| {' | '.join(cells)} |" for cells in found]
 
 
