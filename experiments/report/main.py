@@ -6,9 +6,8 @@
     scripts/report --archive runs.tar.gz    # also the runs that the verdicts rest on
 
 For each claim of the four papers the page shows the place and the statement, the rule with its
-reason, our numbers, the verdict (confirmed, differs, not decidable here) with its cause, and the
-provenance of the results. Methods beyond the papers have tables without verdicts. The command runs
-no experiment.
+reason, our numbers, the verdict with its cause, and the provenance of the results. Methods beyond
+the papers have tables without verdicts. The command runs no experiment.
 """
 
 import csv
@@ -263,19 +262,14 @@ def _list(title: str, items: list[str]) -> list[str]:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument(
-        "--results", type=Path, default=environment.ROOT / "results", help="folder of all results"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("report"), help="folder of the page (default: report)"
-    )
+    results, out = environment.ROOT / "results", Path("report")
+    record = "write verdicts.csv into the results, and VERDICTS.md"
+    archive = "file (.tar.gz) for the raw runs of the papers' experiments"
+    parser.add_argument("--results", type=Path, default=results, help="folder of all results")
+    parser.add_argument("--out", type=Path, default=out, help="folder of the page")
     parser.add_argument("--notice", default="", help="first paragraph of the page")
-    parser.add_argument(
-        "--record", action="store_true", help="write verdicts.csv into the results, and VERDICTS.md"
-    )
-    parser.add_argument(
-        "--archive", type=Path, help="file (.tar.gz) for the raw runs of the papers' experiments"
-    )
+    parser.add_argument("--record", action="store_true", help=record)
+    parser.add_argument("--archive", type=Path, help=archive)
     options = parser.parse_args()
     parts = build(options.results, options.out, options.notice)
     if options.record:

@@ -234,8 +234,7 @@ def main() -> None:
         failed["report"] = "the report could not be built; the reason is above"
     for title, reasons in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
         if reasons:
-            print(
-                f"\n{title}", *(f"{folder}: {why}" for folder, why in reasons.items()), sep="\n  "
-            )
+            lines = (f"{folder}: {why}" for folder, why in reasons.items())
+            print(f"\n{title}", *lines, sep="\n  ")
     if failed:
         raise SystemExit(1)

@@ -16,9 +16,8 @@ Three lines draw a figure from it:
     ratio.groupby(["t", "algorithm"], observed=True).value.mean().unstack().plot()
 
 Parquet files carry the checksums of pages that the format defines, and a checksum of the whole
-file, which other readers ignore. Files without a checksum of the whole file are older, and are read
-without verification. `curves.attrs` holds the experiment, the title of its figures, and a
-description of each metric. `python -m experiments.redraw` draws the figures again.
+file, which older files lack and other readers ignore. `curves.attrs` holds the experiment, the
+title of its figures, and a description of each metric.
 """
 
 import io
@@ -191,11 +190,8 @@ def lines(
 def _columns(config: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a configuration, problem and algorithm first. Lists and None are only in the
     JSON file."""
-    scalars = {
-        name: value
-        for name, value in config.items()
-        if name != "seed" and isinstance(value, bool | int | float | str)
-    }
+    scalar, items = bool | int | float | str, config.items()
+    scalars = {n: value for n, value in items if n != "seed" and isinstance(value, scalar)}
     return {name: scalars[name] for name in ("problem", "algorithm")} | scalars
 
 

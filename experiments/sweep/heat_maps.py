@@ -87,12 +87,11 @@ def heat_map(path: Path, mean: pd.DataFrame, half: pd.DataFrame, title: str) -> 
                 text = f"{number:.3g}" + (f"\n± {width:.2g}" if np.isfinite(width) else "")
                 colour = "black" if number > middle else "white"
                 axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
-        if np.isfinite(table).any():
-            row, column = np.unravel_index(np.nanargmin(table), table.shape)
-            corner = (float(column) - 0.5, float(row) - 0.5)
-            frame = Rectangle(corner, 1, 1, fill=False, color="#D55E00", linewidth=2.5)
-            frame.set_clip_on(False)
-            axes.add_patch(frame)
+        row, column = np.unravel_index(np.nanargmin(table), table.shape)
+        corner = (float(column) - 0.5, float(row) - 0.5)
+        frame = Rectangle(corner, 1, 1, fill=False, color="#D55E00", linewidth=2.5)
+        frame.set_clip_on(False)
+        axes.add_patch(frame)
         axes.set_xticks(range(columns), [f"{number:g}" for number in mean.columns])
         axes.set_yticks(range(rows), [f"{number:g}" for number in mean.index])
         axes.set_xlabel(mean.columns.name)
