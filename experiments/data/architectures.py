@@ -41,10 +41,9 @@ WHOLE = Source(
     text=False,
 )
 IMAGES = 9_984  # test images
-# standard deviation of the test accuracy of one training around the mean of its cell. The sampling
-# of 9,984 images gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, a lower bound; the rest,
-# 0.0037, is our guess of the variation between trainings, with which the mean distance of one
-# training from the mean of two others is 0.0045
+# standard deviation of the test accuracy of one training around the mean of its cell: the sampling
+# of 9,984 images gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, and the rest, 0.0037, is our
+# guess of the variation between trainings
 NOISE_STD = 0.0046
 
 

@@ -6,8 +6,7 @@ python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing
 Inputs are uniform in a cube whose corners have norm R lengthscales; labels are a function of norm
 NORM in the Gaussian kernel's space with noise. "growing" starts a block after each of --counts
 examples, with the degree of Theorem 4 for the end of the block, and learns the earlier examples
-again, so that it needs no horizon. The regret is relative to the function of the labels; it is
-below the regret relative to the best function.
+again, so that it needs no horizon. The regret is relative to the function of the labels.
 """
 
 from functools import partial

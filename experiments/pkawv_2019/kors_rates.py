@@ -5,8 +5,7 @@ python -m experiments.pkawv_2019.kors_rates --method pros_n_kons \
     --out results/pkawv_2019/pros_n_kons_rates
 
 The streams are those of `rates`, with the kernel of all features. KORS has about n^a points at mu =
-n^(1 - a/gamma); the regularization is n^l with the l that minimises (8). The regret is relative
-to the function of the labels; it is below the regret relative to the best function.
+n^(1 - a/gamma); the regularization is n^l with the l that minimises (8).
 """
 
 from typing import Any

@@ -157,9 +157,8 @@ def curve_of(
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """The curve of a method, which is read from the folder if it exists. The first pass includes
-    compilation. The curve is that of the pass of median time among the later passes; short passes
-    are repeated."""
+    """The curve of a method, which is read from the folder if it exists: that of the pass of median
+    time after a first pass, which compiles. Short passes are repeated."""
     name = config["method"]
     store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])

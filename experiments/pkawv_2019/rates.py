@@ -4,10 +4,9 @@ by the bounds and as measured.
 python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
 
 Curves are the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, for
-d_eff(lambda) = (n / lambda)^gamma, and do not increase with the dictionary. Points are PKAWV with
-the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x), which satisfy the capacity
-condition, and with the same lambda (Corollary 8). The regret is relative to the function of norm 1
-of the labels; it is below the regret relative to the best function.
+d_eff(lambda) = (n / lambda)^gamma. Points are PKAWV with the first m = n^a of the features sqrt(2)
+i^(-1/(2 gamma)) cos(pi i x), which satisfy the capacity condition, and with the same lambda
+(Corollary 8). The regret is relative to the function of norm 1 of the labels.
 """
 
 import argparse

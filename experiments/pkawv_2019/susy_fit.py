@@ -3,9 +3,8 @@ on other rows.
 
     python -m experiments.pkawv_2019.susy_fit --out results/pkawv_2019/susy_fit
 
-PKAWV approaches this fit as n grows. Its error on new rows lies between the two errors here: the
-first is too low, because these rows determined the fit, and the second one is that of a fit to four
-fifths of the sample.
+PKAWV approaches this fit as n grows. The first error is too low, because these rows determined the
+fit, and the second one is that of a fit to four fifths of the sample.
 """
 
 import jax.numpy as jnp
