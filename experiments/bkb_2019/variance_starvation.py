@@ -198,23 +198,18 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
 
 def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> list[tidy.Run]:
     """The numbers of each method and seed against t, as `tidy.write` takes them."""
-    parts = numbers.values()
+    parts, runs = list(numbers.values()), []
     t = np.array([int(key) for key in numbers])
-    sizes = np.array([part["inducing_points"]["values"] for part in parts])
-    fields = next(iter(parts))["methods"]["exact"]
-    return [
-        tidy.Run(
-            dict(problem="gp_draw", algorithm=name, **config),
-            seed,
-            dict(t=t, dictionary=sizes[:, seed])
-            | {
-                field: np.array([part["methods"][name][field]["values"][seed] for part in parts])
-                for field in fields
-            },
-        )
-        for name in METHODS
-        for seed in range(seeds)
-    ]
+    for name in METHODS:
+        by_field = {
+            field: [part["methods"][name][field]["values"] for part in parts]
+            for field in parts[0]["methods"][name]
+        }
+        by_field |= dict(dictionary=[part["inducing_points"]["values"] for part in parts])
+        curves = {field: np.array(values).T for field, values in by_field.items()}
+        rows = [dict(t=t, **{f: of[s] for f, of in curves.items()}) for s in range(seeds)]
+        runs += tidy.runs_of(dict(problem="gp_draw", algorithm=name, **config), rows)
+    return runs
 
 
 def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:

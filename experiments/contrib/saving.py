@@ -1,5 +1,5 @@
-"""Functions that these experiments share. They save single runs, summarise them, and draw a figure
-with a panel for each problem and metric."""
+"""Functions that save the runs of these experiments, summarise them, and draw a panel for each
+problem and metric."""
 
 import argparse
 import textwrap

@@ -1,9 +1,4 @@
-"""Recorded libraries: direct arylation, GB1, Enamine, silver nanoparticles, crossed barrels, a
-grain boundary, NAS-Bench-101.
-
-The files are in `pools/` of the data folder (`experiments.data.datasets.find_folder`), and their
-checksums are verified. Larger values are better.
-"""
+"""Recorded libraries. Their files are in `pools/` of the data folder. Larger values are better."""
 
 import io
 from pathlib import Path
@@ -188,11 +183,10 @@ def nasbench101(folder: str | Path | None = None) -> Pool:
     operations = np.concatenate([operations, ~operations.any(2, keepdims=True)], 2)
     edges = present[:, :21]
     edges = edges[:, edges.any(0) & ~edges.all(0)]
-    parts = [edges, *(operations[:, i, operations[:, i].any(0)] for i in range(5))]
-    columns = [
-        Columns("numbers", edges.shape[1]),
-        *(Columns("category", part.shape[1]) for part in parts[1:]),
-    ]
+    kinds = [operations[:, i, operations[:, i].any(0)] for i in range(5)]
+    columns = [Columns("numbers", edges.shape[1])]
+    columns += [Columns("category", kind.shape[1]) for kind in kinds]
     rewards = space.evaluations[:, 0]
     values = 100 * space.span * (rewards - rewards.max())
-    return Pool("nasbench101", library(np.hstack(parts).astype(float), columns), values)
+    features = np.hstack([edges, *kinds]).astype(float)
+    return Pool("nasbench101", library(features, columns), values)

@@ -19,7 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import claims, cli, commands, pages
+import jinja2
+
+from experiments import claims, cli, commands
 from experiments.bbkb_2020 import claims as bbkb_2020
 from experiments.bkb_2019 import claims as bkb_2019
 from experiments.contrib import claims as beyond
@@ -27,7 +29,13 @@ from experiments.go_ucb_2023 import claims as go_ucb_2023
 from experiments.pkawv_2019 import claims as pkawv_2019
 from experiments.results import environment, files, tidy
 
-TEMPLATE = "report/report.html.jinja"
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parents[1]),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 TITLE = "Do the papers hold?"
 # paper, setting, text of the paper, our choice, evidence
 UNSPECIFIED_SETTINGS = Path(__file__).parent / "unspecified_settings.csv"
@@ -150,9 +158,7 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
     total = sum(counts.values(), Counter[str]())
     commit = environment.commit()
     head, *settings = _rows(UNSPECIFIED_SETTINGS)
-    pages.write(
-        out / "index.html",
-        TEMPLATE,
+    page = ENVIRONMENT.get_template("report/report.html.jinja").render(
         title=TITLE,
         notice=notice,
         commit=commit["hash"] + (" with uncommitted changes" if commit["dirty"] is True else ""),
@@ -167,6 +173,7 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
             paper.name: [row[1:] for row in settings if row[0] == paper.name] for paper in PAPERS
         },
     )
+    files.write(out / "index.html", page.encode())
     return parts
 
 
