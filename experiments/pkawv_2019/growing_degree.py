@@ -28,7 +28,7 @@ from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 
 # (d, R over the lengthscale): the degree of Theorem 4 is at least 8 R^2 and 2 log n
 STREAMS = ((1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0))
-FIXED = (2, 4)  # the degrees of the paper's figures that are compared
+FIXED_DEGREES = (2, 4)  # the degrees of the paper's figures that are compared
 NORM, CENTERS, NOISE_STD, REGULARIZATION = 3.0, 20, 0.1, 1.0
 DIGITS = 4
 TABLE = "regret.csv"
@@ -98,7 +98,7 @@ def run(
     losses = dict(
         kernel_awv=exact_losses(xs, ys, key),
         growing=jnp.concatenate(growing, axis=1),
-        **{f"taylor_{degree}": taylor_losses(xs, ys, degree, 0, key) for degree in FIXED},
+        **{f"taylor_{degree}": taylor_losses(xs, ys, degree, 0, key) for degree in FIXED_DEGREES},
     )
     noise, at = jnp.square(ys - mean), np.array(counts) - 1
     regrets = {
@@ -147,7 +147,7 @@ def main() -> None:
         counts=options.counts,
         seeds=options.seeds,
         streams=STREAMS,
-        fixed=FIXED,
+        fixed=FIXED_DEGREES,
         norm=NORM,
         noise_std=NOISE_STD,
         regularization=REGULARIZATION,

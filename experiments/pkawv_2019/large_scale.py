@@ -34,7 +34,7 @@ METHODS = (
 LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # points of a saved curve
-PASSES, REPEATED = 5, 20.0  # passes of a method, fewer if they take longer than these seconds
+PASSES, REPEAT_SECONDS = 5, 20.0  # passes of a method, fewer if they take longer than these seconds
 FREQUENCIES, NOGD_POINTS = 1_000, 200
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
 
@@ -165,7 +165,7 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
     if not path.exists():
         cold = run_once(config, stream.xs, stream.ys)
         warm = [run_once(config, stream.xs, stream.ys)]
-        while len(warm) < PASSES and sum(one["seconds"][-1] for one in warm) < REPEATED:
+        while len(warm) < PASSES and sum(one["seconds"][-1] for one in warm) < REPEAT_SECONDS:
             warm.append(run_once(config, stream.xs, stream.ys))
         warm.sort(key=lambda one: one["seconds"][-1])
         curve = warm[len(warm) // 2]

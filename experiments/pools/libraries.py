@@ -32,11 +32,11 @@ SHA256 = {
 }
 # parts of the names of descriptors that EDBO's authors leave out of their DFT columns, and the
 # correlation with an earlier column above which a column is left out
-LEFT_OUT = (
+OMITTED_DESCRIPTORS = (
     *("file_name", "vibration", "correlation", "Rydberg", "correction", "atom_number"),
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),
 )
-CORRELATED = 0.95
+MAX_CORRELATION = 0.95
 READING = 1  # added to the seed of a campaign, which alone draws the first batch
 
 
@@ -98,21 +98,21 @@ def arylation_dft(folder: str | Path | None = None) -> Pool:
 
 
 def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -> np.ndarray:
-    """Numeric descriptors [A, d] of a component, without those that are LEFT_OUT, incomplete or
-    constant."""
+    """Numeric descriptors [A, d] of a component, without OMITTED_DESCRIPTORS and those that are
+    incomplete or constant."""
     table = pd.read_csv(_content(f"direct_arylation_{component}_dft.csv", folder))
     table = table.set_index(next(name for name in table if name.endswith("_SMILES")))
     table = table.select_dtypes("number")
-    table = table[[name for name in table if not any(word in name for word in LEFT_OUT)]]
+    table = table[[name for name in table if not any(word in name for word in OMITTED_DESCRIPTORS)]]
     table = table.loc[:, table.notna().all() & (table.nunique() > 1)]
     return table.loc[smiles].to_numpy(float)
 
 
 def _uncorrelated(features: np.ndarray) -> list[int]:
-    """A greedy choice of columns whose correlations are at most CORRELATED."""
+    """A greedy choice of columns whose correlations are at most MAX_CORRELATION."""
     table, columns = np.abs(np.corrcoef(features.T)), list[int]()
     for column in range(features.shape[1]):
-        if (table[column, columns] <= CORRELATED).all():
+        if (table[column, columns] <= MAX_CORRELATION).all():
             columns.append(column)
     return columns
 

@@ -23,7 +23,7 @@ from experiments.tables.recorded import ERRORS, TABLES
 
 OURS, RANDOM = "suggest_10", "random"
 RESAMPLES = 2_000  # of the bootstrap
-PROFILED = 100  # evaluations of the performance profiles
+PROFILE_T = 100  # evaluations of the performance profiles
 # of REGRETS; less_ours is the difference from OURS, and interval its 95% half width
 COLUMNS = (
     *("table", "method", "runs", "evaluations", "regret", "standard_error"),
@@ -171,7 +171,7 @@ def draw(folder: Path) -> None:
             axes.set_ylabel("regret over that of random, IQM")
             axes.set_ylim(0, 1.3)
         handles, labels = axes.get_legend_handles_labels()
-        t, thresholds = min(PROFILED, horizon), np.geomspace(0.01, 4, 200)
+        t, thresholds = min(PROFILE_T, horizon), np.geomspace(0.01, 4, 200)
         for method, runs in scores(regrets, names, t).items():
             colour, dashes = STYLES[method]
             shares = profile(runs, thresholds)

@@ -33,11 +33,11 @@ METHODS: dict[str, tuple[str | None, int]] = {
     "botorch": ("botorch_ei", BATCH),
 }
 COUNTS = (10_000, 100_000, 1_000_000)
-PROCESS = "import sys; from experiments.tables import scale; scale.print_measured(*sys.argv[1:])"
-STOPPED = -signal.SIGXCPU  # the exit status of a process that used up its CPU time
+PROCESS = "import sys; from experiments.tables import scale; scale.print_measurement(*sys.argv[1:])"
+CPU_LIMIT_STATUS = -signal.SIGXCPU  # the exit status of a process that used up its CPU time
 
 
-def measured(method: str, count: int) -> dict[str, Any]:
+def measure(method: str, count: int) -> dict[str, Any]:
     """Seconds, CPU seconds and peak memory of a batch in this process."""
     random = np.random.default_rng(0)
     features = random.random((count, INPUTS))
@@ -57,19 +57,19 @@ def measured(method: str, count: int) -> dict[str, Any]:
     )
 
 
-def print_measured(method: str, count: str, limit: str) -> None:
+def print_measurement(method: str, count: str, limit: str) -> None:
     """The process of `in_process`."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(limit), resource.RLIM_INFINITY))
     cli.set_up_jax(cached=False)
-    print(json.dumps(measured(method, int(count))))
+    print(json.dumps(measure(method, int(count))))
 
 
 def in_process(method: str, count: int, limit: int) -> dict[str, Any] | None:
-    """`measured` in a new process; None where it takes more than `limit` CPU seconds. Raises
+    """`measure` in a new process; None where it takes more than `limit` CPU seconds. Raises
     ValueError where it fails."""
     command = [sys.executable, "-c", PROCESS, method, str(count), str(limit)]
     done = subprocess.run(command, cwd=environment.ROOT, capture_output=True, text=True)
-    if done.returncode == STOPPED:
+    if done.returncode == CPU_LIMIT_STATUS:
         return None
     if done.returncode:
         raise ValueError(f"{method} failed: {done.stderr.strip().splitlines()[-1]}")
