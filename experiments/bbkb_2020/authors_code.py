@@ -99,9 +99,7 @@ def run_ours(
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, horizon=2_000, seeds=10, data_dir=None)
-    parser.add_argument(
-        "--reference", type=Path, required=True, help="checkout of the authors' code"
-    )
+    parser.add_argument("--reference", type=Path, required=True, help="checkout of their code")
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=[5.0, 10.0, 17.5])
     options = cli.parse_benchmark(parser, cached=True)
     dataset = datasets.load("abalone", options.data_dir)

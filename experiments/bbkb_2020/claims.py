@@ -11,6 +11,7 @@ from experiments.claims import (
     Claim,
     Experiment,
     Finding,
+    Interval,
     Measurements,
     Missing,
     Paper,
@@ -367,20 +368,19 @@ def local_is_fastest_with_training(source: Source) -> Finding:
     )
 
 
-def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, list[float]]:
-    """The field of the rules that were run and of evolution as text, and evolution's values."""
+def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, dict[str, Interval]]:
+    """The field of the rules that were run and of evolution as text, and evolution's minus that of
+    each rule on the same seeds."""
     names = (*_names_with_results(source, BATCH_RULES), "evolution")
     shown = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
-    return list_texts(shown), values(source, "algorithms", "evolution", field)
+    by_name = {n: values(source, "algorithms", n, field) for n in (*BATCH_RULES, "evolution")}
+    theirs = by_name.pop("evolution")
+    return list_texts(shown), {rule: difference(of, theirs) for rule, of in by_name.items()}
 
 
 def less_regret_than_evolution(source: Source) -> Finding:
-    """The regret of evolution minus that of each rule on the same seeds."""
-    text, theirs = _against_evolution(source, "regret_ratio", 3)
-    intervals = {
-        rule: difference(values(source, "algorithms", rule, "regret_ratio"), theirs)
-        for rule in BATCH_RULES
-    }
+    """The regret of evolution minus that of each rule."""
+    text, intervals = _against_evolution(source, "regret_ratio", 3)
     return Finding(
         f"R_T / R_T^unif: {text}. Evolution's minus the rule's: {interval_texts(intervals, 3)}.",
         leads(intervals.values(), 0.0),
@@ -402,13 +402,9 @@ def matches_evolution(source: Source) -> Finding:
 
 
 def beats_evolution(source: Source) -> Finding:
-    """The simple regret of evolution minus that of each rule on the same seeds."""
-    text, theirs = _against_evolution(source, "simple_regret", 5)
-    intervals = [
-        difference(values(source, "algorithms", rule, "simple_regret"), theirs)
-        for rule in BATCH_RULES
-    ]
-    holds = leads(intervals, 0.0)
+    """The simple regret of evolution minus that of each rule."""
+    text, intervals = _against_evolution(source, "simple_regret", 5)
+    holds = leads(intervals.values(), 0.0)
     note = "" if holds else _search_settings(source)
     return Finding(f"Simple regret at T: {text}.", holds, note)
 

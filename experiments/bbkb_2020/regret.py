@@ -38,18 +38,10 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     default = [name for name in ALGORITHMS if name != "ts"]
     bandit_runs.add_options(parser, list(ALGORITHMS), default)
     add_width(parser)
-    parser.add_argument(
-        "--regularization",
-        type=cli.positive,
-        default=0.01**2,
-        help="lambda (default: the variance of the noise; the theorems assume at least 1)",
-    )
-    parser.add_argument(
-        "--no-stops",
-        dest="stops",
-        action="store_false",
-        help="run slow methods to the horizon, beyond the end of the paper's curves",
-    )
+    variance = "lambda (default: the variance of the noise; the theorems assume at least 1)"
+    parser.add_argument("--regularization", type=cli.positive, default=0.01**2, help=variance)
+    stops = "run slow methods to the horizon, beyond the end of the paper's curves"
+    parser.add_argument("--no-stops", dest="stops", action="store_false", help=stops)
     return parser
 
 

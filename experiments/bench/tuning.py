@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from experiments import cli
-from experiments.results import files
+from experiments.results import tidy
 from jsketch import Space, minimize
 from jsketch.box import Category, Integer, Real
 
@@ -205,16 +206,14 @@ def main() -> None:
     if file is not None and file.exists():
         runs = pd.read_csv(file).to_dict("records")
     finished = {(run["problem"], run["sampler"], run["seed"]) for run in runs}
-    for seed in range(options.seeds):
-        for problem in options.only:
-            for sampler in options.samplers:
-                if (problem, sampler, seed) in finished:
-                    continue
-                run = measure_run(PROBLEMS[problem], sampler, seed)
-                runs.append(dict(problem=problem, sampler=sampler, seed=seed) | run)
-                best = ", ".join(f"{run[f'best_{n}']:.4f}" for n in EVALUATIONS)
-                print(f"{problem:9s} {sampler:8s} seed {seed}: {best}", flush=True)
-                if file is not None:
-                    files.write(file, pd.DataFrame(runs).to_csv(index=False).encode())
+    for seed, problem, sampler in product(range(options.seeds), options.only, options.samplers):
+        if (problem, sampler, seed) in finished:
+            continue
+        run = measure_run(PROBLEMS[problem], sampler, seed)
+        runs.append(dict(problem=problem, sampler=sampler, seed=seed) | run)
+        best = ", ".join(f"{run[f'best_{n}']:.4f}" for n in EVALUATIONS)
+        print(f"{problem:9s} {sampler:8s} seed {seed}: {best}", flush=True)
+        if file is not None:
+            tidy.write_csv(file, pd.DataFrame(runs))
     runs = [run for run in runs if run["problem"] in options.only]
     print(table(runs).to_string(index=False, float_format="%.4f"))

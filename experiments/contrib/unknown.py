@@ -18,7 +18,6 @@ the second of two runs, all seeds together), the share of the evaluations that e
 
 import argparse
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,10 +88,7 @@ def abalone(options: argparse.Namespace) -> Setting:
     return Setting(problem, 17.5, 0.01, (1.0,) * len(FACTORS), options.horizon or 300, 1e-2)
 
 
-PROBLEMS: dict[str, Callable[[argparse.Namespace], Setting]] = {
-    "draw": draw_of_gp,
-    "abalone": abalone,
-}
+PROBLEMS = dict(draw=draw_of_gp, abalone=abalone)
 
 
 def bandit_of(method: str, s: Setting) -> Any:

@@ -50,16 +50,12 @@ class Step(NamedTuple):
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = cli.parser(__doc__, prog="scripts/reproduce", data_dir=None)
-    parser.add_argument(
-        "--quick", action="store_true", help="a tiny size of each: figures, but no findings"
-    )
+    parser.add_argument("--quick", action="store_true", help="a tiny size of each: no findings")
     cli.add_choices(parser, "--only", commands.PAPERS, help="some of the papers")
-    parser.add_argument(
-        "--figure", nargs="+", type=figure, metavar="PAPER:NUMBER", help="some figures, bbkb:2"
-    )
-    parser.add_argument(
-        "--out", type=Path, help="folder of all results (default: results/; reproduced/ if --quick)"
-    )
+    figures = "some figures, such as bbkb:2"
+    parser.add_argument("--figure", nargs="+", type=figure, metavar="PAPER:NUMBER", help=figures)
+    out_help = "folder of all results (default: results/; reproduced/ if --quick)"
+    parser.add_argument("--out", type=Path, help=out_help)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and end")
     options = parser.parse_args(arguments)
     out = options.out or (Path("reproduced") if options.quick else RESULTS)

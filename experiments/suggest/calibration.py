@@ -80,12 +80,9 @@ def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
             return Problem(library(x), f, f + noise, SIZES)
 
         return draw_problem
-    setting = published.SETTINGS[name]
-    pool = setting.load(folder)
-    bounds = BOUNDS.get(name)
-    return lambda seed: Problem(
-        pool.library, pool.values, pool.readings(seed), setting.sizes, bounds
-    )
+    setting, bounds = published.SETTINGS[name], BOUNDS.get(name)
+    pool, sizes = setting.load(folder), setting.sizes
+    return lambda seed: Problem(pool.library, pool.values, pool.readings(seed), sizes, bounds)
 
 
 def campaign(problem: Problem, seed: int) -> End:
