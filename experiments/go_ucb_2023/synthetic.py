@@ -180,8 +180,8 @@ def main() -> None:
         table = []
         for f, algorithms in runs.items():
             t = np.arange(1, sum(FUNCTIONS[f][1:]) + 1)
-            for name, rows in algorithms.items():
-                arrays = [dict(row, t=t, cumulative_regret=row["regret"].sum()) for row in rows]
+            for name, saved in algorithms.items():
+                arrays = [dict(row, t=t, cumulative_regret=row["regret"].sum()) for row in saved]
                 table += tidy.runs_of(dict(problem=f, **config[f][name]), arrays)
         results.write(summary, table, "20 inputs, noise 0.01")
         draw(options.out)

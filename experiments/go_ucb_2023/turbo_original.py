@@ -164,7 +164,7 @@ def main() -> None:
         )
         table = []
         for f, parts in runs.items():
-            for name, rows in parts.items():
-                arrays = [dict(row, t=np.arange(1, HORIZON + 1)) for row in rows]
+            for name, saved in parts.items():
+                arrays = [dict(row, t=np.arange(1, HORIZON + 1)) for row in saved]
                 table += tidy.runs_of(config[f][name], arrays)
         results.write(summary, table, f"{INPUTS} inputs, no noise")

@@ -191,8 +191,8 @@ def main() -> None:
         for function, methods in runs_by_function.items():
             for name, runs in methods.items():
                 regrets = [run["regret"] for run in runs]
-                rows = [dict(t=np.arange(1, len(row) + 1), regret=row) for row in regrets]
-                table += tidy.runs_of(dict(problem=function, algorithm=name), rows)
+                arrays = [dict(t=np.arange(1, len(row) + 1), regret=row) for row in regrets]
+                table += tidy.runs_of(dict(problem=function, algorithm=name), arrays)
         summary = dict(config=config, seeds=options.seeds, functions=functions)
         results.write(summary, table, "20 inputs, noise 0.01, other packages")
     for function, part in functions.items():
