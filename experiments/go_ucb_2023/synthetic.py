@@ -153,17 +153,16 @@ def draw(folder: Path) -> None:
 def add_options(
     parser: argparse.ArgumentParser, algorithms: Sequence[str], default: Sequence[str]
 ) -> None:
-    """Adds the options of the experiments on these functions: --functions, --algorithms,
-    --at-once."""
+    """Adds the options of the experiments on these functions, --functions and --algorithms."""
     cli.add_choices(parser, "--functions", tuple(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", algorithms, default)
-    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
 
 
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, seeds=PAPER_SEEDS)
     add_options(parser, tuple(OPTIMIZERS), tuple(ALGORITHMS))
+    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
     options = cli.parse(parser)
     config = configurations(configure, options)
     with outputs.results_folder(options, "go_ucb_2023.synthetic", config, options.seeds) as results:
