@@ -147,13 +147,13 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
 
 def authors_seconds(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of the authors' code for a task, one seed after the other."""
-    times = []
+    times, rule = [], task.algorithm.removeprefix("bbkb_")
+    noise = dict(regularization=task.regularization, noise_std=task.noise_std)
     for _ in range(options.repeats):
         began = time.perf_counter()
         for seed in range(task.seeds):
             regret, size, batches = authors_code.run_theirs(
-                *(options.reference, problem, task.algorithm.removeprefix("bbkb_")),
-                *(task.lengthscale, task.horizon, seed, task.regularization, task.noise_std),
+                options.reference, problem, rule, task.lengthscale, task.horizon, seed, **noise
             )
         times.append(time.perf_counter() - began)
     median = statistics.median(times)

@@ -7,6 +7,7 @@ repetitions.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,7 +42,7 @@ def single_axes(
 
 @contextmanager
 def panels_of(
-    path: Path, curves: Mapping[str, Curves], title: str, height: float = 3.2, **shared: bool
+    path: Path, curves: Mapping[str, Curves], title: str, height: float = 3.2, **shared: Any
 ) -> Iterator[np.ndarray]:
     """A grid of axes, three in a row, for the panels of `curves`. The figure, `height` inches high,
     is saved with a title and the legend of the first panel when the block ends."""

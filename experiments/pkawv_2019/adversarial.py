@@ -68,9 +68,9 @@ def main() -> None:
     options = cli.parse(parser)
     keys = jax.random.split(jax.random.key(0), options.seeds)
     # the adversary of Appendix G, with gradients
-    box, settings = Box(-jnp.ones(INPUTS), jnp.ones(INPUTS)), dict(regularization=REGULARIZATION)
+    kernel, box = kernels.Gaussian(LENGTHSCALE), Box(-jnp.ones(INPUTS), jnp.ones(INPUTS))
     adversary = adversaries.Adversary(
-        kernels.Gaussian(LENGTHSCALE), box, tried=options.tried, **settings
+        kernel, box, regularization=REGULARIZATION, tried=options.tried
     )
     forecasters = make_forecasters(options.rounds)
     config = dict(

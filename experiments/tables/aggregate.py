@@ -122,8 +122,8 @@ def regret_table(folder: Path) -> pd.DataFrame:
                 if method == OURS:
                     compared = ("", "")
                 about = name, METHODS[method].label, len(values), t
-                mean = f"{now.mean():.3g}", f"{pd.Series(now).sem():.2g}"
-                rows.append((*about, *mean, *compared, f"{seconds[name, method]:.3g}"))
+                estimate = f"{now.mean():.3g}", f"{pd.Series(now).sem():.2g}"
+                rows.append((*about, *estimate, *compared, f"{seconds[name, method]:.3g}"))
         for label, numbers in published.REGRET.get(name, {}).items():
             for t, (mean, error) in zip(published.AT, numbers, strict=True):
                 if t in at:
