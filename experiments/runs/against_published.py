@@ -57,13 +57,14 @@ def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
 
 
 def _read_csv(file: Path | io.BytesIO) -> pd.DataFrame:
-    return pd.read_csv(file, float_precision="round_trip")
+    # a parser of numbers would round some of them differently from float
+    return pd.read_csv(file, dtype=str).astype(dict(t=float, value=float))
 
 
 def _curves(rows: pd.DataFrame) -> dict[str, Curve]:
     """The curves in rows (algorithm, t, value), by algorithm."""
     return {
-        str(name): (part["t"].to_numpy(float), part["value"].to_numpy(float))
+        str(name): (part["t"].to_numpy(), part["value"].to_numpy())
         for name, part in rows.groupby("algorithm", sort=False)
     }
 
