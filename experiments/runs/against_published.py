@@ -57,7 +57,7 @@ def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
 
 
 def _read_csv(file: Path | io.BytesIO) -> pd.DataFrame:
-    # a parser of numbers would round some of them differently from float
+    # the parser of pandas may round a number differently from `float`
     return pd.read_csv(file, dtype=str).astype(dict(t=float, value=float))
 
 
