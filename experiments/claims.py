@@ -285,15 +285,10 @@ def mean(source: Source, *keys: str) -> float:
     return number(source, *keys, "mean")
 
 
-def half_width(source: Source, *keys: str) -> float:
-    """The half width of the 95% interval of the mean over seeds; 0 for a single seed."""
-    of_seeds = values(source, *keys)
-    return interval(of_seeds)[1] if len(of_seeds) > 1 else 0.0
-
-
 def mean_text(source: Source, *keys: str, digits: int = 4) -> str:
-    """The text "mean ± half width", without the half width if it is 0."""
-    width = half_width(source, *keys)
+    """The text "mean ± half width" over seeds, without the half width if it is 0."""
+    of_seeds = values(source, *keys)
+    width = interval(of_seeds)[1] if len(of_seeds) > 1 else 0.0
     return f"{mean(source, *keys):.{digits}f}" + (f" ± {width:.{digits}f}" if width else "")
 
 

@@ -12,39 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from jsketch.suggest.tables import command_line
-from jsketch.suggest.tables.command_line import (
-    TRACEBACK,
-    check_new,
-    count,
-    positive,
-    sentence,
-    set_up_jax,
-)
+from jsketch.suggest.tables.command_line import check_new, set_up_jax
 
-__all__ = [
-    "TRACEBACK",
-    "WORKERS",
-    "add_choices",
-    "command",
-    "count",
-    "parse",
-    "parse_benchmark",
-    "parser",
-    "positive",
-    "progress",
-    "sentence",
-    "set_up_jax",
-]
-
+count, positive, sentence = command_line.count, command_line.positive, command_line.sentence
 WORKERS = "threads for the runs (default 1); several may compute wrong numbers with jaxlib 0.10.2"
 LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
-
-
 _SHARED: dict[str, dict[str, Any]] = {
     "seeds": dict(type=count, help="number of seeds (default %(default)s)"),
     "horizon": dict(type=count, help="evaluations of a run (default %(default)s)"),
     "repeats": dict(type=count, help="timed runs, after one that compiles (default %(default)s)"),
     "data_dir": dict(type=Path, help="folder of the data sets"),
+    "first_seed": dict(type=int, help="the first seed (default %(default)s)"),
+    "limit": dict(type=count, help="number of examples, the first ones (default: all)"),
+    "reference": dict(type=Path, help="checkout of the authors' code"),
+    "workers": dict(type=count, help=WORKERS),
 }
 
 
@@ -61,8 +42,8 @@ def parser(
     description: str | None, prog: str | None = None, **defaults: Any
 ) -> argparse.ArgumentParser:
     """A parser whose help shows the description, the docstring of a module, line by line, with
-    options that several scripts share, each with its default: parser(doc, seeds=10, data_dir=None)
-    has --seeds and --data-dir. These options are seeds, horizon, repeats and data_dir."""
+    options of _SHARED, each with its default: parser(doc, seeds=10, data_dir=None) has --seeds and
+    --data-dir."""
     form = argparse.RawDescriptionHelpFormatter
     made = argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
     for name, default in defaults.items():
@@ -87,14 +68,9 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     (`results.outputs`). Also sets up JAX."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     finished = parser.add_mutually_exclusive_group()
-    finished.add_argument(
-        "--overwrite", action="store_true", help="replace other results in that folder"
-    )
-    finished.add_argument(
-        "--keep",
-        action="store_true",
-        help="resume with runs of another commit, if nothing else differs",
-    )
+    overwrite, keep = "replace other results in that folder", "reuse the runs of another commit"
+    finished.add_argument("--overwrite", action="store_true", help=overwrite)
+    finished.add_argument("--keep", action="store_true", help=keep)
     options = parser.parse_args()
     set_up_jax()
     return options

@@ -13,7 +13,6 @@ import numpy as np
 from experiments import cli
 from experiments.data import datasets
 from experiments.figures import plots
-from experiments.figures.styles import label
 from experiments.results import files, outputs, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, Uniform
@@ -45,9 +44,8 @@ def algorithms(horizon: int, lengthscale: float) -> dict[str, Any]:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, horizon=1000, seeds=4, data_dir=None)
-    parser.add_argument(
-        "--arms", type=cli.count, default=2000, help="generated candidates (default 2000)"
-    )
+    arms = "generated candidates (default 2000)"
+    parser.add_argument("--arms", type=cli.count, default=2000, help=arms)
     parser.add_argument("--dataset", choices=["generated", "abalone"], default="generated")
     parser.add_argument("--out", type=Path, default=Path("demo_out"))
     options = parser.parse_args()
@@ -57,40 +55,35 @@ def main() -> None:
 
     if options.dataset == "abalone":
         features, reward = datasets.preprocess(datasets.load("abalone", options.data_dir))
-        print(f"Data: Abalone, REAL, {len(reward)} candidates.")
+        print(f"Data: Abalone, REAL, {len(reward)} candidates.\n")
     else:
         features, reward = generate(options.arms)
         print(
             f"Data: GENERATED, {len(reward)} candidates with 4 features, a smooth reward in [0, 1],"
-            f" noise {NOISE_STD}."
+            f" noise {NOISE_STD}. (--dataset abalone runs on real data.)\n"
         )
-    print("(--dataset abalone runs on real data.)\n" if options.dataset == "generated" else "")
 
     problem = problems.finite_arms(features, reward, NOISE_STD)
     keys = jax.random.split(jax.random.key(0), options.seeds)
     t = np.arange(1, options.horizon + 1)
     curves = {}
-    print(
-        f"{'policy':14s} {'regret ratio':>16s} {'batches':>8s} {'inducing points':>16s}"
-        f" {'compile s':>10s} {'run s':>7s}"
-    )
-    for name, bandit in algorithms(
-        options.horizon, 3.0 if options.dataset == "generated" else 5.0
-    ).items():
+    rows: dict[str, dict[str, Any]] = {}
+    lengthscale = 3.0 if options.dataset == "generated" else 5.0
+    for name, bandit in algorithms(options.horizon, lengthscale).items():
         result = loops.run(bandit, problem, keys, options.horizon)
         ratios = np.asarray(loops.regret_ratio(result.trace.regret, problem.mean_reward))
         curves[name] = (t, ratios)
-        interval = f"+- {summaries.ci95(ratios[:, -1]):.3f}" if options.seeds > 1 else ""
-        print(
-            f"{label(name):14s} {ratios[:, -1].mean():7.3f} {interval:>8s}"
-            f" {float(result.trace.round[:, -1].mean()) + 1:8.1f}"
-            f" {float(result.trace.dictionary_size[:, -1].mean()):16.1f}"
-            f" {result.compile_seconds:10.2f} {result.run_seconds:7.2f}"
+        rows[name] = dict(
+            regret_ratio=summaries.statistics(ratios[:, -1], ci=True),
+            batches=float(result.trace.round[:, -1].mean()) + 1,
+            inducing_points=float(result.trace.dictionary_size[:, -1].mean()),
+            compile_seconds=result.compile_seconds,
+            run_seconds=result.run_seconds,
         )
     picture = options.out / "regret.png"
-    plots.regret_ratio(
-        picture, curves, f"{options.dataset} data, {options.seeds} seeds, mean and 95% interval"
-    )
+    title = f"{options.dataset} data, {options.seeds} seeds, mean and 95% interval"
+    plots.regret_ratio(picture, curves, title)
+    summaries.print_table(title, rows)
     print(
         "\nRegret ratio: cumulative regret over the expected regret of the uniform policy, after"
         f" {options.horizon} evaluations."

@@ -1,11 +1,9 @@
-"""Compares BBKB with the authors' NumPy implementation on Abalone: the same problem, the same
-hyperparameters, ten seeds each.
+"""Compares BBKB with the authors' NumPy implementation on Abalone, with the same hyperparameters.
 
     python -m experiments.bbkb_2020.authors_code --reference DIR [--out FILE.json]
 
-DIR is a checkout of luigicarratino/batch-bkb, the folder that holds its bkb_lib.py; this project
-contains no part of it. The output has, for each lengthscale and rule, regret ratios
-R_T / R_T^unif, dictionary sizes and numbers of batches with their means and 95% intervals.
+DIR is a checkout of luigicarratino/batch-bkb, of which this project contains no part. The output
+has R_T / R_T^unif, dictionary sizes and numbers of batches for each lengthscale and rule.
 """
 
 import importlib
@@ -14,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
 
 from experiments import cli
 from experiments.data import datasets
@@ -24,12 +23,6 @@ from jsketch.bandits import BBKB, EVERY_BATCH
 CLASSES = {"bkb": "BKB", "global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
 NOISE_STD, QBAR, RATIO = 0.01, 2.0, 2.0
 FIELDS = ("regret_ratio", "dictionary_size", "batches")
-
-
-def load(folder: Path) -> tuple[Any, Any]:
-    """The authors' modules (bkb_lib, utils). Raises FileNotFoundError as `cli.import_from`."""
-    cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
-    return importlib.import_module("bkb_lib"), importlib.import_module("utils")
 
 
 def run_theirs(
@@ -43,16 +36,10 @@ def run_theirs(
     noise_std: float = NOISE_STD,
 ) -> tuple[float, int, int]:
     """FIELDS at T of one run of the authors' code. The run starts from two uniform arms, because
-    that code cannot start from one, and uses the fast kernel of their utilities."""
-    try:
-        # the authors' code takes its kernels from scikit-learn
-        from sklearn.gaussian_process.kernels import RBF, PairwiseKernel
-    except ImportError as error:
-        raise SystemExit(
-            "error: the authors' code needs scikit-learn: pip install scikit-learn"
-        ) from error
-
-    library, utilities = load(folder)
+    that code cannot start from one, and uses the fast kernel of their utilities. Raises
+    FileNotFoundError as `cli.import_from`."""
+    cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
+    library, utilities = map(importlib.import_module, ("bkb_lib", "utils"))
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
     random = np.random.RandomState(seed)
     pairwise = PairwiseKernel(
@@ -112,9 +99,7 @@ def run_ours(
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, horizon=2_000, seeds=10, data_dir=None)
-    parser.add_argument(
-        "--reference", type=Path, required=True, help="checkout of the authors' code"
-    )
+    parser.add_argument("--reference", type=Path, required=True, help="checkout of their code")
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=[5.0, 10.0, 17.5])
     options = cli.parse_benchmark(parser, cached=True)
     dataset = datasets.load("abalone", options.data_dir)

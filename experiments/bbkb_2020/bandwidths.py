@@ -1,9 +1,7 @@
 """Figures 5 and 6 of the BBKB paper: regret ratio of all algorithms with a common lengthscale,
-for six lengthscales.
+for six lengthscales. All other settings are those of `regret`.
 
     python -m experiments.bbkb_2020.bandwidths --dataset abalone --out out/bandwidths_abalone
-
-Everything else is as in `regret`. An interrupted run resumes with the missing seeds.
 """
 
 from pathlib import Path
@@ -33,8 +31,6 @@ def main() -> None:
     parser = regret.parser(__doc__)
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=LENGTHSCALES)
     options = cli.parse(parser)
-    if len(set(options.lengthscales)) < len(options.lengthscales):
-        parser.error("--lengthscales must be distinct")
     problem, source = regret.load(options)
     configs = {
         f"lengthscale_{value:g}": regret.configure(options, value) for value in options.lengthscales
@@ -44,10 +40,11 @@ def main() -> None:
     with outputs.results_folder(options, "bbkb_2020.bandwidths", configs, options.seeds) as results:
         for name, config in configs.items():
             folder, seeds = options.out / "runs" / name, bandit_runs.seeds_of(options)
-            runs = bandit_runs.run_all(methods.make, problem, config, folder, seeds)
-            algorithms = {key: bandit_runs.summarise(rows) for key, rows in runs.items()}
+            _, algorithms, runs = bandit_runs.run_all(
+                methods.make, problem, options.dataset, config, folder, seeds
+            )
             lengthscales[name.removeprefix("lengthscale_")] = dict(algorithms=algorithms)
-            table += bandit_runs.tidy_runs(options.dataset, config, runs)
+            table += runs
             summaries.print_table(name, algorithms)
         summary = dict(
             config=regret.configure(options, 0.0),

@@ -11,6 +11,7 @@ from experiments.claims import (
     Claim,
     Experiment,
     Finding,
+    Interval,
     Measurements,
     Missing,
     Paper,
@@ -26,6 +27,7 @@ from experiments.claims import (
     interval_texts,
     leads,
     level,
+    lines,
     list_numbers,
     list_texts,
     mean,
@@ -35,7 +37,7 @@ from experiments.claims import (
 )
 from experiments.figures.styles import label
 from experiments.results.summaries import growth
-from experiments.runs import evidence
+from experiments.runs import against_published
 
 BATCH_RULES = ("bbkb_global", "bbkb_global_local")
 BASELINES = ("gp_ucb", "gp_bucb", "bkb", "sketched_ts", "eps_greedy")
@@ -46,6 +48,7 @@ LINEAR_POWERS = (0.75, 1.25)  # batch sizes that grow with such a power of t gro
 MIN_REGRET_RATIO = 1.2  # a method with more than so many times BBKB's regret hardly converges
 MAX_REGRET_RATIO = 1.5  # a good regret is at most so many times the least one of all
 REGRET_TOLERANCE = 5e-4  # it is a quarter of the difference between the two best cells
+EQUAL_REGRET = 0.005  # relative regrets per step count as equal if they differ by less
 MIN_TRAINING_SECONDS = 60.0  # the training of a batch takes at least a minute
 
 
@@ -61,6 +64,98 @@ def _names_with_results(source: Source, names: tuple[str, ...]) -> list[str]:
     if not found:
         raise Missing(f"this run has none of {', '.join(names)}")
     return found
+
+
+@empty_if_missing
+def _late_regret(source: Source) -> str:
+    """The regret per step in the second half of the runs, for the methods that reach T."""
+    curves = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
+    end = max(t[-1] for t, _ in curves.values())
+    late = {}
+    for name, (t, ratio) in curves.items():
+        if t[-1] == end:
+            total = t * ratio.mean(0)
+            late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
+    text = list_numbers(late, late.values(), 4)
+    text = f"Regret per step after t = {end // 2:,}, over the uniform policy's: {text}."
+    if max(late.values()) - min(late.values()) > EQUAL_REGRET:
+        return text
+    text = (
+        f"{text} All methods then play equally good arms; they differ in their earlier exploration."
+    )
+    best = min(values[:, -1].min() for values in _simple_regrets(source, list(late)))
+    return text if best <= 0 else f"{text} None evaluated an arm of less regret than {best:.4f}."
+
+
+def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
+    """The simple regrets [S, P] of methods; one zero for tables without them."""
+    try:
+        curves = lines(source, "simple_regret")
+    except Missing:
+        return [np.zeros((1, 1))]
+    return [curves[name][1] for name in names]
+
+
+def _published_growth(source: Source) -> str:
+    """The powers of t with which the poster's batch sizes grow."""
+    curves = against_published.read_curves(source.folder.parent / "nas_warm").get("batch_size", {})
+    if not curves:
+        return ""
+    powers = [growth(t, size) for t, size in curves.values()]
+    return (
+        "The same fit to the poster's curves of the architecture search after initial evaluations:"
+        f" {list_numbers(curves, powers, 2)}."
+    )
+
+
+def _at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source: Source) -> str:
+    """All regret ratios at some lengthscales, by algorithm and lengthscale, and BBKB's with the
+    widths of the authors' code."""
+    parts = []
+    for key in poor[:2]:
+        horizon = entry(source, "lengthscales", key, "algorithms", "bbkb_global", "horizon")
+        text = f"At {key}: {list_numbers(table, [row[key] for row in table.values()], 3)}"
+        text = f"{text} (T = {horizon:,})"
+        try:
+            code_runs = read_sibling(source, f"{source.folder.name}_code")
+            place = ("lengthscales", key, "algorithms", "bbkb_global")
+            text += (
+                f"; BBKB with the width of the code: {mean(code_runs, *place, 'regret_ratio'):.3f}"
+                f" (T = {entry(code_runs, *place, 'horizon'):,})"
+            )
+        except Missing:
+            pass
+        parts.append(f"{text}.")
+    return " ".join(parts)
+
+
+@empty_if_missing
+def _search_settings(source: Source) -> str:
+    """Seeds with the best cell, by setting of the architecture search."""
+    settings = entry(read_sibling(source, "nas_settings"), "settings")
+    seeds = entry(read_sibling(source, "nas_settings"), "seeds")
+    counts = {name: row["seeds_with_the_best_cell"] for name, row in settings.items()}
+    text = "; ".join(f"{name}: {count}" for name, count in counts.items())
+    return f"Seeds of {seeds} with the best cell by t = 2,000, global rule: {text}."
+
+
+def _poster_seconds(source: Source) -> dict[str, float]:
+    """The seconds of whole runs on the poster by method; empty if it does not show this search."""
+    curves = against_published.read_curves(source.folder).get("seconds", {})
+    return {name: float(seconds[-1]) for name, (_, seconds) in curves.items()}
+
+
+def _published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
+    """The seconds of methods on the poster, which shows the search after initial evaluations
+    only."""
+    curves = against_published.read_curves(source.folder.parent / "nas_warm").get("seconds", {})
+    if not set(names) <= curves.keys():
+        return ""
+    seconds = ", ".join(
+        f"{label(name)} {curves[name][1][-1]:.1f} s for {curves[name][0][-1]:,.0f} evaluations"
+        for name in names
+    )
+    return f"On the poster, after 2,000 evaluations: {seconds}. Our own evolution is compiled."
 
 
 def least_regret(source: Source) -> Finding:
@@ -82,7 +177,7 @@ def least_regret(source: Source) -> Finding:
     seed_note = f" One seed: {', '.join(single_seeds)}." if single_seeds else ""
     if holds and single_seeds:
         holds = None
-    note = "" if holds else f"{_with_other_settings(source)} {evidence.late_regret(source)}".strip()
+    note = "" if holds else f"{_with_other_settings(source)} {_late_regret(source)}".strip()
     interval_note = f" More than BBKB's on the same seeds: {interval_texts(intervals, 4)}."
     return Finding(
         f"R_t / R_t^unif: {list_texts(texts)}.{interval_note if intervals else ''}{seed_note}",
@@ -195,7 +290,7 @@ def batches_grow(source: Source) -> Finding:
     return Finding(
         f"Powers of t, mean over seeds: {interval_texts(intervals, 2)}.",
         above(map(interval, margins)),
-        evidence.published_growth(source),
+        _published_growth(source),
     )
 
 
@@ -239,7 +334,7 @@ def faster_than_evolution(source: Source) -> Finding:
     evolution is not the paper's, so that a slower rule contradicts the claim only where it is
     slower on the poster as well."""
     names = (*BATCH_RULES, "evolution")
-    seconds, poster = _seconds(source, names), evidence.poster_seconds(source)
+    seconds, poster = _seconds(source, names), _poster_seconds(source)
     theirs = seconds["evolution"]
     holds = decision(
         any(
@@ -248,7 +343,7 @@ def faster_than_evolution(source: Source) -> Finding:
         ),
         all(seconds[rule].max() < theirs.min() for rule in BATCH_RULES),
     )
-    note = "" if holds else evidence.published_search_seconds(source, names)
+    note = "" if holds else _published_search_seconds(source, names)
     return Finding(_ranges(seconds), holds, note)
 
 
@@ -273,20 +368,19 @@ def local_is_fastest_with_training(source: Source) -> Finding:
     )
 
 
-def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, list[float]]:
-    """The field of the rules that were run and of evolution as text, and evolution's values."""
+def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, dict[str, Interval]]:
+    """The field of the rules that were run and of evolution as text, and evolution's minus that of
+    each rule on the same seeds."""
     names = (*_names_with_results(source, BATCH_RULES), "evolution")
     shown = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
-    return list_texts(shown), values(source, "algorithms", "evolution", field)
+    by_name = {n: values(source, "algorithms", n, field) for n in (*BATCH_RULES, "evolution")}
+    theirs = by_name.pop("evolution")
+    return list_texts(shown), {rule: difference(of, theirs) for rule, of in by_name.items()}
 
 
 def less_regret_than_evolution(source: Source) -> Finding:
-    """The regret of evolution minus that of each rule on the same seeds."""
-    text, theirs = _against_evolution(source, "regret_ratio", 3)
-    intervals = {
-        rule: difference(values(source, "algorithms", rule, "regret_ratio"), theirs)
-        for rule in BATCH_RULES
-    }
+    """The regret of evolution minus that of each rule."""
+    text, intervals = _against_evolution(source, "regret_ratio", 3)
     return Finding(
         f"R_T / R_T^unif: {text}. Evolution's minus the rule's: {interval_texts(intervals, 3)}.",
         leads(intervals.values(), 0.0),
@@ -308,14 +402,10 @@ def matches_evolution(source: Source) -> Finding:
 
 
 def beats_evolution(source: Source) -> Finding:
-    """The simple regret of evolution minus that of each rule on the same seeds."""
-    text, theirs = _against_evolution(source, "simple_regret", 5)
-    intervals = [
-        difference(values(source, "algorithms", rule, "simple_regret"), theirs)
-        for rule in BATCH_RULES
-    ]
-    holds = leads(intervals, 0.0)
-    note = "" if holds else evidence.search_settings(source)
+    """The simple regret of evolution minus that of each rule."""
+    text, intervals = _against_evolution(source, "simple_regret", 5)
+    holds = leads(intervals.values(), 0.0)
+    note = "" if holds else _search_settings(source)
     return Finding(f"Simple regret at T: {text}.", holds, note)
 
 
@@ -346,7 +436,7 @@ def widest_range(source: Source) -> Finding:
         f"Lengthscales within {MAX_REGRET_RATIO} times {least:.3f}:"
         f" {list_numbers(good, good.values(), 0)}.",
         holds,
-        "" if holds else evidence.at_lengthscales(table, poor, source),
+        "" if holds else _at_lengthscales(table, poor, source),
     )
 
 

@@ -110,12 +110,8 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
 
 def add_width(parser: argparse.ArgumentParser) -> None:
     """Adds the option that chooses between the widths."""
-    parser.add_argument(
-        "--width",
-        choices=WIDTHS,
-        default="theory",
-        help="of the theorems, of the authors' code, or of the theorems with sqrt(C) for C",
-    )
+    words = "of the theorems, of the authors' code, or of the theorems with sqrt(C) for C"
+    parser.add_argument("--width", choices=WIDTHS, default="theory", help=words)
 
 
 def make(name: str, c: Config) -> Any:

@@ -5,11 +5,10 @@ evaluations.
     python -m experiments.bbkb_2020.nas_bench_101 --initial 2000 --out out/nas_warm
     python -m experiments.bbkb_2020.nas_bench_101 --dataset nasbench101_whole --out out/nas_whole
 
-The data are a table of NAS-Bench-101 if one is in the data folder, else NAS-Bench-Macro
-(`data.architectures`); each run prints its data. As on the authors' poster, T = 12,000 includes the
-initial evaluations, and C = 2. Lengthscales 100 and 125, F = 1, delta = 1/T and q_bar = 2 are those
-of Appendix D.2. For one seed, initial evaluations are the same for all algorithms; they count in
-the simple regret, not in the regret ratio. An interrupted run resumes with the missing seeds.
+The data are a table of NAS-Bench-101 if one is in the data folder, else NAS-Bench-Macro. As on the
+authors' poster, T = 12,000 includes the initial evaluations, and C = 2. Lengthscales 100 and 125, F
+= 1, delta = 1/T and q_bar = 2 are those of Appendix D.2. For one seed, initial evaluations are the
+same for all algorithms; they count in the simple regret, not in the regret ratio.
 """
 
 import argparse
@@ -33,11 +32,8 @@ from jsketch.bandits import RegularizedEvolution, history
 
 # algorithms that can start from earlier evaluations
 WARM_START_ALGORITHMS = (
-    "uniform",
-    "evolution",
-    "eps_greedy_free",
-    "bbkb_global",
-    "bbkb_global_local",
+    *("uniform", "evolution", "eps_greedy_free"),
+    *("bbkb_global", "bbkb_global_local"),
 )
 ALGORITHM_NAMES = (*WARM_START_ALGORITHMS, "sketched_ts", "eps_greedy")
 CHOSEN_SETTINGS = [
@@ -144,23 +140,17 @@ def run(
     return runs
 
 
-def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """The entry of one algorithm in summary.json."""
-    final = [float(run["simple_regret"][-1]) for run in runs]
-    return bandit_runs.summarise(runs) | dict(simple_regret=summaries.statistics(final, ci=True))
-
-
 def draw(folder: Path) -> None:
     """Draws the figures of bandit runs, and simple_regret.png."""
-    poster = against_published.read_curves(folder)
-    bandit_runs.draw(folder, poster)
+    bandit_runs.draw(folder)
+    published = against_published.read_curves(folder).get("simple_regret")
     curves = tidy.load(folder).curves
     title, regrets = curves.attrs["title"], tidy.lines(curves, "simple_regret")
-    plots.simple_regret(folder / "simple_regret.png", regrets, title, poster.get("simple_regret"))
+    plots.simple_regret(folder / "simple_regret.png", regrets, title, published)
 
 
 def parse() -> argparse.Namespace:
-    parser = cli.parser(__doc__, horizon=12_000, seeds=10, data_dir=None)
+    parser = cli.parser(__doc__, horizon=12_000, seeds=10, data_dir=None, workers=1)
     parser.add_argument("--dataset", choices=["auto", *architectures.CHOICES], default="auto")
     parser.add_argument(
         "--initial", type=int, choices=[0, 2000], default=0, help="random initial evaluations"
@@ -194,12 +184,12 @@ def main() -> None:
         options, "bbkb_2020.nas_bench_101", configs, options.seeds
     ) as results:
         runs = {n: run(n, config, space, problem, options) for n, config in configs.items()}
-        algorithms = {name: summarise(rows) for name, rows in runs.items()}
+        algorithms = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
+        for name, rows in runs.items():
+            final = [float(row["simple_regret"][-1]) for row in rows]
+            algorithms[name]["simple_regret"] = summaries.statistics(final, ci=True)
         summary = dict(
-            config=configs,
-            seeds=options.seeds,
-            data=space.source,
-            algorithms=algorithms,
+            config=configs, seeds=options.seeds, data=space.source, algorithms=algorithms
         )
         title = f"{space.name}, {options.initial} initial evaluations,"
         title += f" {bandit_runs.seeds_text(options)}, mean and 95% interval"

@@ -4,12 +4,10 @@
 
 The settings are those of Section 5 and Appendix D.1: z-scored features, rewards scaled to [0, 1],
 noise 0.01, F = 1, delta = 1/T, q_bar = 2, the lengthscales of Table 1 and the widths of the
-theorems. --width code takes the widths of the authors' code. The settings that the paper leaves
-open are listed under "chosen" in summary.json. An interrupted run resumes with the missing seeds.
+theorems. The settings that the paper leaves open are listed under "chosen" in summary.json.
 """
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from experiments import cli
@@ -17,7 +15,7 @@ from experiments.bbkb_2020.methods import ALGORITHMS, LENGTHSCALES, STOPS, add_w
 from experiments.data import datasets
 from experiments.results import outputs, summaries
 from experiments.runs import against_published, bandit_runs
-from experiments.runs.bandit_runs import Config
+from experiments.runs.bandit_runs import Config, draw
 from jsketch import problems
 
 # panels of the poster, by the metric that they show
@@ -34,24 +32,16 @@ CHOSEN_SETTINGS = [
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """The parser that this script and `bandwidths` share."""
-    parser = cli.parser(description, horizon=10_000, seeds=10, data_dir=None)
+    parser = cli.parser(description, horizon=10_000, seeds=10, data_dir=None, workers=1)
     parser.add_argument("--dataset", choices=sorted(LENGTHSCALES), default="abalone")
     # exact Thompson sampling factors an A x A matrix in every batch
     default = [name for name in ALGORITHMS if name != "ts"]
     bandit_runs.add_options(parser, list(ALGORITHMS), default)
     add_width(parser)
-    parser.add_argument(
-        "--regularization",
-        type=cli.positive,
-        default=0.01**2,
-        help="lambda (default: the variance of the noise; the theorems assume at least 1)",
-    )
-    parser.add_argument(
-        "--no-stops",
-        dest="stops",
-        action="store_false",
-        help="run slow methods to the horizon, beyond the end of the paper's curves",
-    )
+    variance = "lambda (default: the variance of the noise; the theorems assume at least 1)"
+    parser.add_argument("--regularization", type=cli.positive, default=0.01**2, help=variance)
+    stops = "run slow methods to the horizon, beyond the end of the paper's curves"
+    parser.add_argument("--no-stops", dest="stops", action="store_false", help=stops)
     return parser
 
 
@@ -93,11 +83,6 @@ def title(options: argparse.Namespace) -> str:
     return f"{options.dataset}, {bandit_runs.seeds_text(options)}, mean and 95% interval"
 
 
-def draw(folder: Path) -> None:
-    """Draws the figures of bandit runs, with the published curves in the folder."""
-    bandit_runs.draw(folder, against_published.read_curves(folder))
-
-
 @cli.command
 def main() -> None:
     options = cli.parse(parser(__doc__))
@@ -105,13 +90,11 @@ def main() -> None:
     configs = configure(options)
     with outputs.results_folder(options, "bbkb_2020.regret", configs, options.seeds) as results:
         seeds = bandit_runs.seeds_of(options)
-        runs = bandit_runs.run_all(make, problem, configs, options.out, seeds)
-        algorithms = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
-        shared = bandit_runs.shared_fields(options, source)
-        summary = dict(config=configs, **shared, algorithms=algorithms)
-        results.write(
-            summary, bandit_runs.tidy_runs(options.dataset, configs, runs), title(options)
+        _, algorithms, runs = bandit_runs.run_all(
+            make, problem, options.dataset, configs, options.out, seeds
         )
+        shared = bandit_runs.shared_fields(options, source)
+        results.write(dict(config=configs, **shared, algorithms=algorithms), runs, title(options))
         panels = POSTER.get(options.dataset, {})
         against_published.write_curves(options.out, panels, 0, options.data_dir)
         against_published.compare(options.out)

@@ -3,13 +3,10 @@ the dictionary is larger than (1 + g) times the expected size of a draw (THEORY 
 
     python -m experiments.bbkb_2020.resparsification --seeds 10 --out out/resparsification.json
 
-For each problem and algorithm every rule runs with the same seeds. A row has the regret over
-that of the uniform policy, its difference from the paper's rule with the standard error over seeds,
-the number of batches, the final size of the dictionary, the mean number of rounds after which the
-dictionary was smaller, and the seconds for all seeds without compilation.
+All rules run with the same seeds. A row has R_T / R_T^unif, its difference from the papers' rule
+with the standard error over seeds, the number of batches, the final size of the dictionary, the
+mean number of rounds after which it was smaller, and the seconds for all seeds without compilation.
 """
-
-from __future__ import annotations
 
 import time
 from typing import Any
@@ -30,7 +27,6 @@ RULES: dict[str, float | None] = {
     "g = 0.5": 0.5,
     "g = 1": 1.0,
 }
-COLUMNS = ("regret", "difference", "standard_error", "batches", "size", "smaller", "seconds")
 
 
 def _tasks() -> dict[str, tuple[Task, int]]:
@@ -38,19 +34,11 @@ def _tasks() -> dict[str, tuple[Task, int]]:
     of the hard problem of the benchmarks. Algorithms with one pull a batch run to a shorter
     horizon."""
     tasks = {}
-    for dataset, lengthscale, capacity in (
-        ("abalone", 17.5, 128),
-        ("abalone", 5.0, 256),
-        ("cadata", 12.5, 256),
-    ):
-        for algorithm, horizon in (
-            ("bbkb_global", 2_000),
-            ("bbkb_global_local", 2_000),
-            ("bbkb_theory", 2_000),
-            ("fixed_bkb", 1_000),
-            ("sketched_ts", 1_000),
-            ("bkb", 500),
-        ):
+    data = (("abalone", 17.5, 128), ("abalone", 5.0, 256), ("cadata", 12.5, 256))
+    horizons = dict.fromkeys(("bbkb_global", "bbkb_global_local", "bbkb_theory"), 2_000)
+    horizons |= dict(fixed_bkb=1_000, sketched_ts=1_000, bkb=500)
+    for dataset, lengthscale, capacity in data:
+        for algorithm, horizon in horizons.items():
             name = f"{dataset} l = {lengthscale:g}, {algorithm}"
             tasks[name] = Task(algorithm, dataset, lengthscale, 0.01, 1e-4, horizon), capacity
     for horizon in (2_000, 6_000):
@@ -62,21 +50,17 @@ def _tasks() -> dict[str, tuple[Task, int]]:
 TASKS = _tasks()
 
 
-def make(task: Task, **options: Any) -> Any:
-    """The algorithm of a task; "bbkb_theory" has the width of the paper."""
+def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dict[str, float]]:
+    """{rule: row} of the runs of a task; "bbkb_theory" has the width of the paper."""
+    rows: dict[str, dict[str, float]] = {}
+    base = np.zeros(len(keys))
+    options: dict[str, Any] = dict(capacity=capacity)
     if task.algorithm == "bbkb_theory":
         task = task._replace(algorithm="bbkb_global")
         options["width"] = widths.bbkb_paper
-    return make_bandit(task, **options)
-
-
-def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dict[str, float]]:
-    """{rule: row of COLUMNS} of the runs of a task."""
-    rows: dict[str, dict[str, float]] = {}
-    base = np.zeros(len(keys))
     for rule, growth in RULES.items():
         start = time.perf_counter()
-        bandit = make(task, resparsify=growth, capacity=capacity)
+        bandit = make_bandit(task, resparsify=growth, **options)
         run = loops.run(bandit, problem, keys, task.horizon)
         seconds = time.perf_counter() - start - run.compile_seconds
         trace = run.trace
@@ -86,16 +70,16 @@ def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dic
             base = regret
         difference = regret - base
         error = difference.std(ddof=1) / np.sqrt(len(keys)) if len(keys) > 1 else np.nan
-        values = (
-            regret.mean(),
-            difference.mean(),
-            error,
-            np.asarray(trace.round)[:, -1].mean() + 1,
-            size[:, -1].mean(),
-            (np.diff(size, axis=1) < 0).sum(1).mean(),
-            seconds,
+        row = dict(
+            regret=regret.mean(),
+            difference=difference.mean(),
+            standard_error=error,
+            batches=np.asarray(trace.round)[:, -1].mean() + 1,
+            size=size[:, -1].mean(),
+            smaller=(np.diff(size, axis=1) < 0).sum(1).mean(),
+            seconds=seconds,
         )
-        rows[rule] = dict(zip(COLUMNS, map(float, values), strict=True))
+        rows[rule] = {name: float(value) for name, value in row.items()}
     return rows
 
 

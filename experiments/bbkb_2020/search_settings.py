@@ -1,5 +1,5 @@
-"""Architecture search without initial evaluations. Each run changes one setting that the paper
-leaves open, to find the cause of a difference from the published simple regret.
+"""Architecture search without initial evaluations, with one setting changed that the paper leaves
+open: the cause of a difference from the published simple regret.
 
     python -m experiments.bbkb_2020.search_settings --out results/bbkb_2020/nas_settings
 
@@ -62,10 +62,10 @@ def make(algorithm: str, c: Config) -> Any:
     return ALGORITHMS[algorithm](c).replace(max_batch=10_000, capacity=64)
 
 
-def summarise(runs: list[dict[str, np.ndarray]], span: float) -> dict[str, Any]:
-    """The entry of a setting in summary.json; simple regrets in units of accuracy."""
+def simple_regrets(runs: list[dict[str, np.ndarray]], span: float) -> dict[str, Any]:
+    """The entries of a setting in summary.json that have simple regrets, in units of accuracy."""
     simple = np.array([float(run["simple_regret"][-1]) for run in runs]) * span
-    return bandit_runs.summarise(runs) | dict(
+    return dict(
         simple_regret=summaries.statistics(simple, ci=True),
         seeds_with_the_best_cell=int((simple <= 1e-9).sum()),
     )
@@ -90,16 +90,13 @@ def main() -> None:
     ) as results:
         for setting, config in configs.items():
             folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
-            runs = bandit_runs.run_all(
-                make,
-                problem_of(space, config),
-                {ALGORITHM: config},
-                folder,
-                {ALGORITHM: options.seeds},
+            problem, one, seeds = problem_of(space, config), {ALGORITHM: config}, options.seeds
+            runs, entries, rows = bandit_runs.run_all(
+                make, problem, setting, one, folder, {ALGORITHM: seeds}
             )
             span = space.span if config["rewards"] == "scaled" else 1.0
-            settings[setting] = summarise(runs[ALGORITHM], span)
-            table += bandit_runs.tidy_runs(setting, {ALGORITHM: config}, runs)
+            settings[setting] = entries[ALGORITHM] | simple_regrets(runs[ALGORITHM], span)
+            table += rows
             count = settings[setting]["seeds_with_the_best_cell"]
             print(
                 f"{setting}: {count} of {options.seeds} seeds evaluated the best cell", flush=True

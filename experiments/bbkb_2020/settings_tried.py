@@ -113,7 +113,7 @@ def draw(folder: Path) -> None:
         cells = [f"{np.interp(a, *poster[name]):.3f}" if a <= end else "" for a in columns]
         rows.append((label(name), "published", "", *cells))
     head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in columns))
-    against_published.write_csv(folder / TABLE, head, sorted(rows, key=lambda row: str(row[0])))
+    tidy.write_csv(folder / TABLE, sorted(rows, key=lambda row: str(row[0])), head)
 
 
 @cli.command
@@ -151,16 +151,12 @@ def main() -> None:
             problem = problems.finite_arms(arms, target, changed["noise_std"])
             folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
             seeds = dict.fromkeys(config, options.seeds)
-            runs = bandit_runs.run_all(make, problem, config, folder, seeds)
-            settings[setting] = {name: bandit_runs.summarise(rows) for name, rows in runs.items()}
-            table += bandit_runs.tidy_runs(setting, config, runs)
+            _, settings[setting], runs = bandit_runs.run_all(
+                make, problem, setting, config, folder, seeds
+            )
+            table += runs
             print(f"{len(settings)} of {len(configs)}: {setting}", flush=True)
-        summary = dict(
-            config=configs,
-            seeds=options.seeds,
-            data=dataset.source,
-            settings=settings,
-        )
+        summary = dict(config=configs, seeds=options.seeds, data=dataset.source, settings=settings)
         results.write(summary, table, "Cadata, settings tried")
         panels = dict(regret_ratio="cadata_regret_ratio")
         against_published.write_curves(options.out, panels, 0, options.data_dir)

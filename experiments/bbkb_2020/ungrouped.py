@@ -38,11 +38,11 @@ def run(
             cross = rows[t, pulled[:t]]
             factor[t, :t] = solve_triangular(factor[:t, :t], cross, lower=True)
         factor[t, t] = np.sqrt(1 + REGULARIZATION - np.square(factor[t, :t]).sum())
-        known = factor[: t + 1, : t + 1]
-        whitened = solve_triangular(known, rows[: t + 1], lower=True)
-        mean = solve_triangular(known, labels[: t + 1], lower=True) @ whitened
+        cholesky = factor[: t + 1, : t + 1]
+        whitened = solve_triangular(cholesky, rows[: t + 1], lower=True)
+        mean = solve_triangular(cholesky, labels[: t + 1], lower=True) @ whitened
         std = np.sqrt(np.maximum(1 - np.square(whitened).sum(0), 0) / REGULARIZATION)
-        logdet = 2 * np.log(np.diag(known)).sum() - (t + 1) * np.log(REGULARIZATION)
+        logdet = 2 * np.log(np.diag(cholesky)).sum() - (t + 1) * np.log(REGULARIZATION)
         width = np.sqrt(REGULARIZATION) * NORM_BOUND
         width += NOISE_STD * np.sqrt(2 * (logdet + np.log(horizon)))
         arm = int(np.argmax(mean + width * std))

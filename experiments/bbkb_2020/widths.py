@@ -6,7 +6,7 @@ kinds of problems.
 The problems are Abalone and Cadata with the lengthscales of Table 1, NAS-Bench-101 with that of the
 paper, and five functions drawn from a Gaussian process on 500 points of the square [0, 1]^2
 (lengthscale 0.2, noise 0.1; their norm exceeds the assumed F = 1). lambda = noise^2, C = 2, q_bar =
-2, delta = 1/T. An interrupted run resumes with the missing seeds.
+2, delta = 1/T.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ from experiments.data import architectures, datasets
 from experiments.figures import plots
 from experiments.figures.styles import label
 from experiments.results import outputs, summaries, tidy
-from experiments.runs import against_published, bandit_runs
+from experiments.runs import bandit_runs
 from experiments.runs.bandit_runs import Config
 from jsketch import kernels, problems
 from jsketch.bandits import widths as formulas
@@ -90,7 +90,7 @@ def draw(folder: Path) -> None:
         numbers = (f"{ratio.mean():.4f}", f"{ratio.max():.4f}")
         sizes = (f"{part['batches'].mean():.1f}", f"{part['dictionary_size'].mean():.1f}")
         rows.append((problem, label(width), part["horizon"].iloc[0], len(part), *numbers, *sizes))
-    against_published.write_csv(folder / TABLE, HEAD, rows)
+    tidy.write_csv(folder / TABLE, rows, HEAD)
 
 
 @cli.command
@@ -109,10 +109,11 @@ def main() -> None:
         for name, (problem, *_) in loaded.items():
             seeds = dict.fromkeys(WIDTHS, min(options.seeds, SIZES[name][1]))
             folder = options.out / "runs" / name
-            runs = bandit_runs.run_all(make, problem, configs[name], folder, seeds)
-            algorithms = {width: bandit_runs.summarise(rows) for width, rows in runs.items()}
+            _, algorithms, runs = bandit_runs.run_all(
+                make, problem, name, configs[name], folder, seeds
+            )
             measured[name] = dict(algorithms=algorithms)
-            table += bandit_runs.tidy_runs(name, configs[name], runs)
+            table += runs
             summaries.print_table(name, algorithms)
         summary = dict(config=configs, seeds=options.seeds, problems=measured)
         results.write(summary, table, "BBKB (global) with four widths, mean and 95% interval")

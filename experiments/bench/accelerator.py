@@ -3,19 +3,18 @@
 scripts/bench --accelerator                      on the default device of JAX
 JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU, for comparison
 
-Peak memory is that of the process: `--parts arms` measures one part alone. The benchmark of a long
-stream is `experiments.runs.stream_memory`.
+Peak memory is that of the process: `--parts arms` measures one part alone.
 """
 
 import argparse
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from experiments import cli
 from experiments.bench.timing import seconds, show
@@ -36,11 +35,7 @@ def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
         run = bandit.replace(delta=1 / horizon, max_batch=horizon)
         keys = jax.random.split(jax.random.key(0), count)
         first = loops.run(run, problem, keys, horizon)
-
-        def repeat(run: Any = run, keys: Array = keys, horizon: int = horizon) -> loops.Trace:
-            return loops.run(run, problem, keys, horizon).trace
-
-        median, _ = seconds(repeat, repeats)
+        median, _ = seconds(partial(loops.run, run, problem, keys, horizon), repeats)
         yield (
             f"{count} seeds, T = {horizon:,}",
             dict(

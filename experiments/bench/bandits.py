@@ -6,9 +6,8 @@ scripts/bench --only abalone bkb               some of them
 scripts/bench --reference DIR                  also the authors' code
 scripts/bench --accelerator                    the benchmarks of `experiments.bench.accelerator`
 
-Every benchmark of a sketched algorithm draws the dictionary after every batch, and, in a second
-run, only when the dictionary is larger than 1.25 times the expected size of a draw. DIR is a
-checkout of luigicarratino/batch-bkb; this project contains no part of it.
+Every benchmark draws the dictionary after every batch, and, in a second run, only when it is larger
+than 1.25 times the expected size of a draw. DIR is a checkout of luigicarratino/batch-bkb.
 """
 
 import argparse
@@ -148,27 +147,17 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
 
 def authors_seconds(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of the authors' code for a task, one seed after the other."""
-    times = []
+    times, rule = [], task.algorithm.removeprefix("bbkb_")
+    noise = dict(regularization=task.regularization, noise_std=task.noise_std)
     for _ in range(options.repeats):
         began = time.perf_counter()
         for seed in range(task.seeds):
             regret, size, batches = authors_code.run_theirs(
-                options.reference,
-                problem,
-                task.algorithm.removeprefix("bbkb_"),
-                task.lengthscale,
-                task.horizon,
-                seed,
-                regularization=task.regularization,
-                noise_std=task.noise_std,
+                options.reference, problem, rule, task.lengthscale, task.horizon, seed, **noise
             )
         times.append(time.perf_counter() - began)
-    return dict(
-        run_seconds=statistics.median(times),
-        dictionary_size=size,
-        batches=batches,
-        regret_ratio=regret,
-    )
+    median = statistics.median(times)
+    return dict(run_seconds=median, dictionary_size=size, batches=batches, regret_ratio=regret)
 
 
 def gemm_gflops() -> float:
@@ -180,9 +169,8 @@ def gemm_gflops() -> float:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, repeats=3, data_dir=None)
+    parser = cli.parser(__doc__, repeats=3, data_dir=None, reference=None)
     cli.add_choices(parser, "--only", list(TASKS), help="benchmarks to run")
-    parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
     accelerator.add_options(parser)
     options = cli.parse_benchmark(parser)
     rows: dict[str, Any] = {}

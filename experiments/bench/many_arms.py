@@ -5,9 +5,8 @@ python -m experiments.bench.many_arms --file                100,000,000 candidat
 python -m experiments.bench.many_arms --file --screen       ranked in float32, picked in float64
 
 The candidates are GENERATED: standard normal features, d = 8, in float64 in memory and in float32
-in the (temporary) file. Rewards are those of a smooth function with noise. FixedBKB chooses its
-batch after 500 evaluations; BBKB runs in memory only, without initial evaluations. Times include
-compilation.
+in the (temporary) file. FixedBKB chooses its batch after 500 evaluations; BBKB runs in memory only.
+Times include compilation.
 """
 
 import shutil

@@ -50,9 +50,8 @@ TASKS = {
 
 
 def make_forecaster(task: Task) -> Any:
-    """The forecaster of a task. As in the first author's code, PKAWV predicts by kernel ridge
-    regression. "nystrom" has the weights of that code, "nystrom_theory" those of the theorem
-    (THEORY 7.5)."""
+    """The forecaster of a task, with the predictions of the first author's code. "nystrom" has the
+    weights of that code, "nystrom_theory" those of the theorem (THEORY 7.5)."""
     kernel = kernels.Gaussian(task.lengthscale)
     sampling = Sampling(weights="theory" if task.method.endswith("theory") else "code")
     if task.method == "taylor":

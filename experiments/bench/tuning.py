@@ -11,14 +11,25 @@ needs the package optuna.
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn import datasets
+from sklearn.decomposition import PCA
+from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingRegressor
+from sklearn.linear_model import SGDClassifier
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from experiments import cli
-from experiments.results import files
+from experiments.results import tidy
 from jsketch import Space, minimize
 from jsketch.box import Category, Integer, Real
 
@@ -36,44 +47,13 @@ class Problem(NamedTuple):
     scoring: str  # larger is better; the loss is its negative
 
 
-def _svm(**h: Any) -> Any:
-    from sklearn.svm import SVC
-
-    return _scaled(SVC(**h, max_iter=20_000))
+def _scaled(model: Any) -> Any:
+    return make_pipeline(StandardScaler(), model)
 
 
-def _forest(**h: Any) -> Any:
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    return ExtraTreesClassifier(**h, random_state=0)
-
-
-def _boosting(**h: Any) -> Any:
-    from sklearn.ensemble import GradientBoostingRegressor
-
-    return GradientBoostingRegressor(**h, random_state=0)
-
-
-def _linear(**h: Any) -> Any:
-    from sklearn.linear_model import SGDClassifier
-
-    return _scaled(SGDClassifier(**h, penalty="elasticnet", random_state=0, max_iter=200))
-
-
-def _knn(components: int, whiten: bool, **h: Any) -> Any:
-    from sklearn.decomposition import PCA
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.pipeline import make_pipeline
-
+def _neighbours(components: int, whiten: bool, **h: Any) -> Any:
     pca = PCA(components, whiten=whiten, random_state=0)
     return make_pipeline(pca, KNeighborsClassifier(**h))
-
-
-def _scaled(model: Any) -> Any:
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), model)
 
 
 PROBLEMS = {
@@ -85,7 +65,8 @@ PROBLEMS = {
             degree=(2, 5, int),
             coef0=(0.0, 1.0),
         ),
-        *(_svm, "digits", "accuracy"),
+        lambda **h: _scaled(SVC(**h, max_iter=20_000)),
+        *("digits", "accuracy"),
     ),
     "forest": Problem(
         Space(
@@ -96,7 +77,8 @@ PROBLEMS = {
             criterion=["gini", "entropy"],
             bootstrap=[False, True],
         ),
-        *(_forest, "breast_cancer", "neg_log_loss"),
+        partial(ExtraTreesClassifier, random_state=0),
+        *("breast_cancer", "neg_log_loss"),
     ),
     "boosting": Problem(
         Space(
@@ -106,7 +88,8 @@ PROBLEMS = {
             subsample=(0.3, 1.0),
             loss=["squared_error", "absolute_error", "huber"],
         ),
-        *(_boosting, "diabetes", "neg_root_mean_squared_error"),
+        partial(GradientBoostingRegressor, random_state=0),
+        *("diabetes", "neg_root_mean_squared_error"),
     ),
     "linear": Problem(
         Space(
@@ -116,7 +99,8 @@ PROBLEMS = {
             learning_rate=["optimal", "invscaling", "adaptive"],
             eta0=(1e-4, 1.0, "log"),
         ),
-        *(_linear, "wine", "neg_log_loss"),
+        lambda **h: _scaled(SGDClassifier(**h, penalty="elasticnet", random_state=0, max_iter=200)),
+        *("wine", "neg_log_loss"),
     ),
     "knn": Problem(
         Space(
@@ -126,16 +110,13 @@ PROBLEMS = {
             weights=["uniform", "distance"],
             p=(1.0, 4.0),
         ),
-        *(_knn, "digits", "accuracy"),
+        *(_neighbours, "digits", "accuracy"),
     ),
 }
 
 
 def loss_of(problem: Problem) -> Callable[..., float]:
     """The cross-validated loss of a problem as a function of its hyperparameters."""
-    from sklearn import datasets
-    from sklearn.model_selection import KFold, cross_val_score
-
     x, y = getattr(datasets, f"load_{problem.data}")(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(y))[:ROWS]
     folds = KFold(FOLDS, shuffle=True, random_state=0)
@@ -225,16 +206,14 @@ def main() -> None:
     if file is not None and file.exists():
         runs = pd.read_csv(file).to_dict("records")
     finished = {(run["problem"], run["sampler"], run["seed"]) for run in runs}
-    for seed in range(options.seeds):
-        for problem in options.only:
-            for sampler in options.samplers:
-                if (problem, sampler, seed) in finished:
-                    continue
-                run = measure_run(PROBLEMS[problem], sampler, seed)
-                runs.append(dict(problem=problem, sampler=sampler, seed=seed) | run)
-                best = ", ".join(f"{run[f'best_{n}']:.4f}" for n in EVALUATIONS)
-                print(f"{problem:9s} {sampler:8s} seed {seed}: {best}", flush=True)
-                if file is not None:
-                    files.write(file, pd.DataFrame(runs).to_csv(index=False).encode())
+    for seed, problem, sampler in product(range(options.seeds), options.only, options.samplers):
+        if (problem, sampler, seed) in finished:
+            continue
+        run = measure_run(PROBLEMS[problem], sampler, seed)
+        runs.append(dict(problem=problem, sampler=sampler, seed=seed) | run)
+        best = ", ".join(f"{run[f'best_{n}']:.4f}" for n in EVALUATIONS)
+        print(f"{problem:9s} {sampler:8s} seed {seed}: {best}", flush=True)
+        if file is not None:
+            tidy.write_csv(file, pd.DataFrame(runs))
     runs = [run for run in runs if run["problem"] in options.only]
     print(table(runs).to_string(index=False, float_format="%.4f"))

@@ -28,10 +28,10 @@ from experiments.claims import (
 )
 
 LINEAR_EXPONENT = 0.9  # of the regret between T/2 and T, from which on it counts as linear
-MOST = 0.9  # share of the projections for which a statement "with high probability" must hold
-NARROW = 0.95  # ratio to the exact GP's sd below which error bars are too narrow
-CLOSE = 0.1  # distance from 1 of ratios of standard deviations that are close
-STARVED = 5  # times the exact GP's share of f outside its error bars
+MIN_SHARE = 0.9  # share of the projections for which a statement "with high probability" must hold
+MIN_STD_RATIO = 0.95  # ratio to the exact GP's sd below which error bars are too narrow
+STD_MARGIN = 0.1  # distance from 1 of ratios of standard deviations that are close
+STARVATION = 5  # times the exact GP's share of f outside its error bars
 
 
 def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
@@ -51,7 +51,7 @@ def keeps_prior(source: Source) -> Finding:
     ratio = _by_t(source, "bkb", "smallest_ratio_to_exact_unseen")
     return Finding(
         f"Smallest ratio to the exact GP's sd, mean over draws: {_text(ratio)}.",
-        above(map(interval, ratio.values()), NARROW),
+        above(map(interval, ratio.values()), MIN_STD_RATIO),
     )
 
 
@@ -59,7 +59,9 @@ def follows_exact(source: Source) -> Finding:
     """BKB's error bars on the observed half against the exact ones."""
     low = _by_t(source, "bkb", "smallest_ratio_to_exact_seen")
     high = _by_t(source, "bkb", "largest_ratio_to_exact_seen")
-    margins = [of - (1 - CLOSE) for of in low.values()] + [1 + CLOSE - of for of in high.values()]
+    margins = [of - (1 - STD_MARGIN) for of in low.values()] + [
+        1 + STD_MARGIN - of for of in high.values()
+    ]
     text = f"Ratio to the exact GP's sd: at least {_text(low)}; at most {_text(high)}."
     note = f"{_draws_above(high)} {_with_larger_dictionary(source)}".strip()
     return Finding(text, above(map(interval, margins)), note)
@@ -75,8 +77,9 @@ def _with_larger_dictionary(source: Source) -> str:
 def _draws_above(high: dict[str, np.ndarray]) -> str:
     """The draws with error bars of BKB that are too wide on the observed half."""
     t = max(high, key=lambda t: high[t].mean())
+    wide = (high[t] > 1 + STD_MARGIN).sum()
     return (
-        f"At t = {t} the largest ratio is above {1 + CLOSE} in {(high[t] > 1 + CLOSE).sum()} of"
+        f"At t = {t} the largest ratio is above {1 + STD_MARGIN} in {wide} of"
         f" {len(high[t])} draws; its maximum is {high[t].max():.2f}, its median"
         f" {np.median(high[t]):.4f}."
     )
@@ -90,7 +93,7 @@ def starves(source: Source, method: str) -> Finding:
     return Finding(
         f"Share of the unobserved half where f is outside: {_text(share)}; with the exact GP"
         f" {_text(exact)}.",
-        above(interval(share[t] - STARVED * exact[t]) for t in share),
+        above(interval(share[t] - STARVATION * exact[t]) for t in share),
     )
 
 
@@ -126,7 +129,7 @@ def linear_for_most_projections(source: Source) -> Finding:
     return Finding(
         f"{linear.sum()} of {len(linear)} projections have linear regret at T = {horizon:,}; the"
         f" 95% interval of the share is {interval_text(share, 3)}.",
-        above([share], MOST),
+        above([share], MIN_SHARE),
         f"Quartiles of the exponents: {quartiles}.",
     )
 
@@ -178,8 +181,9 @@ def _with_both_kernels(check: Callable[[Source], Finding]) -> tuple[Case, ...]:
 
 
 _STARVED_RULE = (
-    f"f lies outside mean ± 3 sd on the unobserved half more than {STARVED} times as often as with"
-    " the exact GP, beyond the 95% interval over draws of the difference, at each of the three t."
+    f"f lies outside mean ± 3 sd on the unobserved half more than {STARVATION} times as often as"
+    " with the exact GP, beyond the 95% interval over draws of the difference, at each of the three"
+    " t."
 )
 _STARVED_WHY = (
     "Three standard deviations of a valid posterior are rarely exceeded. A factor of five separates"
@@ -191,7 +195,7 @@ CLAIMS = (
         "BKB avoids variance starvation: where nothing was observed, its error bars are not too"
         " narrow.",
         "The 95% interval over draws of the smallest ratio of BKB's sd to the exact one on the"
-        f" unobserved half lies above {NARROW} at each of the three t.",
+        f" unobserved half lies above {MIN_STD_RATIO} at each of the three t.",
         "A difference of 5% is invisible in the figure; Theorem 3.1 alone would allow a factor of"
         " sqrt(3).",
         _with_both_kernels(keeps_prior),
@@ -202,8 +206,8 @@ CLAIMS = (
         "Section 3.1, Figure 2",
         "BKB's variance is close to the exact one where f was observed.",
         "The 95% intervals over draws of the smallest and the largest ratio of the standard"
-        f" deviations on the observed half lie within {CLOSE:.0%} of 1 at each of the three t. It"
-        " fails where one lies outside.",
+        f" deviations on the observed half lie within {STD_MARGIN:.0%} of 1 at each of the three t."
+        " It fails where one lies outside.",
         "The figure shows no difference between the two posteriors.",
         _with_both_kernels(follows_exact),
         ("confirmed", "differs"),
@@ -249,7 +253,7 @@ CLAIMS = (
         "A random projection to a fixed dimension (CBRAP) has linear regret with high probability.",
         "The 95% interval of the share of projections with a regret exponent of at least"
         f" {LINEAR_EXPONENT} between T/2 and T = 80,000, on the slow spectrum, lies above"
-        f" {MOST:.0%}. It fails where the interval lies below.",
+        f" {MIN_SHARE:.0%}. It fails where the interval lies below.",
         "The statement is about the probability over projections. At T = 5,000 the exponents still"
         " rise.",
         (Case("bkb_2019/linear_slow_long", linear_for_most_projections),),

@@ -6,8 +6,7 @@ and exact GP-UCB.
 The data are generated. The covariance of the Gaussian arms has, in a random basis, the eigenvalues
 k^-1/4 ("slow"), 0.4^k ("fast") or 1 for k <= 8 and 0 beyond ("low_rank"); the largest arm has norm
 1. Rewards are x.theta with theta uniform on the unit sphere. The paper has no such experiment, so
-all settings are chosen. A constant regret ratio is linear regret. An interrupted run resumes with
-the missing seeds.
+all settings are chosen.
 """
 
 import argparse
@@ -106,12 +105,6 @@ def exponent(run: dict[str, np.ndarray]) -> float:
     return float(np.log2(total[-1] / np.interp(run["t"][-1] / 2, run["t"], total)))
 
 
-def summarise(rows: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """The entry of one algorithm in summary.json."""
-    exponents = summaries.statistics([exponent(row) for row in rows], ci=True)
-    return bandit_runs.summarise(rows) | dict(regret_exponent=exponents)
-
-
 def draw(folder: Path) -> None:
     """Draws regret_ratio.png from the tables in the folder."""
     curves = tidy.load(folder).curves
@@ -122,29 +115,25 @@ def draw(folder: Path) -> None:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, horizon=5_000, seeds=10, data_dir=None)
+    parser = cli.parser(__doc__, horizon=5_000, seeds=10, workers=1)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
     parser.add_argument("--regularization", type=cli.positive, default=0.1, help="default 0.1")
-    parser.add_argument(
-        "--ts-scale",
-        type=cli.positive,
-        default=0.1,
-        help="factor on SOFUL-TS's width (default 0.1)",
-    )
+    factor = "factor on SOFUL-TS's width (default 0.1)"
+    parser.add_argument("--ts-scale", type=cli.positive, default=0.1, help=factor)
     bandit_runs.add_options(parser, list(ALGORITHMS))
     options = cli.parse(parser)
     print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")
     problem = generate(options.spectrum)
     configs = {name: configure(name, options) for name in options.algorithms}
     with outputs.results_folder(options, "bkb_2019.linear", configs, options.seeds) as results:
-        runs = bandit_runs.run_all(
+        seeds, problem_name = bandit_runs.seeds_of(options), f"linear_{options.spectrum}"
+        runs, algorithms, table = bandit_runs.run_all(
             lambda name, config: ALGORITHMS[name](config),
-            problem,
-            configs,
-            options.out,
-            bandit_runs.seeds_of(options),
+            *(problem, problem_name, configs, options.out, seeds),
         )
-        algorithms = {name: summarise(rows) for name, rows in runs.items()}
+        for name, rows in runs.items():
+            exponents = summaries.statistics([exponent(row) for row in rows], ci=True)
+            algorithms[name]["regret_exponent"] = exponents
         summary = dict(
             config=configs,
             **bandit_runs.shared_fields(options, "generated"),
@@ -153,7 +142,6 @@ def main() -> None:
         )
         title = f"generated linear rewards, {options.spectrum} spectrum, d = {INPUTS}, m = {SIZE},"
         title += f" {bandit_runs.seeds_text(options)}"
-        table = bandit_runs.tidy_runs(f"linear_{options.spectrum}", configs, runs)
         results.write(summary, table, title)
         draw(options.out)
     summaries.print_table(title, algorithms)

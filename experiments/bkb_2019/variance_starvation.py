@@ -7,10 +7,8 @@ The data are generated: f is a GP draw on a grid, and t in {6, 63, 215} evaluati
 (BKB's without its residual, with the same dictionary) and random Fourier features (as many as BKB
 has inducing points). summary.json also has quadrature Fourier features.
 
-With the paper's "bandwidth sigma^2 = 100" as a squared lengthscale, f would be constant on [0, 1].
-Here it is the inverse of that: k = exp(-100 d^2 / 2), lengthscale 0.1. The curves of the authors'
-poster have exp(-100 d^2): --lengthscale 0.0707. The settings that the paper leaves open are listed
-under "chosen" in summary.json.
+The paper's "bandwidth sigma^2 = 100" is read as an inverse squared lengthscale, because with
+lengthscale 10 f would be constant. The poster's curves have exp(-100 d^2): --lengthscale 0.0707.
 """
 
 from functools import partial
@@ -42,13 +40,8 @@ GRID, EVALUATIONS, EDGE = 501, (6, 63, 215), 0.5  # f is observed on [0, EDGE]
 NOISE_STD, QFF_NODES = 0.1, 96
 LAM = NOISE_STD**2
 CHOSEN_SETTINGS = [
-    "lengthscale",
-    "noise_std",
-    "regularization",
-    "qbar",
-    "width",
-    "number of features",
-    "grid",
+    *("lengthscale", "noise_std", "regularization", "qbar", "width"),
+    *("number of features", "grid"),
 ]
 METHODS = {  # label and colour
     "exact": ("exact GP", "#56B4E9"),
@@ -205,23 +198,18 @@ def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
 
 def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> list[tidy.Run]:
     """The numbers of each method and seed against t, as `tidy.write` takes them."""
-    parts = numbers.values()
+    parts, runs = list(numbers.values()), []
     t = np.array([int(key) for key in numbers])
-    sizes = np.array([part["inducing_points"]["values"] for part in parts])
-    fields = next(iter(parts))["methods"]["exact"]
-    return [
-        tidy.Run(
-            dict(problem="gp_draw", algorithm=name, **config),
-            seed,
-            dict(t=t, dictionary=sizes[:, seed])
-            | {
-                field: np.array([part["methods"][name][field]["values"][seed] for part in parts])
-                for field in fields
-            },
-        )
-        for name in METHODS
-        for seed in range(seeds)
-    ]
+    for name in METHODS:
+        by_field = {
+            field: [part["methods"][name][field]["values"] for part in parts]
+            for field in parts[0]["methods"][name]
+        }
+        by_field |= dict(dictionary=[part["inducing_points"]["values"] for part in parts])
+        curves = {field: np.array(values).T for field, values in by_field.items()}
+        rows = [dict(t=t, **{f: of[s] for f, of in curves.items()}) for s in range(seeds)]
+        runs += tidy.runs_of(dict(problem="gp_draw", algorithm=name, **config), rows)
+    return runs
 
 
 def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:
@@ -234,10 +222,8 @@ def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:
             f=(x, data.f, np.nan),
             evaluations=(x[np.asarray(data.arms)], data.y, np.nan),
             inducing_points=(x[inducing], np.nan, np.nan),
+            **{name: (x, *posteriors[name]) for name in FIGURE_METHODS},
         )
-        series |= {
-            name: (x, posteriors[name].mean, posteriors[name].std) for name in FIGURE_METHODS
-        }
         parts += [
             pd.DataFrame(dict(t=t, series=name, x=at, value=np.asarray(value), sd=np.asarray(sd)))
             for name, (at, value, sd) in series.items()
@@ -316,20 +302,13 @@ def main() -> None:
             for t in EVALUATIONS
         }
         numbers = {str(t): summarise(seeds) for t, seeds in outcomes.items()}
-        summary = dict(
-            config=config,
-            seeds=options.seeds,
-            data="generated",
-            evaluations=numbers,
-        )
+        summary = dict(config=config, seeds=options.seeds, data="generated", evaluations=numbers)
         table = tidy_runs(config, numbers, options.seeds)
         results.write(summary, table, "GP draws evaluated on [0, 0.5]")
         first_outcomes = {t: seeds[0] for t, seeds in outcomes.items()}
         tidy.write_table(options.out / FIGURE_TABLE, table_of(first_outcomes))
         draw(options.out)
-    curves = tidy.load(options.out).curves
-    columns = ["smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen"]
-    rows = curves[curves["metric"].isin(columns)].groupby(
-        ["t", "algorithm", "metric"], observed=True
-    )
-    print(rows["value"].mean().unstack())
+    fields = ("smallest_ratio_to_exact_unseen", "share_of_f_outside_3_std_unseen")
+    for t, part in numbers.items():
+        rows = {name: {f: row[f] for f in fields} for name, row in part["methods"].items()}
+        summaries.print_table(f"t = {t}", rows)

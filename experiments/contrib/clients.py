@@ -3,18 +3,15 @@
     python -m experiments.contrib.clients --out out/clients
 
 There are 32 clients. "waves" is a smooth function of one context and one action (200 random
-cosines, a draw of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3, lambda =
-noise^2, a width of two posterior standard deviations, and T = 600 rounds. "squares" is that of
-`contrib.contextual` with its settings, qbar = 3, and T = 200. `exchange_D` are clients on a common
+cosines, a draw of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3 and T = 600;
+"squares" is that of `contrib.contextual` with T = 200. `exchange_D` are clients on a common
 embedding (after Li et al., NeurIPS 2022), which exchange when one of them has gathered a variance
-of D; `exchange_0` exchanges in every round (two seeds); `alone` is EK-UCB (beta = 2) for each
-client. The tables have, against t, the regret summed over the clients, over that of uniform
-actions; the count of numbers sent in both directions, as sums over the embedding and as points and
-rewards (`sent_as_data`); the exchanges; and the inducing points.
+of D; `alone` is EK-UCB (beta = 2) for each client. The tables have the regret summed over the
+clients, over that of uniform actions; the count of numbers sent in both directions, as sums over
+the embedding and as points and rewards (`sent_as_data`); the exchanges; and the inducing points.
 """
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +91,7 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
     )
 
 
-def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[str, Any]]:
+def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one a seed."""
     horizon = min(options.horizon, SETTINGS[name][4])
     seeds = min(options.seeds, SEEDS.get(method, options.seeds))
@@ -102,29 +99,19 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[st
     bandit = bandit_of(name, method, horizon)
     played = play(ClientArms(problem_of(name)), bandit, horizon, keys)
     t = saving.grid(horizon)
-    regret, uniform = (
-        np.asarray(a).cumsum(axis=1)[:, t - 1] for a in (played.regret, played.uniform_regret)
+    regret, uniform = (np.asarray(a).cumsum(1) for a in (played.regret, played.uniform_regret))
+    curves = dict(
+        regret_ratio=(regret / uniform)[:, t - 1],
+        sent=np.asarray(played.sent, float)[:, t - 1],
+        sent_as_data=np.asarray(played.sent_as_data, float)[:, t - 1],
     )
-    ratio = regret / uniform
-    sent, as_data, exchanges, points = (
-        np.asarray(a, float)[:, t - 1]
-        for a in (played.sent, played.sent_as_data, played.exchanges, played.dictionary_size)
+    return saving.by_seed(
+        dict(t=t, horizon=horizon),
+        **curves,
+        **{f"final_{name}": curve[:, -1] for name, curve in curves.items()},
+        exchanges=np.asarray(played.exchanges)[:, -1],
+        points=np.asarray(played.dictionary_size)[:, -1],
     )
-    return [
-        dict(
-            t=t,
-            regret_ratio=ratio[seed],
-            sent=sent[seed],
-            sent_as_data=as_data[seed],
-            final_regret_ratio=ratio[seed, -1],
-            final_sent=sent[seed, -1],
-            final_sent_as_data=as_data[seed, -1],
-            exchanges=exchanges[seed, -1],
-            points=points[seed, -1],
-            horizon=horizon,
-        )
-        for seed in range(seeds)
-    ]
 
 
 def draw(folder: Path) -> None:
@@ -169,28 +156,18 @@ def draw(folder: Path) -> None:
 def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
     """Draws a point for each threshold, in its colour: mean regret at T against the mean of the
     numbers sent until T."""
-    ends = {
-        name: (sent[name][1][:, -1].mean(), ratio[name][1][:, -1].mean())
-        for name in ratio
-        if name != "alone"
-    }
-    axes.plot(
-        *zip(*ends.values(), strict=True), color="0.6", marker=marker, markersize=5, label=label
-    )
-    for name, (x, y) in ends.items():
-        axes.plot(x, y, color=style(name)[1], marker=marker, markersize=5)
+    names = [name for name in ratio if name != "alone"]
+    x, y = ([curves[name][1][:, -1].mean() for name in names] for curves in (sent, ratio))
+    axes.plot(x, y, color="0.6", marker=marker, markersize=5, label=label)
+    for at, height, name in zip(x, y, names, strict=True):
+        axes.plot(at, height, color=style(name)[1], marker=marker, markersize=5)
 
 
 @cli.command
 def main() -> None:
     options = cli.parse(saving.parser(__doc__, METHODS, list(SETTINGS), seeds=4, horizon=600))
-    config = dict(
-        settings=SETTINGS,
-        clients=CLIENTS,
-        horizon=options.horizon,
-        seeds=options.seeds,
-        cosines=COSINES,
-    )
+    config = dict(settings=SETTINGS, clients=CLIENTS, cosines=COSINES)
+    config |= dict(horizon=options.horizon, seeds=options.seeds)
     seeds = {method: min(options.seeds, SEEDS.get(method, options.seeds)) for method in METHODS}
     title = f"{CLIENTS} clients, {options.seeds} seeds (2 of an exchange every round), means"
     saving.run(options, "beyond.clients", title, config, runs, draw, seeds=seeds)

@@ -5,9 +5,8 @@ paper.
 
 There are ten actions (hundredths, drawn as in the authors' scripts), contexts are uniform, and the
 noise is 0.1. All methods have a Gaussian kernel of lengthscale 0.1, lambda = mu = 1, and the width
-0.1 of the scripts, in leverage units. CBKB and CBBKB stop at t = 300 (STOPS), because CBKB takes
-most of the time. The tables have, against t, the cumulative regret, the inducing points, and the
-CPU seconds of all seeds in one program, without compilation.
+0.1 of the scripts, in leverage units. The tables have the cumulative regret, the inducing points,
+and the CPU seconds of all seeds in one program, without compilation.
 """
 
 import argparse
@@ -36,7 +35,7 @@ ACTIONS, WIDTH, LAM = 10, 0.1, 1.0
 LENGTHSCALE, CAPACITY, QBAR = 0.1, 256, 3.0
 PARTS = 20  # segments of a run; CPU seconds are recorded after each
 METHODS = ("k_ucb", "ek_ucb_0.5", "ek_ucb_2", "cbkb", "cbbkb_3")
-STOPS = {"cbkb": 300, "cbbkb_3": 300}
+STOPS = {"cbkb": 300, "cbbkb_3": 300}  # because CBKB takes most of the time
 PROBLEMS = ("squares", "step_diagonal")
 ROWS = (
     Row("regret", "regret $R_t$"),
@@ -103,38 +102,26 @@ def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
-    """The runs of a method on a problem, one a seed; "uniform" stands for uniform actions."""
-    if method == "uniform":
-        return uniform_runs(options, name)
+    """The runs of a method on a problem, one a seed; "uniform" stands for uniform actions, with
+    their expected regret in the contexts of all methods."""
     horizon = min(options.horizon, STOPS.get(method, options.horizon))
-    bandit = bandit_of(method, horizon)
+    t = np.arange(1, PARTS + 1) * (horizon // PARTS)
     keys = jax.random.split(jax.random.key(1), options.seeds)
+    if method == "uniform":
+        one = partial(problem_of(name).uniform_regret, horizon)
+        regret = np.asarray(jax.jit(jax.vmap(one))(keys)).cumsum(axis=1)
+        return saving.by_seed(dict(t=t), regret=regret[:, t - 1], final_regret=regret[:, -1])
+    bandit = bandit_of(method, horizon)
     played, seconds = run_segments(problem_of(name), bandit, horizon, keys)
     regret, uniform = (a.cumsum(axis=1) for a in (played.regret, played.uniform_regret))
-    t = np.arange(1, PARTS + 1) * (horizon // PARTS)
-    return [
-        dict(
-            t=t,
-            regret=regret[seed, t - 1],
-            dictionary=played.dictionary_size[seed, t - 1],
-            seconds=seconds,
-            horizon=horizon,
-            final_regret=regret[seed, -1],
-            final_regret_ratio=regret[seed, -1] / uniform[seed, -1],
-            points=played.dictionary_size[seed, -1],
-            run_seconds=seconds[-1],
-        )
-        for seed in range(options.seeds)
-    ]
-
-
-def uniform_runs(options: argparse.Namespace, name: str) -> list[dict[str, Any]]:
-    """Expected regret of uniform actions on a problem, in the contexts of all methods."""
-    t = np.arange(1, PARTS + 1) * (options.horizon // PARTS)
-    one = partial(problem_of(name).uniform_regret, options.horizon)
-    keys = jax.random.split(jax.random.key(1), options.seeds)
-    regret = np.asarray(jax.jit(jax.vmap(one))(keys)).cumsum(axis=1)
-    return [dict(t=t, regret=total[t - 1], final_regret=total[-1]) for total in regret]
+    return saving.by_seed(
+        dict(t=t, seconds=seconds, horizon=horizon, run_seconds=seconds[-1]),
+        regret=regret[:, t - 1],
+        dictionary=played.dictionary_size[:, t - 1],
+        final_regret=regret[:, -1],
+        final_regret_ratio=regret[:, -1] / uniform[:, -1],
+        points=played.dictionary_size[:, -1],
+    )
 
 
 def draw(folder: Path) -> None:
@@ -147,17 +134,9 @@ def main() -> None:
     options = cli.parse(saving.parser(__doc__, METHODS, PROBLEMS, seeds=4, horizon=1_000))
     if options.horizon % PARTS:
         raise ValueError(f"horizon must be a multiple of {PARTS}; {options.horizon} was given.")
-    config = dict(
-        horizon=options.horizon,
-        stops=STOPS,
-        actions=ACTIONS,
-        width=WIDTH,
-        regularization=LAM,
-        capacity=CAPACITY,
-        qbar=QBAR,
-        lengthscale=LENGTHSCALE,
-        seeds=options.seeds,
-    )
+    config = dict(stops=STOPS, actions=ACTIONS, width=WIDTH, regularization=LAM)
+    config |= dict(capacity=CAPACITY, qbar=QBAR, lengthscale=LENGTHSCALE)
+    config |= dict(horizon=options.horizon, seeds=options.seeds)
     title = f"Bandits with contexts, {options.seeds} seeds, mean and 95% interval"
     first, *others = options.only
     pairs = [(name, m) for name in options.problems for m in (first, "uniform", *others)]

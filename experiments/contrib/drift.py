@@ -5,10 +5,9 @@
 The streams are GENERATED (uniform inputs, d = 2, noise 0.1, labels in [-1, 1], one stream a seed).
 The function of "jumps" changes every 500 examples, the phase of "turning" changes a little with
 each example, and "still" does not change. The forecasters have Taylor features of degree 5 of a
-Gaussian kernel; `kernel_*` are Kernel-AWV and kernel ridge regression on this kernel, O(t^2) an
-example, on the first stream of "jumps" alone. river's models, if river is installed, have
-standardized inputs and default parameters, and run on the first stream of each name. The tables
-have the average squared loss until t, and the total loss.
+Gaussian kernel; `kernel_*` have this kernel itself, O(t^2) an example, on the first stream of
+"jumps" alone. river's models, if river is installed, have standardized inputs and default
+parameters, and run on the first stream of each name.
 """
 
 import argparse

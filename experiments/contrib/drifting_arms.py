@@ -5,8 +5,7 @@
 There are 100 arms in the unit square, a Gaussian kernel of lengthscale 0.5, noise 0.1, and lambda =
 noise^2. The mean passes through four functions of RKHS norm 2 at equal distances in time, linearly
 ("drift") or in steps ("jump"). The width of all methods is two posterior standard deviations. The
-tables have the dynamic regret divided by that of uniform choice, as a function of t, for the whole
-run and for its last tenth, and the inducing points at the end.
+tables have the dynamic regret divided by that of uniform choice, also for the last tenth of a run.
 """
 
 import argparse
@@ -84,16 +83,13 @@ def runs(options: argparse.Namespace, kind: str, name: str) -> list[dict[str, An
     regret, tenth = np.asarray(record.regret), slice(-max(horizon // 10, 1), None)
     t = saving.grid(horizon)
     ratio = (regret.cumsum(1) / uniform_regret.cumsum())[:, t - 1]
-    return [
-        dict(
-            t=t,
-            regret_ratio=ratio[seed],
-            final_regret_ratio=ratio[seed, -1],
-            last_tenth=regret[seed, tenth].sum() / uniform_regret[tenth].sum(),
-            points=record.dictionary_size[seed, -1],
-        )
-        for seed in range(options.seeds)
-    ]
+    return saving.by_seed(
+        dict(t=t),
+        regret_ratio=ratio,
+        final_regret_ratio=ratio[:, -1],
+        last_tenth=regret[:, tenth].sum(1) / uniform_regret[tenth].sum(),
+        points=np.asarray(record.dictionary_size)[:, -1],
+    )
 
 
 def draw(folder: Path) -> None:
@@ -105,14 +101,7 @@ def draw(folder: Path) -> None:
 @cli.command
 def main() -> None:
     options = cli.parse(saving.parser(__doc__, list(METHODS), KINDS, seeds=4, horizon=4_000))
-    config = dict(
-        width="bayesian",
-        horizon=options.horizon,
-        arms=ARMS,
-        noise_std=NOISE,
-        norm=NORM,
-        anchors=ANCHORS,
-        seeds=options.seeds,
-    )
+    config = dict(width="bayesian", arms=ARMS, noise_std=NOISE, norm=NORM, anchors=ANCHORS)
+    config |= dict(horizon=options.horizon, seeds=options.seeds)
     title = f"Arms whose means change, {options.seeds} seeds, mean and 95% interval"
     saving.run(options, "beyond.drifting_arms", title, config, runs, draw)

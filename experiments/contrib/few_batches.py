@@ -32,13 +32,8 @@ from jsketch.contrib.few_batches import batch_lengths
 
 PROBLEMS = ("gp_draw_0", "gp_draw_1", "known_norm", "abalone")
 METHODS = (
-    "batched_exploration",
-    "random_exploration",
-    "bbkb_global",
-    "bbkb_global_local",
-    "fixed_bkb_96",
-    "fixed_bkb_few",
-    "batched_exploration_quarter",
+    *("batched_exploration", "random_exploration", "bbkb_global", "bbkb_global_local"),
+    *("fixed_bkb_96", "fixed_bkb_few", "batched_exploration_quarter"),
 )
 NORM = 2.0  # "known_norm"
 DELTA, RATIO, QBAR = 0.1, 2.0, 2.0
@@ -86,41 +81,29 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
     return FixedBKB(**sketch, batch=min(batch, horizon))
 
 
-def most_batches(horizon: int) -> int:
-    """The bound of THEORY 6.7: ceil(log2 log2 T) + 1, T >= 3."""
-    return math.ceil(math.log2(math.log2(max(horizon, 3)))) + 1
-
-
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
     """The runs of a method on a problem, one a seed."""
     problem, common = load(name, options.data_dir)
     horizon = options.horizon // (4 if method.endswith("_quarter") else 1)
     keys = bandit_runs.keys_of(0, list(range(options.seeds)))
     result = loops.run(bandit_of(method, common, horizon), problem, keys, horizon)
-    best = int(jnp.argmax(problem.mean_reward))
-    rows = []
-    for seed in range(options.seeds):
-        trace = jax.tree.map(lambda a, seed=seed: a[seed], result.trace)
-        saved = bandit_runs.saved_arrays(trace, problem.mean_reward)
-        arrays: dict[str, Any] = {
-            field: value for field, value in saved.items() if not np.ndim(value)
-        }
-        t = saving.grid(horizon)
-        ratio = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))
-        rounds = np.asarray(trace.round) + 1
-        arrays |= dict(
-            t=t,
-            regret_ratio=ratio[t - 1],
-            rounds=rounds[t - 1],
-            final_regret=np.asarray(trace.regret, float).sum(),
-            horizon=horizon,
-            run_seconds=result.run_seconds,
-        )
-        if method.startswith("batched_exploration"):
-            arrays["best_is_left"] = np.asarray(result.state.active)[seed, best].astype(float)
-            arrays["most_batches"] = most_batches(horizon)
-        rows.append(arrays)
-    return rows
+    trace, t = jax.tree.map(np.asarray, result.trace), saving.grid(horizon)
+    ratio = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))
+    shared = dict(t=t, horizon=horizon, run_seconds=result.run_seconds)
+    arrays = dict(
+        final_regret_ratio=ratio[:, -1],
+        batches=trace.round[:, -1] + 1,
+        dictionary_size=trace.dictionary_size[:, -1],
+        regret_ratio=ratio[:, t - 1],
+        rounds=trace.round[:, t - 1] + 1,
+        final_regret=trace.regret.astype(float).sum(1),
+    )
+    if method.startswith("batched_exploration"):
+        best = int(jnp.argmax(problem.mean_reward))
+        arrays["best_is_left"] = np.asarray(result.state.active)[:, best].astype(float)
+        # the bound of THEORY 6.7: ceil(log2 log2 T) + 1, T >= 3
+        shared["most_batches"] = math.ceil(math.log2(math.log2(max(horizon, 3)))) + 1
+    return saving.by_seed(shared, **arrays)
 
 
 def draw(folder: Path) -> None:

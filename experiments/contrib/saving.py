@@ -1,5 +1,5 @@
-"""Functions that these experiments share. They save single runs, summarise them, and draw a figure
-with a panel for each problem and metric."""
+"""Functions that save the runs of these experiments, summarise them, and draw a panel for each
+problem and metric."""
 
 import argparse
 import textwrap
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from experiments import cli
 from experiments.figures import drawing
@@ -36,6 +36,12 @@ class Row(NamedTuple):
 def grid(horizon: int) -> np.ndarray:
     """The points [P] where curves are saved, evenly spaced; the last one is `horizon`."""
     return np.unique(np.linspace(1, horizon, min(POINTS, horizon)).astype(int))
+
+
+def by_seed(shared: Mapping[str, Any], **values: np.ndarray) -> list[dict[str, Any]]:
+    """The arrays of runs, one dict for each seed: `shared` ones, and rows of values [S, ...]."""
+    rows = zip(*values.values(), strict=True)
+    return [dict(shared, **dict(zip(values, row, strict=True))) for row in rows]
 
 
 def summarise_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
@@ -74,10 +80,8 @@ def load_or_run(
             for seed, arrays in enumerate(runs):
                 values = {name: np.asarray(value) for name, value in arrays.items()}
                 store.write_npz(store.run_path(folder, method, seed), values)
-        names = dict(problem=problem, algorithm=method)
-        runs_of_pairs += [
-            tidy.Run(names, seed, store.read_run(folder, method, seed)) for seed in range(count)
-        ]
+        saved = [store.read_run(folder, method, seed) for seed in range(count)]
+        runs_of_pairs += tidy.runs_of(dict(problem=problem, algorithm=method), saved)
     return runs_of_pairs
 
 
@@ -107,11 +111,11 @@ def run(
     """Runs an experiment in the folder `options.out`: single runs, tables, summary and figure.
 
     config  the configuration on which single runs depend
-    make   make(options, problem, method) -> the arrays of the runs, one for each seed
-    pairs  (problem, method) of the runs; None: all
-    seeds  number of seeds, if it differs from `options.seeds` for some method
-    more   the rest of the configuration of the tables; None: the problems and methods
-    data   description of the data
+    make    make(options, problem, method) -> the arrays of the runs, one for each seed
+    pairs   (problem, method) of the runs; None: all
+    seeds   number of seeds, if it differs from `options.seeds` for some method
+    more    the rest of the configuration of the tables; None: the problems and methods
+    data    description of the data
     """
     if pairs is None:
         pairs = [(problem, method) for problem in options.problems for method in options.only]
@@ -119,16 +123,11 @@ def run(
         more = dict(problems=options.problems, methods=options.only)
     whole = {**config, **more}
     with outputs.results_folder(options, experiment, whole, options.seeds) as results:
-        runs = load_or_run(
-            options.out, config, pairs, seeds or options.seeds, partial(make, options)
-        )
+        counts = seeds or options.seeds
+        runs = load_or_run(options.out, config, pairs, counts, partial(make, options))
         runs = [run for run in runs if "stopped" not in run.arrays]
-        summary = dict(
-            config=whole,
-            seeds=options.seeds,
-            data=data,
-            problems=summarise_problems(runs),
-        )
+        problems = summarise_problems(runs)
+        summary = dict(config=whole, seeds=options.seeds, data=data, problems=problems)
         results.write(summary, runs, title)
         draw(options.out)
 
@@ -139,9 +138,7 @@ def draw_panels(
     """Draws the figure `name` from the tables of the folder: a column for each problem, a row of
     panels `height` inches high for each metric."""
     curves = tidy.load(folder).curves
-    problems = {
-        str(problem): part for problem, part in curves.groupby("problem", observed=True, sort=False)
-    }
+    problems = dict(iter(curves.groupby("problem", observed=True, sort=False)))
     size = (2.0 + 2.6 * len(problems), 0.8 + height * len(rows))
     with plt.rc_context(drawing.STYLE | {"figure.figsize": size}):
         figure, axes = plt.subplots(
@@ -151,7 +148,7 @@ def draw_panels(
             for panel, (problem, part) in zip(line, problems.items(), strict=True):
                 _panel(panel, part, row)
                 if row is rows[0]:
-                    panel.set_title(problem.replace("_", " "), loc="left")
+                    panel.set_title(str(problem).replace("_", " "), loc="left")
             # once all panels of the shared axis are drawn
             if not row.log:
                 line[0].set_ylim(0, row.top)
@@ -172,12 +169,10 @@ def _panel(axes: Any, part: pd.DataFrame, row: Row) -> None:
     curves = tidy.lines(part, row.metric)
     if row.methods is not None:
         curves = {name: curves[name] for name in row.methods if name in curves}
-    if not row.bands:
-        curves = {name: (t, values.mean(0, keepdims=True)) for name, (t, values) in curves.items()}
-    drawing.lines(axes, curves)
+    drawing.lines(axes, curves, bands=row.bands)
     if row.log:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_major_formatter(drawing.COUNT)

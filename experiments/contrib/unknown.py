@@ -11,15 +11,13 @@ alone: `lb_certified` is `lb_realised` with the width `certified_mixture`, and w
 guarantees of THEORY 6.8; the three `norm_` have the right lengthscale and the width of the code,
 which contains the norm bound: 0.1, doubled from 0.1, and the norm itself.
 
-The tables have R_t / R_t^unif and rounds against t, and at T the inducing points of the candidate
-that chose last, CPU seconds a round (of the second of two runs, all seeds together), the share of
-the evaluations that each candidate chose (the longest first), the eliminated candidates, and the
-last norm bound.
+At T the tables have the inducing points of the candidate that chose last, CPU seconds a round (of
+the second of two runs, all seeds together), the share of the evaluations that each candidate chose
+(the longest first), the eliminated candidates, and the last norm bound.
 """
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,17 +38,8 @@ FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)  # of the right lengthscale, the longest fi
 RIGHT = FACTORS.index(1.0)
 FIRST_BOUND = 0.1  # on the norm, before doubling
 METHODS = (
-    "bbkb_right",
-    "bbkb_long",
-    "bbkb_short",
-    "lb_order",
-    "lb_realised",
-    "lb_norm_test",
-    "lb_evidence",
-    "lb_certified",
-    "norm_small",
-    "norm_doubling",
-    "norm_known",
+    *("bbkb_right", "bbkb_long", "bbkb_short", "lb_order", "lb_realised", "lb_norm_test"),
+    *("lb_evidence", "lb_certified", "norm_small", "norm_doubling", "norm_known"),
 )
 ON_DRAW = METHODS[-4:]  # they need a known norm
 ROWS = (
@@ -99,10 +88,7 @@ def abalone(options: argparse.Namespace) -> Setting:
     return Setting(problem, 17.5, 0.01, (1.0,) * len(FACTORS), options.horizon or 300, 1e-2)
 
 
-PROBLEMS: dict[str, Callable[[argparse.Namespace], Setting]] = {
-    "draw": draw_of_gp,
-    "abalone": abalone,
-}
+PROBLEMS = dict(draw=draw_of_gp, abalone=abalone)
 
 
 def bandit_of(method: str, s: Setting) -> Any:
@@ -141,7 +127,7 @@ def bandit_of(method: str, s: Setting) -> Any:
     return dict(norm_small=small, norm_doubling=NormDoubling(small), norm_known=base)[method]
 
 
-def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[str, Any]]:
+def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
     """The arrays of a method's runs on a problem, one a seed."""
     s = PROBLEMS[name](options)
     bandit = bandit_of(method, s)
@@ -157,27 +143,22 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[Mapping[st
     ratio = np.asarray(loops.regret_ratio(first.trace.regret, s.problem.mean_reward))
     rounds = np.asarray(first.trace.round) + 1
     t = saving.grid(s.horizon)
-    rows: list[Mapping[str, Any]] = []
-    for seed in range(options.seeds):
-        arrays: dict[str, Any] = dict(
-            t=t,
-            regret_ratio=ratio[seed, t - 1],
-            rounds=rounds[seed, t - 1],
-            final_regret_ratio=ratio[seed, -1],
-            final_rounds=rounds[seed, -1],
-            points=np.asarray(first.trace.dictionary_size)[seed, -1],
-            seconds_a_round=seconds / rounds[:, -1].sum(),
-            norm=s.norm_bounds[RIGHT],
-        )
-        if hasattr(first.state, "ruled_out"):
-            for g, factor in enumerate(FACTORS):
-                chosen, out = first.state.pulls[seed, g], first.state.ruled_out[seed, g]
-                arrays[f"chosen_{factor:g}"] = np.asarray(chosen) / s.horizon
-                arrays[f"out_{factor:g}"] = np.asarray(out, float)
-        if hasattr(first.state, "norm_bound"):
-            arrays["last_bound"] = np.asarray(first.state.norm_bound)[seed]
-        rows.append(arrays)
-    return rows
+    arrays = dict(
+        regret_ratio=ratio[:, t - 1],
+        rounds=rounds[:, t - 1],
+        final_regret_ratio=ratio[:, -1],
+        final_rounds=rounds[:, -1],
+        points=np.asarray(first.trace.dictionary_size)[:, -1],
+    )
+    if hasattr(first.state, "ruled_out"):
+        for g, factor in enumerate(FACTORS):
+            arrays[f"chosen_{factor:g}"] = np.asarray(first.state.pulls)[:, g] / s.horizon
+            arrays[f"out_{factor:g}"] = np.asarray(first.state.ruled_out, float)[:, g]
+    if hasattr(first.state, "norm_bound"):
+        arrays["last_bound"] = np.asarray(first.state.norm_bound)
+    seconds_a_round = seconds / rounds[:, -1].sum()
+    shared = dict(t=t, seconds_a_round=seconds_a_round, norm=s.norm_bounds[RIGHT])
+    return saving.by_seed(shared, **arrays)
 
 
 def draw(folder: Path) -> None:
@@ -190,14 +171,8 @@ def main() -> None:
     parser = saving.parser(__doc__, METHODS, list(PROBLEMS), seeds=8, data_dir=None)
     parser.add_argument("--horizon", type=cli.count, help="default 500, on Abalone 300")
     options = cli.parse(parser)
-    config = dict(
-        width="bayesian",
-        seeds=options.seeds,
-        horizon=options.horizon,
-        factors=FACTORS,
-        points=POINTS,
-        first_bound=FIRST_BOUND,
-    )
+    config = dict(width="bayesian", factors=FACTORS, points=POINTS, first_bound=FIRST_BOUND)
+    config |= dict(horizon=options.horizon, seeds=options.seeds)
     title = f"Unknown lengthscale and norm, {options.seeds} seeds, mean and 95% interval"
     data = "generated, and Abalone" if "abalone" in options.problems else "generated"
     pairs = [

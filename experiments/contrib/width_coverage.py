@@ -5,14 +5,11 @@ over seeds of the noise.
 
 The problem has 100 arms in the unit square. The function f has norm F = 2 in the RKHS of a Matern
 5/2 kernel; the algorithms use this kernel and this F. The noise is xi = 0.1, lambda = xi^2, delta =
-0.1. Widths for an exact posterior are used in GP-UCB, widths for a sketched one in BBKB (C = 2,
-q_bar = 2; its widths include the factor sqrt(C) or C). Every 10 evaluations the smallest factor is
-computed by which the width can be multiplied so that it covers |mean - f| at all arms. `needed` is
-the largest such factor until t, and `covered` is 1 if it is at most 1.
-
-`smooth_tight` is `gp_ucb_tight` with a regularization that grows with T, as in Whitehouse, Ramdas,
-Wu (NeurIPS 2023; THEORY 4.1): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d. The factor xi^2 is our
-choice.
+0.1. Widths for an exact posterior are used in GP-UCB, widths for a sketched one in BBKB. Every 10
+evaluations the smallest factor is computed by which the width can be multiplied so that it covers
+|mean - f| at all arms. `needed` is the largest such factor until t, and `covered` is 1 if it is at
+most 1. `smooth_tight` is `gp_ucb_tight` with a regularization that grows with T (THEORY 4.1):
+lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d; the factor xi^2 is our choice.
 """
 
 import argparse
@@ -106,17 +103,14 @@ def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[st
         raise ValueError(f"{int(stopped.sum())} runs of {name} ended before T = {horizon}.")
     uniform = horizon * float(problem.mean_reward.max() - problem.mean_reward.mean())
     most, ratio = needed.max(1), regret / uniform
-    return [
-        dict(
-            t=np.asarray(stops),
-            needed=np.maximum.accumulate(needed[seed]),
-            most_needed=most[seed],
-            covered=float(most[seed] <= 1),
-            last_width=width[seed],
-            final_regret_ratio=ratio[seed],
-        )
-        for seed in range(options.seeds)
-    ]
+    return saving.by_seed(
+        dict(t=np.asarray(stops)),
+        needed=np.maximum.accumulate(needed, axis=1),
+        most_needed=most,
+        covered=(most <= 1).astype(float),
+        last_width=width,
+        final_regret_ratio=ratio,
+    )
 
 
 def draw(folder: Path) -> None:
@@ -154,16 +148,8 @@ def main() -> None:
     options = cli.parse(parser)
     if options.horizon < INTERVAL:
         raise ValueError(f"horizon must be at least {INTERVAL}; {options.horizon} was given.")
-    config = dict(
-        horizon=options.horizon,
-        arms=ARMS,
-        noise_std=NOISE,
-        norm=NORM,
-        delta=DELTA,
-        lengthscale=LENGTHSCALE,
-        every=INTERVAL,
-        seeds=options.seeds,
-    )
+    config = dict(arms=ARMS, noise_std=NOISE, norm=NORM, delta=DELTA, lengthscale=LENGTHSCALE)
+    config |= dict(every=INTERVAL, horizon=options.horizon, seeds=options.seeds)
     kinds = {True: "exact_posterior", False: "sketched_posterior"}
     pairs = [(kinds[name in EXACT], name) for name in options.only]
     title = "Confidence widths: coverage and regret"

@@ -9,30 +9,41 @@ convolution or max-pooling. These spaces are available:
 
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pooch
 
-from experiments.data.datasets import find_folder, read_verified
+from experiments.data.datasets import Source, find_folder, read
 from jsketch import problems
 from jsketch.bandits import evolution
 
-CANDIDATES = "nasbench101_v6_conv3x3_maxpool3x3_candidates.npz"
-CANDIDATES_SHA256 = "5e895841790b1fb4f173a2575f2a1e0b37815d6bd171fc4cfe21a5f4e5d63f49"
-MACRO = "nas-bench-macro_cifar10.json"
-MACRO_SHA256 = "686dee8363cc21cca8c1f321ad5749454f2d9b9ca5972682e137e539bc522297"
-MACRO_URL = "https://raw.githubusercontent.com/xiusu/NAS-Bench-Macro/master/data/nas-bench-macro_cifar10.json"
-MEANS = "nasbench101_v6_mean_test_accuracy.npz"
-MEANS_SHA256 = "1f32d572ec1726039dc56aeb6eee9ae8c268dced4a680929a29fb4528086963b"
-WHOLE = "nasbench101_full_mean_test.npz"
-WHOLE_SHA256 = "ba058159087afa06c791a3e79371a54ef99a92294b2a0a32785622b38debe78f"
+CANDIDATES = Source(
+    "nasbench101_v6_conv3x3_maxpool3x3_candidates.npz",
+    "5e895841790b1fb4f173a2575f2a1e0b37815d6bd171fc4cfe21a5f4e5d63f49",
+    text=False,
+)
+MACRO = Source(
+    "nas-bench-macro_cifar10.json",
+    "686dee8363cc21cca8c1f321ad5749454f2d9b9ca5972682e137e539bc522297",
+    "https://raw.githubusercontent.com/xiusu/NAS-Bench-Macro/master/data/nas-bench-macro_cifar10.json",
+    text=False,
+)
+MEANS = Source(
+    "nasbench101_v6_mean_test_accuracy.npz",
+    "1f32d572ec1726039dc56aeb6eee9ae8c268dced4a680929a29fb4528086963b",
+    text=False,
+)
+WHOLE = Source(
+    "nasbench101_full_mean_test.npz",
+    "ba058159087afa06c791a3e79371a54ef99a92294b2a0a32785622b38debe78f",
+    text=False,
+)
 IMAGES = 9_984  # test images
-# standard deviation of the test accuracy of one training around the mean of its cell. The sampling
-# of 9,984 images gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, a lower bound; the rest,
-# 0.0037, is our guess of the variation between trainings, with which the mean distance of one
-# training from the mean of two others is 0.0045
+# standard deviation of the test accuracy of one training around the mean of its cell: the sampling
+# of 9,984 images gives sqrt(p (1 - p) / 9,984) = 0.0027 at p = 0.92, and the rest, 0.0037, is our
+# guess of the variation between trainings
 NOISE_STD = 0.0046
 
 
@@ -64,14 +75,12 @@ def load(choice: str, data_dir: str | Path | None = None) -> Space:
     downloaded)."""
     folder = find_folder(data_dir)
     if choice == "auto":
-        choice = "nasbench101_means" if (folder / MEANS).exists() else "macro"
+        choice = "nasbench101_means" if (folder / MEANS.filename).exists() else "macro"
     return CHOICES[choice](folder)
 
 
-def _read(path: Path, sha256: str, remedy: str) -> bytes:
-    if not path.exists():
-        raise FileNotFoundError(f"{path.name} is not in {path.parent}. {remedy}")
-    return read_verified(path, sha256)
+def _read_npz(source: Source, folder: Path) -> Mapping[str, np.ndarray]:
+    return np.load(io.BytesIO(read(source, folder)))
 
 
 def scale(evaluations: np.ndarray) -> np.ndarray:
@@ -81,17 +90,13 @@ def scale(evaluations: np.ndarray) -> np.ndarray:
 
 
 def _macro(folder: Path) -> Space:
-    path = folder / MACRO
-    if not path.exists():
-        print(f"{MACRO} is not in {folder}: downloading it from {MACRO_URL}", flush=True)
-        pooch.retrieve(MACRO_URL, known_hash=f"sha256:{MACRO_SHA256}", fname=MACRO, path=folder)
-    table = json.loads(_read(path, MACRO_SHA256, f"Download it from {MACRO_URL}."))
+    table = json.loads(read(MACRO, folder))
     codes = np.array([[int(digit) for digit in key] for key in table])
     onehot = (codes[:, :, None] == np.arange(3)).reshape(len(codes), -1) / np.sqrt(codes.shape[1])
     evaluations = np.array([entry["test_acc"] for entry in table.values()])
     source = (
-        f"REAL accuracies of NAS-Bench-Macro ({MACRO}), a stand-in: not the NAS-Bench-101 cells of"
-        " the paper"
+        f"REAL accuracies of NAS-Bench-Macro ({MACRO.filename}), a stand-in: not the NAS-Bench-101"
+        " cells of the paper"
     )
     neighbours = evolution.one_change_apart(codes)
     return Space("NAS-Bench-Macro", onehot, scale(evaluations), neighbours, source)
@@ -100,15 +105,14 @@ def _macro(folder: Path) -> Space:
 def _cells(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(features [12416, 17], codes [12416, 17], hashes). The features of edges and of operations
     are each divided by their largest norm (BBKB D.2, THEORY 10.1)."""
-    remedy = "It cannot be downloaded; the data of `--dataset macro` can."
-    with np.load(io.BytesIO(_read(folder / CANDIDATES, CANDIDATES_SHA256, remedy))) as table:
-        edges, ops = (
-            table["adjacency_upper"][:, 1:-1].astype(float),
-            table["is_conv3x3"].astype(float),
-        )
-        hashes = table["module_hash"]
-    halves = [half / np.linalg.norm(half, axis=1).max() for half in (edges, ops)]
-    return np.concatenate(halves, 1), np.concatenate([edges, ops], 1).astype(int), hashes
+    table = _read_npz(CANDIDATES, folder)
+    edges, ops = table["adjacency_upper"][:, 1:-1].astype(float), table["is_conv3x3"].astype(float)
+    codes = np.concatenate([edges, ops], 1).astype(int)
+    return _scaled_halves(edges, ops), codes, table["module_hash"]
+
+
+def _scaled_halves(edges: np.ndarray, ops: np.ndarray) -> np.ndarray:
+    return np.concatenate([half / np.linalg.norm(half, axis=1).max() for half in (edges, ops)], 1)
 
 
 def _neighbours(codes: np.ndarray) -> np.ndarray:
@@ -122,37 +126,34 @@ def _neighbours(codes: np.ndarray) -> np.ndarray:
     return table
 
 
-def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: str) -> Space:
+def _of_means(name: str, features: np.ndarray, accuracy: np.ndarray, file: Source) -> Space:
     """The space of mean accuracies [A], without a table of neighbours."""
     span = float(accuracy.max() - accuracy.min())
     source = (
-        f"REAL mean test accuracies of three trainings (NAS-Bench-101, {file}, checksum checked)"
-        f" with GENERATED Gaussian noise, standard deviation {NOISE_STD:g} of accuracy"
+        f"REAL mean test accuracies of three trainings (NAS-Bench-101, {file.filename}, checksum"
+        f" checked) with GENERATED Gaussian noise, standard deviation {NOISE_STD:g} of accuracy"
     )
-    means = scale(accuracy[:, None])
-    lowest = float(accuracy.min())
+    means, lowest = scale(accuracy[:, None]), float(accuracy.min())
     return Space(name, features, means, None, source, NOISE_STD / span, span, lowest)
 
 
 def _mean_cells(folder: Path) -> Space:
     features, codes, hashes = _cells(folder)
-    with np.load(io.BytesIO(_read(folder / MEANS, MEANS_SHA256, "It cannot be downloaded."))) as t:
-        if (t["module_hash"] != hashes).any():
-            raise ValueError(f"the rows of {MEANS} are not those of {CANDIDATES}.")
-        accuracy = t["mean_test_accuracy"]
-    space = _of_means("NAS-Bench-101", features, accuracy, MEANS)
+    table = _read_npz(MEANS, folder)
+    if (table["module_hash"] != hashes).any():
+        raise ValueError(f"the rows of {MEANS.filename} are not those of {CANDIDATES.filename}.")
+    space = _of_means("NAS-Bench-101", features, table["mean_test_accuracy"], MEANS)
     return space._replace(neighbours=_neighbours(codes))
 
 
 def _whole_space(folder: Path) -> Space:
     """Features [423624, 36]: 21 bits of the adjacency matrix and 5 operations one-hot, each part
     divided by its largest norm, as in `_cells`."""
-    with np.load(io.BytesIO(_read(folder / WHOLE, WHOLE_SHA256, "It cannot be downloaded."))) as t:
-        edges = np.unpackbits(t["adjacency_upper"], axis=1)[:, :21].astype(float)
-        ops = (t["ops"][:, :, None] == np.arange(3)).reshape(len(edges), -1).astype(float)
-        accuracy = t["correct_sum3"] / (3 * IMAGES)
-    halves = [half / np.linalg.norm(half, axis=1).max() for half in (edges, ops)]
-    return _of_means("the whole of NAS-Bench-101", np.concatenate(halves, 1), accuracy, WHOLE)
+    table = _read_npz(WHOLE, folder)
+    edges = np.unpackbits(table["adjacency_upper"], axis=1)[:, :21].astype(float)
+    ops = (table["ops"][:, :, None] == np.arange(3)).reshape(len(edges), -1).astype(float)
+    accuracy = table["correct_sum3"] / (3 * IMAGES)
+    return _of_means("the whole of NAS-Bench-101", _scaled_halves(edges, ops), accuracy, WHOLE)
 
 
 CHOICES = {"nasbench101_means": _mean_cells, "nasbench101_whole": _whole_space, "macro": _macro}

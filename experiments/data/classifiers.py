@@ -72,9 +72,7 @@ def gradient_boosting(hyperparameters: dict[str, Any], random_state: int) -> Any
     """From scikit-learn 1.9 on `criterion` is deprecated and has no effect; there it is omitted."""
     defaults = GradientBoostingClassifier().get_params()
     if defaults.get("criterion", "deprecated") == "deprecated":
-        hyperparameters = {
-            name: value for name, value in hyperparameters.items() if name != "criterion"
-        }
+        hyperparameters = {n: v for n, v in hyperparameters.items() if n != "criterion"}
     return GradientBoostingClassifier(**hyperparameters, random_state=random_state)
 
 
@@ -142,17 +140,11 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
         )
     content = datasets.read(SOURCES[name], datasets.find_folder(data_dir)).decode()
     if name == "breast_cancer":
-        content = "\n".join(
-            line.partition(",")[2] for line in content.splitlines() if "?" not in line
-        )
+        rows = [row.partition(",")[2] for row in content.splitlines() if "?" not in row]
+        content = "\n".join(rows)
     table = np.loadtxt(io.StringIO(content), delimiter=None if name == "australian" else ",")
-    target = table[:, -1]
-    return Dataset(
-        name,
-        table[:, :-1],
-        (target == target.max()).astype(float),
-        datasets.citation(SOURCES[name]),
-    )
+    target = (table[:, -1] == table[:, -1].max()).astype(float)
+    return Dataset(name, table[:, :-1], target, datasets.citation(SOURCES[name]))
 
 
 def split(target: np.ndarray, repetition: int) -> tuple[np.ndarray, np.ndarray]:

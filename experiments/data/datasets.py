@@ -27,15 +27,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Source:
-    """A public file: its local name, the sha256 of its content (decompressed, LF line ends), and
-    its address."""
+    """A file of data: its local name, the sha256 of its content, and its public address."""
 
     filename: str  # a file that ends in .bz2 stays compressed
     sha256: str
-    url: str
+    url: str = ""  # of a file that can be downloaded
     # the file's name inside the archive at `url`; "" when `url` is the file itself
     member: str = ""
     header: str = ""  # replaces the first line, in which public copies differ, before hashing
+    text: bool = True  # the content is decompressed, with LF line ends
 
 
 SOURCES = {
@@ -86,30 +86,21 @@ def citation(source: Source) -> str:
 
 
 def read(source: Source, folder: Path) -> bytes:
-    """The content of `source`, decompressed and verified; downloaded when it is not in the folder.
-    Raises ValueError (wrong checksum) or OSError (failed download)."""
+    """The verified content of `source`, which is downloaded when it is not in the folder. Raises
+    ValueError (wrong checksum) or OSError (no file, and no download)."""
     path = folder / source.filename
     if not path.exists():
         download(source, path)
-    content = _canonical_content(_decompress(path.read_bytes()), source)
+    content = _content_of(path.read_bytes(), source)
     digest = hashlib.sha256(content).hexdigest()
     if digest != source.sha256:
+        remedy = (
+            f" Delete it to download it again from {source.url}, or name another folder with"
+            " --data-dir or JSKETCH_DATA."
+        )
         raise ValueError(
             f"{path.name} in {path.parent} is not the published file: the sha256 of its content is"
-            f" {digest}, expected {source.sha256}. Delete it to download it again from"
-            f" {source.url}, or name another folder with --data-dir or JSKETCH_DATA."
-        )
-    return content
-
-
-def read_verified(path: Path, sha256: str) -> bytes:
-    """The content of a file. Raises ValueError unless it has this checksum."""
-    content = path.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != sha256:
-        raise ValueError(
-            f"{path.name} in {path.parent} is not the expected file: its sha256 is {digest}, not"
-            f" {sha256}."
+            f" {digest}, expected {source.sha256}.{remedy if source.url else ''}"
         )
     return content
 
@@ -133,6 +124,10 @@ def find_folder(data_dir: str | Path | None = None) -> Path:
 def download(source: Source, path: Path) -> None:
     """Downloads `source` and writes it to `path` if its checksum is right. Raises OSError when it
     cannot be downloaded or written, and ValueError for another content."""
+    if not source.url:
+        raise FileNotFoundError(
+            f"{path.name} is not in {path.parent}, and it cannot be downloaded."
+        )
     remedy = (
         f"Download {source.url} yourself and put {source.member or 'it'} as {path.name} into"
         f" {path.parent}, or name a folder that has it with --data-dir or JSKETCH_DATA."
@@ -147,7 +142,7 @@ def download(source: Source, path: Path) -> None:
                 pooch.retrieve(source.url, known_hash=None, fname="archive", path=scratch)
             )
             raw = _read_member(fetched, source.member) if source.member else fetched.read_bytes()
-            content = _canonical_content(_decompress(raw), source)
+            content = _content_of(raw, source)
     except (OSError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error) as error:
         raise OSError(
             f"Could not get {path.name} into {path.parent} ({error}). {remedy}"
@@ -184,17 +179,15 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
     return features, (dataset.target - low) / (high - low)
 
 
-def _decompress(content: bytes) -> bytes:
-    """The content of a bz2 file. Any other content, and a damaged file, is returned unchanged, and
-    fails the checksum."""
+def _content_of(file: bytes, source: Source) -> bytes:
+    """The content of a file whose checksum the source has: that of a text is decompressed, with LF
+    line ends, one of them at the end, and with the source's header."""
+    if not source.text:
+        return file
     try:
-        return bz2.decompress(content) if content.startswith(b"BZh") else content
+        content = bz2.decompress(file) if file.startswith(b"BZh") else file
     except (OSError, ValueError):
-        return content
-
-
-def _canonical_content(content: bytes, source: Source) -> bytes:
-    """The content with LF line ends, one of them at the end, and the header of the checksum."""
+        content = file  # of a damaged file, which fails the checksum
     content = content.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n"
     if source.header:
         content = source.header.encode() + b"\n" + content.partition(b"\n")[2]

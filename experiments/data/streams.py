@@ -56,8 +56,11 @@ SVMLIGHT = {  # (inputs, files that make up the stream)
     ),
 }
 SUSY, SUSY_URL, SUSY_ROWS = "SUSY.csv.gz", f"{UCI}/00279/SUSY.csv.gz", 5_000_000
-SUSY_SAMPLE = "susy_sample_39930.npz"
-SUSY_SAMPLE_SHA256 = "203a185c978c9d09f5df0fbf9be5189e90bc6a8cb5b66af669b14a9bcb9a3109"
+SUSY_SAMPLE = Source(
+    "susy_sample_39930.npz",
+    "203a185c978c9d09f5df0fbf9be5189e90bc6a8cb5b66af669b14a9bcb9a3109",
+    text=False,
+)
 
 NAMES = ("casp", "ijcnn1", "cod_rna", "susy")
 SCALINGS = ("authors", "paper")
@@ -133,13 +136,13 @@ def _susy(folder: Path) -> Dataset:
     """All of SUSY if it is in the folder, else the sample. Prints which of the two it is."""
     if (folder / SUSY).exists():
         dataset, hint = _all_of_susy(folder / SUSY), ""
-    elif (folder / SUSY_SAMPLE).exists():
-        dataset = _sample_of_susy(folder / SUSY_SAMPLE)
+    elif (folder / SUSY_SAMPLE.filename).exists():
+        dataset = _sample_of_susy(folder)
         hint = f"; for all of them put {SUSY_URL} (880 MB) into {folder}"
     else:
         raise FileNotFoundError(
-            f"Neither {SUSY} nor {SUSY_SAMPLE} is in {folder}. Download {SUSY_URL} (880 MB) and put"
-            " it there."
+            f"Neither {SUSY} nor {SUSY_SAMPLE.filename} is in {folder}. Download {SUSY_URL} (880"
+            " MB) and put it there."
         )
     print(f"*** susy: {dataset.source}{hint} ***", flush=True)
     return dataset
@@ -167,12 +170,10 @@ def _all_of_susy(path: Path) -> Dataset:
     return Dataset("susy", table[:, 1:].astype(float), table[:, 0].astype(float), source)
 
 
-def _sample_of_susy(path: Path) -> Dataset:
-    content = datasets.read_verified(path, SUSY_SAMPLE_SHA256)
-    with np.load(io.BytesIO(content), allow_pickle=False) as table:
-        features, target = table["X"].astype(float), table["y"].astype(float)
+def _sample_of_susy(folder: Path) -> Dataset:
+    table = np.load(io.BytesIO(datasets.read(SUSY_SAMPLE, folder)))
     source = (
-        f"ONLY A RANDOM SAMPLE of {len(target):,} rows ({path.name}, sha256 {SUSY_SAMPLE_SHA256}"
-        f" checked), NOT the {SUSY_ROWS:,} rows of {SUSY}"
+        f"ONLY A RANDOM SAMPLE of {len(table['y']):,} rows ({SUSY_SAMPLE.filename}, sha256"
+        f" {SUSY_SAMPLE.sha256} checked), NOT the {SUSY_ROWS:,} rows of {SUSY}"
     )
-    return Dataset("susy", features, target, source)
+    return Dataset("susy", table["X"].astype(float), table["y"].astype(float), source)

@@ -14,7 +14,6 @@ matplotlib.use("Agg")  # needs no display
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter
 
 from experiments.figures.styles import style
 from experiments.results import files, summaries
@@ -22,6 +21,7 @@ from experiments.results import files, summaries
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], values [R,P])}
 
 TITLE_WIDTH = 80  # characters per line
+COUNT = "{x:,.0f}"  # format of the ticks of an axis of counts
 
 STYLE: dict[Any, Any] = {
     "figure.figsize": (5.6, 3.2),
@@ -41,19 +41,32 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def lines(axes: Axes, curves: Curves, slopes: bool = False) -> None:
-    """Draws the mean of each curve and a band for its 95% interval (`summaries.ci95`), no band for
-    one repetition. With `slopes` the legend shows the slope of the mean on log axes over the last
-    decade of x."""
+def lines(axes: Axes, curves: Curves, slopes: bool = False, bands: bool = True) -> None:
+    """Draws the curves of some methods, with or without `bands`. With `slopes` the legend shows the
+    slope of each mean on log axes over the last decade of x."""
     for name, (x, values) in curves.items():
         label, colour, dashes = style(name)
-        mean = values.mean(axis=0)
-        power = summaries.log_slope(x, mean) if slopes else math.nan
+        power = summaries.log_slope(x, values.mean(axis=0)) if slopes else math.nan
         slope = "" if math.isnan(power) else f", {power:.2f}"
-        axes.plot(x, mean, color=colour, linestyle=dashes, label=label + slope)
-        if len(values) > 1:
-            half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-            axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+        line(
+            axes,
+            x,
+            values if bands else values.mean(0, keepdims=True),
+            label + slope,
+            colour,
+            dashes,
+        )
+
+
+def line(
+    axes: Axes, x: np.ndarray, values: np.ndarray, label: str, colour: str, dashes: Any
+) -> None:
+    """Draws the mean of values [R,P], and a band for its 95% interval if R > 1."""
+    mean = values.mean(axis=0)
+    axes.plot(x, mean, color=colour, linestyle=dashes, label=label)
+    if len(values) > 1:
+        half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+        axes.fill_between(x, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
 
 
 def published_lines(
@@ -103,7 +116,7 @@ def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
 def count_axis(axes: Axes) -> None:
     axes.set_xlabel("evaluations $t$")
     axes.set_xlim(left=0)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_major_formatter(COUNT)
 
 
 def log_axes(axes: Axes) -> None:
@@ -113,9 +126,8 @@ def log_axes(axes: Axes) -> None:
     # bands may reach below zero, so that the limits follow from the means
     means = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.get_lines()])
     axes.set_ylim(bottom=means[means > 0].min() / 2, top=means.max() * 2)
-    plain = FuncFormatter(lambda value, _: f"{value:,g}")
-    axes.xaxis.set_major_formatter(plain)
-    axes.yaxis.set_major_formatter(plain)
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_major_formatter("{x:,g}")
 
 
 def finish(

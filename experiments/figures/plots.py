@@ -7,27 +7,18 @@ repetitions.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
-from experiments.figures.drawing import (
-    STYLE,
-    Curves,
-    count_axis,
-    end_intervals,
-    finish,
-    lines,
-    log_axes,
-    published_lines,
-    save,
-)
+from experiments.figures import drawing
+from experiments.figures.drawing import Curves
 from experiments.figures.styles import METHOD_STYLES, style
 
 Published = Mapping[str, tuple[np.ndarray, np.ndarray]]  # {method: (x [P], value [P])}
-SLOPES = "method, slope"  # title of a legend with fitted powers
 
 
 @contextmanager
@@ -40,32 +31,30 @@ def single_axes(
 ) -> Iterator[Axes]:
     """Axes with the curves, and the published curves up to the end of ours. The figure is saved
     with a title and a legend when the block ends."""
-    with plt.rc_context(STYLE):
+    with plt.rc_context(drawing.STYLE):
         figure, axes = plt.subplots()
-        lines(axes, curves, slopes)
+        drawing.lines(axes, curves, slopes)
         if published:
-            published_lines(axes, published, max(x[-1] for x, _ in curves.values()))
+            drawing.published_lines(axes, published, max(x[-1] for x, _ in curves.values()))
         yield axes
-        finish(figure, axes, path, title, SLOPES if slopes else None)
+        drawing.finish(figure, axes, path, title, "method, slope" if slopes else None)
 
 
-def save_panels(figure: plt.Figure, grid: np.ndarray, path: Path, title: str) -> None:
-    """Adds the title and the legend of the first panel, and saves the figure."""
-    figure.suptitle(title, x=0.01, ha="left")
-    handles, labels = grid.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center")
-    save(figure, path)
-
-
-def regret(
-    path: Path,
-    curves: Curves,
-    title: str,
-    xlabel: str = "evaluations $t$",
-    ylabel: str = "regret $R_t$",
-) -> None:
-    """Cumulative regret against t."""
-    streams(path, curves, title, ylabel, xlabel)
+@contextmanager
+def panels_of(
+    path: Path, curves: Mapping[str, Curves], title: str, height: float = 3.2, **shared: Any
+) -> Iterator[np.ndarray]:
+    """A grid of axes, three in a row, for the panels of `curves`. The figure, `height` inches high,
+    is saved with a title and the legend of the first panel when the block ends."""
+    rows, columns = -(-len(curves) // 3), min(3, len(curves))
+    with plt.rc_context(drawing.STYLE | {"figure.figsize": (9.0, height)}):
+        figure, grid = plt.subplots(rows, columns, squeeze=False, **shared)
+        for axes in grid.flat[len(curves) :]:
+            axes.set_visible(False)
+        yield grid
+        figure.suptitle(title, x=0.01, ha="left")
+        figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside right center")
+        drawing.save(figure, path)
 
 
 def regret_ratio(
@@ -74,7 +63,7 @@ def regret_ratio(
     """Cumulative regret over the expected regret of the uniform policy, R_t / R_t^unif, against
     t."""
     with single_axes(path, title, curves, published=published) as axes:
-        count_axis(axes)
+        drawing.count_axis(axes)
         # the first evaluations may have a much larger ratio
         axes.set_ylim(0, min(axes.get_ylim()[1], 1.1))
         axes.set_ylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
@@ -86,9 +75,9 @@ def simple_regret(
     """Regret of the best arm evaluated so far, against t on a log axis. The y axis ends at the
     values after a hundredth of the evaluations, because the first values are much larger."""
     with single_axes(path, title, curves, published=published) as axes:
-        count_axis(axes)
+        drawing.count_axis(axes)
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.xaxis.set_major_formatter(drawing.COUNT)
         end = max(x[-1] for x, _ in curves.values())
         axes.set_xlim(end / 1000, end)
         at_cut = [np.interp(end / 100, x, values.mean(axis=0)) for x, values in curves.values()]
@@ -98,25 +87,19 @@ def simple_regret(
 
 def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) -> None:
     """Regret ratios against t, a panel for each entry, three in a row, on one scale."""
-    rows = -(-len(panels) // 3)
-    size = {"figure.figsize": (9.0, 0.6 + 2.3 * rows)}
     ends = {x[-1] for curves in panels.values() for x, _ in curves.values()}
-    with plt.rc_context(STYLE | size):
-        figure, grid = plt.subplots(
-            rows, min(3, len(panels)), sharex=len(ends) == 1, sharey=True, squeeze=False
-        )
+    height = 0.6 + 2.3 * -(-len(panels) // 3)
+    with panels_of(path, panels, title, height, sharex=len(ends) == 1, sharey=True) as grid:
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=False):
-            lines(axes, curves)
+            drawing.lines(axes, curves)
             axes.set_title(name, loc="left")
             axes.set_ylim(0, 1)
             axes.set_xlim(left=0)
             axes.xaxis.set_major_locator(MaxNLocator(4))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        for axes in list(grid.flat)[len(panels) :]:
-            axes.set_visible(False)
+            axes.xaxis.set_major_formatter(drawing.COUNT)
+        figure = grid[0, 0].figure
         figure.supxlabel("evaluations $t$")
         figure.supylabel("regret ratio  $R_t\\,/\\,R_t^{\\mathrm{unif}}$")
-        save_panels(figure, grid, path, title)
 
 
 def cumulative_regret_panels(
@@ -130,38 +113,34 @@ def cumulative_regret_panels(
     uniform policy (`uniform`: of one step), and a vertical line after the `phase_one` uniform
     evaluations."""
     label, colour, dashes = METHOD_STYLES["uniform"]
-    with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
-        figure, grid = plt.subplots(1, len(panels), squeeze=False)
+    with panels_of(path, panels, title) as grid:
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
             steps = np.arange(1, len(next(iter(curves.values()))[0]) + 1)
             axes.plot(steps, steps * uniform[name], color=colour, linestyle=dashes, label=label)
-            lines(axes, curves)
+            drawing.lines(axes, curves)
             axes.axvline(phase_one[name], color="0.8", linewidth=0.8, zorder=0)
             axes.set_title(f"${name[0]}_{name[1:]}$", loc="left")
-            count_axis(axes)
+            drawing.count_axis(axes)
             # methods that evaluate corners have a much larger regret
             axes.set_ylim(0, 1.5 * steps[-1] * uniform[name])
         grid.flat[0].set_ylabel("cumulative regret")
-        save_panels(figure, grid, path, title)
 
 
 def tuning_panels(path: Path, panels: Mapping[str, Curves], phase_one: int, title: str) -> None:
     """Mean cumulative regret against t, a panel for each classifier, with a vertical line after
     the `phase_one` first evaluations. The 95% intervals of the last values are beside the curves,
     because bands of seven methods would overlap."""
-    with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.2)}):
-        figure, grid = plt.subplots(1, len(panels), squeeze=False)
+    with panels_of(path, panels, title) as grid:
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
             last = next(iter(curves.values()))[0][-1]
-            lines(axes, {name: (t, y.mean(0, keepdims=True)) for name, (t, y) in curves.items()})
-            end_intervals(axes, curves, last + 1.5)
+            drawing.lines(axes, curves, bands=False)
+            drawing.end_intervals(axes, curves, last + 1.5)
             axes.axvline(phase_one, color="0.8", linewidth=0.8, zorder=0)
             axes.set_title(name, loc="left")
             axes.set_ylim(bottom=0)
-            count_axis(axes)
+            drawing.count_axis(axes)
             axes.set_xticks(np.arange(0, last + 1, 10))
         grid.flat[0].set_ylabel("cumulative regret (accuracy)")
-        save_panels(figure, grid, path, title)
 
 
 def run_time(
@@ -170,7 +149,7 @@ def run_time(
     """Run time in seconds, without compilation, against t on log axes, with the fitted powers of t
     in the legend."""
     with single_axes(path, title, curves, published=published, slopes=True) as axes:
-        log_axes(axes)
+        drawing.log_axes(axes)
         seeds = "one seed" if side_by_side == 1 else f"{side_by_side} seeds side by side"
         axes.set_ylabel(f"run time of {seeds} (s)")
 
@@ -188,10 +167,10 @@ def streams(
     dot."""
     with single_axes(path, title, curves, slopes=slopes) as axes:
         if log:
-            log_axes(axes)
+            drawing.log_axes(axes)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(4))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            axes.xaxis.set_major_formatter(drawing.COUNT)
         last = max(x[-1] for x, _ in curves.values())
         for name, (x, values) in curves.items():
             if x[-1] < last and not log:
@@ -203,13 +182,13 @@ def streams(
 def batch_size(path: Path, curves: Curves, title: str, published: Published | None = None) -> None:
     """Size of the batch of evaluation t, against t, on log axes."""
     with single_axes(path, title, curves, published=published) as axes:
-        log_axes(axes)
+        drawing.log_axes(axes)
         axes.set_ylabel("batch size (evaluations)")
 
 
 def dictionary_size(path: Path, curves: Curves, title: str) -> None:
     """Inducing points (distinct arms, for exact posteriors) after evaluation t, against t."""
     with single_axes(path, title, curves) as axes:
-        count_axis(axes)
+        drawing.count_axis(axes)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("dictionary size (points)")

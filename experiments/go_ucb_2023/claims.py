@@ -1,15 +1,8 @@
 """Claims of GO-UCB (Liu, Wang, ICML 2023), and the rules that decide them.
 
-The judged configuration of GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and
-the printed rates). The ascent starts at the best observed point, which the paper does not state.
-With the printed step sizes it stays there, so that the judged GO-UCB repeats the best point of
-phase I. The judged GP baselines maximise their acquisition function from uniform
-candidates, BoTorch's default. Most runs of the tuning problems are an exception: there half of the
-candidates of the GP methods are near the best point, except for the perceptron and gradient
-boosting on breast cancer.
-BoTorch itself has the priors of the paper's
-time (`botorch`). GO-UCB with eq. 5 and our scaling (`go_ucb_eq5`), and our default (`go_ucb`, which
-refits the network to all observations), are beside it in every note.
+The judged GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and the printed
+rates); notes also have eq. 5 with our scaling (`go_ucb_eq5`) and our default (`go_ucb`). The judged
+GP methods have uniform candidates, except in `tuning`, where half of them are near the best point.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,12 +40,12 @@ from experiments.claims import (
 from experiments.figures.styles import label
 
 CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
-JUDGED, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")
+GO_UCB, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")
 INITIAL = 5  # evaluations of phase I in tuning
-FLAT = 0.01  # regret per step over the uniform policy's
-STEADY = 0.75  # regret per step at the end over that of the whole run
-BENT = 0.5  # regret per step after the bend over that before it
-SETTLED = 7  # evaluations on f1 after which phase I and two optimistic steps are over
+PLATEAU_REGRET = 0.01  # regret per step over the uniform policy's
+LINEAR_SHARE = 0.75  # regret per step at the end over that of the whole run
+BEND_RATIO = 0.5  # regret per step after the bend over that before it
+AFTER_SECOND_STEP = 7  # evaluations on f1 after which phase I and two optimistic steps are over
 
 Regrets = dict[str, np.ndarray]  # {method: regrets [S, n + T]}
 
@@ -97,8 +90,8 @@ def _per_step(source: Source, function: str, regrets: Regrets, names: list[str])
 def best_on(source: Source, function: str) -> Finding:
     """GO-UCB has less cumulative regret than each other method on the same seeds."""
     regrets = _regrets(source, function)
-    tie = TIE * regrets[JUDGED].sum(1).mean()
-    gaps = _gaps(regrets, JUDGED)
+    tie = TIE * regrets[GO_UCB].sum(1).mean()
+    gaps = _gaps(regrets, GO_UCB)
     notes = []
     for name in OTHER_FORMS:
         holds = leads(_gaps(regrets, name).values(), TIE * regrets[name].sum(1).mean())
@@ -108,7 +101,7 @@ def best_on(source: Source, function: str) -> Finding:
     forms = _per_step(source, function, regrets, list(OTHER_FORMS))
     return Finding(
         "Regret per step over uniform's:"
-        f" {_per_step(source, function, regrets, [JUDGED, *_others(regrets)])}."
+        f" {_per_step(source, function, regrets, [GO_UCB, *_others(regrets)])}."
         f" Cumulative regret more than GO-UCB's: {interval_texts(gaps, 1)}.",
         leads(gaps.values(), tie),
         f"{'; '.join(notes)} ({forms}). {near}.",
@@ -121,15 +114,15 @@ def best_beside_botorch(source: Source, function: str) -> Finding:
     theirs = _of_botorch(source, function)
     regrets = _regrets(read_sibling(source, "synthetic"), function)
     total = {name: of.sum(1) for name, of in (regrets | theirs).items()}
-    gaps = {name: difference(total[JUDGED], total[name]) for name in theirs}
+    gaps = {name: difference(total[GO_UCB], total[name]) for name in theirs}
     ours = {
-        name: regrets[name][: len(next(iter(theirs.values())))] for name in (JUDGED, *OTHER_FORMS)
+        name: regrets[name][: len(next(iter(theirs.values())))] for name in (GO_UCB, *OTHER_FORMS)
     }
-    shown = _per_step(source, function, ours | theirs, [JUDGED, *theirs])
+    shown = _per_step(source, function, ours | theirs, [GO_UCB, *theirs])
     return Finding(
         f"Regret per step over uniform's: {shown}. Cumulative regret more than GO-UCB's:"
         f" {interval_texts(gaps, 1)}.",
-        leads(gaps.values(), TIE * total[JUDGED].mean()),
+        leads(gaps.values(), TIE * total[GO_UCB].mean()),
         f"{_per_step(source, function, ours, list(OTHER_FORMS))}.",
     )
 
@@ -153,24 +146,24 @@ def best_of_the_baselines(source: Source, function: str) -> Finding:
 
 
 def flat(source: Source, name: str, first: int, words: str) -> Finding:
-    """The 95% interval of the regret per step on f1 after `first` evaluations lies below FLAT times
-    that of the uniform policy. The rule fails where the interval lies above."""
+    """The 95% interval of the regret per step on f1 after `first` evaluations lies below
+    PLATEAU_REGRET times that of the uniform policy. It fails where the interval lies above."""
     regrets = _regrets(source, "f1")
     uniform = number(source, "functions", "f1", "uniform_regret")
     late = {n: regrets[n][:, first:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
     intervals = {n: interval(ratios) for n, ratios in late.items()}
     centre, half = intervals.pop(name)
-    below = int((late[name] <= FLAT).sum())
+    below = int((late[name] <= PLATEAU_REGRET).sum())
     five = (below / len(late[name])) ** 5
     note = (
         f"{interval_texts(intervals, 4)}. Five repetitions, the paper's number, are all at most"
-        f" {FLAT:.0%} with probability {five:.2f}."
+        f" {PLATEAU_REGRET:.0%} with probability {five:.2f}."
     )
-    note = note if name == JUDGED else ""
+    note = note if name == GO_UCB else ""
     return Finding(
         f"Regret per step {words} over uniform's: {interval_text((centre, half), 4)}, at most"
-        f" {FLAT:.0%} in {below} of {len(late[name])} repetitions.",
-        None if abs(centre - FLAT) <= half else centre < FLAT,
+        f" {PLATEAU_REGRET:.0%} in {below} of {len(late[name])} repetitions.",
+        None if abs(centre - PLATEAU_REGRET) <= half else centre < PLATEAU_REGRET,
         note,
     )
 
@@ -180,8 +173,8 @@ def least_bars(source: Source) -> Finding:
     intervals."""
     regrets = _regrets(source, "f1")
     others = _others(regrets)
-    deviations = {n: regrets[n].sum(1).std(ddof=1) for n in (JUDGED, *others, *OTHER_FORMS)}
-    ours = _resampled_deviations(regrets[JUDGED].sum(1))
+    deviations = {n: regrets[n].sum(1).std(ddof=1) for n in (GO_UCB, *others, *OTHER_FORMS)}
+    ours = _resampled_deviations(regrets[GO_UCB].sum(1))
     ends = {
         n: np.quantile(_resampled_deviations(regrets[n].sum(1)) / ours, (0.025, 0.975))
         for n in others
@@ -202,9 +195,9 @@ def _resampled_deviations(values: np.ndarray) -> np.ndarray:
 
 
 def steady(source: Source, function: str, go_ucb: bool) -> Finding:
-    """The regret grows linearly: the last ten steps have at least STEADY of the average regret."""
+    """The regret grows linearly: the last ten steps have LINEAR_SHARE of the average regret."""
     regrets = _regrets(source, function)
-    names = [JUDGED, *_others(regrets)] if go_ucb else list(CLASSICAL)
+    names = [GO_UCB, *_others(regrets)] if go_ucb else list(CLASSICAL)
     other = [n for n in (*OTHER_FORMS, *(f"{name}_near" for name in CLASSICAL)) if n in regrets]
     shares = [_share_of_last(regrets[n]) for n in other]
     return _steadiness(
@@ -224,9 +217,9 @@ def _share_of_last(regret: np.ndarray) -> float:
 
 
 def _steadiness(regrets: Regrets, note: str) -> Finding:
-    """Whether the regret per step of the last ten exceeds STEADY of that of the whole run for all
-    methods, by the intervals over seeds of the difference."""
-    margins = {n: of[:, -10:].mean(1) - STEADY * of.mean(1) for n, of in regrets.items()}
+    """Whether the regret per step of the last ten exceeds LINEAR_SHARE of that of the whole run for
+    all methods, by the intervals over seeds of the difference."""
+    margins = {n: of[:, -10:].mean(1) - LINEAR_SHARE * of.mean(1) for n, of in regrets.items()}
     relative = {n: interval(margin / regrets[n].mean()) for n, margin in margins.items()}
     shares = {n: f"{_share_of_last(of):.2f} ± {relative[n][1]:.2f}" for n, of in regrets.items()}
     return Finding(
@@ -248,9 +241,9 @@ def _gap_to_next(source: Source, function: str, ours: str) -> Interval:
 
 def smaller_gap(source: Source) -> Finding:
     """The lead of GO-UCB over the next best method is positive on f3, and larger on f2."""
-    forms = (JUDGED, *OTHER_FORMS)
+    forms = (GO_UCB, *OTHER_FORMS)
     leads_on = {f: {n: _gap_to_next(source, f, n) for n in forms} for f in ("f2", "f3")}
-    (on_f2, wide_f2), (on_f3, wide_f3) = (leads_on[f][JUDGED] for f in ("f2", "f3"))
+    (on_f2, wide_f2), (on_f3, wide_f3) = (leads_on[f][GO_UCB] for f in ("f2", "f3"))
     centre, half = on_f2 - on_f3, float(np.hypot(wide_f2, wide_f3))
     holds = None if abs(centre) <= half or abs(on_f3) <= wide_f3 else centre > 0 and on_f3 > 0
     texts = {
@@ -258,7 +251,7 @@ def smaller_gap(source: Source) -> Finding:
         for n in forms
     }
     return Finding(
-        f"Next best regret per step minus GO-UCB's: {texts.pop(JUDGED)}; difference of the two"
+        f"Next best regret per step minus GO-UCB's: {texts.pop(GO_UCB)}; difference of the two"
         f" {interval_text((centre, half), 3)}.",
         holds,
         f"{list_texts(texts)}.",
@@ -276,13 +269,13 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
         for name in OTHER_FORMS
         if name in regrets
     ]
-    ours = regrets[JUDGED]
+    ours = regrets[GO_UCB]
     better = int((ours[:, INITIAL:].min(1) < ours[:, :INITIAL].min(1)).sum())
     shown.append(
         f"GO-UCB finds a better point than its {INITIAL} initial ones in {better} of {len(ours)}"
         " repetitions."
     )
-    return _gaps(regrets, JUDGED), "; ".join(shown)
+    return _gaps(regrets, GO_UCB), "; ".join(shown)
 
 
 def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
@@ -298,7 +291,7 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
     best, other_best = (entry(one, "problems", problem, "f_star") for one in (source, start))
     count = min(len(best), len(other_best))
     shift = np.subtract(best[:count], other_best[:count])[:, None]
-    return _gaps(regrets | {JUDGED: theirs[:count] + shift}, JUDGED)
+    return _gaps(regrets | {GO_UCB: theirs[:count] + shift}, GO_UCB)
 
 
 def _for_both_starts(
@@ -337,7 +330,7 @@ def similar(source: Source, problem: str) -> Finding:
     """No difference in cumulative regret between two methods is beyond its interval."""
     gaps, other = _tuning(source, problem)
     total = {name: of.sum(1) for name, (_, of) in lines(source, "regret", problem).items()}
-    margin = interval(total[JUDGED])[1]
+    margin = interval(total[GO_UCB])[1]
     pairs = {
         f"{label(b)} minus {label(a)}": difference(total[a], total[b])
         for a, b in combinations((*CLASSICAL, "turbo"), 2)
@@ -348,7 +341,7 @@ def similar(source: Source, problem: str) -> Finding:
 
     finding = Finding(
         f"Cumulative regret more than GO-UCB's: {interval_texts(gaps, 3)}; GO-UCB has"
-        f" {interval_text(interval(total[JUDGED]), 3)}. {interval_texts(pairs, 3)}.",
+        f" {interval_text(interval(total[GO_UCB]), 3)}. {interval_texts(pairs, 3)}.",
         rule(gaps.values()),
         other,
     )
@@ -367,19 +360,21 @@ def _bend(source: Source, problem: str, name: str) -> tuple[np.ndarray, np.ndarr
 
 def bends(source: Source) -> Finding:
     """The regret per step of TuRBO falls by half after t = 23, that of the GP methods does not, by
-    the 95% intervals over folds of the later one minus BENT times the earlier one."""
+    the 95% intervals over folds of the later one minus BEND_RATIO times the earlier one."""
     names = ("turbo", *CLASSICAL)
     slopes = {
         name: _bend(source, "mlp-breast_cancer", name if name == "turbo" else f"{name}_uniform")
         for name in names
     }
-    excess = {name: difference(BENT * before, after) for name, (before, after) in slopes.items()}
+    excess = {
+        name: difference(BEND_RATIO * before, after) for name, (before, after) in slopes.items()
+    }
     centre, half = excess["turbo"]
     holds = above([(-centre, half), *(excess[name] for name in CLASSICAL)])
     before, after = ([pair[i].mean() for pair in slopes.values()] for i in (0, 1))
     return Finding(
         f"Regret per step until t = 23: {list_numbers(names, before)}; after:"
-        f" {list_numbers(names, after)}. Later one minus {BENT} times the earlier one:"
+        f" {list_numbers(names, after)}. Later one minus {BEND_RATIO} times the earlier one:"
         f" {interval_texts(excess, 4)}, {len(slopes['turbo'][0])} folds.",
         holds,
     )
@@ -431,14 +426,19 @@ _SETTINGS = (
     " best observed point, which the paper does not state. With the printed step sizes it stays"
     " there, so that the judged GO-UCB repeats the best point of phase I."
 )
-_FLAT = f"The 95% interval of the regret per step lies below {FLAT:.0%} of the uniform policy's"
-_FLAT_FAILS = f"It fails where one lies above, and is undecided where one contains {FLAT:.0%}."
+_FLAT = (
+    "The 95% interval of the regret per step lies below"
+    f" {PLATEAU_REGRET:.0%} of the uniform policy's"
+)
+_FLAT_FAILS = (
+    f"It fails where one lies above, and is undecided where one contains {PLATEAU_REGRET:.0%}."
+)
 _FLAT_CHANGE = " The interval decides in place of the mean."
 _FLAT_WHY = "The maximum of f1 is a plateau, so that a method that has found it has no regret."
 _LINEAR = (
-    f"The regret per step of the last ten evaluations exceeds {STEADY} of that of the whole run,"
-    " beyond the 95% interval of the difference over seeds, for each of them. It fails where one"
-    " interval lies below."
+    f"The regret per step of the last ten evaluations exceeds {LINEAR_SHARE} of that of the whole"
+    " run, beyond the 95% interval of the difference over seeds, for each of them. It fails where"
+    " one interval lies below."
 )
 _LINEAR_WHY = (
     "Linear regret has 1; a quarter allows for the better points that are found by chance."
@@ -487,7 +487,7 @@ CLAIMS = (
         "GO-UCB finds the optimum of f1 shortly after phase I.",
         f"{_FLAT} after the second step of phase II. {_FLAT_FAILS}",
         _FLAT_WHY,
-        _on_f1(partial(flat, name=JUDGED, first=SETTLED, words="after the second step")),
+        _on_f1(partial(flat, name=GO_UCB, first=AFTER_SECOND_STEP, words="after the second step")),
         ("confirmed",),
         f"{_SETTINGS}{_FLAT_CHANGE} With 50 repetitions it decided nothing.",
         "The printed step sizes, with which neither fit nor ascent leaves its start (THEORY 8.3):"
@@ -499,7 +499,7 @@ CLAIMS = (
         f"{_FLAT} from the 22nd evaluation on, for both. {_FLAT_FAILS}",
         _FLAT_WHY,
         (
-            *_on_f1(partial(flat, name=JUDGED, first=21, words="from the 22nd on"), "GO-UCB"),
+            *_on_f1(partial(flat, name=GO_UCB, first=21, words="from the 22nd on"), "GO-UCB"),
             *_on_f1(partial(flat, name="turbo", first=21, words="from the 22nd on"), "TuRBO"),
         ),
         ("confirmed", "differs"),
@@ -603,9 +603,9 @@ CLAIMS = (
     Claim(
         "Section 6.2, Figure 3b",
         "TuRBO's regret bends after t = 23, those of the GP methods do not.",
-        f"The 95% interval over folds of the regret per step after t = 23, minus {BENT} of that"
-        " from the end of phase I until then, lies at or below 0 for TuRBO, and above 0 for each GP"
-        " method. It fails where one lies on the other side.",
+        f"The 95% interval over folds of the regret per step after t = 23, minus {BEND_RATIO} of"
+        " that from the end of phase I until then, lies at or below 0 for TuRBO, and above 0 for"
+        " each GP method. It fails where one lies on the other side.",
         "A bend that is visible in a figure is a change of slope by about half.",
         (Case("go_ucb_2023/tuning_perceptron", bends),),
         ("differs",),

@@ -1,5 +1,6 @@
 """Executes the runs that are missing in a folder, and reads all runs."""
 
+import argparse
 import multiprocessing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -15,26 +16,33 @@ Config = dict[str, Any]
 Runs = dict[str, list[dict[str, np.ndarray]]]
 
 
+def configurations(
+    configure: Callable[[str, str], Config], options: argparse.Namespace
+) -> dict[str, dict[str, Config]]:
+    """{function: {algorithm: configuration}} of the options."""
+    return {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
+
+
 def load_or_run(
     folder: Path,
     configs: Mapping[str, Mapping[str, Config]],
     seeds: int,
     make: Callable[[Config, list[int]], list[dict[str, np.ndarray]]],
-    seeds_per_call: int = 1,
     jobs: int = 1,
+    seeds_per_call: int = 1,
 ) -> dict[str, Runs]:
     """{problem: {method: runs [S]}} of all seeds; missing runs are executed first.
 
     configs  {problem: {method: the configuration on which its runs depend}}
     make     make(config, seeds) makes some runs; with jobs > 1 a function that can be pickled
-    seeds_per_call  seeds in one call of `make`
     jobs     processes
+    seeds_per_call  seeds in one call of `make`
     """
     # the outer loop is over methods, so that processes work on different evaluations
     labels = {
-        f"{problem}-{method}": config
+        f"{problem}-{method}": row[method]
         for method in next(iter(configs.values()))
-        for problem, config in ((problem, row[method]) for problem, row in configs.items())
+        for problem, row in configs.items()
     }
     calls: list[tuple[str, Config, list[int]]] = []
     for label, config in labels.items():

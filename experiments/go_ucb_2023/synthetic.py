@@ -4,10 +4,8 @@
 
 f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3
 Rastrigin's (n = 8, T = 64), noise 0.01. With the same seed all methods have the same n points and
-the same noise, and the regret includes phase I. The figures show the mean and 1.96 sd /
-sqrt(repetitions) of the first 5 repetitions, as in the paper, and of all. Settings that the paper
-does not state are listed under "chosen" in the saved configuration. An interrupted run resumes with
-the missing seeds.
+the same noise, and the regret includes phase I. The figures show the first 5 repetitions, as in the
+paper, and all. The saved configuration lists settings that the paper does not state ("chosen").
 """
 
 import argparse
@@ -21,7 +19,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.figures import plots
-from experiments.go_ucb_2023.loop import Config, Runs, load_or_run
+from experiments.go_ucb_2023.loop import Config, Runs, configurations, load_or_run
 from experiments.results import outputs, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
@@ -31,11 +29,8 @@ from jsketch.show import full_repr
 
 NOISE_STD = 0.01
 TABLE_FIELDS = (
-    "regret_ratio",
-    "ratio_after_second_step",
-    "ratio_last_10",
-    "simple_regret",
-    "seconds_per_seed",
+    *("regret_ratio", "ratio_after_second_step", "ratio_last_10"),
+    *("simple_regret", "seconds_per_seed"),
 )
 PAPER_SEEDS = 5
 # function, n, T
@@ -87,11 +82,6 @@ def configure(function: str, name: str) -> Config:
         optimizer=full_repr(OPTIMIZERS[name](n)),
         chosen=CHOSEN_SETTINGS,
     )
-
-
-def configurations(options: argparse.Namespace) -> dict[str, dict[str, Config]]:
-    """{function: {algorithm: configuration}} of the options."""
-    return {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
 
 
 def make(config: Config, seeds: list[int]) -> list[dict[str, np.ndarray]]:
@@ -160,30 +150,23 @@ def draw(folder: Path) -> None:
         plots.cumulative_regret_panels(folder / name, panels, uniform, phases, title)
 
 
-def tidy_values(row: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The values of a run for the tables."""
-    regret = row["regret"]
-    return dict(row, t=np.arange(1, len(regret) + 1), cumulative_regret=regret.sum())
-
-
 def add_options(
     parser: argparse.ArgumentParser, algorithms: Sequence[str], default: Sequence[str]
 ) -> None:
-    """Adds the options of the experiments on these functions: --functions, --algorithms,
-    --at-once."""
+    """Adds the options of the experiments on these functions, --functions and --algorithms."""
     cli.add_choices(parser, "--functions", tuple(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", algorithms, default)
-    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
 
 
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, seeds=PAPER_SEEDS)
     add_options(parser, tuple(OPTIMIZERS), tuple(ALGORITHMS))
+    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
     options = cli.parse(parser)
-    config = configurations(options)
+    config = configurations(configure, options)
     with outputs.results_folder(options, "go_ucb_2023.synthetic", config, options.seeds) as results:
-        runs = load_or_run(options.out, config, options.seeds, make, options.at_once)
+        runs = load_or_run(options.out, config, options.seeds, make, 1, options.at_once)
         uniform = {function: uniform_regret(function) for function in options.functions}
         functions = {f: summarise(f, runs[f], uniform[f]) for f in runs}
         summary = dict(
@@ -193,12 +176,12 @@ def main() -> None:
             " compilation included",
             functions=functions,
         )
-        table = [
-            tidy.Run(dict(problem=f, **config[f][name]), seed, tidy_values(row))
-            for f, algorithms in runs.items()
-            for name, rows in algorithms.items()
-            for seed, row in enumerate(rows)
-        ]
+        table = []
+        for f, algorithms in runs.items():
+            t = np.arange(1, sum(FUNCTIONS[f][1:]) + 1)
+            for name, saved in algorithms.items():
+                arrays = [dict(row, t=t, cumulative_regret=row["regret"].sum()) for row in saved]
+                table += tidy.runs_of(dict(problem=f, **config[f][name]), arrays)
         results.write(summary, table, "20 inputs, noise 0.01")
         draw(options.out)
     for function, part in functions.items():

@@ -5,9 +5,8 @@ sets.
 
 A run evaluates n = 5 uniform points, the same for all methods in a repetition, and then T = 25
 more. f* is the best accuracy of all methods for a classifier, data set and repetition, so that
-regrets depend on the choice of methods. The figures show the mean, and 1.96 sd / sqrt(repetitions)
-at the end. Settings that the paper does not state are listed under "chosen" in the saved
-configuration. An interrupted command resumes with the missing runs.
+regrets depend on the choice of methods. The saved configuration lists settings that the paper does
+not state ("chosen").
 """
 
 import argparse
@@ -48,13 +47,7 @@ CHOSEN_SETTINGS = [
     "the settings of all methods: as for the synthetic functions",
 ]
 ALGORITHMS = (
-    "uniform",
-    "go_ucb",
-    "go_ucb_eq5",
-    "gp_ei",
-    "gp_pi",
-    "gp_ucb",
-    "turbo",
+    *("uniform", "go_ucb", "go_ucb_eq5", "gp_ei", "gp_pi", "gp_ucb", "turbo"),
     "go_ucb_printed",
 )
 FIGURES = {"breast_cancer": 3, "australian": 4, "diabetes": 5}
@@ -64,11 +57,8 @@ TITLES = {
     "gradient_boosting": "gradient boosting",
 }
 TABLE_FIELDS = (
-    "cumulative_regret",
-    "more_than_go_ucb",
-    "best_accuracy",
-    "improved_on_phase_one",
-    "failed",
+    *("cumulative_regret", "more_than_go_ucb", "best_accuracy"),
+    *("improved_on_phase_one", "failed"),
 )
 PAPER_BEND = 23  # evaluations after which TuRBO's regret bends, according to the text on Figure 3b
 
@@ -89,14 +79,6 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
     )
 
 
-def key_of(model: str, data: str, repetition: int) -> jax.Array:
-    """The key of a run; the same for all methods, so that they share the first points."""
-    key = jax.random.key(ROOT_SEED)
-    for number in (list(MODELS).index(model), list(SOURCES).index(data), repetition):
-        key = jax.random.fold_in(key, number)
-    return key
-
-
 def make(
     config: Config, repetitions: list[int], data_dir: Path | None = None
 ) -> list[dict[str, np.ndarray]]:
@@ -111,10 +93,12 @@ def make(
         errors.append(error)
         return value
 
-    space, key = MODELS[model].space, key_of(model, data, repetition)
-    driven = loops.drive(
-        OPTIMIZERS[algorithm](N), space.objective(objective), space.box, key, N + T
-    )
+    space, optimizer = MODELS[model].space, OPTIMIZERS[algorithm](N)
+    # the same for all methods, so that they share the first points
+    key = jax.random.key(ROOT_SEED)
+    for number in (list(MODELS).index(model), list(SOURCES).index(data), repetition):
+        key = jax.random.fold_in(key, number)
+    driven = loops.drive(optimizer, space.objective(objective), space.box, key, N + T)
     return [dict(accuracy=driven.y, x=driven.x, errors=np.array(errors))]
 
 
@@ -128,7 +112,7 @@ def run_all(problems: list[tuple[str, str]], options: argparse.Namespace) -> dic
         for model, data in problems
     }
     one = partial(make, data_dir=options.data_dir)
-    return load_or_run(options.out, configs, options.repetitions, one, jobs=options.jobs)
+    return load_or_run(options.out, configs, options.repetitions, one, options.jobs)
 
 
 def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -137,8 +121,7 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     observed = {name: np.stack([row["accuracy"] for row in rows]) for name, rows in runs.items()}
     if not any(np.isfinite(values).any() for values in observed.values()):
         errors = (e for rows in runs.values() for row in rows for e in row["errors"] if e)
-        first = next(errors)
-        raise ValueError(f"every evaluation failed; the first one: {first}")
+        raise ValueError(f"every evaluation failed; the first one: {next(errors)}")
     accuracy = {
         name: np.where(np.isfinite(values), values, 0.0) for name, values in observed.items()
     }
@@ -184,18 +167,13 @@ def draw(folder: Path) -> None:
 
 def tidy_runs(regrets: Regrets) -> list[tidy.Run]:
     """The runs for the tables."""
-    fields = dict(n=N, T=T, root_seed=ROOT_SEED)
-    t = np.arange(1, N + T + 1)
-    return [
-        tidy.Run(
-            dict(problem=f"{model}-{data}", algorithm=name, **fields),
-            repetition,
-            dict(t=t, regret=regret, cumulative_regret=regret.sum()),
-        )
-        for (model, data), methods in regrets.items()
-        for name, values in methods.items()
-        for repetition, regret in enumerate(values)
-    ]
+    t, runs = np.arange(1, N + T + 1), []
+    for (model, data), methods in regrets.items():
+        for name, values in methods.items():
+            about = dict(problem=f"{model}-{data}", algorithm=name, n=N, T=T, root_seed=ROOT_SEED)
+            rows = [dict(t=t, regret=row, cumulative_regret=row.sum()) for row in values]
+            runs += tidy.runs_of(about, rows)
+    return runs
 
 
 @cli.command
@@ -204,24 +182,20 @@ def main() -> None:
     cli.add_choices(parser, "--models", list(MODELS))
     cli.add_choices(parser, "--data", list(SOURCES))
     cli.add_choices(parser, "--algorithms", list(OPTIMIZERS), ALGORITHMS)
-    parser.add_argument(
-        "--repetitions", type=cli.count, default=5, help="the paper: 5, one for each fold"
-    )
+    folds = "the paper: 5, one for each fold"
+    parser.add_argument("--repetitions", type=cli.count, default=5, help=folds)
     parser.add_argument("--jobs", type=cli.count, default=1, help="processes; each needs a core")
     options = cli.parse(parser)
     problems = [(model, data) for data in options.data for model in options.models]
     parts, regrets = {}, {}
     config = configure(options.models, options.data, options.algorithms)
-    with outputs.results_folder(
-        options, "go_ucb_2023.tuning", config, options.repetitions
-    ) as results:
+    repetitions = options.repetitions
+    with outputs.results_folder(options, "go_ucb_2023.tuning", config, repetitions) as results:
         runs = run_all(problems, options)
         for model, data in problems:
             parts[f"{model}-{data}"], regrets[model, data] = summarise(runs[f"{model}-{data}"])
         versions = environment.versions() | {"scikit-learn": sklearn.__version__}
-        summary = dict(
-            config=config, repetitions=options.repetitions, versions=versions, problems=parts
-        )
+        summary = dict(config=config, repetitions=repetitions, versions=versions, problems=parts)
         results.write(summary, tidy_runs(regrets), "tuning with 5 + 25 evaluations")
         draw(options.out)
     for problem, part in parts.items():

@@ -5,8 +5,7 @@ inputs, with 20 + 280 evaluations.
 
 DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with their
 defaults, in float64, one evaluation at a time, without noise, on the same boxes. The initial points
-are uniform here and a Latin hypercube there. An interrupted comparison resumes with the missing
-runs.
+are uniform here and a Latin hypercube there.
 """
 
 import dataclasses
@@ -24,7 +23,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from experiments import cli
-from experiments.go_ucb_2023.loop import Config, load_or_run
+from experiments.go_ucb_2023.loop import Config, configurations, load_or_run
 from experiments.results import environment, outputs, summaries, tidy
 from jsketch import loops
 from jsketch.box import Turbo
@@ -129,11 +128,10 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
     for name, rows in runs.items():
         regret = np.stack([row["simple_regret"] for row in rows])
         seconds = np.array([float(row["seconds"]) for row in rows])
+        columns = {str(t): regret[:, t - 1] for t in REPORTED_T}
         shown = {
-            str(t): dict(
-                median=float(np.median(regret[:, t - 1])), **summaries.statistics(regret[:, t - 1])
-            )
-            for t in REPORTED_T
+            t: dict(median=float(np.median(column)), **summaries.statistics(column))
+            for t, column in columns.items()
         }
         table[name] = dict(simple_regret=shown, median_seconds=float(np.median(seconds)))
     last = [[float(row["simple_regret"][-1]) for row in rows] for rows in runs.values()]
@@ -143,17 +141,12 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=10)
-    parser.add_argument("--reference", type=Path, help="checkout of the authors' code")
+    parser = cli.parser(__doc__, seeds=10, reference=None)
     cli.add_choices(parser, "--functions", list(FUNCTIONS))
     cli.add_choices(parser, "--algorithms", [OURS, ORIGINAL])
     options = cli.parse(parser)
-    config = {
-        f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
-    }
-    with outputs.results_folder(
-        options, "go_ucb_2023.turbo_original", config, options.seeds
-    ) as results:
+    config, experiment = configurations(configure, options), "go_ucb_2023.turbo_original"
+    with outputs.results_folder(options, experiment, config, options.seeds) as results:
         one = partial(make, reference=options.reference)
         runs = load_or_run(options.out, config, options.seeds, one)
         functions = {f: summarise(parts) for f, parts in runs.items()}
@@ -169,10 +162,9 @@ def main() -> None:
             median_seconds="wall time of a run; of ours, in the first one compilation included",
             functions=functions,
         )
-        table = [
-            tidy.Run(config[f][name], seed, dict(row, t=np.arange(1, HORIZON + 1)))
-            for f, parts in runs.items()
-            for name, rows in parts.items()
-            for seed, row in enumerate(rows)
-        ]
+        table = []
+        for f, parts in runs.items():
+            for name, saved in parts.items():
+                arrays = [dict(row, t=np.arange(1, HORIZON + 1)) for row in saved]
+                table += tidy.runs_of(config[f][name], arrays)
         results.write(summary, table, f"{INPUTS} inputs, no noise")

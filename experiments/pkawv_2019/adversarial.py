@@ -8,7 +8,6 @@ starts. "fogd" has the 100 frequencies and the step 1/sqrt(1000) of the notebook
 Seeds determine the starts and the random numbers of the forecaster.
 """
 
-import argparse
 import time
 from pathlib import Path
 from typing import Any
@@ -51,41 +50,11 @@ def make_forecasters(rounds: int) -> dict[str, Any]:
     }
 
 
-def make_adversary(options: argparse.Namespace) -> adversaries.Adversary:
-    """The adversary of Appendix G, with gradients."""
-    box = Box(-jnp.ones(INPUTS), jnp.ones(INPUTS))
-    return adversaries.Adversary(
-        kernels.Gaussian(LENGTHSCALE),
-        box,
-        regularization=REGULARIZATION,
-        candidates=options.tried,
-    )
-
-
-def tidy_runs(
-    name: str, config: dict[str, Any], regret: np.ndarray, sizes: np.ndarray
-) -> list[tidy.Run]:
-    """The games of one method for `tidy.write`: cumulative regrets [S,n] and final sizes [S]."""
-    t = np.arange(1, regret.shape[1] + 1)
-    return [
-        tidy.Run(
-            dict(problem="adversary", algorithm=name, **config),
-            seed,
-            dict(t=t, regret=row, final_regret=row[-1], dictionary_size=size),
-        )
-        for seed, (row, size) in enumerate(zip(regret, sizes, strict=True))
-    ]
-
-
 def draw(folder: Path) -> None:
     """Draws regret.png from the tables in the folder."""
     curves = tidy.load(folder).curves
-    plots.regret(
-        folder / "regret.png",
-        tidy.lines(curves, "regret"),
-        curves.attrs["title"],
-        xlabel="examples $t$",
-    )
+    regrets, title = tidy.lines(curves, "regret"), curves.attrs["title"]
+    plots.streams(folder / "regret.png", regrets, title, "regret $R_t$", "examples $t$")
 
 
 @cli.command
@@ -93,12 +62,16 @@ def main() -> None:
     names = list(make_forecasters(1))
     parser = cli.parser(__doc__, seeds=8)
     parser.add_argument("--rounds", type=cli.count, default=80, help="n (default 80)")
-    parser.add_argument(
-        "--tried", type=cli.count, default=256, help="random inputs that a step starts with"
-    )
-    parser.add_argument("--methods", nargs="+", choices=names, default=names)
+    tried = "random inputs that a step starts with (default 256)"
+    parser.add_argument("--tried", type=cli.count, default=256, help=tried)
+    cli.add_choices(parser, "--methods", names)
     options = cli.parse(parser)
-    adversary, keys = make_adversary(options), jax.random.split(jax.random.key(0), options.seeds)
+    keys = jax.random.split(jax.random.key(0), options.seeds)
+    # the adversary of Appendix G, with gradients
+    kernel, box = kernels.Gaussian(LENGTHSCALE), Box(-jnp.ones(INPUTS), jnp.ones(INPUTS))
+    adversary = adversaries.Adversary(
+        kernel, box, regularization=REGULARIZATION, candidates=options.tried
+    )
     forecasters = make_forecasters(options.rounds)
     config = dict(
         inputs=INPUTS,
@@ -110,9 +83,8 @@ def main() -> None:
     )
     rows: dict[str, Any] = {}
     table: list[tidy.Run] = []
-    folder_config = config | dict(
-        seeds_at_once=options.seeds, methods={name: {} for name in options.methods}
-    )
+    methods: dict[str, dict] = {name: {} for name in options.methods}
+    folder_config = config | dict(seeds_at_once=options.seeds, methods=methods)
     with outputs.results_folder(options, "pkawv_2019.adversarial", folder_config) as results:
         for name in options.methods:
             began = time.perf_counter()
@@ -120,32 +92,30 @@ def main() -> None:
             regret = np.asarray(game.regret)
             seconds = time.perf_counter() - began
             sizes = np.asarray(game.dictionary_size)[:, -1]
-            table += tidy_runs(name, config, regret, sizes)
+            t = np.arange(1, options.rounds + 1)
+            games = [
+                dict(t=t, regret=row, final_regret=row[-1], dictionary_size=size)
+                for row, size in zip(regret, sizes, strict=True)
+            ]
+            table += tidy.runs_of(dict(problem="adversary", algorithm=name, **config), games)
             half = options.rounds // 2
+            middle = summaries.statistics(regret[:, half - 1], ci=True) if half else None
             rows[name] = dict(
                 regret=summaries.statistics(regret[:, -1], ci=True),
-                regret_half_way=summaries.statistics(regret[:, half - 1], ci=True)
-                if half
-                else None,
+                regret_half_way=middle,
                 dictionary_size=summaries.statistics(sizes),
                 seconds=seconds,
             )
             print(
                 f"{name:13s} regret {regret[:, -1].mean():7.2f} +-"
-                f" {summaries.ci95(regret[:, -1]):5.2f} after {options.rounds},"
-                f" {regret[:, max(half, 1) - 1].mean():7.2f} after {max(half, 1)}   ({seconds:.1f}"
-                " s with compilation)",
+                f" {summaries.ci95(regret[:, -1]):5.2f} ({seconds:.1f} s with compilation)",
                 flush=True,
             )
+        chosen = "starts and gradient steps of the adversary, lengthscale"
         summary = dict(
-            config=dict(
-                **config,
-                seeds=options.seeds,
-                chosen="starts and gradient steps of the adversary, lengthscale",
-            ),
+            config=dict(**config, seeds=options.seeds, chosen=chosen),
             data="generated by the adversary",
             methods=rows,
         )
-        title = f"greedy adversary, d = {INPUTS}, {options.seeds} games"
-        results.write(summary, table, title)
+        results.write(summary, table, f"greedy adversary, d = {INPUTS}, {options.seeds} games")
         draw(options.out)

@@ -36,14 +36,14 @@ from experiments.claims import (
 )
 from experiments.figures.styles import label
 
-CLOSE = 1.05  # the largest ratio to the loss of the exact forecaster, and to the least error
-AS_GOOD = 0.02  # the largest difference of average losses that are equally good, relative
-FAST_APPROACH = 1.1  # the largest ratio of a regret that has converged to that of Kernel-AWV
+MAX_LOSS_RATIO = 1.05  # to the loss of the exact forecaster, and to the least error
+LOSS_TOLERANCE = 0.02  # the largest difference of average losses that are equally good, relative
+MAX_REGRET_RATIO = 1.1  # the largest ratio of a regret that has converged to that of Kernel-AWV
 SKETCHES = ("taylor_2", "taylor_3", "nystrom")
 MILLION, TEN_MINUTES = 1_000_000, 600.0
 # seconds and average losses on casp in the notebook of the first author
 NOTEBOOK_SECONDS = dict(taylor_2=8.5, taylor_3=26.0, nystrom=370.0, fogd=4.5, pros_n_kons=55.0)
-FAST = NOTEBOOK_SECONDS["taylor_2"] / min(NOTEBOOK_SECONDS.values())  # of degree 2
+MAX_TIME_RATIO = NOTEBOOK_SECONDS["taylor_2"] / min(NOTEBOOK_SECONDS.values())  # of degree 2
 FALKON_ERROR = 0.196  # of FALKON on SUSY with 10,000 centres (Rudi, Carratino, Rosasco 2017)
 NOTEBOOK = dict(taylor_2=0.061, taylor_3=0.0605, nystrom=0.0605, fogd=0.0705, pros_n_kons=0.081)
 
@@ -74,17 +74,17 @@ def near_exact(source: Source, metric: str) -> Finding:
     return Finding(
         f"{metric.replace('_', ' ').capitalize()} at n = {n[-1]:,}, where the exact one"
         f" stopped: {exact[-1]:.4f} exact, {there[0]:.4f} with M = 2.",
-        there[0] <= CLOSE * exact[-1],
+        there[0] <= MAX_LOSS_RATIO * exact[-1],
         f"With larger degrees: {list_numbers(others[1:], there[1:], 4)}.",
     )
 
 
 def degree_two_is_fast(source: Source) -> Finding:
-    """Degree 2 takes at most FAST times the least time, as in the notebook of the first author."""
+    """Degree 2 takes at most MAX_TIME_RATIO times the least time, as in the notebook."""
     names = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons", "kernel_ridge")
     seconds = _of(source, names, "seconds")
     return Finding(
-        f"Seconds: {list_numbers(names, seconds, 2)}.", seconds[0] <= FAST * min(seconds)
+        f"Seconds: {list_numbers(names, seconds, 2)}.", seconds[0] <= MAX_TIME_RATIO * min(seconds)
     )
 
 
@@ -97,7 +97,7 @@ def nystrom_as_taylor(source: Source) -> Finding:
     return Finding(
         f"Average loss over degree 3's, minus 1, in {entry(source, 'seeds')} orders:"
         f" {interval_text(excess, 4)}.",
-        abs(excess[0]) + excess[1] < AS_GOOD,
+        abs(excess[0]) + excess[1] < LOSS_TOLERANCE,
     )
 
 
@@ -135,7 +135,7 @@ def least_errors(source: Source, metric: str) -> Finding:
     errors = _of(source, names, metric)
     if "taylor_2" not in names:
         raise Missing("this run has no finished taylor_2")
-    holds = errors[names.index("taylor_2")] <= CLOSE * min(errors)
+    holds = errors[names.index("taylor_2")] <= MAX_LOSS_RATIO * min(errors)
     note = "" if holds else _sizes(source, ("taylor_2", names[int(np.argmin(errors))]))
     words = metric.replace("_", " ").capitalize()
     return Finding(f"{words}: {list_numbers(names, errors, 4)}.", holds, note)
@@ -234,13 +234,13 @@ def approaches(source: Source) -> Finding:
     regrets = [mean(source, "methods", name, "regret") for name in names]
     return Finding(
         f"Regret after all rounds: {_regrets(source, names)}.",
-        regrets == sorted(regrets) and regrets[1] <= FAST_APPROACH * regrets[0],
+        regrets == sorted(regrets) and regrets[1] <= MAX_REGRET_RATIO * regrets[0],
     )
 
 
 # the contribution of a factor log n to an exponent that is fitted between n = 256 and 4,096
 LOGARITHM = 0.146
-CLOSE_EXPONENT = 0.1  # the largest distance of an exponent from its bound
+EXPONENT_TOLERANCE = 0.1  # the largest distance of an exponent from its bound
 
 
 def reaches_optimum(source: Source) -> Finding:
@@ -255,7 +255,7 @@ def reaches_optimum(source: Source) -> Finding:
         row = ("measured", key, large[0])
         measured, error = number(source, *row, "exponent"), number(source, *row, "standard_error")
         distance, half = abs(measured - optimal), 1.96 * error
-        holds &= distance <= half and distance + half <= CLOSE_EXPONENT
+        holds &= distance <= half and distance + half <= EXPONENT_TOLERANCE
         text.append(
             f"gamma {key}: {measured:.3f} ± {1.96 * error:.3f} at a = {large[0]}, optimal"
             f" {optimal:.3f}"
@@ -280,7 +280,7 @@ def on_the_line(source: Source) -> Finding:
     return Finding(
         f"Largest distance of a measured exponent from the bound: {'; '.join(text)}; {higher} of"
         f" {count} exponents are above the bound beyond their interval.",
-        farthest <= CLOSE_EXPONENT,
+        farthest <= EXPONENT_TOLERANCE,
     )
 
 
@@ -369,7 +369,7 @@ CLAIMS = (
         "Features chosen beforehand reach the optimal exponent gamma / (1 + gamma) at a = 2 gamma"
         " / (1 + gamma).",
         "The 95% interval of the exponent at the first measured a not below that contains the"
-        f" optimum and lies within {CLOSE_EXPONENT} of it, for gamma = 0.25 and 0.414.",
+        f" optimum and lies within {EXPONENT_TOLERANCE} of it, for gamma = 0.25 and 0.414.",
         "For gamma = 0.75 the dictionary would have n^0.86 = 1,247 points at n = 4,096; the kernel"
         " of the experiment has rank 512.",
         (_on("rates", reaches_optimum),),
@@ -378,7 +378,8 @@ CLAIMS = (
     Claim(
         "Section 3.2, Figure 1",
         "With fewer features chosen beforehand the exponent grows along a line in a.",
-        f"The 95% intervals of all measured exponents are within {CLOSE_EXPONENT} of the bound.",
+        f"The 95% intervals of all measured exponents are within {EXPONENT_TOLERANCE} of the"
+        " bound.",
         "The exponents of the figure fall by 0.33 to 0.6 between the smallest and the largest"
         " measured a of a line.",
         (_on("rates", on_the_line),),
@@ -422,8 +423,8 @@ CLAIMS = (
         "Section 4, Figures 2 and 4",
         "In all experiments Taylor features of degree 2 approximate the kernel forecaster"
         " reasonably well.",
-        f"Average loss (casp) or 0/1 error at most {CLOSE - 1:.0%} above the exact forecaster's,"
-        " where the time limit stopped that one.",
+        f"Average loss (casp) or 0/1 error at most {MAX_LOSS_RATIO - 1:.0%} above the exact"
+        " forecaster's, where the time limit stopped that one.",
         "The paper's curves of the two are hardly distinguishable.",
         _on_streams(near_exact),
         ("confirmed", "differs", "confirmed", "differs"),
@@ -433,8 +434,8 @@ CLAIMS = (
     Claim(
         "Section 4, Figures 2 and 4",
         "Taylor features of degree 2 end close to the best of all forecasters.",
-        f"Average loss (casp) or 0/1 error within {CLOSE - 1:.0%} of the least of the methods that"
-        " saw the whole stream.",
+        f"Average loss (casp) or 0/1 error within {MAX_LOSS_RATIO - 1:.0%} of the least of the"
+        " methods that saw the whole stream.",
         "The figures show it, and the text does not state it. With the methods of the paper alone"
         " the verdict is the same.",
         _on_streams(least_errors),
@@ -445,8 +446,8 @@ CLAIMS = (
     Claim(
         "Section 4, Figures 2 and 4",
         "Degree 2 is usually very fast.",
-        f"At most {FAST:.1f} times the least seconds of the paper's methods; medians of up to five"
-        " passes.",
+        f"At most {MAX_TIME_RATIO:.1f} times the least seconds of the paper's methods; medians of"
+        " up to five passes.",
         "In the notebook of the first author it takes 1.9 times FOGD's seconds on casp.",
         tuple(_on(folder, degree_two_is_fast, name) for folder, name in STREAMS.items()),
         ("confirmed",) * 4,
@@ -481,7 +482,7 @@ CLAIMS = (
         "Appendix G, Figure 3",
         "Taylor features converge very fast to the regret of Kernel-AWV as M grows.",
         "The regrets fall from M = 2 to 4, and that of M = 4 is at most"
-        f" {FAST_APPROACH - 1:.0%} above Kernel-AWV's.",
+        f" {MAX_REGRET_RATIO - 1:.0%} above Kernel-AWV's.",
         "M = 4 is the largest degree of the figure. The bound of 10% is chosen; the verdict is the"
         " same for each bound up to 42%.",
         (_on("adversarial", approaches),),
@@ -536,8 +537,8 @@ CLAIMS = (
     Claim(
         "Appendix G, Figure 4",
         "On casp Nystrom is as good as Taylor features of degree 3.",
-        f"The 95% interval of the ratio of average losses in 20 orders lies within {AS_GOOD:.0%} of"
-        " 1.",
+        f"The 95% interval of the ratio of average losses in 20 orders lies within"
+        f" {LOSS_TOLERANCE:.0%} of 1.",
         "The bound is chosen; the curves of the figure coincide.",
         (_on("casp_orders", nystrom_as_taylor),),
         ("confirmed",),

@@ -6,8 +6,7 @@ python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing
 Inputs are uniform in a cube whose corners have norm R lengthscales; labels are a function of norm
 NORM in the Gaussian kernel's space with noise. "growing" starts a block after each of --counts
 examples, with the degree of Theorem 4 for the end of the block, and learns the earlier examples
-again, so that it needs no horizon. The regret is relative to the function of the labels; it is
-below the regret relative to the best function.
+again, so that it needs no horizon. The regret is relative to the function of the labels.
 """
 
 from functools import partial
@@ -23,14 +22,13 @@ from experiments import cli
 from experiments.figures.styles import label
 from experiments.pkawv_2019 import rates
 from experiments.results import outputs, store, summaries, tidy
-from experiments.runs import against_published
 from jsketch import kernels, loops, online
 from jsketch.scale import segments
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 
 # (d, R over the lengthscale): the degree of Theorem 4 is at least 8 R^2 and 2 log n
 STREAMS = ((1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0))
-FIXED = (2, 4)  # the degrees of the paper's figures that are compared
+FIXED_DEGREES = (2, 4)  # the degrees of the paper's figures that are compared
 NORM, CENTERS, NOISE_STD, REGULARIZATION = 3.0, 20, 0.1, 1.0
 DIGITS = 4
 TABLE = "regret.csv"
@@ -71,9 +69,8 @@ def exact_losses(xs: Array, ys: Array, key: Array) -> Array:
     forecaster = online.KernelAWV(kernels.Gaussian(1.0), REGULARIZATION, capacity=ys.shape[1])
 
     def one(x: Array, y: Array) -> Array:
-        return loops.streams.stream(
-            forecaster, forecaster.init(x[0], key), x, y, key
-        ).forecasts.loss
+        state = forecaster.init(x[0], key)
+        return loops.streams.stream(forecaster, state, x, y, key).forecasts.loss
 
     return jax.vmap(one)(xs, ys)
 
@@ -86,39 +83,35 @@ def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)
 
 
-def run(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, np.ndarray]:
-    """Regrets [S,N] of every method on streams that are cut after each n, and the bounds."""
+def run(
+    inputs: int, radius: float, counts: list[int], degrees: list[int], seeds: int
+) -> dict[str, np.ndarray]:
+    """Regrets [S,N] of every method on streams that are cut after each n, and the bounds. "growing"
+    has one of the degrees in each block."""
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
     xs, mean, ys = jax.vmap(lambda k: stream(k, inputs, radius, counts[-1]))(keys)
     growing = [
         taylor_losses(xs[:, :end], ys[:, :end], degree, begin, key)
-        for begin, end, degree in zip(
-            [0, *counts], counts, degrees_of(radius, counts), strict=False
-        )
+        for begin, end, degree in zip([0, *counts[:-1]], counts, degrees, strict=True)
     ]
     losses = dict(
         kernel_awv=exact_losses(xs, ys, key),
         growing=jnp.concatenate(growing, axis=1),
-        **{f"taylor_{degree}": taylor_losses(xs, ys, degree, 0, key) for degree in FIXED},
+        **{f"taylor_{degree}": taylor_losses(xs, ys, degree, 0, key) for degree in FIXED_DEGREES},
     )
     noise, at = jnp.square(ys - mean), np.array(counts) - 1
     regrets = {
         name: np.asarray(jnp.cumsum(loss - noise, axis=1)[:, at]) for name, loss in losses.items()
     }
-    return regrets | dict(
-        bound=np.array([bound(x, y, counts) for x, y in zip(xs, ys, strict=True)])
-    )
-
-
-def degrees_of(radius: float, counts: list[int]) -> list[int]:
-    """The degree of "growing" in each block."""
-    return [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
+    bounds = [bound(x, y, counts) for x, y in zip(xs, ys, strict=True)]
+    return regrets | dict(bound=np.array(bounds))
 
 
 def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
     """Regrets at each n, with the degrees of "growing" and their numbers of features."""
-    runs, degrees = run(inputs, radius, counts, seeds), degrees_of(radius, counts)
+    degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
+    runs = run(inputs, radius, counts, degrees, seeds)
     bounds = runs.pop("bound").mean(0)
     return dict(
         degrees=degrees,
@@ -143,7 +136,7 @@ def tabulate(folder: Path) -> None:
             rows.append((name, n, *size, *regrets, f"{entry['bound'][i]:.0f}"))
     labels = ["M growing" if method == "growing" else label(method) for method in methods]
     head = ("stream", "n", "M growing to", "features", *labels, "bound of Theorem 4")
-    against_published.write_csv(folder / TABLE, head, rows)
+    tidy.write_csv(folder / TABLE, rows, head)
 
 
 @cli.command
@@ -154,7 +147,7 @@ def main() -> None:
         counts=options.counts,
         seeds=options.seeds,
         streams=STREAMS,
-        fixed=FIXED,
+        fixed=FIXED_DEGREES,
         norm=NORM,
         noise_std=NOISE_STD,
         regularization=REGULARIZATION,

@@ -5,8 +5,7 @@ python -m experiments.pkawv_2019.kors_rates --method pros_n_kons \
     --out results/pkawv_2019/pros_n_kons_rates
 
 The streams are those of `rates`, with the kernel of all features. KORS has about n^a points at mu =
-n^(1 - a/gamma); the regularization is n^l with the l that minimises (8). The regret is relative
-to the function of the labels; it is below the regret relative to the best function.
+n^(1 - a/gamma); the regularization is n^l with the l that minimises (8).
 """
 
 from typing import Any
@@ -43,14 +42,10 @@ class CosineKernel:
         return jnp.square(rates.Cosines(self.scale).features(x)).sum(1)
 
 
-def best_size(gamma: float) -> float:
-    """The exponent a of the dictionary that minimises (8) for Pros-N-KONS."""
-    return 2 * gamma / (1 + gamma) ** 2
-
-
 def sizes(method: str, gamma: float) -> list[float]:
-    """The exponents a at which a method is measured."""
-    share = best_size(gamma) if method == "pros_n_kons" else 1.0
+    """The exponents a of the dictionary at which a method is measured."""
+    # the exponent that minimises (8) for Pros-N-KONS
+    share = 2 * gamma / (1 + gamma) ** 2 if method == "pros_n_kons" else 1.0
     return [a * share for a in SIZES[method]]
 
 
@@ -70,10 +65,8 @@ def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[flo
     ys = jnp.clip(ys, -BOUND, BOUND)
     forecaster = make(method, gamma, a, count)
     forecasts, _ = loops.prequential(forecaster, (xs, ys), jax.random.key(seed))
-    return (
-        float(forecasts.loss.sum() - jnp.square(ys - mean).sum()),
-        int(forecasts.dictionary_size[-1]),
-    )
+    regret = float(forecasts.loss.sum() - jnp.square(ys - mean).sum())
+    return regret, int(forecasts.dictionary_size[-1])
 
 
 def measure(
@@ -84,12 +77,8 @@ def measure(
     table = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
     regret, points = table[..., 0], table[..., 1]
     config = dict(problem="capacity_condition", algorithm=method, gamma=gamma, a=a)
-    runs = [
-        tidy.Run(
-            config, seed, dict(t=np.array(counts), regret=regret[:, seed], size=points[:, seed])
-        )
-        for seed in range(seeds)
-    ]
+    pairs = zip(regret.T, points.T, strict=True)
+    runs = tidy.runs_of(config, [dict(t=np.array(counts), regret=r, size=s) for r, s in pairs])
     exponent, error = rates.slope(counts, regret)
     size = float(np.polyfit(np.log(counts), np.log(points.mean(1)), 1)[0])
     row = dict(
@@ -134,9 +123,5 @@ def main() -> None:
                     f" {row['points']}, exponent {row['size_exponent']:.2f}",
                     flush=True,
                 )
-        summary = dict(
-            config=config,
-            data="generated, capacity condition with equality",
-            measured=measured,
-        )
+        summary = dict(config=config, data=rates.DATA, measured=measured)
         results.write(summary, runs, f"regret of {options.method} under a capacity condition")

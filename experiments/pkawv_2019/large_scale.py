@@ -28,21 +28,13 @@ from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor, basis_size
 
 METHODS = (
-    "taylor_2",
-    "taylor_3",
-    "taylor_4",
-    "nystrom",
-    "nystrom_theory",
-    "fogd",
-    "nogd",
-    "pros_n_kons",
-    "kernel_ridge",
-    "sklearn",
+    *("taylor_2", "taylor_3", "taylor_4", "nystrom", "nystrom_theory"),
+    *("fogd", "nogd", "pros_n_kons", "kernel_ridge", "sklearn"),
 )
 LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # points of a saved curve
-PASSES, REPEATED = 5, 20.0  # passes of a method, fewer if they take longer than these seconds
+PASSES, REPEAT_SECONDS = 5, 20.0  # passes of a method, fewer if they take longer than these seconds
 FREQUENCIES, NOGD_POINTS = 1_000, 200
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
 
@@ -72,9 +64,7 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
     name, kernel = config["method"], kernels.Gaussian(config["lengthscale"])
     weights = "theory" if name == "nystrom_theory" else "code"
     sampling = Sampling(config["mu"], config["beta"], config["eps"], weights)
-    ridge: dict[str, Any] = dict(
-        regularization=config["regularization"], penalize_current=config["awv"]
-    )
+    ridge = dict(regularization=config["regularization"], penalize_current=config["awv"])
     if name.startswith("taylor"):
         return online.PKAWV(Taylor(inputs, int(name[-1]), config["lengthscale"]), **ridge)
     if name.startswith("nystrom"):
@@ -167,16 +157,15 @@ def curve_of(
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """The curve of a method, which is read from the folder if it exists. The first pass includes
-    compilation. The curve is that of the pass of median time among the later passes; short passes
-    are repeated."""
+    """The curve of a method, which is read from the folder if it exists: that of the pass of median
+    time after a first pass, which compiles. Short passes are repeated."""
     name = config["method"]
     store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])
     if not path.exists():
         cold = run_once(config, stream.xs, stream.ys)
         warm = [run_once(config, stream.xs, stream.ys)]
-        while len(warm) < PASSES and sum(one["seconds"][-1] for one in warm) < REPEATED:
+        while len(warm) < PASSES and sum(one["seconds"][-1] for one in warm) < REPEAT_SECONDS:
             warm.append(run_once(config, stream.xs, stream.ys))
         warm.sort(key=lambda one: one["seconds"][-1])
         curve = warm[len(warm) // 2]
@@ -200,8 +189,8 @@ def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tid
     if not classes:
         arrays.pop("error_rate")
     other = {name: value for name, value in config.items() if name not in ("data", "method")}
-    run_config = dict(problem=config["data"], algorithm=config["method"], **other)
-    return tidy.Run(run_config, config["seed"], arrays)
+    about = dict(problem=config["data"], algorithm=config["method"], **other)
+    return tidy.Run(about, config["seed"], arrays)
 
 
 def draw(folder: Path) -> None:
@@ -227,24 +216,16 @@ def draw(folder: Path) -> None:
         plots.streams(folder / "error.png", metric["error_rate"], title, "0/1 error", examples)
 
 
-def parse() -> argparse.Namespace:
-    parser = cli.parser(__doc__, data_dir=None)
-    parser.add_argument("--data", choices=streams.NAMES, default="casp")
-    parser.add_argument(
-        "--limit", type=cli.count, help="first examples of the shuffled stream; all without it"
-    )
-    parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument(
-        "--time-limit", type=cli.positive, default=60.0, help="seconds of a pass (default 60)"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    return cli.parse(parser)
-
-
 @cli.command
 def main() -> None:
-    options = parse()
+    parser = cli.parser(__doc__, data_dir=None, limit=None)
+    parser.add_argument("--data", choices=streams.NAMES, default="casp")
+    parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
+    cli.add_choices(parser, "--methods", METHODS)
+    limit = "seconds of a pass (default 60)"
+    parser.add_argument("--time-limit", type=cli.positive, default=60.0, help=limit)
+    parser.add_argument("--seed", type=int, default=0)
+    options = cli.parse(parser)
     stream = streams.load_stream(
         options.data, options.scaling, options.data_dir, options.seed, options.limit
     )

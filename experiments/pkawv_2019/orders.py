@@ -21,17 +21,17 @@ METHODS = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons")
 def curve(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.ndarray]:
     """The curve of a method; the seed gives the order of the stream and the draws of the method."""
     stream = streams.load_stream("casp", "authors", options.data_dir, seed, options.limit)
-    settings = dict(data="casp", scaling="authors", seed=seed, limit=options.limit)
-    settings |= dict(time_limit=300.0)
-    config = large_scale.configure(name, argparse.Namespace(**settings))
+    settings = argparse.Namespace(
+        data="casp", scaling="authors", seed=seed, limit=options.limit, time_limit=300.0
+    )
+    config = large_scale.configure(name, settings)
     return large_scale.run_once(config, stream.xs, stream.ys)
 
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=20, data_dir=None)
+    parser = cli.parser(__doc__, seeds=20, data_dir=None, limit=None)
     cli.add_choices(parser, "--methods", METHODS, METHODS)
-    parser.add_argument("--limit", type=cli.count, help="first examples of each order")
     options = cli.parse(parser)
     config = dict(methods=options.methods, limit=options.limit)
     with outputs.results_folder(options, "pkawv_2019.orders", config, options.seeds) as results:
@@ -42,13 +42,7 @@ def main() -> None:
             losses = [float(one["average_loss"][-1]) for one in curves]
             methods[name] = dict(average_loss=summaries.statistics(losses, ci=True))
             print(f"{name:12s} {np.mean(losses):.4f}, {min(losses):.4f} to {max(losses):.4f}")
-            table += [
-                tidy.Run(
-                    dict(problem="casp", algorithm=name),
-                    seed,
-                    dict(t=one["n"], average_loss=one["average_loss"]),
-                )
-                for seed, one in enumerate(curves)
-            ]
+            arrays = [dict(t=one["n"], average_loss=one["average_loss"]) for one in curves]
+            table += tidy.runs_of(dict(problem="casp", algorithm=name), arrays)
         summary = dict(config=config, seeds=options.seeds, data="casp", methods=methods)
         results.write(summary, table, "casp, random orders and draws")

@@ -4,10 +4,9 @@ by the bounds and as measured.
 python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
 
 Curves are the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, for
-d_eff(lambda) = (n / lambda)^gamma, and do not increase with the dictionary. Points are PKAWV with
-the first m = n^a of the features sqrt(2) i^(-1/(2 gamma)) cos(pi i x), which satisfy the capacity
-condition, and with the same lambda (Corollary 8). The regret is relative to the function of norm 1
-of the labels; it is below the regret relative to the best function.
+d_eff(lambda) = (n / lambda)^gamma. Points are PKAWV with the first m = n^a of the features sqrt(2)
+i^(-1/(2 gamma)) cos(pi i x), which satisfy the capacity condition, and with the same lambda
+(Corollary 8). The regret is relative to the function of norm 1 of the labels.
 """
 
 import argparse
@@ -31,6 +30,7 @@ from jsketch import loops, online, struct
 GAMMAS = (0.25, 2**0.5 - 1, 0.75)
 FEATURES = 512  # dimensions of the space
 NOISE_STD = 0.3
+DATA = "generated, capacity condition with equality"
 SIZES = np.linspace(0, 1, 201)  # a
 MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
@@ -118,9 +118,8 @@ def regrets(
 
     def one(key: Array) -> Array:
         xs, mean, ys = stream(key, gamma, count)
-        forecaster = online.PKAWV(
-            Cosines(jnp.where(number <= n_features, scale, 0)), regularization
-        )
+        features = Cosines(jnp.where(number <= n_features, scale, 0))
+        forecaster = online.PKAWV(features, regularization)
         state = forecaster.init(xs[0], key)
         forecasts = loops.streams.stream(forecaster, state, xs, ys, key).forecasts
         return forecasts.loss.sum() - jnp.square(ys - mean).sum()
@@ -156,12 +155,6 @@ def slope(counts: list[int], table: np.ndarray) -> tuple[float, float]:
     return fit_slope(table), error
 
 
-def points_of(rows: list[dict[str, float]]) -> tuple[list[float], list[float], list[float]]:
-    """(a, b, half of its 95% interval) of measured exponents."""
-    half = [1.96 * row["standard_error"] for row in rows]
-    return [row["a"] for row in rows], [row["exponent"] for row in rows], half
-
-
 def draw(folder: Path) -> None:
     """Draws rates.png from the summary in the folder and those of `kors_rates` in neighbouring
     folders, with one panel for each gamma."""
@@ -179,17 +172,13 @@ def draw(folder: Path) -> None:
             rows = measured[f"{gamma:.3f}"]
             points = {"beforehand": [dict(row, a=float(a)) for a, row in rows.items()]}
             points |= {method: of[f"{gamma:.3f}"] for method, of in neighbours.items()}
-            for method, measured_rows in points.items():
-                a, b, half = points_of(measured_rows)
-                axes.errorbar(
-                    a,
-                    b,
-                    half,
-                    fmt=MARKS[method],
-                    color=STYLES[method][1],
-                    markersize=4,
-                    label=f"measured: {STYLES[method][0]}",
+            for method, exponents in points.items():
+                a, b, error = (
+                    np.array([row[field] for row in exponents])
+                    for field in ("a", "exponent", "standard_error")
                 )
+                look = dict(fmt=MARKS[method], color=STYLES[method][1], markersize=4)
+                axes.errorbar(a, b, 1.96 * error, label=f"measured: {STYLES[method][0]}", **look)
             axes.set_title(f"$\\gamma$ = {gamma:.3f}", loc="left")
             axes.set_xlabel("dictionary exponent $a$")
         panels[0].set_ylabel("regret exponent $b$")
@@ -219,23 +208,17 @@ def main() -> None:
     config = dict(
         counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
     )
-    with outputs.results_folder(
-        options, "pkawv_2019.rates", dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
-    ) as results:
+    whole = dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
+    with outputs.results_folder(options, "pkawv_2019.rates", whole) as results:
         measured: dict[str, dict[str, dict[str, float]]] = {}
         runs = []
         for gamma in GAMMAS:
             rows = measured[f"{gamma:.3f}"] = {}
             for a in MEASURED_SIZES:
                 power, error, table = measure(gamma, a, options.counts, options.seeds)
-                run_config = dict(
-                    problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a
-                )
+                about = dict(problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a)
                 t = np.array(options.counts)
-                runs += [
-                    tidy.Run(run_config, s, dict(t=t, regret=regret))
-                    for s, regret in enumerate(table.T)
-                ]
+                runs += tidy.runs_of(about, [dict(t=t, regret=regret) for regret in table.T])
                 bound = min(1.0, exponent("beforehand", gamma, a)[1])
                 rows[f"{a:g}"] = dict(
                     exponent=power,
@@ -254,7 +237,7 @@ def main() -> None:
         }
         summary = dict(
             config=config,
-            data="generated, capacity condition with equality",
+            data=DATA,
             measured=measured,
             theory=dict(sizes=SIZES[::20].tolist(), exponents=theory),
         )

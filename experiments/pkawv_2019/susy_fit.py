@@ -3,9 +3,8 @@ on other rows.
 
     python -m experiments.pkawv_2019.susy_fit --out results/pkawv_2019/susy_fit
 
-PKAWV approaches this fit as n grows. Its error on new rows lies between the two errors here: the
-first is too low, because these rows determined the fit, and the second one is that of a fit to four
-fifths of the sample.
+PKAWV approaches this fit as n grows. The first error is too low, because these rows determined the
+fit, and the second one is that of a fit to four fifths of the sample.
 """
 
 import jax.numpy as jnp
@@ -45,9 +44,8 @@ def errors(degree: int, xs: np.ndarray, ys: np.ndarray) -> dict[str, float]:
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, data_dir=None)
+    parser = cli.parser(__doc__, data_dir=None, limit=None)
     parser.add_argument("--degrees", type=cli.count, nargs="+", default=[2, 3])
-    parser.add_argument("--limit", type=cli.count, help="first examples of the sample")
     options = cli.parse(parser)
     stream = streams.load_stream("susy", "authors", options.data_dir, 0, options.limit)
     config = dict(degrees=options.degrees, limit=options.limit, lengthscale=LENGTHSCALE)

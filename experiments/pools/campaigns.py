@@ -29,18 +29,12 @@ class Campaign(NamedTuple):
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -> Campaign:
     """Batches of these sizes, the first one random; acquisition None: the default."""
-    key, readings = jax.random.key(seed), pool.readings(seed)
+    readings, options = pool.readings(seed), dict(acquisition=acquisition)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for count, size in enumerate(sizes[1:]):
-        suggestion = suggest(
-            pool.library,
-            arms,
-            readings[arms],
-            batch=size,
-            acquisition=acquisition,
-            key=jax.random.fold_in(key, count),
-        )
-        arms = np.append(arms, suggestion.rows)
+        key = jax.random.fold_in(jax.random.key(seed), count)
+        found = suggest(pool.library, arms, readings[arms], batch=size, key=key, **options)
+        arms = np.append(arms, found.rows)
     return Campaign(seed, arms, pool.values[arms])
 
 
@@ -62,8 +56,7 @@ def play_all(
         seconds = np.array((time.process_time() - began) / threads)
         campaign = campaign._replace(seconds=seconds)
         if path is not None:
-            arrays = campaign._asdict()
-            del arrays["seed"]
+            arrays = dict(arms=campaign.arms, values=campaign.values, seconds=seconds)
             store.write_npz(path, arrays)
         print(f"seed {seed}: best {np.nanmax(campaign.values):.4g}", flush=True)
         return campaign

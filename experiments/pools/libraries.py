@@ -1,9 +1,4 @@
-"""Recorded libraries: direct arylation, GB1, Enamine, silver nanoparticles, crossed barrels, a
-grain boundary, NAS-Bench-101.
-
-The files are in `pools/` of the data folder (`experiments.data.datasets.find_folder`), and their
-checksums are verified. Larger values are better.
-"""
+"""Recorded libraries. Their files are in `pools/` of the data folder. Larger values are better."""
 
 import io
 from pathlib import Path
@@ -37,11 +32,11 @@ SHA256 = {
 }
 # parts of the names of descriptors that EDBO's authors leave out of their DFT columns, and the
 # correlation with an earlier column above which a column is left out
-LEFT_OUT = (
+OMITTED_DESCRIPTORS = (
     *("file_name", "vibration", "correlation", "Rydberg", "correction", "atom_number"),
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),
 )
-CORRELATED = 0.95
+MAX_CORRELATION = 0.95
 READING = 1  # added to the seed of a campaign, which alone draws the first batch
 
 
@@ -63,8 +58,8 @@ class Pool(NamedTuple):
 
 
 def _content(name: str, folder: str | Path | None) -> io.BytesIO:
-    path = datasets.find_folder(folder) / "pools" / name
-    return io.BytesIO(datasets.read_verified(path, SHA256[name]))
+    source = datasets.Source(name, SHA256[name], text=False)
+    return io.BytesIO(datasets.read(source, datasets.find_folder(folder) / "pools"))
 
 
 def _one_hot(values: pd.Series) -> np.ndarray:
@@ -103,21 +98,21 @@ def arylation_dft(folder: str | Path | None = None) -> Pool:
 
 
 def _descriptors(component: str, smiles: pd.Series, folder: str | Path | None) -> np.ndarray:
-    """Numeric descriptors [A, d] of a component, without those that are LEFT_OUT, incomplete or
-    constant."""
+    """Numeric descriptors [A, d] of a component, without OMITTED_DESCRIPTORS and those that are
+    incomplete or constant."""
     table = pd.read_csv(_content(f"direct_arylation_{component}_dft.csv", folder))
     table = table.set_index(next(name for name in table if name.endswith("_SMILES")))
     table = table.select_dtypes("number")
-    table = table[[name for name in table if not any(word in name for word in LEFT_OUT)]]
+    table = table[[name for name in table if not any(word in name for word in OMITTED_DESCRIPTORS)]]
     table = table.loc[:, table.notna().all() & (table.nunique() > 1)]
     return table.loc[smiles].to_numpy(float)
 
 
 def _uncorrelated(features: np.ndarray) -> list[int]:
-    """A greedy choice of columns whose correlations are at most CORRELATED."""
+    """A greedy choice of columns whose correlations are at most MAX_CORRELATION."""
     table, columns = np.abs(np.corrcoef(features.T)), list[int]()
     for column in range(features.shape[1]):
-        if (table[column, columns] <= CORRELATED).all():
+        if (table[column, columns] <= MAX_CORRELATION).all():
             columns.append(column)
     return columns
 
@@ -188,11 +183,10 @@ def nasbench101(folder: str | Path | None = None) -> Pool:
     operations = np.concatenate([operations, ~operations.any(2, keepdims=True)], 2)
     edges = present[:, :21]
     edges = edges[:, edges.any(0) & ~edges.all(0)]
-    parts = [edges, *(operations[:, i, operations[:, i].any(0)] for i in range(5))]
-    columns = [
-        Columns("numbers", edges.shape[1]),
-        *(Columns("category", part.shape[1]) for part in parts[1:]),
-    ]
+    kinds = [operations[:, i, operations[:, i].any(0)] for i in range(5)]
+    columns = [Columns("numbers", edges.shape[1])]
+    columns += [Columns("category", kind.shape[1]) for kind in kinds]
     rewards = space.evaluations[:, 0]
     values = 100 * space.span * (rewards - rewards.max())
-    return Pool("nasbench101", library(np.hstack(parts).astype(float), columns), values)
+    features = np.hstack([edges, *kinds]).astype(float)
+    return Pool("nasbench101", library(features, columns), values)

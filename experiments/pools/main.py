@@ -36,37 +36,22 @@ def play(options: argparse.Namespace, pool: Pool) -> list[Campaign]:
 
 
 def report(
-    results: outputs.Folder,
-    name: str,
-    config: dict[str, object],
-    pool: Pool,
-    campaign_list: list[Campaign],
+    results: outputs.Folder, name: str, config: dict, pool: Pool, campaign_list: list[Campaign]
 ) -> None:
     """Prints and saves the results."""
     seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
     ours = published.counted(name, pool, campaign_list)
-    setting = published.SETTINGS[name]
-    largest = np.nanmax(pool.values)
-    runs = [
-        tidy.Run(
-            dict(problem=name, algorithm=config["method"]),
-            campaign.seed,
-            dict(
-                t=np.arange(1, len(campaign.arms) + 1),
-                y=campaign.values,
-                simple_regret=largest - np.fmax.accumulate(campaign.values),
-            ),
-        )
-        for campaign in campaign_list
-    ]
+    setting, runs = published.SETTINGS[name], []
+    for seed, _, values, _ in campaign_list:
+        regret = np.nanmax(pool.values) - np.fmax.accumulate(values)
+        arrays = dict(t=np.arange(1, len(values) + 1), y=values, simple_regret=regret)
+        runs.append(tidy.Run(dict(problem=name, algorithm=config["method"]), seed, arrays))
+    columns = zip(setting.at, ours.T, strict=True)
     summary = dict(
         config=config,
         cpu_seconds_a_campaign=seconds,
         counted=setting.counted,
-        ours={
-            str(n): summaries.statistics(column, ci=True)
-            for n, column in zip(setting.at, ours.T, strict=True)
-        },
+        ours={str(n): summaries.statistics(column, ci=True) for n, column in columns},
         published={who: list(numbers) for who, numbers in setting.published.items()},
     )
     results.write(summary, runs, f"{name}, batches of {setting.sizes[0]}")
@@ -76,9 +61,8 @@ def report(
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=50, data_dir=None)
+    parser = cli.parser(__doc__, seeds=50, first_seed=0, data_dir=None)
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
-    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--method", choices=["suggest", *baselines.CHOOSERS], default="suggest")
     parser.add_argument("--acquisition", choices=ACQUISITIONS, help="of suggest")
     parser.add_argument("--threads", type=cli.count, default=1, help="concurrent campaigns")

@@ -11,7 +11,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from experiments import cli
-from experiments.figures.drawing import STYLE, save
+from experiments.figures.drawing import STYLE, line, save
 from experiments.pools import published
 from experiments.results import environment, tidy
 
@@ -35,14 +35,9 @@ def draw(root: Path) -> None:
         figure, axes = plt.subplots()
         for folder, label, colour, dashes in CURVES:
             [(t, regret)] = tidy.lines(tidy.load(root / folder).curves, "simple_regret").values()
-            best = LARGEST - regret
-            mean = best.mean(0)
-            half = 1.96 * best.std(0, ddof=1) / len(best) ** 0.5
-            axes.plot(t, mean, color=colour, linestyle=dashes, label=label)
-            axes.fill_between(t, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0)
+            line(axes, t, LARGEST - regret, label, colour, dashes)
         for name, (label, marker, colour) in MARKS.items():
-            values = published.ARYLATION[name]
-            at = published.ARYLATION_AT
+            at, values = published.ARYLATION_AT, published.ARYLATION[name]
             axes.plot(at, values, marker, color=colour, markersize=5, label=label)
         axes.set_xlabel("reactions made, of 1,728")
         axes.set_ylabel("best yield so far (%)")
@@ -55,12 +50,8 @@ def draw(root: Path) -> None:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=environment.ROOT / "results" / "pools",
-        help="folder of the campaigns (default: results/pools)",
-    )
+    folder = environment.ROOT / "results" / "pools"
+    parser.add_argument("--results", type=Path, default=folder, help="folder of the campaigns")
     options = parser.parse_args()
     draw(options.results)
     print(f"{options.results / 'arylation.png'} is drawn.")

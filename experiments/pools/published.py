@@ -107,16 +107,11 @@ def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
     digits = 3 if np.abs(ours).max() <= 1 else 2 if ours.max() <= 1 else 1
     count = len(ours)
     error = ours.std(0, ddof=min(count - 1, 1)) / count**0.5
-    our_cells = [
-        f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in zip(ours.mean(0), error, strict=True)
-    ]
-    published_rows = [
-        row(who, ["" if number is None else f"{number:.{digits}f}" for number in numbers])
-        for who, numbers in setting.published.items()
-    ]
-    head = [row(setting.counted, setting.at), row("---", ["---"] * len(setting.at))]
-    return [
-        *head,
-        row(f"{'jsketch' if method == 'suggest' else method}, {len(ours)} seeds", our_cells),
-        *published_rows,
-    ]
+    pairs = zip(ours.mean(0), error, strict=True)
+    rows = [row(setting.counted, setting.at), row("---", ["---"] * len(setting.at))]
+    first = f"{'jsketch' if method == 'suggest' else method}, {count} seeds"
+    rows.append(row(first, [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in pairs]))
+    for who, numbers in setting.published.items():
+        cells = ["" if number is None else f"{number:.{digits}f}" for number in numbers]
+        rows.append(row(who, cells))
+    return rows

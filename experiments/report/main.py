@@ -6,9 +6,8 @@
     scripts/report --archive runs.tar.gz    # also the runs that the verdicts rest on
 
 For each claim of the four papers the page shows the place and the statement, the rule with its
-reason, our numbers, the verdict (confirmed, differs, not decidable here) with its cause, and the
-provenance of the results. Methods beyond the papers have tables without verdicts. The command runs
-no experiment.
+reason, our numbers, the verdict with its cause, and the provenance of the results. Methods beyond
+the papers have tables without verdicts. The command runs no experiment.
 """
 
 import csv
@@ -20,7 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import claims, cli, commands, pages
+import jinja2
+
+from experiments import claims, cli, commands
 from experiments.bbkb_2020 import claims as bbkb_2020
 from experiments.bkb_2019 import claims as bkb_2019
 from experiments.contrib import claims as beyond
@@ -28,7 +29,13 @@ from experiments.go_ucb_2023 import claims as go_ucb_2023
 from experiments.pkawv_2019 import claims as pkawv_2019
 from experiments.results import environment, files, tidy
 
-TEMPLATE = "report/report.html.jinja"
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parents[1]),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 TITLE = "Do the papers hold?"
 # paper, setting, text of the paper, our choice, evidence
 UNSPECIFIED_SETTINGS = Path(__file__).parent / "unspecified_settings.csv"
@@ -150,9 +157,7 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
     total = sum(counts.values(), Counter[str]())
     commit = environment.commit()
     head, *settings = _rows(UNSPECIFIED_SETTINGS)
-    pages.write(
-        out / "index.html",
-        TEMPLATE,
+    page = ENVIRONMENT.get_template("report/report.html.jinja").render(
         title=TITLE,
         notice=notice,
         commit=commit["hash"] + (" with uncommitted changes" if commit["dirty"] is True else ""),
@@ -167,6 +172,7 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
             paper.name: [row[1:] for row in settings if row[0] == paper.name] for paper in PAPERS
         },
     )
+    files.write(out / "index.html", page.encode())
     return parts
 
 
@@ -237,17 +243,14 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__)
-    parser.add_argument(
-        "--results", type=Path, default=environment.ROOT / "results", help="folder of all results"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("report"), help="folder of the page (default: report)"
-    )
+    results, out = environment.ROOT / "results", Path("report")
+    record = "write verdicts.csv into the results"
+    archive = "file (.tar.gz) for the raw runs of the papers' experiments"
+    parser.add_argument("--results", type=Path, default=results, help="folder of all results")
+    parser.add_argument("--out", type=Path, default=out, help="folder of the page")
     parser.add_argument("--notice", default="", help="first paragraph of the page")
-    parser.add_argument("--record", action="store_true", help="write verdicts.csv into the results")
-    parser.add_argument(
-        "--archive", type=Path, help="file (.tar.gz) for the raw runs of the papers' experiments"
-    )
+    parser.add_argument("--record", action="store_true", help=record)
+    parser.add_argument("--archive", type=Path, help=archive)
     options = parser.parse_args()
     parts = build(options.results, options.out, options.notice)
     if options.record:

@@ -8,9 +8,8 @@ report.
     scripts/reproduce --figure bbkb:2 go_ucb:3   # the commands of some figures of the papers
 
 The commands are those of the papers' READMEs, with --out in place of results/. Finished commands
-are skipped, and interrupted ones resume. If a command fails, the others still run; failures are
-listed at the end, and the exit status is 1. Commands whose data are not available do not run. The
-output of each command is in runs/reproduce.log of its folder.
+are skipped, and interrupted ones resume. If a command fails, the others still run, and the exit
+status is 1. The output of each command is in runs/reproduce.log of its folder.
 """
 
 import argparse
@@ -51,16 +50,12 @@ class Step(NamedTuple):
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = cli.parser(__doc__, prog="scripts/reproduce", data_dir=None)
-    parser.add_argument(
-        "--quick", action="store_true", help="a tiny size of each: figures, but no findings"
-    )
+    parser.add_argument("--quick", action="store_true", help="a tiny size of each: no findings")
     cli.add_choices(parser, "--only", commands.PAPERS, help="some of the papers")
-    parser.add_argument(
-        "--figure", nargs="+", type=figure, metavar="PAPER:NUMBER", help="some figures, bbkb:2"
-    )
-    parser.add_argument(
-        "--out", type=Path, help="folder of all results (default: results/; reproduced/ if --quick)"
-    )
+    figures = "some figures, such as bbkb:2"
+    parser.add_argument("--figure", nargs="+", type=figure, metavar="PAPER:NUMBER", help=figures)
+    out_help = "folder of all results (default: results/; reproduced/ if --quick)"
+    parser.add_argument("--out", type=Path, help=out_help)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and end")
     options = parser.parse_args(arguments)
     out = options.out or (Path("reproduced") if options.quick else RESULTS)
@@ -113,11 +108,11 @@ def state(command: Command, folder: Path, data: Path) -> tuple[str, str]:
     if packages:
         return NOT_RUN, f"it needs packages: pip install {' '.join(packages)}"
     missing = needs.missing(command, data)
-    unavailable = [file.name for file in missing if not file.url]
+    unavailable = [file.filename for file in missing if not file.url]
     if unavailable:
         names = ", ".join(unavailable)
         return NOT_RUN, f"{names} cannot be downloaded and is not in the data folder"
-    note = f"downloads {', '.join(file.name for file in missing)}" if missing else ""
+    note = f"downloads {', '.join(file.filename for file in missing)}" if missing else ""
     return (RESUME if outputs.record_path(folder).exists() else RUN), note
 
 
@@ -235,8 +230,7 @@ def main() -> None:
         failed["report"] = "the report could not be built; the reason is above"
     for title, reasons in (("Not run:", skipped), ("FAILED (run the command again):", failed)):
         if reasons:
-            print(
-                f"\n{title}", *(f"{folder}: {why}" for folder, why in reasons.items()), sep="\n  "
-            )
+            lines = (f"{folder}: {why}" for folder, why in reasons.items())
+            print(f"\n{title}", *lines, sep="\n  ")
     if failed:
         raise SystemExit(1)

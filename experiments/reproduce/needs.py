@@ -2,35 +2,20 @@
 
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
 
 from experiments.commands import Command
 from experiments.data import architectures, classifiers, datasets, streams
+from experiments.data.datasets import Source
 
-
-class File(NamedTuple):
-    """A data file; `url` is empty when it cannot be downloaded."""
-
-    name: str
-    url: str = ""
-
-
-def _of(*sources: datasets.Source) -> tuple[File, ...]:
-    return tuple(File(source.filename, source.url) for source in sources)
-
-
-CELLS = File(architectures.CANDIDATES)
-MEANS = (CELLS, File(architectures.MEANS))
 # the files of each data set; for SUSY the sample, which replaces the whole data set
-FILES: dict[str, tuple[File, ...]] = {
-    **{name: _of(source) for name, source in datasets.SOURCES.items()},
-    **{name: _of(source) for name, source in classifiers.SOURCES.items()},
-    **{name: _of(*sources) for name, (_, sources) in streams.SVMLIGHT.items()},
-    "casp": _of(streams.CASP),
-    "susy": (File(streams.SUSY_SAMPLE),),
-    "nasbench101_means": MEANS,
-    "nasbench101_whole": (File(architectures.WHOLE),),
-    "macro": (File(architectures.MACRO, architectures.MACRO_URL),),
+FILES: dict[str, tuple[Source, ...]] = {
+    **{name: (source,) for name, source in (datasets.SOURCES | classifiers.SOURCES).items()},
+    **{name: sources for name, (_, sources) in streams.SVMLIGHT.items()},
+    "casp": (streams.CASP,),
+    "susy": (streams.SUSY_SAMPLE,),
+    "nasbench101_means": (architectures.CANDIDATES, architectures.MEANS),
+    "nasbench101_whole": (architectures.WHOLE,),
+    "macro": (architectures.MACRO,),
 }
 # the option that names the data sets of an experiment, and the data sets without that option
 OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -69,7 +54,7 @@ def missing_packages(command: Command) -> list[str]:
     return missing
 
 
-def files(command: Command) -> tuple[File, ...]:
+def files(command: Command) -> tuple[Source, ...]:
     """The data files of a command; none when it generates its data."""
     option, default = OPTION.get(command.module, ("", ()))
     names = command.values(option) or default
@@ -78,11 +63,11 @@ def files(command: Command) -> tuple[File, ...]:
     return tuple(file for name in names for file in FILES.get(name, ()))
 
 
-def missing(command: Command, folder: Path) -> list[File]:
+def missing(command: Command, folder: Path) -> list[Source]:
     """The data files of a command that are not in `folder`."""
     whole = (folder / streams.SUSY).exists()
     return [
         file
         for file in files(command)
-        if not (folder / file.name).exists() and not (whole and file.name == streams.SUSY_SAMPLE)
+        if not (folder / file.filename).exists() and not (whole and file == streams.SUSY_SAMPLE)
     ]

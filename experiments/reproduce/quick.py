@@ -4,48 +4,42 @@ import shlex
 
 from experiments.commands import Command
 
-# options that replace those of the README, by module
+# options that replace those of the README, by module of experiments
 SMALL = {
-    "experiments.contrib.clients": "--horizon 20 --seeds 1 --only alone exchange_0.1 exchange_0",
-    "experiments.contrib.contextual": "--horizon 20 --seeds 1 --problems squares",
-    "experiments.contrib.drift": "--examples 100 --seeds 1 --only jumps turning",
-    "experiments.contrib.drifting_arms": "--horizon 40 --seeds 1",
-    "experiments.contrib.few_batches": "--horizon 64 --seeds 1",
-    "experiments.contrib.unknown": "--horizon 40 --seeds 1 --problems draw",
-    "experiments.contrib.width_coverage": "--horizon 20 --seeds 2",
-    "experiments.bkb_2019.linear": "--horizon 100 --seeds 2",
-    "experiments.bkb_2019.variance_starvation": "--seeds 1",
-    "experiments.bbkb_2020.bandwidths": "--horizon 50 --seeds 1 --lengthscales 10 17.5",
-    "experiments.bbkb_2020.nas_bench_101": "--horizon 100 --seeds 2",
-    "experiments.bbkb_2020.regret": "--horizon 100 --seeds 2",
-    "experiments.bbkb_2020.search_settings": "--horizon 50 --seeds 1",
-    "experiments.bbkb_2020.settings_tried": "--horizon 50 --seeds 1",
-    "experiments.bbkb_2020.ungrouped": "--horizon 20 --seeds 1",
-    "experiments.bbkb_2020.widths": "--problems gp_draw_0 --seeds 1",
-    "experiments.go_ucb_2023.choose": (
-        "--seeds 1 --reach 0.02 --regularization 0.01 --norm-bound 1.0"
-    ),
-    "experiments.go_ucb_2023.packages.compare": (
-        "--functions f1 --seeds 1 --algorithms skopt_ei botorch_ei"
-    ),
-    "experiments.go_ucb_2023.synthetic": "--functions f1 --seeds 2",
-    "experiments.go_ucb_2023.tuning": (
-        "--repetitions 1 --models random_forest --data breast_cancer"
-    ),
-    "experiments.go_ucb_2023.turbo_original": "--seeds 1",
-    "experiments.pkawv_2019.adversarial": "--rounds 8 --seeds 2 --tried 16",
-    "experiments.pkawv_2019.growing_degree": "--counts 16 32 --seeds 2",
-    "experiments.pkawv_2019.large_scale": "--limit 1000 --time-limit 5",
-    "experiments.pkawv_2019.kors_rates": "--counts 64 128 --seeds 2",
-    "experiments.pkawv_2019.orders": "--limit 1000 --seeds 2",
-    "experiments.pkawv_2019.rates": "--counts 64 128 --seeds 2",
-    "experiments.pkawv_2019.susy_fit": "--limit 500 --degrees 2 3",
-    "experiments.tables.earlier": "--tables protein --seeds 2 --horizon 20",
-    "experiments.tables.main": (
+    "contrib.clients": "--horizon 20 --seeds 1 --only alone exchange_0.1 exchange_0",
+    "contrib.contextual": "--horizon 20 --seeds 1 --problems squares",
+    "contrib.drift": "--examples 100 --seeds 1 --only jumps turning",
+    "contrib.drifting_arms": "--horizon 40 --seeds 1",
+    "contrib.few_batches": "--horizon 64 --seeds 1",
+    "contrib.unknown": "--horizon 40 --seeds 1 --problems draw",
+    "contrib.width_coverage": "--horizon 20 --seeds 2",
+    "bkb_2019.linear": "--horizon 100 --seeds 2",
+    "bkb_2019.variance_starvation": "--seeds 1",
+    "bbkb_2020.bandwidths": "--horizon 50 --seeds 1 --lengthscales 10 17.5",
+    "bbkb_2020.nas_bench_101": "--horizon 100 --seeds 2",
+    "bbkb_2020.regret": "--horizon 100 --seeds 2",
+    "bbkb_2020.search_settings": "--horizon 50 --seeds 1",
+    "bbkb_2020.settings_tried": "--horizon 50 --seeds 1",
+    "bbkb_2020.ungrouped": "--horizon 20 --seeds 1",
+    "bbkb_2020.widths": "--problems gp_draw_0 --seeds 1",
+    "go_ucb_2023.choose": "--seeds 1 --reach 0.02 --regularization 0.01 --norm-bound 1.0",
+    "go_ucb_2023.packages.compare": "--functions f1 --seeds 1 --algorithms skopt_ei botorch_ei",
+    "go_ucb_2023.synthetic": "--functions f1 --seeds 2",
+    "go_ucb_2023.tuning": "--repetitions 1 --models random_forest --data breast_cancer",
+    "go_ucb_2023.turbo_original": "--seeds 1",
+    "pkawv_2019.adversarial": "--rounds 8 --seeds 2 --tried 16",
+    "pkawv_2019.growing_degree": "--counts 16 32 --seeds 2",
+    "pkawv_2019.large_scale": "--limit 1000 --time-limit 5",
+    "pkawv_2019.kors_rates": "--counts 64 128 --seeds 2",
+    "pkawv_2019.orders": "--limit 1000 --seeds 2",
+    "pkawv_2019.rates": "--counts 64 128 --seeds 2",
+    "pkawv_2019.susy_fit": "--limit 500 --degrees 2 3",
+    "tables.earlier": "--tables protein --seeds 2 --horizon 20",
+    "tables.main": (
         "--tables protein nas_cifar100 --methods tpe fixed_bkb_10 --seeds 2 --horizon 20"
     ),
-    "experiments.tables.scale": "--methods jsketch random_forest --counts 2000",
-    "experiments.tables.streams": "--limit 500",
+    "tables.scale": "--methods jsketch random_forest --counts 2000",
+    "tables.streams": "--limit 500",
 }
 # the horizon includes 2,000 initial evaluations
 AFTER_INITIAL = "--horizon 2100 --seeds 2"
@@ -69,7 +63,8 @@ NOTICE = (
 def shrink(command: Command) -> Command:
     """The same experiment at a tiny size; other results in its folder are replaced. Raises KeyError
     for an experiment without a tiny size."""
-    options = SMALL_BY_FOLDER.get(command.folder) or SMALL[command.module]
+    module = command.module.removeprefix("experiments.")
+    options = SMALL_BY_FOLDER.get(command.folder) or SMALL[module]
     small = Command("", "", tuple(shlex.split(options)))
     for name in small.arguments:
         if name.startswith("--"):

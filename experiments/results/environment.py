@@ -72,12 +72,13 @@ def hardware() -> dict[str, Any]:
         lines = cpuinfo.read_text().splitlines()
         models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
         model = next(models, model)
+    has_affinity = hasattr(os, "sched_getaffinity")
     memory: float | str = "unknown"
     if hasattr(os, "sysconf"):
         memory = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9, 1)
     return {
         "cpu": model,
-        "cores": usable_cores(),
+        "cores": len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1,
         "memory_gb": memory,
         "devices": [f"{device.platform}: {device.device_kind}" for device in jax.devices()],
     }
@@ -95,11 +96,6 @@ def peak_memory() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def usable_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _git(*arguments: str) -> str | None:

@@ -8,21 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jsketch.loops.saving import error_at, hold, write
-from jsketch.suggest.tables.command_line import check_new
-from jsketch.suggest.tables.command_line import check_writable as check
-from jsketch.suggest.tables.command_line import probe as _probe
+from jsketch.loops import saving
+from jsketch.suggest.tables import command_line
 
-__all__ = [
-    "check",
-    "check_checksum",
-    "check_folder",
-    "check_new",
-    "lock_folder",
-    "with_checksum",
-    "write",
-]
-
+write = saving.write
 MARK = b"jsketch sha256 of all other bytes: "  # precedes a checksum in a file
 
 
@@ -45,7 +34,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Locks `folder`. Raises ValueError if another process or call holds the lock."""
     lock = folder / "runs" / "lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with hold(lock, folder, "use another --out"):
+    with saving.hold(lock, folder, "use another --out"):
         yield
 
 
@@ -57,5 +46,5 @@ def check_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise error_at(folder, error) from error
-    _probe(folder)
+        raise saving.error_at(folder, error) from error
+    command_line.probe(folder)

@@ -2,10 +2,8 @@
 replaced only with --overwrite.
 
 runs/experiment.json records the experiment, the commit, the configuration and the seeds of the runs
-and of the tables. The same command resumes an unfinished run, and it may add seeds and methods at
-the same commit. A command that would lose results raises an error without --overwrite, which
-repeats all runs. If only the commit differs, --keep resumes with the existing runs, and the tables
-list all commits.
+and of the tables. The same command resumes an unfinished run, and may add seeds and methods at the
+same commit, or with --keep at another one. A command that would lose results needs --overwrite.
 """
 
 import argparse
@@ -82,10 +80,8 @@ def results_folder(
         else:
             check(out, record, session, options.keep)
         commits = set(record.get("commits", [])) if any((out / "runs").rglob("*.npz")) else set()
-        tables = record.get("tables")
-        folder = Folder(
-            out, session, sorted(commits | {session["commit"]}), record.get("replaces", False)
-        )
+        tables, replaces = record.get("tables"), record.get("replaces", False)
+        folder = Folder(out, session, sorted(commits | {session["commit"]}), replaces)
         folder._record(tables)
         if tables is not None:
             print(f"{out} holds the tables of this run: they are written again", flush=True)
@@ -130,12 +126,9 @@ def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool
             " their runs and records their commits; --overwrite makes all runs again; another --out"
             " leaves them alone."
         )
-    more = (
-        f"; and {len(losses) - MAX_DIFFERENCES} more differences"
-        if len(losses) > MAX_DIFFERENCES
-        else ""
-    )
     if losses:
+        count = len(losses) - MAX_DIFFERENCES
+        more = f"; and {count} more differences" if count > 0 else ""
         raise ValueError(
             f"{out} holds other finished results ({'; '.join(losses[:MAX_DIFFERENCES])}{more}):"
             f" {remedy}"

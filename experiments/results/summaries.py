@@ -14,9 +14,9 @@ def ci95(values: Sequence[float] | np.ndarray) -> float:
     standard deviation (n - 1); NaN for a single run. The normal quantile is the papers' convention;
     for 10 runs Student's would be 2.26."""
     values = np.asarray(values, dtype=float)
-    return (
-        float(1.96 * values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
-    )
+    if values.size < 2:
+        return float("nan")
+    return float(1.96 * values.std(ddof=1) / np.sqrt(values.size))
 
 
 def statistics(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
@@ -30,11 +30,9 @@ def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
     """Least-squares slope of log y on log x over the last decades of x: y grows as this power of x.
     Points with x <= 0 or y <= 0 are ignored; NaN for fewer than two values of x."""
     used = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
-    return (
-        float(np.polyfit(np.log(x[used]), np.log(y[used]), 1)[0])
-        if len(np.unique(x[used])) > 1
-        else float("nan")
-    )
+    if len(np.unique(x[used])) < 2:
+        return float("nan")
+    return float(np.polyfit(np.log(x[used]), np.log(y[used]), 1)[0])
 
 
 def growth(x: np.ndarray, y: np.ndarray) -> float:

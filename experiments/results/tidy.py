@@ -16,9 +16,8 @@ Three lines draw a figure from it:
     ratio.groupby(["t", "algorithm"], observed=True).value.mean().unstack().plot()
 
 Parquet files carry the checksums of pages that the format defines, and a checksum of the whole
-file, which other readers ignore. Files without a checksum of the whole file are older, and are read
-without verification. `curves.attrs` holds the experiment, the title of its figures, and a
-description of each metric. `python -m experiments.redraw` draws the figures again.
+file, which older files lack and other readers ignore. `curves.attrs` holds the experiment, the
+title of its figures, and a description of each metric.
 """
 
 import io
@@ -114,6 +113,19 @@ def load(folder: str | Path) -> Results:
     return Results(read_table(folder / CURVES), read_table(folder / SUMMARY), provenance)
 
 
+def write_csv(
+    path: Path, rows: pd.DataFrame | Sequence[Sequence[Any]], head: Sequence[str] | None = None
+) -> None:
+    """Writes a CSV table of some rows, which a data frame holds with their head."""
+    table = pd.DataFrame(rows, columns=head)
+    files.write(path, table.to_csv(index=False, lineterminator="\n").encode())
+
+
+def runs_of(config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Run]:
+    """The runs of an algorithm, one for each seed from 0 on, from their arrays."""
+    return [Run(config, seed, arrays) for seed, arrays in enumerate(rows)]
+
+
 def write_table(path: Path, table: pd.DataFrame) -> None:
     """Writes a Parquet table with checksums."""
     buffer = io.BytesIO()
@@ -178,11 +190,8 @@ def lines(
 def _columns(config: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a configuration, problem and algorithm first. Lists and None are only in the
     JSON file."""
-    scalars = {
-        name: value
-        for name, value in config.items()
-        if name != "seed" and isinstance(value, bool | int | float | str)
-    }
+    scalar, items = bool | int | float | str, config.items()
+    scalars = {n: value for n, value in items if n != "seed" and isinstance(value, scalar)}
     return {name: scalars[name] for name in ("problem", "algorithm")} | scalars
 
 

@@ -2,24 +2,71 @@
 
 published.csv          metric, algorithm, t, value: the published curves, with t as in our runs
 against_published.csv  metric, algorithm, t, ours, published, ratio, at each t of COMPARED_T
+
+The published curves, extracted from the vector graphics of the poster, are in the data folder, with
+at most 80 points a curve. Their file cannot be downloaded: without it figures lack these curves.
 """
 
-import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from experiments.data import published
+from experiments.data import datasets
 from experiments.figures.styles import label
-from experiments.results import files, tidy
+from experiments.results import tidy
 
+POSTER = datasets.Source(
+    "bbkb_poster_curves.csv",
+    "f6cfe37bec6ec950f6d9efe2244ecb54284e236367ac3de38e32b7feb49a7062",
+    text=False,
+)
+SOURCE = "poster.pdf of github.com/luigicarratino/batch-bkb, commit 3c23928"
+# the poster's names of methods that have another name here
+NAMES = {"async_ts": "ts", "eps_greedy": "eps_greedy_free"}
 CURVES, TABLE = "published.csv", "against_published.csv"
 # the T of the comparison, including initial evaluations
 COMPARED_T = (500, 1_000, 2_000, 5_000, 10_000)
 # tolerance beyond the ends of a published curve, which is thinned to 80 points
 REACH = 0.06
+
+Curve = tuple[np.ndarray, np.ndarray]  # t [P], value [P]
+
+
+def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
+    """The curves of a panel of the poster, such as "cadata_regret_ratio", by algorithm. Prints a
+    line and returns an empty dict without the file. Raises ValueError for a file with another
+    checksum and for an unknown panel."""
+    folder = datasets.find_folder(data_dir)
+    if not (folder / POSTER.filename).exists():
+        print(
+            f"NO PUBLISHED CURVES: {POSTER.filename} ({SOURCE}) is not in the data folder; figures"
+            " and tables are made without them.",
+            flush=True,
+        )
+        return {}
+    table = _read_csv(io.BytesIO(datasets.read(POSTER, folder)))
+    rows = table[table["panel"] == name]
+    if rows.empty:
+        panels = ", ".join(sorted(table["panel"].unique()))
+        raise ValueError(f"{POSTER.filename} has no panel {name!r}; it has {panels}.")
+    curves = _curves(rows.sort_values(["t", "value"]))
+    return {NAMES.get(name, name): curves[name] for name in rows["algorithm"].unique()}
+
+
+def _read_csv(file: Path | io.BytesIO) -> pd.DataFrame:
+    # the parser of pandas may round a number differently from `float`
+    return pd.read_csv(file, dtype=str).astype(dict(t=float, value=float))
+
+
+def _curves(rows: pd.DataFrame) -> dict[str, Curve]:
+    """The curves in rows (algorithm, t, value), by algorithm."""
+    return {
+        str(name): (part["t"].to_numpy(), part["value"].to_numpy())
+        for name, part in rows.groupby("algorithm", sort=False)
+    }
 
 
 def write_curves(
@@ -35,28 +82,22 @@ def write_curves(
     factors = scales or {}
     rows = [
         (metric, name, f"{t - initial:.6g}", f"{value * factors.get(metric, 1.0):.6g}")
-        for metric, panel in panels.items()
-        for name, (x, y) in published.panel(panel, data_dir).items()
+        for metric, panel_name in panels.items()
+        for name, (x, y) in panel(panel_name, data_dir).items()
         for t, value in zip(x, y, strict=True)
         if t > initial
     ]
     if rows:
-        write_csv(folder / CURVES, ("metric", "algorithm", "t", "value"), rows)
+        tidy.write_csv(folder / CURVES, rows, ("metric", "algorithm", "t", "value"))
 
 
-def read_curves(folder: Path) -> dict[str, dict[str, published.Curve]]:
+def read_curves(folder: Path) -> dict[str, dict[str, Curve]]:
     """{metric: {method: curve}} of published.csv in a folder; empty if there is no such file."""
     path = folder / CURVES
     if not path.exists():
         return {}
-    points_by_metric: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in csv.DictReader(io.StringIO(path.read_text())):
-        curves = points_by_metric.setdefault(row["metric"], {})
-        curves.setdefault(row["algorithm"], []).append((float(row["t"]), float(row["value"])))
-    return {
-        metric: {name: tuple(np.array(points).T) for name, points in curves.items()}
-        for metric, curves in points_by_metric.items()
-    }
+    metrics = _read_csv(path).groupby("metric", sort=False)
+    return {str(metric): _curves(rows) for metric, rows in metrics}
 
 
 def compare(folder: Path, initial: int = 0) -> None:
@@ -73,25 +114,13 @@ def compare(folder: Path, initial: int = 0) -> None:
                 if t <= 0 or not x[0] * (1 - REACH) <= t <= x[-1] * (1 + REACH):
                     continue
                 value = float(np.interp(t, x, y)) + 0.0  # no -0
-                our_value = _mean_at(our_curve, t)
-                ratio = f"{our_value / value:.2f}" if our_value is not None and value > 0 else ""
-                our_text = "" if our_value is None else f"{our_value:.4g}"
+                our_text = ratio = ""
+                # a run may end before t
+                if our_curve is not None and our_curve[0][-1] >= t:
+                    our_value = float(np.interp(t, our_curve[0], our_curve[1].mean(0)))
+                    our_text = f"{our_value:.4g}"
+                    ratio = f"{our_value / value:.2f}" if value > 0 else ""
                 rows.append((metric, label(name), total, our_text, f"{value:.4g}", ratio))
     if rows:
         head = ("metric", "algorithm", "t", "ours", "published", "ours / published")
-        write_csv(folder / TABLE, head, rows)
-
-
-def _mean_at(line: tuple[np.ndarray, np.ndarray] | None, t: float) -> float | None:
-    """The mean over seeds at t; None if the run ends before t."""
-    if line is None or line[0][-1] < t:
-        return None
-    return float(np.interp(t, line[0], line[1].mean(0)))
-
-
-def write_csv(path: Path, head: tuple[str, ...], rows: Sequence[Sequence[object]]) -> None:
-    """Writes a CSV table."""
-    buffer = io.StringIO()
-    table = csv.writer(buffer, lineterminator="\n")
-    table.writerows([head, *rows])
-    files.write(path, buffer.getvalue().encode())
+        tidy.write_csv(folder / TABLE, rows, head)

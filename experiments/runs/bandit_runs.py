@@ -2,6 +2,7 @@
 summarised and drawn."""
 
 import argparse
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 from tqdm import tqdm
 
+import jsketch
 from experiments import cli
 from experiments.figures import plots
 from experiments.figures.styles import label
 from experiments.results import store, summaries, tidy
-from experiments.runs import plan_line
+from experiments.runs import against_published
 from jsketch import loops
 from jsketch.types import PRNGKey
 
 POINTS = 400  # number of points of a saved curve
 REPORTS = 50  # number of progress reports of a run
+TINY = 1_000_000  # no plan is printed for fewer arms times evaluations of all runs
+SAMPLE = 3  # number of planned configurations, if they differ only in their numbers
 SUMMARY_FIELDS = (
     "final_regret_ratio",
     "batches",
@@ -39,8 +42,8 @@ def add_options(
     names: Sequence[str],
     default: Sequence[str] | None = None,
 ) -> None:
-    """Adds the options of an experiment that runs several algorithms over seeds; `default`: the
-    algorithms of `names` that run unless others are given."""
+    """Adds --algorithms and --fewer; `default`: the algorithms of `names` that run unless others
+    are given."""
 
     def entry(text: str) -> tuple[str, int]:
         name, _, number = text.partition("=")
@@ -49,15 +52,8 @@ def add_options(
         return name, cli.count(number)
 
     cli.add_choices(parser, "--algorithms", names, default)
-    parser.add_argument(
-        "--fewer",
-        nargs="+",
-        type=entry,
-        default=[],
-        metavar="ALGORITHM=SEEDS",
-        help="fewer seeds for slow algorithms",
-    )
-    parser.add_argument("--workers", type=cli.count, default=1, help=cli.WORKERS)
+    words: dict[str, Any] = dict(metavar="ALGORITHM=SEEDS", help="fewer seeds for slow algorithms")
+    parser.add_argument("--fewer", nargs="+", type=entry, default=[], **words)
 
 
 def seeds_of(options: argparse.Namespace) -> dict[str, int]:
@@ -132,9 +128,8 @@ def run_chunk(
     )
     time_at, time_seconds = np.array(times).T
     for row, seed in enumerate(seeds):
-        arrays = saved_arrays(
-            jax.tree.map(lambda a, row=row: a[row], result.trace), problem.mean_reward
-        )
+        trace = jax.tree.map(lambda a, row=row: a[row], result.trace)
+        arrays = saved_arrays(trace, problem.mean_reward)
         arrays |= dict(
             seconds=np.interp(arrays["t"], time_at, time_seconds).astype(np.float32),
             run_seconds=np.asarray(result.run_seconds),
@@ -179,7 +174,7 @@ def run_algorithm(
     if len(missing) < seeds:
         print(f"{name}: {seeds - len(missing)} of {seeds} seeds are done")
     workers = config["seeds_side_by_side"]
-    plan_line.announce([bandit], problem, config["horizon"], len(missing), workers, workers=workers)
+    print_plan([bandit], problem, config["horizon"], len(missing), workers, workers=workers)
     for begin in range(0, len(missing), workers):
         chunk = missing[begin : begin + workers]
         label = f"{name}, seeds {chunk[0] + 1}-{chunk[-1] + 1} of {seeds}"
@@ -189,18 +184,45 @@ def run_algorithm(
     return [store.read_run(folder, name, s) for s in range(seeds)]
 
 
+def print_plan(
+    bandits: Sequence[Any], problem: Any, horizon: int, runs: int, at_a_time: int, **options: Any
+) -> None:
+    """Prints the planned time and memory of `runs` runs, `at_a_time` at a time, of algorithms
+    that differ only in their numbers; prints nothing for tiny runs. Raises ValueError, with a
+    number of runs that fits, if the memory is too small."""
+    if not runs or problem.arms.count * horizon * runs < TINY:
+        return
+    parallel = min(at_a_time, runs)
+    # the ends of a grid need the most memory
+    rows = np.unique(np.linspace(0, len(bandits) - 1, SAMPLE).astype(int))
+    sample = [bandits[i] for i in rows]
+    plans = [jsketch.plan(bandit, problem, horizon, seeds=parallel, **options) for bandit in sample]
+    slowest = max(plans, key=lambda plan: plan.seconds)
+    mean = sum(plan.seconds for plan in plans) / len(plans)
+    whole = dataclasses.replace(
+        slowest, seconds=mean * runs / parallel, seeds=runs, bytes=max(plan.bytes for plan in plans)
+    )
+    print(f"plan: {whole}", flush=True)
+
+
 def run_all(
     make: Callable[[str, Config], Any],
     problem: Any,
+    name: str,
     configs: Mapping[str, Config],
     folder: Path,
     seeds: Mapping[str, int],
-) -> Runs:
-    """All seeds of make(name, config) for each algorithm, saved in the folder."""
-    return {
-        name: run_algorithm(name, make(name, config), problem, config, folder, seeds[name])
-        for name, config in configs.items()
+) -> tuple[Runs, dict[str, dict[str, Any]], list[tidy.Run]]:
+    """Runs all seeds of make(algorithm, config) on a problem, called `name` in the tables. Returns
+    the runs of each algorithm, its entry in summary.json, and all runs for the tables."""
+    runs = {
+        algorithm: run_algorithm(
+            algorithm, make(algorithm, config), problem, config, folder, seeds[algorithm]
+        )
+        for algorithm, config in configs.items()
     }
+    entries = {algorithm: summarise(rows) for algorithm, rows in runs.items()}
+    return runs, entries, tidy_runs(name, configs, runs)
 
 
 def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
@@ -217,27 +239,27 @@ def summarise(runs: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     )
 
 
-def tidy_runs(problem: str, configs: dict[str, Config], runs: Runs) -> list[tidy.Run]:
+def tidy_runs(problem: str, configs: Mapping[str, Config], runs: Runs) -> list[tidy.Run]:
     """All runs, for `tidy.write`."""
     return [
-        tidy.Run(dict(problem=problem, **configs[name]), seed, row)
+        run
         for name, rows in runs.items()
-        for seed, row in enumerate(rows)
+        for run in tidy.runs_of(dict(problem=problem, **configs[name]), rows)
     ]
 
 
-def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -> None:
+def draw(folder: Path) -> None:
     """Draws regret_ratio.png, time.png, batch_size.png and, if the tables have sizes,
-    dictionary.png, with the published curves {metric: {method: (t, value)}}."""
-    published = published or {}
+    dictionary.png, with the published curves in the folder."""
+    published = against_published.read_curves(folder)
     curves, summary, _ = tidy.load(folder)
     title = curves.attrs["title"]
     ratios = tidy.lines(curves, "regret_ratio")
     plots.regret_ratio(folder / "regret_ratio.png", ratios, title, published.get("regret_ratio"))
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
-    plots.run_time(
-        folder / "time.png", seconds_curves(curves), title, side_by_side, published.get("seconds")
-    )
+    # from the first progress report on
+    seconds = tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
+    plots.run_time(folder / "time.png", seconds, title, side_by_side, published.get("seconds"))
     batches = tidy.lines(curves, "batch_size")
     plots.batch_size(folder / "batch_size.png", batches, title, published.get("batch_size"))
     sizes = {
@@ -247,8 +269,3 @@ def draw(folder: Path, published: Mapping[str, plots.Published] | None = None) -
     }
     if sizes:
         plots.dictionary_size(folder / "dictionary.png", sizes, title)
-
-
-def seconds_curves(curves: pd.DataFrame) -> plots.Curves:
-    """Seconds against t, from the first progress report on."""
-    return tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")

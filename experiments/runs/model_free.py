@@ -1,9 +1,7 @@
 """Epsilon-greedy without a model: the baseline of BBKB's architecture search.
 
 The paper names EpsGreedy without a definition. On its poster a step takes 22 microseconds, too few
-for a posterior, and the regret ratio decreases as t^(-1/2), unlike that of a constant epsilon. Our
-definition therefore picks a uniform arm with probability min(1, factor/sqrt(t)), and otherwise the
-arm with the largest mean of its observed rewards.
+for a posterior, and the regret ratio decreases as t^(-1/2), unlike that of a constant epsilon.
 """
 
 from dataclasses import replace
@@ -29,7 +27,8 @@ class MeansState:
 
 @struct.dataclass
 class ModelFreeEpsGreedy(Algorithm):
-    """A uniform arm with probability min(1, factor/sqrt(t)), else the best mean so far."""
+    """Picks a uniform arm with probability min(1, factor/sqrt(t)), and otherwise the arm with the
+    largest mean of its observed rewards."""
 
     factor: ArrayLike = 2.0
 
@@ -44,11 +43,10 @@ class ModelFreeEpsGreedy(Algorithm):
         """The initial state, also after earlier evaluations. Raises ValueError for a factor that is
         not positive."""
         checks.positive(factor=self.factor)
-        zeros = jnp.zeros(domain.count, domain.features.dtype)
-        if data is None:
-            return MeansState(domain, zeros, zeros, jnp.zeros((), jnp.int32))
-        counts = jnp.asarray(data.pull_counts, zeros.dtype)
-        sums = jnp.asarray(data.reward_sums, zeros.dtype)
+        counts = sums = jnp.zeros(domain.count, domain.features.dtype)
+        if data is not None:
+            counts = jnp.asarray(data.pull_counts, counts.dtype)
+            sums = jnp.asarray(data.reward_sums, sums.dtype)
         return MeansState(domain, counts, sums, jnp.zeros((), jnp.int32))
 
     def ask(self, state: MeansState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

@@ -2,8 +2,7 @@
 
 python -m experiments.runs.stream_memory
 
-The examples are GENERATED chunk by chunk, with 18 inputs uniform in [-1, 1] and a label -1 or 1, as
-in the SUSY data set. Time and memory do not depend on the values.
+The examples are GENERATED chunk by chunk, with 18 inputs uniform in [-1, 1] and a label -1 or 1.
 """
 
 import time
@@ -33,9 +32,7 @@ def generate_examples(count: int, size: int) -> Iterator[tuple[np.ndarray, np.nd
 def main() -> None:
     parser = cli.parser(__doc__)
     parser.add_argument("--examples", type=cli.count, default=5_000_000)
-    parser.add_argument(
-        "--chunk", type=cli.count, default=65_536, help="examples in memory at a time"
-    )
+    parser.add_argument("--chunk", type=cli.count, default=65_536, help="examples in memory")
     options = cli.parse_benchmark(parser)
     forecaster = online.PKAWV(Taylor(INPUTS, DEGREE, lengthscale=4.0), regularization=1.0)
     chunks = generate_examples(options.examples, options.chunk)

@@ -5,12 +5,9 @@
 
 Campaigns on functions have 200 candidates in two dimensions, noise of standard deviation 0.1, a
 random first batch of 5 and batches of 5 up to 80 values. Campaigns on libraries are those of
-`experiments.pools`. A campaign ends when the rule stops it. It was stopped too early if an
-unevaluated candidate is better, by more than the tolerance, than the evaluated one that the rule
-returns.
+`experiments.pools`. A stop is too early if an unevaluated candidate is better, by more than the
+tolerance, than the evaluated one that the rule returns.
 """
-
-from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
@@ -83,12 +80,9 @@ def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
             return Problem(library(x), f, f + noise, SIZES)
 
         return draw_problem
-    setting = published.SETTINGS[name]
-    pool = setting.load(folder)
-    bounds = BOUNDS.get(name)
-    return lambda seed: Problem(
-        pool.library, pool.values, pool.readings(seed), setting.sizes, bounds
-    )
+    setting, bounds = published.SETTINGS[name], BOUNDS.get(name)
+    pool, sizes = setting.load(folder), setting.sizes
+    return lambda seed: Problem(pool.library, pool.values, pool.readings(seed), sizes, bounds)
 
 
 def campaign(problem: Problem, seed: int) -> End:
@@ -110,9 +104,8 @@ def campaign(problem: Problem, seed: int) -> End:
 
 def parse(doc: str | None) -> tuple[argparse.Namespace, range]:
     """The options that `intervals` shares, and the seeds."""
-    parser = cli.parser(doc, seeds=50, data_dir=None)
+    parser = cli.parser(doc, seeds=50, first_seed=0, data_dir=None)
     cli.add_choices(parser, "--problems", (*FUNCTIONS, *published.SETTINGS), FUNCTIONS)
-    parser.add_argument("--first-seed", type=int, default=0)
     options = cli.parse_benchmark(parser, cached=True)
     return options, range(options.first_seed, options.first_seed + options.seeds)
 

@@ -3,13 +3,9 @@
     python -m experiments.suggest.closed_loop --out results/closed_loop
 
 The library is Abalone: 4,177 animals with 8 measurements. An experiment counts the rings of one
-animal (1 to 29, without noise). Simple regret is 29 less the largest count so far. The measurements
-do not allow a simple regret below 2: after 1,000 random counts, the two animals of 27 rings have
-the fifth and sixth largest predictions, and 155 animals have a larger prediction than the one of
-29.
+animal (1 to 29, without noise). Simple regret is 29 less the largest count so far; the measurements
+do not allow one below 2.
 """
-
-from __future__ import annotations
 
 import time
 
@@ -26,16 +22,11 @@ from jsketch.suggest import suggest
 def play(
     features: np.ndarray, values: np.ndarray, rounds: int, batch: int, seed: int
 ) -> np.ndarray:
-    """Values [rounds, batch] of the suggested candidates, of features [A, d] and values [A]."""
+    """Values [rounds batch] of the suggested candidates, of features [A, d] and values [A]."""
     arms, key = np.zeros(0, int), jax.random.key(seed)
     for _ in range(rounds):
         arms = np.append(arms, suggest(features, arms, values[arms], batch=batch, key=key).rows)
-    return values[arms].reshape(rounds, batch)
-
-
-def simple_regret(values: np.ndarray, largest: float) -> np.ndarray:
-    """[rounds], of values [rounds, batch]."""
-    return largest - np.maximum.accumulate(values.max(1))
+    return values[arms]
 
 
 @cli.command
@@ -54,39 +45,27 @@ def main() -> None:
     with outputs.results_folder(options, "closed_loop", dict(config, seeds_of=seeds)) as results:
         largest, began = float(abalone.target.max()), time.perf_counter()
         suggested = [
-            simple_regret(play(abalone.features, abalone.target, rounds, batch, seed), largest)
+            play(abalone.features, abalone.target, rounds, batch, seed)
             for seed in range(options.seeds)
         ]
         seconds = (time.perf_counter() - began) / options.seeds / rounds
         # random batches without repetition
         random = [
-            simple_regret(
-                np.random.default_rng(seed)
-                .permutation(abalone.target)[: rounds * batch]
-                .reshape(rounds, batch),
-                largest,
-            )
+            np.random.default_rng(seed).permutation(abalone.target)[: rounds * batch]
             for seed in range(options.random_seeds)
         ]
-        regrets, t = dict(suggested=suggested, random=random), np.arange(1, rounds + 1) * batch
-        runs = [
-            tidy.Run(
-                dict(problem="abalone", algorithm=name, **config),
-                seed,
-                dict(t=t, simple_regret=curve),
-            )
-            for name, curves in regrets.items()
-            for seed, curve in enumerate(curves[:100])
-        ]
-        ends = {
-            name: summaries.statistics([curve[-1] for curve in curves], ci=True)
-            for name, curves in regrets.items()
-        }
+        t, regrets, runs = np.arange(1, rounds + 1) * batch, {}, []
+        for name, values in dict(suggested=suggested, random=random).items():
+            best = np.reshape(values, (len(values), rounds, batch)).max(2)
+            regrets[name] = largest - np.maximum.accumulate(best, axis=1)
+            curves = [dict(t=t, simple_regret=curve) for curve in regrets[name][:100]]
+            runs += tidy.runs_of(dict(problem="abalone", algorithm=name, **config), curves)
+        ends = {n: summaries.statistics(curves[:, -1], ci=True) for n, curves in regrets.items()}
         ends["random"].pop("values")
         summary = dict(config=config, seconds_a_round=seconds, simple_regret=ends)
         results.write(summary, runs, "Abalone as a library")
         title = f"Abalone as a library, {rounds} batches of {batch}"
-        lines = {name: (t, np.stack(curves)) for name, curves in regrets.items()}
+        lines = {name: (t, curves) for name, curves in regrets.items()}
         words = "simple regret (rings)", "evaluations"
         plots.streams(results.path / "simple_regret.png", lines, title, *words)
     for name, end in ends.items():

@@ -7,8 +7,6 @@ A number of random candidates have a value, and all others are predicted with th
 The table has the coverage for all candidates without a value, and for a suggested batch.
 """
 
-from __future__ import annotations
-
 import jax
 import numpy as np
 

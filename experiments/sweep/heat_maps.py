@@ -26,9 +26,8 @@ def draw(folder: Path) -> list[str]:
     title = f"{label(str(summary['algorithm'].iloc[0]))} on {summary['problem'].iloc[0]}"
     title += f", {int(summary['horizon'].iloc[0]):,} evaluations, {summary['seed'].nunique()} seeds"
     if len(grid) == 1:
-        values = summary.pivot_table(
-            index="seed", columns=grid[0], values="final_regret_ratio"
-        ).dropna()
+        table = summary.pivot_table("final_regret_ratio", index="seed", columns=grid[0])
+        values = table.dropna()
         if values.empty:  # no seed was finite at every value
             return []
         name = f"regret_ratio_{grid[0]}.png"
@@ -36,19 +35,15 @@ def draw(folder: Path) -> list[str]:
         return [name]
     names = []
     for rows, columns in combinations(grid, 2):
-        best = best_of_pairs(
-            summary, rows, columns, [name for name in grid if name not in (rows, columns)]
-        )
+        others = [name for name in grid if name not in (rows, columns)]
+        best = best_of_pairs(summary, rows, columns, others)
         mean = best.pivot(index=rows, columns=columns, values="mean")
         half = best.pivot(index=rows, columns=columns, values="half")
         if mean.isna().all(axis=None):  # every run failed
             continue
         note = title if len(grid) == 2 else f"{title}\n(the best of the other numbers)"
         names.append(f"heat_map_{rows}_{columns}.png")
-        ticks = (mean.index, mean.columns)
-        heat_map(
-            folder / names[-1], mean.to_numpy(), *ticks, (rows, columns), note, half.to_numpy()
-        )
+        heat_map(folder / names[-1], mean, half, note)
     return names
 
 
@@ -77,43 +72,30 @@ def best_of_pairs(
     return means.sort_values("mean").groupby([rows, columns], as_index=False).first()
 
 
-def heat_map(
-    path: Path,
-    table: np.ndarray,
-    rows: Sequence[float],
-    columns: Sequence[float],
-    names: tuple[str, str],
-    title: str,
-    half: np.ndarray | None = None,
-) -> None:
-    """Draws a number [R,C] for each pair of two hyperparameters with the names (rows, columns), and
-    a frame around the smallest. half [R,C]: the half width of its 95% interval. Missing values
-    (NaN) stay white."""
-    size = {
-        "figure.figsize": (1.9 + 0.75 * max(len(columns), 3), 1.3 + 0.5 * max(len(rows), 2)),
-        "axes.grid": False,
-    }
-    with plt.rc_context(STYLE | size):
+def heat_map(path: Path, mean: pd.DataFrame, half: pd.DataFrame, title: str) -> None:
+    """Draws a mean for each pair of two hyperparameters, with the half width of its 95% interval,
+    and a frame around the smallest. Missing values (NaN) stay white."""
+    table, (rows, columns) = mean.to_numpy(), mean.shape
+    size = (1.9 + 0.75 * max(columns, 3), 1.3 + 0.5 * max(rows, 2))
+    with plt.rc_context(STYLE | {"figure.figsize": size, "axes.grid": False}):
         figure, axes = plt.subplots()
         image = axes.imshow(table, cmap="cividis", aspect="auto", origin="lower")
         middle = (np.nanmin(table) + np.nanmax(table)) / 2
         for (row, column), number in np.ndenumerate(table):
             if np.isfinite(number):
-                text = f"{number:.3g}"
-                if half is not None and np.isfinite(half[row, column]):
-                    text += f"\n± {half[row, column]:.2g}"
+                width = half.iat[row, column]
+                text = f"{number:.3g}" + (f"\n± {width:.2g}" if np.isfinite(width) else "")
                 colour = "black" if number > middle else "white"
                 axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
-        if np.isfinite(table).any():
-            row, column = np.unravel_index(np.nanargmin(table), table.shape)
-            corner = (float(column) - 0.5, float(row) - 0.5)
-            frame = Rectangle(corner, 1, 1, fill=False, color="#D55E00", linewidth=2.5)
-            frame.set_clip_on(False)
-            axes.add_patch(frame)
-        axes.set_xticks(range(len(columns)), [f"{number:g}" for number in columns])
-        axes.set_yticks(range(len(rows)), [f"{number:g}" for number in rows])
-        axes.set_xlabel(names[1])
-        axes.set_ylabel(names[0])
+        row, column = np.unravel_index(np.nanargmin(table), table.shape)
+        corner = (float(column) - 0.5, float(row) - 0.5)
+        frame = Rectangle(corner, 1, 1, fill=False, color="#D55E00", linewidth=2.5)
+        frame.set_clip_on(False)
+        axes.add_patch(frame)
+        axes.set_xticks(range(columns), [f"{number:g}" for number in mean.columns])
+        axes.set_yticks(range(rows), [f"{number:g}" for number in mean.index])
+        axes.set_xlabel(mean.columns.name)
+        axes.set_ylabel(mean.index.name)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         figure.colorbar(image, label=RATIO).outline.set_visible(False)

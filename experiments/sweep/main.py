@@ -7,9 +7,9 @@
         --grid lengthscale 1 2 4 --out sweep_of_mine
 
 The last column of a table is the reward, the others are numbers. --random lengthscale 1 30
---samples 50 draws numbers at random. All runs share one compiled program (one for each capacity of
-the sketch). An interrupted sweep resumes with the same command. A folder holds one sweep with its
-tables (`experiments.results.tidy`) and the printed table (best.csv and best.tex).
+--samples 50 draws numbers at random. An interrupted sweep resumes with the same command. A folder
+holds one sweep with its tables (`experiments.results.tidy`) and the printed table (best.csv and
+best.tex).
 
 --shard K/N executes every N-th run, from the K-th on, and writes no tables: several processes or
 machines share the work in one folder, and the command without --shard writes the tables. --cluster
@@ -27,7 +27,7 @@ import pandas as pd
 
 from experiments import cli
 from experiments.results import environment, files, outputs, store, summaries, tidy
-from experiments.runs import plan_line
+from experiments.runs import bandit_runs
 from experiments.sweep import execution, heat_maps, settings
 from experiments.sweep.execution import Job, Task
 from experiments.sweep.settings import Row, Setting, Sweep
@@ -111,7 +111,7 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     vmapped = sweep.strategy == "vmap" or (
         sweep.strategy == "auto" and jax.default_backend() != "cpu"
     )
-    plan_line.announce(
+    bandit_runs.print_plan(
         [sweep_plan.bandits[row] for row in sorted({task.row for task in missing})],
         sweep_plan.setting.problem,
         sweep.horizon,
@@ -123,11 +123,9 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     began, before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
     whole = len(tasks) * sweep.horizon
+    bandits, problem = sweep_plan.bandits, sweep_plan.setting.problem
     with cli.progress(whole, whole - evaluations, "eval", f"{len(tasks)} runs") as bar:
-        commit = environment.commit_name()
-        job = Job(
-            sweep_plan.bandits, sweep_plan.setting.problem, sweep.horizon, sweep.out, commit, bar
-        )
+        job = Job(bandits, problem, sweep.horizon, sweep.out, environment.commit_name(), bar)
         if missing and vmapped:
             execution.run_vmapped(job, missing, sweep.chunk)
         elif missing:
@@ -202,10 +200,9 @@ def rank(summary: pd.DataFrame, swept: list[str]) -> pd.DataFrame:
 
 def print_table(table: pd.DataFrame) -> None:
     """Prints the best configurations."""
-    print(
-        f"\nthe best {min(MAX_ROWS, len(table))} of {len(table)} configurations by R_T / R_T^unif"
-    )
-    print(table.head(MAX_ROWS).to_string(index=False, float_format=lambda value: f"{value:.5g}"))
+    best = table.head(MAX_ROWS)
+    print(f"\nthe best {len(best)} of {len(table)} configurations by R_T / R_T^unif")
+    print(best.to_string(index=False, float_format=lambda value: f"{value:.5g}"))
     failed = int(table["failed"].sum())
     if failed:
         print(f"{failed} runs FAILED: a reward or the posterior was not finite.")
@@ -244,7 +241,8 @@ def run_job(sweep: Sweep, number: int, of: int) -> None:
 
 def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace]:
     """The sweep of a command line, and the options that distribute it."""
-    parser = cli.parser(__doc__, prog="scripts/sweep", horizon=None, seeds=None, data_dir=None)
+    shared = ("horizon", "seeds", "workers", "data_dir")
+    parser = cli.parser(__doc__, "scripts/sweep", **dict.fromkeys(shared))
     defaults = {
         field: value
         for field, value in vars(Sweep(Path())).items()
@@ -270,19 +268,13 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         help="threads: one run per worker; vmap: --chunk runs in one program, where each loop waits"
         " for the longest; auto: vmap on accelerators only",
     )
-    parser.add_argument("--workers", type=cli.count, help=cli.WORKERS)
     parser.add_argument("--chunk", type=cli.count, help="runs in one program of vmap")
     parser.add_argument("--shard", type=shard, metavar="K/N", help="make one part of the runs")
     parser.add_argument("--cluster", choices=("local", "slurm"), help="submit all shards")
     parser.add_argument("--shards", type=cli.count, default=4, help="number of jobs of --cluster")
-    parser.add_argument(
-        "--submit",
-        nargs="+",
-        type=parameter,
-        default=[],
-        metavar="NAME=VALUE",
-        help="parameters of submitit: timeout_min=240 gpus_per_node=1 slurm_partition=long",
-    )
+    words: dict[str, Any] = dict(metavar="NAME=VALUE")
+    words["help"] = "parameters of submitit: timeout_min=240 gpus_per_node=1 slurm_partition=long"
+    parser.add_argument("--submit", nargs="+", type=parameter, default=[], **words)
     parser.set_defaults(**defaults)
     options = parser.parse_args(arguments)
     if options.shard and options.cluster:
@@ -337,7 +329,7 @@ def main() -> None:
     cli.set_up_jax()
     table = run(sweep)
     print_table(table)
-    files.write(sweep.out / "best.csv", table.to_csv(index=False).encode())
+    tidy.write_csv(sweep.out / "best.csv", table)
     latex = table.style.format(precision=4, escape="latex").hide(axis="index")
     latex = latex.format_index(escape="latex", axis=1)
     files.write(sweep.out / "best.tex", latex.to_latex(hrules=True).encode())

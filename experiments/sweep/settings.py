@@ -23,13 +23,8 @@ from experiments.data import architectures, datasets
 from jsketch import Arms, kernels, problems
 
 PROBLEMS = (
-    "abalone",
-    "cadata",
-    "nas",
-    "generated",
-    "linear_slow",
-    "linear_fast",
-    "linear_low_rank",
+    *("abalone", "cadata", "nas", "generated"),
+    *(f"linear_{spectrum}" for spectrum in linear.SPECTRA),
 )
 KERNELS: dict[str, Callable[[float], Any]] = {
     "gaussian": kernels.Gaussian,
@@ -133,7 +128,15 @@ def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
 def make(sweep: Sweep, setting: Setting) -> Any:
     """The algorithm with its default numbers. Raises ValueError if the experiment does not run it
     on this problem, and for a kernel if the algorithm has none."""
-    bandit = _algorithm(sweep, setting)
+    if ":" in sweep.algorithm:
+        bandit = import_algorithm(sweep.algorithm, setting.defaults)
+    elif sweep.algorithm in setting.algorithms:
+        bandit = setting.algorithms[sweep.algorithm](setting.defaults)
+    else:
+        raise ValueError(
+            f"there is no algorithm '{sweep.algorithm}' for {sweep.problem}: choose one of"
+            f" {', '.join(setting.algorithms)}, or yours as module:Name."
+        )
     if sweep.kernel is not None:
         if not hasattr(bandit, "kernel"):
             raise ValueError(f"{sweep.algorithm} has no kernel: leave --kernel out.")
@@ -142,20 +145,9 @@ def make(sweep: Sweep, setting: Setting) -> Any:
     return with_numbers(bandit, {})
 
 
-def _algorithm(sweep: Sweep, setting: Setting) -> Any:
-    if ":" in sweep.algorithm:
-        return import_algorithm(sweep.algorithm, setting.defaults)
-    if sweep.algorithm not in setting.algorithms:
-        raise ValueError(
-            f"there is no algorithm '{sweep.algorithm}' for {sweep.problem}: choose one of"
-            f" {', '.join(setting.algorithms)}, or yours as module:Name."
-        )
-    return setting.algorithms[sweep.algorithm](setting.defaults)
-
-
 def configuration(sweep: Sweep, setting: Setting, bandit: Any) -> dict[str, Any]:
-    """Everything that the runs of a sweep depend on. It does not include the number
-    of seeds, because more seeds only add runs."""
+    """Everything that the runs of a sweep depend on, without the number of seeds, because more
+    seeds only add runs."""
     config: dict[str, Any] = dict(
         problem=sweep.problem,
         data=setting.source,

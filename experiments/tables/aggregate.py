@@ -16,14 +16,14 @@ import numpy as np
 import pandas as pd
 
 from experiments.figures.drawing import STYLE, save
-from experiments.results import files, summaries, tidy
+from experiments.results import summaries, tidy
 from experiments.tables import published
 from experiments.tables.methods import METHODS
 from experiments.tables.recorded import ERRORS, TABLES
 
 OURS, RANDOM = "suggest_10", "random"
 RESAMPLES = 2_000  # of the bootstrap
-PROFILED = 100  # evaluations of the performance profiles
+PROFILE_T = 100  # evaluations of the performance profiles
 # of REGRETS; less_ours is the difference from OURS, and interval its 95% half width
 COLUMNS = (
     *("table", "method", "runs", "evaluations", "regret", "standard_error"),
@@ -100,18 +100,6 @@ def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
     return groups | ({"HPOLib": errors} if errors else {})
 
 
-def estimate(values: np.ndarray) -> tuple[str, str]:
-    """The mean and its standard error."""
-    error = values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else np.nan
-    return f"{values.mean():.3g}", f"{error:.2g}"
-
-
-def paired(regrets: dict[str, np.ndarray], method: str, t: int) -> np.ndarray:
-    """The regrets of a method less ours on the same seeds, after t evaluations."""
-    ours = regrets[OURS][: len(regrets[method]), t - 1]
-    return regrets[method][: len(ours), t - 1] - ours
-
-
 def evaluations(regrets: dict[str, np.ndarray]) -> tuple[int, ...]:
     """The numbers of evaluations after which regrets are compared."""
     horizon = regrets[OURS].shape[1]
@@ -128,13 +116,14 @@ def regret_table(folder: Path) -> pd.DataFrame:
         at = evaluations(methods)
         for method, values in methods.items():
             for t in (t for t in at if t <= values.shape[1]):
-                less = paired(methods, method, t)
+                now, ours = values[:, t - 1], methods[OURS][: len(values), t - 1]
+                less = now[: len(ours)] - ours  # on the same seeds
                 compared = (f"{less.mean():+.2g}", f"{summaries.ci95(less):.2g}")
                 if method == OURS:
                     compared = ("", "")
                 about = name, METHODS[method].label, len(values), t
-                cells = *estimate(values[:, t - 1]), *compared, f"{seconds[name, method]:.3g}"
-                rows.append((*about, *cells))
+                estimate = f"{now.mean():.3g}", f"{pd.Series(now).sem():.2g}"
+                rows.append((*about, *estimate, *compared, f"{seconds[name, method]:.3g}"))
         for label, numbers in published.REGRET.get(name, {}).items():
             for t, (mean, error) in zip(published.AT, numbers, strict=True):
                 if t in at:
@@ -158,8 +147,8 @@ def score_table(folder: Path) -> pd.DataFrame:
 
 def draw(folder: Path) -> None:
     """Writes the tables and the picture from the saved curves."""
-    for name, table in ((REGRETS, regret_table(folder)), (SCORES, score_table(folder))):
-        files.write(folder / name, table.to_csv(index=False, lineterminator="\n").encode())
+    tidy.write_csv(folder / REGRETS, regret_table(folder))
+    tidy.write_csv(folder / SCORES, score_table(folder))
     regrets = regrets_of(folder)
     groups = groups_of(regrets)
     horizon = next(iter(regrets.values()))[OURS].shape[1]
@@ -182,7 +171,7 @@ def draw(folder: Path) -> None:
             axes.set_ylabel("regret over that of random, IQM")
             axes.set_ylim(0, 1.3)
         handles, labels = axes.get_legend_handles_labels()
-        t, thresholds = min(PROFILED, horizon), np.geomspace(0.01, 4, 200)
+        t, thresholds = min(PROFILE_T, horizon), np.geomspace(0.01, 4, 200)
         for method, runs in scores(regrets, names, t).items():
             colour, dashes = STYLES[method]
             shares = profile(runs, thresholds)

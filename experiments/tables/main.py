@@ -4,8 +4,7 @@ aggregate.
     python -m experiments.tables.main --out results/tables/hyperparameters
 
 Each evaluation is one of the recorded trainings, which the seed of a run picks. Every run starts
-with the same ten random settings under a seed. Finished runs are read from the folder. The tables
-and the picture are drawn from the saved curves by `aggregate`.
+with the same ten random settings under a seed. `aggregate` draws the tables and the picture.
 """
 
 from functools import partial

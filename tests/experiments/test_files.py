@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from experiments.results import files, store, tidy
+from jsketch.suggest.tables import command_line
 
 
 def names(folder):
@@ -47,7 +48,7 @@ def test_links_stay_links_and_modes_stay(tmp_path):
     target.write_text("old")
     target.chmod(0o640)
     link.symlink_to(target)
-    files.check(link)
+    command_line.check_writable(link)
     files.write(link, b"new")
     assert link.is_symlink() and target.read_text() == "new"
     assert target.stat().st_mode & 0o777 == 0o640
@@ -59,7 +60,7 @@ def test_links_stay_links_and_modes_stay(tmp_path):
 
 
 def test_devices_are_not_replaced():
-    files.check(Path("/dev/null"))
+    command_line.check_writable(Path("/dev/null"))
     files.write(Path("/dev/null"), b"x")
     assert Path("/dev/null").is_char_device()
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
@@ -73,19 +74,19 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
             files.check_folder(path)
     for path in (tmp_path, tmp_path / "no" / "a.json"):
         with pytest.raises(ValueError, match="--out names a file"):
-            files.check(path)
+            command_line.check_writable(path)
     (tmp_path / "dangling").symlink_to(tmp_path / "no" / "a.json")
     with pytest.raises(ValueError, match="--out names a file"):
-        files.check(tmp_path / "dangling")
-    files.check_new(None, False)
-    files.check_new(tmp_path / "new.json", False)
-    files.check_new(tmp_path / "file", True)
+        command_line.check_writable(tmp_path / "dangling")
+    command_line.check_new(None, False)
+    command_line.check_new(tmp_path / "new.json", False)
+    command_line.check_new(tmp_path / "file", True)
     with pytest.raises(ValueError, match="file exists: .* --overwrite"):
-        files.check_new(tmp_path / "file", False)
+        command_line.check_new(tmp_path / "file", False)
     files.check_folder(tmp_path / "a" / "b")
     assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    for check in (files.check_folder, lambda folder: files.check(folder / "a.json")):
+    for check in (files.check_folder, lambda folder: command_line.check_writable(folder / "a.json")):
         with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
             check(tmp_path)
 

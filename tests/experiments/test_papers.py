@@ -86,12 +86,18 @@ def test_growth_is_that_of_a_line_whatever_it_starts_from():
 
 
 @pytest.mark.parametrize(
-    "name", ["regret", "regret_ratio", "simple_regret", "batch_size", "dictionary_size"]
+    ("name", "options"),
+    [
+        ("streams", ("regret", "examples")),
+        ("run_time", (1,)),
+        *((name, ()) for name in ("regret_ratio", "simple_regret", "batch_size")),
+        ("dictionary_size", ()),
+    ],
 )
-def test_every_figure_is_a_png_and_an_svg_and_always_the_same(tmp_path, name):
+def test_every_figure_is_a_png_and_an_svg_and_always_the_same(tmp_path, name, options):
     files = [tmp_path / "one" / "x.png", tmp_path / "two" / "x.png"]
     for file in files:
-        getattr(plots, name)(file, curves(0.5), "a title")
+        getattr(plots, name)(file, curves(0.5), "a title", *options)
     assert sorted(path.name for path in files[0].parent.iterdir()) == ["x.png", "x.svg"]
     one, two = (path.with_suffix(".svg").read_bytes() for path in files)
     assert one == two and b"<dc:date>" not in one

@@ -73,8 +73,7 @@ def test_experiments_take_their_options(monkeypatch, small):
 
 def test_data_that_are_absent(tmp_path):
     cells = one("bbkb_2020/x", "experiments.bbkb_2020.nas_bench_101", "--dataset", "macro")
-    macro = needs.File(architectures.MACRO, architectures.MACRO_URL)
-    assert needs.missing(cells, tmp_path) == [macro]
+    assert needs.missing(cells, tmp_path) == [architectures.MACRO]
     susy = one("pkawv_2019/x", "experiments.pkawv_2019.large_scale", "--data", "susy")
     assert [file.url for file in needs.missing(susy, tmp_path)] == [""]
     (tmp_path / "SUSY.csv.gz").touch()

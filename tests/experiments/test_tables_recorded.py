@@ -65,7 +65,7 @@ def test_a_missing_package_and_a_changed_file_are_refused(monkeypatch, tmp_path)
     monkeypatch.setitem(recorded.TABLES, "protein", source)
     np.testing.assert_array_equal(recorded.load("protein").pool.repeats, TABLE.pool.repeats)
     place.write_bytes(content + b"\0")
-    with pytest.raises(ValueError, match="is not the expected file"):
+    with pytest.raises(ValueError, match="is not the published file"):
         recorded.load("protein")
 
 

@@ -7,9 +7,7 @@ The packages are not dependencies of this project: pip install scikit-optimize b
 points and their noise are those of `synthetic` with the same seed, and the methods of Figure 2 are
 read from its tables. The default priors of BoTorch changed in 2024, after the paper; the methods
 with the suffix "_gamma" have the earlier ones, Gamma distributions, and EI itself in place of its
-logarithm. BoTorch has no default for the restarts of its ascent and the
-width of its UCB; both are those of the example in its documentation. An interrupted comparison
-resumes with the missing runs.
+logarithm.
 """
 
 import time
@@ -24,7 +22,7 @@ import numpy as np
 
 from experiments import cli
 from experiments.go_ucb_2023 import synthetic
-from experiments.go_ucb_2023.loop import load_or_run
+from experiments.go_ucb_2023.loop import configurations, load_or_run
 from experiments.results import environment, outputs, summaries, tidy
 from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
@@ -43,18 +41,10 @@ RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
 DIGITS = 5
 
 
-def run(
+def run_skopt(
     name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
 ) -> np.ndarray:
     """All points [n + steps, d] of one run on the box [d, 2] that starts with x [n, d], y [n]."""
-    warnings.simplefilter("ignore")
-    loop = _scikit_optimize if name in SKOPT else _botorch
-    return loop(name, value, box, x, y, steps, seed)
-
-
-def _scikit_optimize(
-    name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
-) -> np.ndarray:
     from skopt import Optimizer
 
     sides, kind = [tuple(side) for side in box.tolist()], SKOPT[name]
@@ -67,9 +57,10 @@ def _scikit_optimize(
     return np.stack(points)
 
 
-def _botorch(
+def run_botorch(
     name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
 ) -> np.ndarray:
+    """The same as `run_skopt`."""
     import torch
     from botorch.optim import optimize_acqf
 
@@ -169,6 +160,8 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
 
     box = np.stack([np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)], axis=1)
     began = time.perf_counter()
+    warnings.simplefilter("ignore")
+    run = run_skopt if name in SKOPT else run_botorch
     x = run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
     regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))
     return [dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))]
@@ -176,20 +169,15 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
 
 @cli.command
 def main() -> None:
-    parser = cli.parser(__doc__, seeds=synthetic.PAPER_SEEDS)
+    parser = cli.parser(__doc__, seeds=synthetic.PAPER_SEEDS, workers=1)
     synthetic.add_options(parser, NAMES, NAMES)
     folder = Path("results/go_ucb_2023/synthetic")
     parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
-    parser.add_argument("--workers", type=cli.count, default=1, help=cli.WORKERS)
     options = cli.parse(parser)
-    config = {
-        f: {name: configure(f, name) for name in options.algorithms} for f in options.functions
-    }
+    config = configurations(configure, options)
     ours = {f: figure2(options.figure2, f, options.seeds) for f in options.functions}
     with outputs.results_folder(options, "go_ucb_2023.packages", config, options.seeds) as results:
-        runs_by_function = load_or_run(
-            options.out, config, options.seeds, make, jobs=options.workers
-        )
+        runs_by_function = load_or_run(options.out, config, options.seeds, make, options.workers)
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
@@ -199,16 +187,12 @@ def main() -> None:
                 rows[name] = row(regret, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
-        table = [
-            tidy.Run(
-                dict(problem=function, algorithm=name),
-                seed,
-                dict(t=np.arange(1, len(run["regret"]) + 1), regret=run["regret"]),
-            )
-            for function, methods in runs_by_function.items()
-            for name, runs in methods.items()
-            for seed, run in enumerate(runs)
-        ]
+        table = []
+        for function, methods in runs_by_function.items():
+            for name, runs in methods.items():
+                regrets = [run["regret"] for run in runs]
+                arrays = [dict(t=np.arange(1, len(row) + 1), regret=row) for row in regrets]
+                table += tidy.runs_of(dict(problem=function, algorithm=name), arrays)
         summary = dict(config=config, seeds=options.seeds, functions=functions)
         results.write(summary, table, "20 inputs, noise 0.01, other packages")
     for function, part in functions.items():
