@@ -86,7 +86,10 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
     files.check_folder(tmp_path / "a" / "b")
     assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    for check in (files.check_folder, lambda folder: command_line.check_writable(folder / "a.json")):
+    for check in (
+        files.check_folder,
+        lambda folder: command_line.check_writable(folder / "a.json"),
+    ):
         with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
             check(tmp_path)
 

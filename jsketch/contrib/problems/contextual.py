@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
@@ -91,6 +91,17 @@ class ContextualArms:
         regret = mean.max() - mean
         regrets = {"regret": regret[action], "uniform_regret": regret.mean()}
         return state, record(info, action=action, reward=y, **regrets)
+
+    def uniform_regret(self, horizon: int, key: PRNGKey) -> Array:
+        """The expected regret [T] of uniform actions in the contexts of the run with `key`."""
+        _, round_key = jax.random.split(key)
+
+        def at(t: Array) -> Array:
+            context_key = jax.random.split(jax.random.fold_in(round_key, t), 4)[0]
+            mean = self.mean_reward(self.context(context_key))
+            return (mean.max() - mean).mean()
+
+        return lax.map(at, jnp.arange(horizon, dtype=jnp.int32))
 
 
 @struct.dataclass

@@ -151,7 +151,8 @@ def read_sheet(
     else:
         ids = pd.Series(table.frame.index.astype(str), index=table.frame.index, dtype=object)
     evaluation_columns = {name.casefold() for name in (*roles.results, *EVALUATION_COLUMNS)}
-    names, unused = [], []
+    names: list[str] = []
+    unused: list[str] = []
     for name in table.names:
         if name not in not_features:
             is_unused = name not in named_features and name.casefold() in evaluation_columns
