@@ -295,7 +295,7 @@ class EKUCB(ContextualUCB):
         variance = self.posterior(state, x[None])[1][0]
         # `advance` of zero examples does not change the state
         limit = jnp.isfinite(y).astype(jnp.int32)
-        stream, n_observed, info = _advance(self._forecaster(), state.stream, x, y, limit)
+        stream, n_observed, forecast = _advance(self._forecaster(), state.stream, x, y, limit)
         observed, old = n_observed > 0, state.evidence
         prior = jnp.maximum(old.prior_variance, self.kernel.diag(x[None])[0])
         evidence = GrowingEvidence(
@@ -305,9 +305,9 @@ class EKUCB(ContextualUCB):
             + jnp.where(observed, jnp.log1p(widths.ALPHA * variance), 0),
             prior_variance=jnp.where(observed, prior, old.prior_variance),
         )
-        of_stream = info.dictionary_size, info.overflow, info.nonfinite
-        info = info_of_reward(empty_info(self.confidence_width(state)), y, observed, *of_stream)
-        return EKState(stream, evidence), info
+        info = empty_info(self.confidence_width(state))
+        of_forecast = forecast.dictionary_size, forecast.overflow, forecast.nonfinite
+        return EKState(stream, evidence), info_of_reward(info, y, observed, *of_forecast)
 
     def grow(self, state: EKState) -> EKState:
         """The same state with more capacity for the dictionary or the history, if exhausted."""
