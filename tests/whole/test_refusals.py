@@ -600,7 +600,10 @@ CALLS = {
         (lambda: over_box(GOUCB(starts=10, candidates=5)), "starts are chosen from 5 candidates"),
         (lambda: over_box(GOUCB(schedule=OFUL(delta=1.0))), "delta is a probability"),
         (lambda: over_box(GOUCB(oracle=LevenbergMarquardt(restarts=0))), "restarts must be an int"),
-        (lambda: over_box(GOUCB(model=nn.Dense(2))), r"one number for one point.*\(2,\)"),
+        (
+            lambda: over_box(GOUCB(model=nn.Dense(2, param_dtype=jnp.float64))),
+            r"one number .*\(2,\)",
+        ),
         (lambda: over_box(with_parameters(jnp.ones(2, jnp.int32))), "floating point arrays"),
         (lambda: over_box(with_parameters(())), "floating point arrays, at least one"),
         (lambda: over_box(GOUCB(model=lambda w, x: x.sum())), "model must be a flax module"),
