@@ -151,12 +151,12 @@ def read_sheet(
     else:
         ids = pd.Series(table.frame.index.astype(str), index=table.frame.index, dtype=object)
     evaluation_columns = {name.casefold() for name in (*roles.results, *EVALUATION_COLUMNS)}
-    names: list[str] = []
-    unused: list[str] = []
-    for name in table.names:
-        if name not in not_features:
-            is_unused = name not in named_features and name.casefold() in evaluation_columns
-            (unused if is_unused else names).append(name)
+    unused = [
+        name
+        for name in table.names
+        if name not in (*not_features, *named_features) and name.casefold() in evaluation_columns
+    ]
+    names = [name for name in table.names if name not in (*not_features, *unused)]
     if unused:
         quoted = ", ".join(f"'{name}'" for name in unused)
         notes.append(f"{path}: not used as features: {quoted}")
