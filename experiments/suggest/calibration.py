@@ -6,7 +6,7 @@
 Campaigns on functions have 200 candidates in two dimensions, noise of standard deviation 0.1, a
 random first batch of 5 and batches of 5 up to 80 values. Campaigns on libraries are those of
 `experiments.pools`. A stop is too early if an unevaluated candidate is better, by more than the
-tolerance, than the evaluated one that the rule returns.
+tolerance, than the evaluated one that the verdict names.
 """
 
 import argparse
@@ -47,7 +47,7 @@ class End(NamedTuple):
     """The end of a campaign. Without a stop there is no gain and no tolerance."""
 
     evaluations: int
-    # the best unevaluated value less that of the candidate which the rule returns
+    # the best unevaluated value less that of the candidate which the verdict names
     gain: float | None = None
     tolerance: float | None = None
 
@@ -97,7 +97,10 @@ def campaign(problem: Problem, seed: int) -> End:
         tolerance = stopping.tolerance(values, problem.bounds)
         if gain is not None and stopping.should_stop(gain, tolerance):
             others = np.nanmax(np.delete(problem.truth, arms))
-            return End(len(arms), float(others - problem.truth[gain.best]), tolerance)
+            # as in the verdict, an upper bound limits the gain over the best measured candidate
+            bounded = gain.most <= tolerance
+            best = stopping.best_measured(arms, values)[0] if bounded else gain.best
+            return End(len(arms), float(others - problem.truth[best]), tolerance)
         arms = np.append(arms, suggestion.rows)
     return End(len(arms))
 

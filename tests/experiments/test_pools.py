@@ -136,6 +136,12 @@ def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch)
     assert end.evaluations == 10 and end.tolerance == pytest.approx(0.01 * np.ptp(VALUES[arms]))
     assert end.gain == np.delete(truth, arms).max() - truth[gains[1].best]
     assert end.too_early == (end.gain > end.tolerance)
+    # within the tolerance of an upper bound, the verdict names the best measured candidate
+    first, values = arms[:5], VALUES[arms[:5]]
+    bounded = gains[1]._replace(best=int(first[values.argmin()]), most=0.0)
+    monkeypatch.setattr(stopping, "possible_gain", lambda *args, **options: bounded)
+    gain = np.delete(truth, first).max() - truth[first[values.argmax()]]
+    assert calibration.campaign(problem, 3).gain == gain
     monkeypatch.setattr(stopping, "should_stop", lambda gain, at_most: False)
     assert calibration.campaign(problem, 3) == calibration.End(20)
     ends = [calibration.End(20), calibration.End(10, 0.3, 0.2), calibration.End(15, 0.1, 0.2)]
