@@ -15,6 +15,7 @@ from experiments.claims import (
     Source,
     Withdrawn,
     above,
+    curve,
     difference,
     empty_if_missing,
     entry,
@@ -36,10 +37,8 @@ STARVED = 5  # times the exact GP's share of f outside its error bars
 
 def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
     """A field of a method over draws, by t."""
-    return {
-        t: np.asarray(values(source, "evaluations", t, "methods", method, field))
-        for t in entry(source, "evaluations")
-    }
+    times, of_draws = curve(source, field, method)
+    return {str(t): of_draws[:, i] for i, t in enumerate(times)}
 
 
 def _text(by_t: dict[str, np.ndarray]) -> str:

@@ -189,39 +189,36 @@ def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
     return numbers
 
 
-def summarise(outcomes: list[Outcome]) -> dict[str, Any]:
-    """Mean, 95% interval and values over seeds of all numbers at one t."""
-    rows = [measure(outcome) for outcome in outcomes]
-    methods = {
-        name: {
-            field: summaries.statistics([row[name][field] for row in rows], ci=True)
-            for field in rows[0][name]
-        }
-        for name in METHODS
-    }
-    sizes = summaries.statistics([len(outcome.inducing) for outcome in outcomes])
-    return dict(inducing_points=sizes, methods=methods)
-
-
-def tidy_runs(config: dict[str, Any], numbers: dict[str, Any], seeds: int) -> list[tidy.Run]:
+def tidy_runs(config: dict[str, Any], outcomes: dict[int, list[Outcome]]) -> list[tidy.Run]:
     """The numbers of each method and seed against t, as `tidy.write` takes them."""
-    parts = numbers.values()
-    t = np.array([int(key) for key in numbers])
-    sizes = np.array([part["inducing_points"]["values"] for part in parts])
-    fields = next(iter(parts))["methods"]["exact"]
-    return [
-        tidy.Run(
-            dict(problem="gp_draw", algorithm=name, **config),
-            seed,
-            dict(t=t, dictionary=sizes[:, seed])
-            | {
-                field: np.array([part["methods"][name][field]["values"][seed] for part in parts])
-                for field in fields
-            },
-        )
-        for name in METHODS
-        for seed in range(seeds)
-    ]
+    t = np.array(list(outcomes))
+    runs = []
+    for seed, of_seed in enumerate(zip(*outcomes.values(), strict=True)):
+        sizes = np.array([len(outcome.inducing) for outcome in of_seed])
+        measured = [measure(outcome) for outcome in of_seed]
+        for name in METHODS:
+            numbers = [at[name] for at in measured]
+            fields = {field: np.array([at[field] for at in numbers]) for field in numbers[0]}
+            method = dict(problem="gp_draw", algorithm=name, **config)
+            runs.append(tidy.Run(method, seed, dict(t=t, dictionary=sizes) | fields))
+    return runs
+
+
+def summarise(runs: list[tidy.Run]) -> dict[str, Any]:
+    """Means over seeds and 95% intervals of the numbers of each method, by t; values of seeds are
+    in the tables alone."""
+    by_method: dict[str, Any] = {}
+    for name in METHODS:
+        arrays = [run.arrays for run in runs if run.config["algorithm"] == name]
+        by_method[name] = {
+            str(t): {
+                field: summaries.statistics([a[field][i] for a in arrays], ci=True, values=False)
+                for field in arrays[0]
+                if field != "t"
+            }
+            for i, t in enumerate(arrays[0]["t"])
+        }
+    return by_method
 
 
 def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:
@@ -315,15 +312,11 @@ def main() -> None:
             t: [run(seed, t, options.lengthscale, options.qbar) for seed in range(options.seeds)]
             for t in EVALUATIONS
         }
-        numbers = {str(t): summarise(seeds) for t, seeds in outcomes.items()}
+        runs = tidy_runs(config, outcomes)
         summary = dict(
-            config=config,
-            seeds=options.seeds,
-            data="generated",
-            evaluations=numbers,
+            config=config, seeds=options.seeds, data="generated", methods=summarise(runs)
         )
-        table = tidy_runs(config, numbers, options.seeds)
-        results.write(summary, table, "GP draws evaluated on [0, 0.5]")
+        results.write(summary, runs, "GP draws evaluated on [0, 0.5]")
         first_outcomes = {t: seeds[0] for t, seeds in outcomes.items()}
         tidy.write_table(options.out / FIGURE_TABLE, table_of(first_outcomes))
         draw(options.out)
