@@ -185,9 +185,11 @@ def _powers(source: Source, rule: str) -> np.ndarray:
     return np.array([growth(t[i], row[i]) for i, row in zip(starts, of_seeds, strict=True)])
 
 
-def batches_grow(source: Source) -> Finding:
-    """The powers of t with which batch sizes grow."""
-    powers = {rule: _powers(source, rule) for rule in BATCH_RULES}
+def batches_grow(source: Source, of_local: str) -> Finding:
+    """The powers of t with which batch sizes grow; those of the local rule are in the neighbouring
+    folder `of_local`."""
+    places = zip(BATCH_RULES, (source, read_sibling(source, of_local)), strict=True)
+    powers = {rule: _powers(place, rule) for rule, place in places}
     intervals = {rule: interval(of) for rule, of in powers.items()}
     margins = [of - LINEAR_POWERS[0] for of in powers.values()] + [
         LINEAR_POWERS[1] - of for of in powers.values()
@@ -466,13 +468,22 @@ CLAIMS = (
         "The 95% interval over seeds of the power p of the best fit a + c t^p to the batch sizes of"
         f" a run lies in [{LINEAR_POWERS[0]}, {LINEAR_POWERS[1]}], for both rules.",
         "A line has p = 1, with or without an offset.",
-        _cases(batches_grow, **_SEARCHES),
+        (
+            Case(
+                "bbkb_2020/nas_warm",
+                partial(batches_grow, of_local="nas_warm_local"),
+                _SEARCHES["nas_warm"],
+                ("bbkb_2020/nas_warm_local",),
+            ),
+            Case("bbkb_2020/nas", partial(batches_grow, of_local="nas"), _SEARCHES["nas"]),
+        ),
         ("confirmed",) * 4,
         "The slope on log axes was the first statistic. It is wrong for lines that start at 64: the"
         " poster's own batches have 1.53 and 1.86. The interval [0.75, 1.25] of that rule applies"
         " again, each seed has its own fit, and Abalone and Cadata are left out, because the paper"
         " shows batches of the search only. With two seeds of the local rule and the quantile 1.96"
-        " it was confirmed.",
+        " it was confirmed. After 2,000 evaluations 40 seeds of the local rule (nas_warm_local)"
+        " replace ten, because ten were undecided (1.04 ± 0.32).",
     ),
     Claim(
         "Section 5, Figures 3 and 7",

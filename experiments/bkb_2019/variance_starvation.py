@@ -179,9 +179,7 @@ def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
         ratio = std / np.asarray(outcome.posteriors["exact"].std)
         outside = np.abs(mean - outcome.data.f) > 3 * std + 1e-9
         numbers[name] = dict(
-            smallest_std_unseen=float(std[unobserved].min()),
             smallest_ratio_to_exact_unseen=float(ratio[unobserved].min()),
-            largest_ratio_to_exact_unseen=float(ratio[unobserved].max()),
             smallest_ratio_to_exact_seen=float(ratio[~unobserved].min()),
             largest_ratio_to_exact_seen=float(ratio[~unobserved].max()),
             share_of_f_outside_3_std_unseen=float(outside[unobserved].mean()),

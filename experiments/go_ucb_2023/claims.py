@@ -285,10 +285,15 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
     return _gaps(regrets, JUDGED), "; ".join(shown)
 
 
+def _start_folder(problem: str) -> str:
+    """The folder of the runs of a tuning problem with ascents from a uniform point."""
+    return f"tuning_start{'' if problem.endswith('breast_cancer') else '_more'}"
+
+
 def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
     """The same intervals if the ascent starts at a uniform point; none without these runs."""
     try:
-        start = read_sibling(source, "tuning_start")
+        start = read_sibling(source, _start_folder(problem))
         [(_, theirs)] = lines(start, "regret", problem).values()
     except Missing:
         return {}
@@ -421,7 +426,7 @@ def _in_botorch(check: Callable[..., Finding], *names: str) -> tuple[Case, ...]:
 def _on_tuning(
     check: Callable[..., Finding], problem: str, name: str = "", folder: str = "tuning"
 ) -> Case:
-    sources = ("go_ucb_2023/tuning_start",)
+    sources = (f"go_ucb_2023/{_start_folder(problem)}",)
     return Case(f"go_ucb_2023/{folder}", partial(check, problem=problem), name, sources)
 
 
