@@ -390,6 +390,18 @@ def bends(source: Source) -> Finding:
     )
 
 
+TURBO = Experiment(
+    "go_ucb_2023/turbo",
+    "TuRBO beside its authors' code",
+    "Functions of 10 inputs; 20 initial evaluations, 300 in all.",
+    measurements=(
+        Measurements(
+            "Simple regret after some numbers of evaluations, ten seeds",
+            dict(median=("median", 3), mean=("mean", 3)),
+            ("functions", "algorithms", "simple_regret"),
+        ),
+    ),
+)
 _UNIFORM = ("go_ucb_2023/synthetic_uniform",)
 _F1 = ("go_ucb_2023/synthetic_f1",)
 
@@ -406,8 +418,10 @@ def _on_functions(check: Callable[..., Finding], *names: str) -> tuple[Case, ...
     )
 
 
-def _on_f1(check: Callable[[Source], Finding], name: str = "") -> tuple[Case, ...]:
-    return (Case("go_ucb_2023/synthetic", check, name, _UNIFORM + _F1),)
+def _on_f1(
+    check: Callable[[Source], Finding], name: str = "", sources: tuple[str, ...] = ()
+) -> tuple[Case, ...]:
+    return (Case("go_ucb_2023/synthetic", check, name, _UNIFORM + _F1 + sources),)
 
 
 def _in_botorch(check: Callable[..., Finding], *names: str) -> tuple[Case, ...]:
@@ -505,7 +519,11 @@ CLAIMS = (
         _FLAT_WHY,
         (
             *_on_f1(partial(flat, name=JUDGED, first=21, words="from the 22nd on"), "GO-UCB"),
-            *_on_f1(partial(flat, name="turbo", first=21, words="from the 22nd on"), "TuRBO"),
+            *_on_f1(
+                partial(flat, name="turbo", first=21, words="from the 22nd on"),
+                "TuRBO",
+                (TURBO.folder,),
+            ),
         ),
         ("confirmed", "differs"),
         f"{_SETTINGS}{_FLAT_CHANGE}",
@@ -722,6 +740,6 @@ TUNING = Experiment(
 PAPER = Paper(
     "GO-UCB",
     "Global optimization with parametric function approximation (ICML 2023)",
-    (SYNTHETIC, UNIFORM, F1, BOTORCH, PACKAGES, TUNING, PERCEPTRON, BOOSTING, START),
+    (SYNTHETIC, UNIFORM, F1, BOTORCH, PACKAGES, TURBO, TUNING, PERCEPTRON, BOOSTING, START),
     CLAIMS,
 )
