@@ -213,8 +213,7 @@ CLAIMS = (
         "The figure shows no difference between the two posteriors.",
         _with_both_kernels(follows_exact, ("bkb_2019/variance_starvation_poster_qbar5",)),
         ("confirmed", "differs"),
-        "The interval decides in place of the mean over 20 draws, by which it differs. 1,000 draws"
-        " replace 100, because 100 were undecided.",
+        "The interval decides in place of the mean over 20 draws, by which it differs.",
         "The size of the dictionary: with q_bar = 5 in place of 2, that of the authors' code, all"
         " ratios are 1.000 on the same draws.",
     ),
