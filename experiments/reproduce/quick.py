@@ -47,6 +47,7 @@ AFTER_INITIAL = "--horizon 2100 --seeds 2"
 SMALL_BY_FOLDER = {
     "bbkb_2020/nas_warm": AFTER_INITIAL,
     "bbkb_2020/nas_warm_code": AFTER_INITIAL,
+    "bbkb_2020/nas_warm_local": AFTER_INITIAL,
     "bbkb_2020/nas_macro_warm": AFTER_INITIAL,
     # 423,624 arms
     "bbkb_2020/nas_whole": "--horizon 20 --seeds 1",

@@ -19,11 +19,15 @@ def ci95(values: Sequence[float] | np.ndarray) -> float:
     return float(1.96 * values.std(ddof=1) / np.sqrt(values.size))
 
 
-def statistics(values: Sequence[float] | np.ndarray, ci: bool = False) -> dict[str, Any]:
-    """{mean, values} over seeds; with `ci` also the half width ci95, None for a single seed."""
-    values = np.asarray(values, dtype=float)
-    interval = {"ci95": ci95(values) if values.size > 1 else None} if ci else {}
-    return {"mean": float(values.mean()), **interval, "values": values.tolist()}
+def statistics(
+    of_seeds: Sequence[float] | np.ndarray, ci: bool = False, values: bool = True
+) -> dict[str, Any]:
+    """{mean, values} over seeds, without values if `values` is False; with `ci` also the half width
+    ci95, None for a single seed."""
+    of_seeds = np.asarray(of_seeds, dtype=float)
+    interval = {"ci95": ci95(of_seeds) if of_seeds.size > 1 else None} if ci else {}
+    listed = {"values": of_seeds.tolist()} if values else {}
+    return {"mean": float(of_seeds.mean()), **interval, **listed}
 
 
 def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:

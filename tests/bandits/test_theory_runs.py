@@ -62,7 +62,7 @@ RULES = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
 
 @pytest.fixture(scope="module", params=RULES, ids=["every_batch", "extended"])
 def batched(request):
-    """BBKB with the settings that its theorems assume."""
+    """BBKB with lambda >= 1, as its theorems assume, and a q_bar that is C times below theirs."""
     common = COMMON | dict(resparsify=request.param)
     sizes = dict(ratio=RATIO, max_batch=HORIZON, qbar=THEORY)
     return Runs(BBKB(**common, **sizes, width=widths.bbkb_paper))
