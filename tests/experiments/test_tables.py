@@ -39,7 +39,7 @@ def test_cells_that_only_look_like_numbers_are_refused(tmp_path, words, why):
     frame = library(12).assign(mass=np.resize(words, 12))
     with pytest.raises(ValueError, match=why) as caught:
         run(tmp_path, frame)
-    assert "--categories 'mass'" in str(caught.value) and "--ignore 'mass'" in str(caught.value)
+    assert '--categories "mass"' in str(caught.value) and '--ignore "mass"' in str(caught.value)
     run(tmp_path, frame, None, "--categories", "mass")
     run(tmp_path, frame, None, "--ignore", "mass")
 
@@ -163,10 +163,10 @@ def test_refusals_of_libraries(tmp_path, edit, kinds, words):
     ],
 )
 def test_refusals_of_evaluations(tmp_path, done, words):
-    candidates = read(tmp_path, library())
+    sheet = tables.read_sheet(Path(write(tmp_path / "library.csv", library())))
     path = Path(write(tmp_path / "done.csv", pd.DataFrame(done)))
     with pytest.raises(ValueError, match=words):
-        tables.read_evaluations(path, candidates)
+        tables.read_evaluations(path, sheet)
 
 
 SMILES = ["CCO", "CCN", "c1ccccc1O", "OCC", "[Na+].[Cl-]"]
@@ -180,7 +180,7 @@ def read_molecules(path, words):
 def test_without_rdkit(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(
-        ValueError, match=r"--smiles needs RDKit, .* pip install 'jsketch\[smiles\]'"
+        ValueError, match=r"--smiles needs RDKit, .* pip install \"jsketch\[smiles\]\""
     ):
         read_molecules(tmp_path, SMILES)
 
