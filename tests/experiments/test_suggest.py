@@ -210,7 +210,9 @@ def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
     call = [str(tmp_path / "sheet.csv"), "--out", str(tmp_path / "next.csv"), "--value"]
     with pytest.raises(ValueError, match=r"no column 'Yield \(%\)' \(did you mean 'Yield \[%\]'\?"):
         inputs.read(parse([*call, "Yield (%)"]))
-    with pytest.raises(ValueError, match="value is missing; --ignore 'remark' leaves"):
+    with pytest.raises(
+        ValueError, match="'remark': the value is missing; --ignore \"remark\" leaves"
+    ):
         inputs.read(parse([*call, "Yield [%]"]))
     assert len(inputs.read(parse([*call, "Yield [%]", "--ignore", "remark"])).values) == 2
 
@@ -257,8 +259,7 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
 
 def test_the_example_is_read():
     folder = ROOT / "experiments" / "suggest" / "example"
-    candidates = tables.read_sheet(folder / "library.csv").candidates
-    done = tables.read_evaluations(folder / "done.csv", candidates)
+    done = tables.read_evaluations(folder / "done.csv", tables.read_sheet(folder / "library.csv"))
     assert len(np.unique(done.arms)) == len(done.arms) - 1 == 24
 
 
@@ -305,6 +306,30 @@ def test_one_sheet_goes_to_the_bench_and_comes_back(tmp_path, monkeypatch, capsy
     # from here on the sheet alone has everything
     suggest_in(tmp_path, monkeypatch, "sheet-batch2.xlsx")
     assert "14 evaluations, 1 of them failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_a_value_is_for_the_conditions_of_its_row(tmp_path, monkeypatch, has_ids):
+    """Sorting a sheet without ids moves its rows, and the numbers of rows in the batch name other
+    candidates."""
+    frame = chemistry() if has_ids else chemistry().drop(columns="Entry")
+    frame.to_excel(tmp_path / "sheet.xlsx", index=False)
+    suggest_in(tmp_path, monkeypatch, "sheet.xlsx")
+    batch = pd.read_excel(tmp_path / "next.xlsx").assign(**{"Yield (%)": [50, 51, 52, 53]})
+    batch.to_excel(tmp_path / "next.xlsx", index=False)
+    marked = pd.read_excel(tmp_path / "sheet-batch1.xlsx").sort_values("mass")
+    marked.to_excel(tmp_path / "sheet-batch1.xlsx", index=False)
+    following = "sheet-batch1.xlsx", "--observations", "next.xlsx"
+    if not has_ids:
+        with pytest.raises(
+            ValueError, match="row 2, column 'size': it is .* if the rows were moved"
+        ):
+            suggest_in(tmp_path, monkeypatch, *following)
+        return
+    suggest_in(tmp_path, monkeypatch, *following)
+    batch.assign(size=batch["size"] + [0, 0.1, 0, 0]).to_excel(tmp_path / "next.xlsx", index=False)
+    with pytest.raises(ValueError, match="row 3, column 'size': it is .* Correct the id or"):
+        suggest_in(tmp_path, monkeypatch, *following, "--overwrite")
 
 
 def test_values_are_copied_in_the_dialect_of_the_sheet(tmp_path, monkeypatch):
@@ -397,8 +422,8 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
     )
     with pytest.raises(ValueError, match=r"'<5' \(row 2\), 'n.d.' \(row 3\), .* and 3 more; write"):
         suggest_in(tmp_path, monkeypatch, "other.csv")
-    # the cure for all cells together
-    with pytest.raises(ValueError, match="--read '<5=...' 'n.d.=...' '1,500=...' '45 or 46=...'"):
+    # the cure for all cells together, in quotation marks that every shell reads
+    with pytest.raises(ValueError, match='--read "<5=..." "n.d.=..." "1,500=..." "45 or 46=..."'):
         suggest_in(tmp_path, monkeypatch, "other.csv")
     cure = ("--read", "<5=2.5", "N.D.=failed", "--read", "1,500=1500", "45 or 46=")
     suggest_in(tmp_path, monkeypatch, "other.csv", *cure, "--out", "read.csv")
@@ -429,6 +454,15 @@ def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypat
     printed = capsys.readouterr().out
     assert "13 evaluations, 1 of them failed" in printed
     assert "run the command again with next2.csv added to --observations" in printed
+
+
+def test_a_forgotten_value_option_is_mentioned(tmp_path, capsys):
+    """Without --value the column of yields would silently be a condition."""
+    frame = library().assign(**{"Yield (%)": 1.0 + np.arange(A)})
+    run(tmp_path, frame)
+    assert "no column 'value', so that no value was read" in capsys.readouterr().out
+    run(tmp_path, frame.assign(value=""))
+    assert "no column" not in capsys.readouterr().out
 
 
 def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
@@ -465,7 +499,7 @@ def test_a_column_that_gives_the_answer_away_is_named(tmp_path, capsys):
     run(tmp_path, frame, evaluations(frame))
     printed = capsys.readouterr().out
     assert "WARNING: the column 'HPLC area' predicts the values almost perfectly" in printed
-    assert printed.count("WARNING") == 1 and "--ignore 'HPLC area'" in printed
+    assert printed.count("WARNING") == 1 and '--ignore "HPLC area"' in printed
 
 
 def test_one_number_that_sets_the_scale_of_all_others_is_named(tmp_path, capsys):

@@ -29,7 +29,7 @@ def test_a_column_that_is_refused_has_two_cures(tmp_path):
     with pytest.raises(ValueError, match="have different units: 'C', 'K'") as caught:
         run(tmp_path, frame)
     for option in ("--categories", "--ignore"):
-        assert f"{option} 'mass'" in str(caught.value)
+        assert f'{option} "mass"' in str(caught.value)
         run(tmp_path, frame, None, option, "mass")
 
 
@@ -130,7 +130,9 @@ def read_molecules(path, words):
 
 def test_a_missing_rdkit_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(ValueError, match=r"needs RDKit, .* pip install 'jsketch\[smiles\]'"):
+    with pytest.raises(
+        ValueError, match=r"--smiles needs RDKit, .* pip install \"jsketch\[smiles\]\""
+    ):
         read_molecules(tmp_path, SMILES)
 
 

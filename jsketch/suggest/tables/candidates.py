@@ -106,6 +106,12 @@ class Sheet(NamedTuple):
         """[A], the first row of each candidate."""
         return np.unique(self.candidate_of, return_index=True)[1]
 
+    @property
+    def conditions(self) -> list[str]:
+        """The columns of conditions. A feature of a site has the name of its column and `[`."""
+        names = {part for n in self.candidates.names for part in (n, n.partition("[")[0])}
+        return [name for name in self.table.names if name in names]
+
 
 class Feature(NamedTuple):
     """Features from one column of a table, or from one site of a sequence."""
@@ -265,12 +271,41 @@ def read_ids(path: Path, candidates: Candidates, id_column: str = "id") -> np.nd
     return _rows(read(path, [id_column], may_be_empty=True), candidates, id_column)
 
 
-def read_evaluations(path: Path, candidates: Candidates, roles: Roles | None = None) -> Evaluations:
+def read_evaluations(path: Path, sheet: Sheet, roles: Roles | None = None) -> Evaluations:
     """Reads the evaluations; rows without a value are left out. Raises ValueError for unknown ids,
-    values that cannot be read, and errors below 0."""
+    conditions that differ from those of the candidate, values that cannot be read, and errors below
+    0."""
     roles = Roles() if roles is None else roles
-    table = read(path, [str(roles.id), *roles.results], may_be_empty=True)
-    return _evaluations(table, _rows(table, candidates, str(roles.id)), roles)
+    table = read(path, [sheet.id_name, *roles.results], may_be_empty=True)
+    arms = _rows(table, sheet.candidates, sheet.id_name)
+    _check_conditions(table, arms, sheet)
+    return _evaluations(table, arms, roles)
+
+
+def _check_conditions(table: Table, arms: np.ndarray, sheet: Sheet) -> None:
+    """Raises ValueError for a row that has another condition than the candidate of its id."""
+    rows = sheet.first_row[arms]
+    for name in (name for name in sheet.conditions if name in table.names):
+        here, there = (
+            cells.to_numpy() for cells in (table.levels(name), sheet.table.levels(name).iloc[rows])
+        )
+        differ = (here != "") & (here != there)
+        if differ.any():
+            numbers = table.parse(name).values, sheet.table.parse(name).values[rows]
+            differ &= ~np.isclose(*numbers, rtol=1e-3, atol=0)  # rounded numbers are the same
+        if not differ.any():
+            continue
+        at = int(differ.argmax())
+        cure = "Correct the id or the condition."
+        if sheet.id_name == ROW_IDS:
+            cure = (
+                "The ids are numbers of rows: if the rows were moved, type the values into"
+                f" {sheet.table.path}."
+            )
+        raise ValueError(
+            f"{table.location(at, name)}: it is '{here[at]}', and '{there[at]}' for the candidate"
+            f" '{sheet.candidates.ids[arms[at]]}' in {sheet.table.path}. {cure}"
+        )
 
 
 def _evaluations(table: Table, arms: np.ndarray, roles: Roles) -> Evaluations:
@@ -330,7 +365,7 @@ def _values(
     if bad.size:
         quoted = [f"'{words.iloc[row]}' (row {table.frame.index[row]})" for row in bad[:MAX_QUOTED]]
         more = f" and {bad.size - MAX_QUOTED} more" if bad.size > MAX_QUOTED else ""
-        readings_given = [f"'{word}=...'" for word in words.iloc[bad].unique()[:MAX_QUOTED]]
+        readings_given = [f'"{word}=..."' for word in words.iloc[bad].unique()[:MAX_QUOTED]]
         raise ValueError(
             f"{place}: these cells are not clear as values: {', '.join(quoted)}{more}; write a"
             " number such as 45.3 (0 where nothing was found), 'failed' where the experiment gave"
@@ -392,7 +427,7 @@ def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> li
             raise
         raise ValueError(
             f"{error} Write plain numbers such as -1.5 with the unit in the header;"
-            f" --categories '{name}' reads the cells as names, --ignore '{name}' leaves the column"
+            f' --categories "{name}" reads the cells as names, --ignore "{name}" leaves the column'
             " out."
         ) from error
     return [Feature(name, "numbers", values[:, None])]
@@ -424,9 +459,9 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
 def _advice(name: str) -> str:
     """The end of the message on a column of too many words."""
     if SMILES in name.casefold():
-        return f"--smiles '{name}' reads them as molecules."
+        return f'--smiles "{name}" reads them as molecules.'
     return (
-        f"--id '{name}' reads them as ids, --ignore '{name}' leaves the column out, and"
+        f'--id "{name}" reads them as ids, --ignore "{name}" leaves the column out, and'
         " --sequence, --protein, --smiles and --bits name other kinds."
     )
 
@@ -496,7 +531,7 @@ def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:
 
 
 def _check_present(table: Table, name: str) -> None:
-    fault = f"the value is missing; --ignore '{name}' leaves the column out"
+    fault = f'the value is missing; --ignore "{name}" leaves the column out'
     _check_cells(table, name, table.text(name) == "", fault)
 
 

@@ -60,10 +60,12 @@ def read(options: argparse.Namespace) -> Inputs:
     )
     sheet = tables.read_sheet(options.candidates, roles, kinds, options.same, options.also)
     candidates, notes = sheet.candidates, list(sheet.candidates.notes)
-    evaluations = [
-        tables.read_evaluations(path, candidates, roles._replace(id=sheet.id_name))
-        for path in options.observations
-    ]
+    evaluations = [tables.read_evaluations(path, sheet, roles) for path in options.observations]
+    if not (options.value_given or evaluations or value in sheet.table.names):
+        notes.append(
+            f"{options.candidates}: there is no column '{value}', so that no value was read and all"
+            " columns are conditions; --value names the column of measured values"
+        )
     sheet_has_values = True
     if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
         if not options.replicates:
@@ -157,7 +159,7 @@ def _suspicious_columns(
             notes.append(
                 f"WARNING: the column '{name}' predicts the values almost perfectly (correlation of"
                 f" ranks {correlation:.3f}): if it is a result of the measurement, leave it out"
-                f" with --ignore '{name}'"
+                f' with --ignore "{name}"'
             )
     return notes
 

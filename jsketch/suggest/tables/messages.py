@@ -173,10 +173,8 @@ def candidate_name(inputs: Inputs, row: int) -> str:
 def conditions(inputs: Inputs, rows: np.ndarray) -> pd.DataFrame:
     """The conditions of the candidates in some rows as text; numbers are `short_number`s."""
     table, numbers = inputs.sheet.table, _numeric_columns(inputs)
-    features = inputs.candidates.names  # those of a sequence are sites such as "sequence[3]"
-    names = {*features, *(name.partition("[")[0] for name in features)}
     first, cells = inputs.sheet.first_row[rows], {}
-    for name in (name for name in table.names if name in names):
+    for name in inputs.sheet.conditions:
         column = table.text(name).iloc[first]
         cells[name] = (column.map(short_number) if name in numbers else column).to_numpy(object)
     return pd.DataFrame(cells, dtype=object)

@@ -121,7 +121,7 @@ def _rdkit() -> tuple[Any, Any, Any]:
         from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator
     except ImportError as error:
         raise ValueError(
-            "--smiles needs RDKit, which is not installed: pip install 'jsketch[smiles]'"
+            '--smiles needs RDKit, which is not installed: pip install "jsketch[smiles]"'
         ) from error
     # unreadable molecules are reported once, by the caller
     rdBase.DisableLog("rdApp.*")

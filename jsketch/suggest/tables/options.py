@@ -119,7 +119,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--error", dest="error_column", metavar="COLUMN",
         help="standard errors of the values; 0 where there is none")  # fmt: skip
     add("--read", nargs="+", action="extend", type=_cell_meaning, default=[], metavar="CELL=VALUE",
-        help="what cells of the values mean, such as n.d.=failed '<5=0' (VALUE is a number,"
+        help="what cells of the values mean, such as n.d.=failed \"<5=0\" (VALUE is a number,"
         " failed, or nothing where it was not measured)")  # fmt: skip
     add("--explain", action="store_true", help="print the reason for each candidate")
     add("--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)")

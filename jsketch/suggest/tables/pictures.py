@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import io
 from typing import Any, NamedTuple
@@ -129,8 +130,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
     if results.predicted is not None:
         mean = results.predicted.mean
         colours = _best_of_cells(rows.level, columns.level, mean, goal(options, mean), shape)
-        colour_map = "viridis_r" if options.minimize else "viridis"
-        image = axes.imshow(colours, aspect="auto", cmap=colour_map)
+        image = axes.imshow(colours, aspect="auto", cmap=_colours(options))
         figure.colorbar(image, label="best prediction")
         caption.append(
             "The colour is the best prediction of the candidates in a cell, over all other"
@@ -177,6 +177,11 @@ def _best_of_cells(
     order = np.argsort(goals, kind="stable")  # later values replace earlier ones
     best[row[order], column[order]] = values[order]
     return best
+
+
+def _colours(options: argparse.Namespace) -> str:
+    """The colours of values: the better, the brighter."""
+    return "viridis_r" if options.minimize else "viridis"
 
 
 def _axes(x: str, y: str, height: float | None = None, grid: bool = True) -> tuple[Any, Axes]:
@@ -271,7 +276,8 @@ def map_of_library(results: Results) -> Figure:
     if len(evaluated):
         x, y = points[evaluated].T
         values = inputs.measured[observed]
-        dots = axes.scatter(x, y, c=values, cmap="viridis", s=18, zorder=2, label="evaluated")
+        colours = _colours(results.options)
+        dots = axes.scatter(x, y, c=values, cmap=colours, s=18, zorder=2, label="evaluated")
         figure.colorbar(dots, label=results.options.value_column)
     circles: dict[str, Any] = dict(markersize=7, fillstyle="none", zorder=3)
     axes.plot(*points[batch.rows].T, "o", color=ORANGE, label="next batch", **circles)
