@@ -121,6 +121,8 @@ def test_verdicts_follow_from_the_numbers(tmp_path):
         # a difference of at most 0.05 is a tie
         (0.02, 0.02, False, None),
         (0.02, 0.05, None, None),
+        # the interval does not contain 0, and not all of it is above the margin
+        (0.015, 0.01, False, None),
         (0.005, 0.006, False, True),
         (-0.3, 0.2, False, False),
     ],
