@@ -13,7 +13,6 @@ from experiments.claims import (
     entry,
     lines,
     list_numbers,
-    mean,
     read_sibling,
 )
 from experiments.figures.styles import label
@@ -65,24 +64,13 @@ def published_growth(source: Source) -> str:
     )
 
 
-def at_lengthscales(table: dict[str, dict[str, float]], poor: list[str], source: Source) -> str:
-    """All regret ratios at some lengthscales, by algorithm and lengthscale, and BBKB's with the
-    widths of the authors' code."""
+def at_lengthscales(table: dict[str, dict[str, float]], keys: list[str], source: Source) -> str:
+    """All regret ratios at some lengthscales, by algorithm and lengthscale."""
     parts = []
-    for key in poor[:2]:
+    for key in keys:
         horizon = entry(source, "lengthscales", key, "algorithms", "bbkb_global", "horizon")
-        text = f"At {key}: {list_numbers(table, [row[key] for row in table.values()], 3)}"
-        text = f"{text} (T = {horizon:,})"
-        try:
-            code_runs = read_sibling(source, f"{source.folder.name}_code")
-            place = ("lengthscales", key, "algorithms", "bbkb_global")
-            text += (
-                f"; BBKB with the width of the code: {mean(code_runs, *place, 'regret_ratio'):.3f}"
-                f" (T = {entry(code_runs, *place, 'horizon'):,})"
-            )
-        except Missing:
-            pass
-        parts.append(f"{text}.")
+        ratios = list_numbers(table, [row[key] for row in table.values()], 3)
+        parts.append(f"At {key}: {ratios} (T = {horizon:,}).")
     return " ".join(parts)
 
 
