@@ -62,8 +62,8 @@ def _least_draw(ratio: dict[str, np.ndarray]) -> str:
     t = min(ratio, key=lambda t: ratio[t].min())
     narrow = max(int((of < NARROW).sum()) for of in ratio.values())
     return (
-        f"The least of {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); the number of draws"
-        f" below {NARROW} is at most {narrow} at each t."
+        f"The least of {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); the number of"
+        f" draws below {NARROW} is at most {narrow} at each t."
     )
 
 
