@@ -174,22 +174,21 @@ def _least_error_on_sample(source: Source, bound: float) -> Finding:
     bound."""
     rows = int(number(source, "examples"))
 
-    def fit(scaling: str, degree: int) -> tuple[Interval, float]:
-        place = ("scalings", scaling, f"taylor_{degree}")
+    def fit(scaling: str) -> tuple[Interval, float]:
+        place = ("scalings", scaling, "taylor_2")
         error, other = (number(source, *place, f"error_of_{of}") for of in ("fit", "other_rows"))
         return share_interval(round(error * rows), rows), other
 
-    def text(scaling: str, degree: int) -> str:
-        band, other = fit(scaling, degree)
+    def text(scaling: str) -> str:
+        band, other = fit(scaling)
         return f"{interval_text(band, 4)} on these rows, {other:.4f} on other rows"
 
     return Finding(
         f"Least squares with the features of M = 2, inputs in [-1, 1], fitted to {rows:,} rows: 0/1"
-        f" error {text('paper', 2)} (FALKON: {FALKON_ERROR}).",
-        False if above([fit("paper", 2)[0]], bound) else None,
-        f"Inputs in [0, 1], as in the authors' code: {text('authors', 2)}. Columns of mean 0 and"
-        f" variance 1: {text('standardized', 2)}. With M = 3 and inputs in [-1, 1]:"
-        f" {text('paper', 3)}.",
+        f" error {text('paper')} (FALKON: {FALKON_ERROR}).",
+        False if above([fit("paper")[0]], bound) else None,
+        f"Inputs in [0, 1], as in the authors' code: {text('authors')}. Columns of mean 0 and"
+        f" variance 1: {text('standardized')}.",
     )
 
 

@@ -61,7 +61,7 @@ def load(scaling: str, data_dir: Path | None, limit: int | None) -> streams.Stre
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, data_dir=None)
-    parser.add_argument("--degrees", type=cli.count, nargs="+", default=[2, 3])
+    parser.add_argument("--degrees", type=cli.count, nargs="+", default=[2])
     parser.add_argument("--limit", type=cli.count, help="first examples of the sample")
     options = cli.parse(parser)
     data = {name: load(name, options.data_dir, options.limit) for name in SCALINGS}
