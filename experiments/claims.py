@@ -236,11 +236,11 @@ def decision(fails: bool, holds: bool) -> bool | None:
 
 
 def level(intervals: Iterable[Interval], margin: float) -> bool | None:
-    """Whether methods have similar regrets, from the intervals of the differences: False if one
-    does not contain 0, True if all lie within `margin` of 0, else None."""
+    """Whether methods have similar regrets, from the intervals of the differences: True if all lie
+    within `margin` of 0, False if one lies outside, else None."""
     intervals = list(intervals)
     return decision(
-        any(abs(centre) > half for centre, half in intervals),
+        any(abs(centre) - half > margin for centre, half in intervals),
         all(abs(centre) + half <= margin for centre, half in intervals),
     )
 

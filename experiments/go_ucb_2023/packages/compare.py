@@ -1,7 +1,8 @@
 """Figure 2 with the baselines of the packages that the paper names: EI, PI and UCB of
 scikit-optimize and of BoTorch, with their defaults.
 
-    python -m experiments.go_ucb_2023.packages.compare --out results/go_ucb_2023/packages
+    python -m experiments.go_ucb_2023.packages.compare --algorithms skopt_ei skopt_pi skopt_lcb \
+        --out results/go_ucb_2023/scikit_optimize
 
 The packages are not dependencies of this project: pip install scikit-optimize botorch. The first n
 points and their noise are those of `synthetic` with the same seed, and the methods of Figure 2 are
@@ -28,13 +29,14 @@ from experiments.runs.bandit_runs import keys_of
 from jsketch import loops
 from jsketch.box import UniformBox
 
-PACKAGES = ("scikit-optimize", "botorch", "gpytorch", "torch")
 Value = Callable[[np.ndarray], float]  # a noisy value at x [d], to be maximised
 
 SKOPT = {"skopt_ei": "EI", "skopt_pi": "PI", "skopt_lcb": "LCB"}
+SKOPT_PACKAGES = ("scikit-optimize", "scikit-learn")
 GAMMA = "_gamma"  # suffix of the methods with the priors of the paper's time
 KINDS = ("botorch_ei", "botorch_pi", "botorch_ucb")
 BOTORCH = (*KINDS, *(f"{name}{GAMMA}" for name in KINDS))
+BOTORCH_PACKAGES = ("botorch", "gpytorch", "torch")
 NAMES = (*SKOPT, *BOTORCH)
 # BoTorch has no defaults for these numbers; the example in its documentation has them
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
@@ -140,7 +142,8 @@ def configure(function: str, name: str) -> dict[str, Any]:
     """The configuration on which the runs of one method on one function depend."""
     _, n, t = synthetic.FUNCTIONS[function]
     config = dict(function=function, algorithm=name, inputs=20, n=n, T=t, root_seed=0)
-    config |= dict(noise_std=synthetic.NOISE_STD, packages=environment.package_versions(*PACKAGES))
+    packages = SKOPT_PACKAGES if name in SKOPT else BOTORCH_PACKAGES
+    config |= dict(noise_std=synthetic.NOISE_STD, packages=environment.package_versions(*packages))
     if name in BOTORCH:
         config |= dict(restarts=RESTARTS, raw_samples=RAW_SAMPLES)
     return config | (dict(beta=BETA) if name.startswith("botorch_ucb") else {})
