@@ -381,7 +381,7 @@ def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
 
 
 def _cases(
-    check: Callable[[Source], Finding], sources: tuple[str, ...] = (), **names: str
+    check: Callable[[Source], Finding], sources: tuple[str, ...] = (), /, **names: str
 ) -> tuple[Case, ...]:
     """A case for each folder of results. sources: other folders that the rule or its note reads."""
     others = tuple(f"bbkb_2020/{folder}" for folder in sources)
