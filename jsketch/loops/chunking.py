@@ -42,6 +42,10 @@ def chunks(
     """
     checks.capacity(size=size)
     if isinstance(xs, str | os.PathLike):
+        if ys is not None:
+            raise ValueError(
+                "ys are the labels of arrays; those of a file are the column `target`."
+            )
         return _rechunk(_of_file(Path(xs), target, inputs, size), size)
     if target is not None or inputs is not None:
         raise ValueError("target and inputs are columns of a file; labels of arrays are ys.")
@@ -103,13 +107,22 @@ def _of_file(
     is_parquet = kind in (".parquet", ".pq")
     separator = "\t" if kind == ".tsv" else ","
     frames = _parquet(path, size) if is_parquet else _csv(path, size, separator)
-    first = next(frames, None)
+    try:
+        first = next(frames, None)
+    except ValueError as error:  # of pandas and pyarrow, without the path
+        raise ValueError(f"{path} cannot be read: {error}") from error
     if first is None or len(first) == 0:
         raise ValueError(f"{path} has no rows.")
     columns = list(first.columns)
     if target is None:
         raise ValueError(f"target is the column of the labels; {path} has {', '.join(columns)}.")
+    if isinstance(inputs, str) or (inputs is not None and not len(inputs)):
+        raise ValueError(
+            f"inputs is a list of columns, such as [{columns[0]!r}]; {inputs!r} was given."
+        )
     chosen = [name for name in columns if name != target] if inputs is None else list(inputs)
+    if target in chosen:
+        raise ValueError(f"inputs must not contain the target {target}.")
     missing = [name for name in (target, *chosen) if name not in columns]
     if missing:
         raise ValueError(
@@ -123,11 +136,20 @@ def _numbers(frame: Any, names: list[str]) -> np.ndarray:
     """Columns of a DataFrame as numbers [n, d]."""
     for name in names:
         if frame[name].dtype.kind not in "biuf":
+            other = next((one for one in frame[name] if not _is_number(one)), frame[name].iloc[0])
             raise ValueError(
-                f"column {name} has values that are not numbers, such as {frame[name].iloc[0]!r}:"
+                f"column {name} has values that are not numbers, such as {other!r}: convert it, or"
                 " leave it out of `inputs`."
             )
     return frame[names].to_numpy(float)
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _parquet(path: Path, size: int) -> Iterator[Any]:
