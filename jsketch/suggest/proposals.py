@@ -151,8 +151,8 @@ def _library_of(rows: list[dict[Any, Any]]) -> Library:
     for at, row in enumerate(rows):
         if row.keys() != rows[0].keys():
             raise ValueError(
-                f"all candidates must have the same parts: the first one has {list(rows[0])},"
-                f" number {at} has {list(row)}."
+                f"all candidates must have the same parts: candidate 0 has the parts"
+                f" {list(rows[0])}, candidate {at} has {list(row)}."
             )
     for name in rows[0]:
         cells = [row[name] for row in rows]
@@ -160,7 +160,9 @@ def _library_of(rows: list[dict[Any, Any]]) -> Library:
             numbers = np.asarray(cells, float)
             if not np.isfinite(numbers).all():
                 at = int(np.flatnonzero(~np.isfinite(numbers))[0])
-                raise ValueError(f"{name} of candidate {at} must be finite; it is {cells[at]}.")
+                raise ValueError(
+                    f"candidates must be finite; part {name!r} of candidate {at} is {cells[at]}."
+                )
             scaled = (numbers - numbers.min()) / (np.ptp(numbers) or 1.0)
             parts.append(scaled[:, None])
             columns.append(Columns("numbers", 1))

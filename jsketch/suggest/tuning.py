@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import sys
@@ -207,18 +208,18 @@ def _search(
     checks.boolean(progress=progress)
     caught = _exceptions(catch)
     domain = domain_of(space)
+    if isinstance(space, Space):
+        _check_arguments(f, space)
     initial = -(-initial_points(domain) // batch) * batch  # whole batches
     file = None
     if checkpoint is not None:
-        parts: dict[str, Any] = dict(
-            space=domain.space, seed=seed, maximized=maximized, initial=initial
-        )
+        parts: dict[str, Any] = dict(space=domain.space, seed=seed, maximized=maximized)
         file = run_file(checkpoint, TUNING, **parts)
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
-    run = _Run(evaluate, domain, maximized, evaluations, file, progress)
-    proposer = Proposer(domain, seed, initial)
+    run = _Run(evaluate, domain, maximized, evaluations, initial, file, progress)
     with lock_files([file]), _executor(workers, batch) as executor:
         run.load()
+        proposer = Proposer(domain, seed, run.initial)
         try:
             run.finish(executor)  # the rest of an interrupted batch
             while len(run.evaluations) < evaluations:
@@ -245,6 +246,7 @@ class _Run:
     domain: Domain
     maximized: bool
     horizon: int
+    initial: int  # points of the design, those of the file where there is one
     file: RunFile | None
     progress: bool
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -289,11 +291,12 @@ class _Run:
                 [np.asarray(one.point).tolist(), one.value, one.error, one.seconds]
                 for one in self.evaluations
             ]
-            self.file.save({}, evaluations=rows)
+            self.file.save({}, initial=self.initial, evaluations=rows)
 
     def load(self) -> None:
         found = None if self.file is None else self.file.load()
         if found is not None:
+            self.initial = found[0]["initial"]
             for saved, *rest in found[0]["evaluations"]:
                 point = np.asarray(saved)
                 self.evaluations.append(Evaluation(point, self.domain.candidate(point), *rest))
@@ -320,6 +323,19 @@ def _evaluate(
         else:
             error = f"the value is {returned}"
     return value, error, time.perf_counter() - start
+
+
+def _check_arguments(f: Callable[..., Any], space: Space) -> None:
+    """Raises ValueError unless f has the names of the space as arguments."""
+    try:
+        signature = inspect.signature(f, follow_wrapped=False)
+    except (TypeError, ValueError):  # some builtin functions have none
+        return
+    try:
+        signature.bind(**dict.fromkeys(space.names))
+    except TypeError:
+        called = ", ".join(f"{name}=..." for name in space.names)
+        raise ValueError(f"f is called as f({called}), but is defined as f{signature}.") from None
 
 
 def _exceptions(catch: Any) -> tuple[type[BaseException], ...]:
