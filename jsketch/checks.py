@@ -428,7 +428,7 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> 
     if not rows.all():
         row = np.flatnonzero(~rows)[0]
         column = np.flatnonzero(~np.asarray(isfinite[row]))[0]
-        raise ValueError(f"inputs must be finite; example {first + row}, input {column} is not.")
+        raise ValueError(f"inputs must be finite; example {first + row} is not, at input {column}.")
     return xs, ys
 
 

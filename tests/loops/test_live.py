@@ -430,7 +430,7 @@ def test_chunks_have_the_dtype_of_the_first(name):
         assert prediction.dtype == jnp.float32
         np.testing.assert_array_equal(prediction, expected[0].prediction)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
-    with pytest.raises(ValueError, match="must be finite; example 6, input 0 is not"):
+    with pytest.raises(ValueError, match="must be finite; example 6 is not, at input 0"):
         list(loops.prequential(CASES[name], too_large, KEY))
 
 
