@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,16 @@ from jsketch import checks, struct
 Pair = tuple[Any, Any]  # (xs, ys)
 
 
+@dataclass(frozen=True)
+class _Chunks:
+    """Chunks that every loop reads from the start."""
+
+    read: Callable[[], Iterator[Pair]]
+
+    def __iter__(self) -> Iterator[Pair]:
+        return self.read()
+
+
 @struct.checked_names
 def chunks(
     xs: Any,
@@ -23,8 +34,8 @@ def chunks(
     *,
     target: str | None = None,
     inputs: Sequence[str] | None = None,
-) -> Iterator[Pair]:
-    """An iterator over pairs (xs, ys) of consecutive examples, for `prequential`.
+) -> Iterable[Pair]:
+    """The pairs (xs, ys) of consecutive examples, for `prequential`.
 
         chunks("events.parquet", target="y")
 
@@ -36,7 +47,8 @@ def chunks(
     target  the column of a file with the labels; an empty cell is a missing label
     inputs  the columns of a file with the inputs; None: all other columns
 
-    A chunk is read when the iterator reaches it. Parquet needs pyarrow, CSV needs pandas. Raises
+    A chunk is read when a loop reaches it. Every loop starts at the first chunk, except over an
+    iterable of pairs. Parquet needs pyarrow, CSV needs pandas. Raises
     ValueError for shapes that do not fit, an empty stream, a size below 1, and columns that do not
     exist or are not numbers.
     """
@@ -46,7 +58,8 @@ def chunks(
             raise ValueError(
                 "ys are the labels of arrays; those of a file are the column `target`."
             )
-        return _rechunk(_of_file(Path(xs), target, inputs, size), size)
+        _of_file(Path(xs), target, inputs, size)  # raises errors now
+        return _Chunks(lambda: _rechunk(_of_file(Path(xs), target, inputs, size), size))
     if target is not None or inputs is not None:
         raise ValueError("target and inputs are columns of a file; labels of arrays are ys.")
     if ys is None and not hasattr(xs, "shape"):
@@ -59,10 +72,11 @@ def chunks(
             "a stream has at least one example: xs is a matrix [n, d], and ys is a vector [n]; the"
             f" shapes are {tuple(xs.shape)} and {tuple(ys.shape)}."
         )
-    # not a generator function, which would raise the errors above only at its first chunk
-    return (
-        (xs[begin : begin + size], ys[begin : begin + size])
-        for begin in range(0, xs.shape[0], size)
+    return _Chunks(
+        lambda: (
+            (xs[begin : begin + size], ys[begin : begin + size])
+            for begin in range(0, xs.shape[0], size)
+        )
     )
 
 

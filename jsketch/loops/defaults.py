@@ -26,8 +26,7 @@ REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = True) -> PKAWV:
     """A `PKAWV` with Taylor features, whose scales fit the first events.
 
-    examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`; a file is read
-              again by another call of `chunks`
+    examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`
     events    int, the events at the beginning that the choice is based on
     progress  whether the choice is printed to stderr
 
