@@ -114,9 +114,7 @@ class Result:
         found: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
         if self._best_row() is None:
             return found
-        best = self.best
-        if isinstance(best, dict):  # NumPy's floats are shown with four digits
-            best = {name: np.float64(v) if isinstance(v, float) else v for name, v in best.items()}
+        best = _Named(self.best) if isinstance(self.best, dict) else self.best
         return found | dict(best=best, best_value=self.best_value)
 
     __repr__ = short_repr
@@ -362,5 +360,15 @@ def _text(candidate: Any) -> str:
     """A candidate on one line of at most 80 characters."""
     if not isinstance(candidate, dict):
         return shorten(repr(candidate), 80)
-    words = (f"{one:.4g}" if isinstance(one, float) else repr(one) for one in candidate.values())
-    return shorten(", ".join(map("=".join, zip(candidate, words, strict=True))), 160)
+    return shorten(repr(_Named(candidate))[1:-1], 160)
+
+
+class _Named(dict[str, Any]):
+    """Hyperparameters whose repr has floats of four digits, and all entries."""
+
+    def __repr__(self) -> str:
+        words = (
+            f"{name}={one:.4g}" if isinstance(one, float) else f"{name}={one!r}"
+            for name, one in self.items()
+        )
+        return f"({', '.join(words)})"
