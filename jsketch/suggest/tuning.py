@@ -150,7 +150,7 @@ def minimize(
                  be defined in a file, and the call stand below `if __name__ == "__main__":`
     catch        exception classes of failed evaluations; other exceptions end the run
     checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
-                 and a larger number of evaluations extends the run
+                 and a larger number of evaluations, also with another batch, extends the run
     seed         int; the same seed and batch give the same run, where f returns the same values
     progress     whether a line is printed to stderr for every better value
 
