@@ -407,9 +407,9 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
             raise ValueError(f"{name} names arm {arm}; the arms are 0 to {domain.count - 1}.")
 
 
-def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Array]:
+def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> tuple[Array, Array]:
     """Finite examples [n,d] and labels [n], which may be NaN, as JAX arrays of the floating point
-    `dtype`; None: the dtype of the examples."""
+    `dtype`; None: the dtype of the examples. `first` is the number of the first example."""
     xs, ys = real("examples", xs), real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
         cause = f"the shapes are {xs.shape} and {ys.shape}"
@@ -426,7 +426,9 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None) -> tuple[Array, Arr
     isfinite = jnp.isfinite(xs) if devices.on_accelerator() else np.isfinite(np.asarray(xs))
     rows = np.asarray(isfinite.all(1))
     if not rows.all():
-        raise ValueError(f"inputs must be finite; example {np.flatnonzero(~rows)[0]} is not.")
+        row = np.flatnonzero(~rows)[0]
+        column = np.flatnonzero(~np.asarray(isfinite[row]))[0]
+        raise ValueError(f"inputs must be finite; example {first + row} is not, at input {column}.")
     return xs, ys
 
 
@@ -540,6 +542,16 @@ def bandit(algorithm: Any) -> None:
             f" {algorithm!r} was given."
         )
     _pytree("the algorithm", algorithm)
+
+
+def forecaster(value: Any) -> None:
+    """The forecaster has the methods `init` and `predict`."""
+    methods = (getattr(value, name, None) for name in ("init", "predict"))
+    if isinstance(value, type) or not all(map(callable, methods)):
+        raise ValueError(
+            "the forecaster must be an object with methods init and predict, such as"
+            f" PKAWV(features); {value!r} was given."
+        )
 
 
 def problem(value: Any) -> None:

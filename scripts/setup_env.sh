@@ -51,8 +51,11 @@ setup_env() {
         return 1
     fi
     echo "Setting up .venv with $("$base" --version 2>&1): installing jsketch and its tools (once, a minute or two) ..."
+    # an environment without a stamp may be the user's: its packages stay
+    local clear=""
+    if [ -f "$VENV/jsketch-stamp" ]; then clear=--clear; fi
     rm -f "$VENV/jsketch-stamp"
-    if ! "$base" -m venv --clear "$VENV" </dev/null; then
+    if ! "$base" -m venv $clear "$VENV" </dev/null; then
         echo "Could not make the virtual environment .venv; the reason is printed above." >&2
         return 1
     fi

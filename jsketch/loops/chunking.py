@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,16 @@ from jsketch import checks, struct
 Pair = tuple[Any, Any]  # (xs, ys)
 
 
+@dataclass(frozen=True)
+class _Chunks:
+    """Chunks that every loop reads from the start."""
+
+    read: Callable[[], Iterator[Pair]]
+
+    def __iter__(self) -> Iterator[Pair]:
+        return self.read()
+
+
 @struct.checked_names
 def chunks(
     xs: Any,
@@ -23,8 +34,8 @@ def chunks(
     *,
     target: str | None = None,
     inputs: Sequence[str] | None = None,
-) -> Iterator[Pair]:
-    """An iterator over pairs (xs, ys) of consecutive examples, for `prequential`.
+) -> Iterable[Pair]:
+    """The pairs (xs, ys) of consecutive examples, for `prequential`.
 
         chunks("events.parquet", target="y")
 
@@ -36,13 +47,19 @@ def chunks(
     target  the column of a file with the labels; an empty cell is a missing label
     inputs  the columns of a file with the inputs; None: all other columns
 
-    A chunk is read when the iterator reaches it. Parquet needs pyarrow, CSV needs pandas. Raises
+    A chunk is read when a loop reaches it. Every loop starts at the first chunk, except over an
+    iterable of pairs. Parquet needs pyarrow, CSV needs pandas. Raises
     ValueError for shapes that do not fit, an empty stream, a size below 1, and columns that do not
     exist or are not numbers.
     """
     checks.capacity(size=size)
     if isinstance(xs, str | os.PathLike):
-        return _rechunk(_read_file(Path(xs), target, inputs, size), size)
+        if ys is not None:
+            raise ValueError(
+                "ys are the labels of arrays; those of a file are the column `target`."
+            )
+        _read_file(Path(xs), target, inputs, size)  # raises errors now
+        return _Chunks(lambda: _rechunk(_read_file(Path(xs), target, inputs, size), size))
     if target is not None or inputs is not None:
         raise ValueError("target and inputs are columns of a file; labels of arrays are ys.")
     if ys is None and not hasattr(xs, "shape"):
@@ -55,10 +72,11 @@ def chunks(
             "a stream has at least one example: xs is a matrix [n, d], and ys is a vector [n]; the"
             f" shapes are {tuple(xs.shape)} and {tuple(ys.shape)}."
         )
-    # not a generator function, which would raise the errors above only at its first chunk
-    return (
-        (xs[begin : begin + size], ys[begin : begin + size])
-        for begin in range(0, xs.shape[0], size)
+    return _Chunks(
+        lambda: (
+            (xs[begin : begin + size], ys[begin : begin + size])
+            for begin in range(0, xs.shape[0], size)
+        )
     )
 
 
@@ -103,13 +121,22 @@ def _read_file(
     is_parquet = kind in (".parquet", ".pq")
     separator = "\t" if kind == ".tsv" else ","
     frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, separator)
-    first = next(frames, None)
+    try:
+        first = next(frames, None)
+    except ValueError as error:  # of pandas and pyarrow, without the path
+        raise ValueError(f"{path} cannot be read: {error}") from error
     if first is None or len(first) == 0:
         raise ValueError(f"{path} has no rows.")
     columns = list(first.columns)
     if target is None:
         raise ValueError(f"target is the column of the labels; {path} has {', '.join(columns)}.")
+    if isinstance(inputs, str) or (inputs is not None and not len(inputs)):
+        raise ValueError(
+            f"inputs is a list of columns, such as [{columns[0]!r}]; {inputs!r} was given."
+        )
     chosen = [name for name in columns if name != target] if inputs is None else list(inputs)
+    if target in chosen:
+        raise ValueError(f"inputs must not contain the target {target}.")
     missing = [name for name in (target, *chosen) if name not in columns]
     if missing:
         raise ValueError(
@@ -123,11 +150,20 @@ def _to_numbers(frame: Any, names: list[str]) -> np.ndarray:
     """Columns of a DataFrame as numbers [n, d]."""
     for name in names:
         if frame[name].dtype.kind not in "biuf":
+            other = next((one for one in frame[name] if not _is_number(one)), frame[name].iloc[0])
             raise ValueError(
-                f"column {name} has values that are not numbers, such as {frame[name].iloc[0]!r}:"
+                f"column {name} has values that are not numbers, such as {other!r}: convert it, or"
                 " leave it out of `inputs`."
             )
     return frame[names].to_numpy(float)
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _read_parquet(path: Path, size: int) -> Iterator[Any]:

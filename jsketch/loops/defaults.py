@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jsketch import checks, struct
-from jsketch.loops.streams import is_pair, stream
+from jsketch.loops.streams import is_pair, pairs, stream
 from jsketch.online import PKAWV
 from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
@@ -26,8 +26,7 @@ REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = True) -> PKAWV:
     """A `PKAWV` with Taylor features, whose scales fit the first events.
 
-    examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`; a file is read
-              again by another call of `chunks`
+    examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`
     events    int, the first events from which the choice is made
     progress  whether the choice is printed to stderr
 
@@ -84,7 +83,7 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
 def _first_labelled(examples: Any, events: int) -> tuple[Any, Any]:
     """The first events that have a label, as arrays."""
     inputs, labels, count = [], [], 0
-    for xs, ys in [examples] if is_pair(examples) else examples:
+    for xs, ys in [examples] if is_pair(examples) else pairs(examples):
         xs, ys = checks.stream(xs[: 10 * events], ys[: 10 * events])
         labelled = np.isfinite(np.asarray(ys))
         inputs.append(np.asarray(xs)[labelled])
@@ -92,8 +91,6 @@ def _first_labelled(examples: Any, events: int) -> tuple[Any, Any]:
         count += int(labelled.sum())
         if count >= events:
             break
-    if not inputs:
-        raise ValueError("the stream is empty.")
     return (
         jnp.asarray(np.concatenate(inputs)[:events]),
         jnp.asarray(np.concatenate(labels)[:events]),

@@ -167,6 +167,11 @@ def rollout(
         # the domain stays out of the carry: under vmap a carried array is copied for every seed
         state = replace(p.state, domain=problem.arms)
         query = algorithm.ask(state, jax.random.fold_in(roots.ask, p.t), limit=horizon - p.t)
+        if not hasattr(query, "mask"):
+            raise ValueError(
+                "ask must return a Query, such as checks.single_query(arm); a"
+                f" {type(query).__name__} was returned."
+            )
         slots = query.index.shape[0]
         # under vmap each step of a common loop would copy the rewards and traces of all runs
         size = slots if devices.on_accelerator() else min(CHUNK, slots)

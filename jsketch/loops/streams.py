@@ -9,6 +9,7 @@ same predictions.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -256,6 +257,8 @@ def prequential(
 def is_pair(examples: Any) -> bool:
     """Whether the examples are one pair (xs, ys). Raises ValueError unless they are one, or an
     iterable of pairs that is no tuple."""
+    if isinstance(examples, str | os.PathLike):
+        raise ValueError(f"a file is read by chunks({str(examples)!r}, target=...).")
     if hasattr(examples, "shape") or not isinstance(examples, Iterable):
         raise ValueError(
             "examples are a tuple (xs, ys) or an iterable of such pairs; a"
@@ -264,6 +267,20 @@ def is_pair(examples: Any) -> bool:
     if isinstance(examples, tuple) and len(examples) != 2:
         raise ValueError(f"examples are a pair (xs, ys); a tuple of {len(examples)} was given.")
     return isinstance(examples, tuple)
+
+
+def pairs(examples: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """The elements of an iterable. Raises ValueError without any, and unless each is a pair."""
+    empty = True
+    for pair in examples:
+        empty = False
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(
+                f"the elements of a stream are pairs (xs, ys); a {type(pair).__name__} was given."
+            )
+        yield pair[0], pair[1]
+    if empty:
+        raise ValueError("the stream is empty; an iterator can be read only once.")
 
 
 class _Report:
@@ -296,7 +313,7 @@ def _predict_chunks(
 ) -> Iterator[tuple[Forecasts, Any]]:
     """Yields the (forecasts, state) of every chunk."""
     begin, inputs, size = first, None, 0
-    for xs, ys in chunks:
+    for xs, ys in pairs(chunks):
         shape = np.shape(xs)
         inputs, size = inputs or shape[1:], size or len(xs)
         if shape[1:] != inputs:
@@ -347,10 +364,11 @@ def prepare(
 ) -> tuple[Any, Array, Array, Any, PRNGKey]:
     """(forecaster, xs, ys, state, key of the stream) of the arguments of `prequential`, in one
     dtype, with its checks and warnings on the host."""
-    xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state))
+    checks.forecaster(forecaster)
+    checks.count(first=first)
+    xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state), first)
     checks.forecaster_inputs(forecaster, xs)
     key = checks.one_key(key=key)
-    checks.count(first=first)
     checks.capacity(block=block)
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)

@@ -48,6 +48,7 @@ class RecordedArms:
 
 
 def _check(features: Any, rewards: Any, name: str) -> None:
+    checks.real("features", features)
     if np.ndim(features) != 2:
         raise ValueError(
             f"features must be a matrix [A, d], one arm a row; their shape is {np.shape(features)}."

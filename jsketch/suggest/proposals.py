@@ -156,8 +156,8 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
     for index, candidate in enumerate(candidates):
         if candidate.keys() != candidates[0].keys():
             raise ValueError(
-                f"all candidates must have the same parts: the first one has {list(candidates[0])},"
-                f" number {index} has {list(candidate)}."
+                "all candidates must have the same parts: candidate 0 has the parts"
+                f" {list(candidates[0])}, candidate {index} has {list(candidate)}."
             )
     for name in candidates[0]:
         values = [candidate[name] for candidate in candidates]
@@ -165,7 +165,9 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
             numbers = np.asarray(values, float)
             if not np.isfinite(numbers).all():
                 bad = int(np.flatnonzero(~np.isfinite(numbers))[0])
-                raise ValueError(f"{name} of candidate {bad} must be finite; it is {values[bad]}.")
+                raise ValueError(
+                    f"candidates must be finite; part {name!r} of candidate {bad} is {values[bad]}."
+                )
             scaled = (numbers - numbers.min()) / (np.ptp(numbers) or 1.0)
             features.append(scaled[:, None])
             columns.append(Columns("numbers", 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import sys
@@ -112,9 +113,7 @@ class Result:
         counts: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
         if self._best_row() is None:
             return counts
-        best = self.best
-        if isinstance(best, dict):  # NumPy's floats are shown with four digits
-            best = {name: np.float64(v) if isinstance(v, float) else v for name, v in best.items()}
+        best = _Named(self.best) if isinstance(self.best, dict) else self.best
         return counts | dict(best=best, best_value=self.best_value)
 
     __repr__ = short_repr
@@ -149,8 +148,8 @@ def minimize(
     workers      "threads", or "processes" if f spends its time in Python code: f must then be
                  defined in a file, and the call must stand below `if __name__ == "__main__":`
     catch        exception classes of failed evaluations; other exceptions end the run
-    checkpoint   a file to which every evaluation is saved. The same call resumes the run from this
-                 file, and a larger number of evaluations extends the run
+    checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
+                 and a larger number of evaluations, also with another batch, extends the run
     seed         int; the same seed and batch give the same run, where f returns the same values
     progress     whether a line is printed to stderr for every better value
 
@@ -206,18 +205,18 @@ def _search(
     checks.boolean(progress=progress)
     caught = _check_catch(catch)
     domain = domain_of(space)
+    if isinstance(space, Space):
+        _check_arguments(f, space)
     initial = -(-n_initial_points(domain) // batch) * batch  # whole batches
     file = None
     if checkpoint is not None:
-        parts: dict[str, Any] = dict(
-            space=domain.space, seed=seed, maximized=maximized, initial=initial
-        )
+        parts: dict[str, Any] = dict(space=domain.space, seed=seed, maximized=maximized)
         file = run_file(checkpoint, RUN_KIND, **parts)
     evaluate = partial(_evaluate, f, isinstance(space, Space), caught)
-    run = _Run(evaluate, domain, maximized, evaluations, file, progress)
-    proposer = Proposer(domain, seed, initial)
+    run = _Run(evaluate, domain, maximized, evaluations, initial, file, progress)
     with lock_files([file]), _executor(workers, batch) as executor:
         run.load()
+        proposer = Proposer(domain, seed, run.initial)
         try:
             run.evaluate_pending(executor)  # of an interrupted batch
             while len(run.evaluations) < evaluations:
@@ -244,6 +243,7 @@ class _Run:
     domain: Domain
     maximized: bool
     horizon: int
+    initial: int  # points of the design, those of the file where there is one
     file: RunFile | None
     progress: bool
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -278,7 +278,7 @@ class _Run:
                 [np.asarray(e.point).tolist(), e.value, e.error, e.seconds]
                 for e in self.evaluations
             ]
-            self.file.save({}, evaluations=rows)
+            self.file.save({}, initial=self.initial, evaluations=rows)
         result = self.result()
         count, row = len(result.evaluations), result._best_row()
         if self.progress and row is not None and (row != old_row or count == self.horizon):
@@ -289,6 +289,7 @@ class _Run:
     def load(self) -> None:
         saved = None if self.file is None else self.file.load()
         if saved is not None:
+            self.initial = saved[0]["initial"]
             for coordinates, *result in saved[0]["evaluations"]:
                 point = np.asarray(coordinates)
                 self.evaluations.append(Evaluation(point, self.domain.candidate(point), *result))
@@ -317,6 +318,19 @@ def _evaluate(
     return value, error, time.perf_counter() - start
 
 
+def _check_arguments(f: Callable[..., Any], space: Space) -> None:
+    """Raises ValueError unless f has the names of the space as arguments."""
+    try:
+        signature = inspect.signature(f, follow_wrapped=False)
+    except (TypeError, ValueError):  # some builtin functions have none
+        return
+    try:
+        signature.bind(**dict.fromkeys(space.names))
+    except TypeError:
+        called = ", ".join(f"{name}=..." for name in space.names)
+        raise ValueError(f"f is called as f({called}), but is defined as f{signature}.") from None
+
+
 def _check_catch(catch: Any) -> tuple[type[BaseException], ...]:
     caught = catch if isinstance(catch, tuple | list) else (catch,)
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in caught):
@@ -340,5 +354,15 @@ def _one_line(candidate: Any) -> str:
     """The text of a candidate, shortened to one line."""
     if not isinstance(candidate, dict):
         return shorten(repr(candidate), 80)
-    words = (f"{v:.4g}" if isinstance(v, float) else repr(v) for v in candidate.values())
-    return shorten(", ".join(map("=".join, zip(candidate, words, strict=True))), 160)
+    return shorten(repr(_Named(candidate))[1:-1], 160)
+
+
+class _Named(dict[str, Any]):
+    """Hyperparameters whose repr has floats of four digits, and all entries."""
+
+    def __repr__(self) -> str:
+        words = (
+            f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}"
+            for name, value in self.items()
+        )
+        return f"({', '.join(words)})"

@@ -319,20 +319,66 @@ def test_chunks_of_files_and_pairs(tmp_path, kind):
         pieces = list(loops.chunks(np.load(tmp_path / "x.npy", mmap_mode="r"), ys, 10))
         assert all(isinstance(x, np.memmap) for x, _ in pieces)
     else:
-        pieces = list(loops.chunks(path, size=10, **more))
+        stream = loops.chunks(path, size=10, **more)
+        pieces = list(stream)
+        if kind != "pairs":  # another loop starts at the first chunk
+            np.testing.assert_array_equal(next(iter(stream))[1], pieces[0][1])
     assert [len(y) for _, y in pieces] == [10, 10, 3]
     np.testing.assert_allclose(np.concatenate([x for x, _ in pieces]), xs, rtol=1e-15)
     np.testing.assert_allclose(np.concatenate([y for _, y in pieces]), ys, rtol=1e-15)
+
+
+def test_wrong_streams_are_refused():
+    xs, ys = examples(5)
+    used = iter(loops.chunks(xs, ys))
+    list(used)
+    for stream, words in [
+        ("events.csv", r"a file is read by chunks\('events.csv', target="),
+        ([xs, ys], "pairs .*; a ndarray was given"),
+        (used, "the stream is empty; an iterator"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            list(loops.prequential(TAYLOR, stream, KEY))
+        with pytest.raises(ValueError, match=words):
+            loops.default_forecaster(stream)
+    for wrong in (type(TAYLOR), TAYLOR.features):
+        with pytest.raises(ValueError, match="must be an object with methods init and predict"):
+            loops.prequential(wrong, (xs, ys), KEY)
+        with pytest.raises(ValueError, match="must be an object with methods init and predict"):
+            loops.Live(wrong, 2, KEY)
 
 
 def test_wrong_files_are_refused(tmp_path):
     path = tmp_path / "events.csv"
     table_of(*examples(5)).to_csv(path, index=False)
     (tmp_path / "empty.csv").write_text("a,y\n")
+    mixed, junk, void = (tmp_path / name for name in ("mixed.csv", "junk.parquet", "void.csv"))
+    mixed.write_text("a,y\n0.5,1\nlate,2\n")
+    junk.write_text("a,y\n")
+    void.write_text("")
     for make, error, words in [
         (lambda: loops.chunks(path), ValueError, "target is the column of the labels; .* a, y, b"),
         (lambda: loops.chunks(path, target="z"), ValueError, "has no column z; it has a, y, b"),
         (lambda: list(loops.chunks(path, target="y")), ValueError, "column note has values .* '-'"),
+        (lambda: loops.chunks(path, "y"), ValueError, "those of a file are the column `target`"),
+        (
+            lambda: loops.chunks(path, target="y", inputs="a"),
+            ValueError,
+            r"such as \['a'\]; 'a' was",
+        ),
+        (lambda: loops.chunks(path, target="y", inputs=[]), ValueError, "inputs is a list of col"),
+        (
+            lambda: loops.chunks(path, target="y", inputs=["y"]),
+            ValueError,
+            "not contain the target",
+        ),
+        (
+            lambda: loops.chunks(mixed, target="y"),
+            ValueError,
+            "numbers, such as 'late': convert it",
+        ),
+        (lambda: loops.chunks(junk, target="y"), ValueError, "junk.parquet cannot be read: "),
+        (lambda: loops.chunks(void, target="y"), ValueError, "void.csv cannot be read: "),
         (lambda: loops.chunks("events.xlsx", target="y"), ValueError, "a .parquet or .csv file"),
         (lambda: loops.chunks("no.csv", target="y"), FileNotFoundError, "no.csv does not exist"),
         (lambda: loops.chunks(tmp_path / "empty.csv", target="y"), ValueError, "has no rows"),
@@ -357,7 +403,7 @@ def test_chunks_have_the_dtype_of_the_first():
         assert prediction.dtype == jnp.float32
         np.testing.assert_array_equal(prediction, expected[0].prediction)
     too_large = [pieces[0], (np.full((6, 2), 1e300), ys[:6])]
-    with pytest.raises(ValueError, match="inputs must be finite; example 0 is not"):
+    with pytest.raises(ValueError, match="must be finite; example 6 is not, at input 0"):
         list(loops.prequential(forecaster, too_large, KEY))
 
 

@@ -114,6 +114,14 @@ def test_a_file_of_another_run_is_refused(tmp_path):
         maximize(loss, SPACE, 3, checkpoint=file, progress=False)
 
 
+def test_a_run_is_extended_with_another_batch(tmp_path):
+    file = tmp_path / "tuning.run"
+    minimize(loss, SPACE, 3, checkpoint=file, progress=False)
+    more = minimize(loss, SPACE, 6, batch=5, checkpoint=file, progress=False)
+    # the points of the design are those of the first call
+    same(more, minimize(loss, SPACE, 6, progress=False))
+
+
 def test_threads_evaluate_a_batch_at_the_same_time():
     barrier = threading.Barrier(3, timeout=30)
 
@@ -228,7 +236,8 @@ def test_importing_jsketch_does_not_import_suggest():
         (loss, dict(a=(0, 1)), {}, "space must be a Space, such as"),
         (loss, [], {}, "list of candidates is empty"),
         (loss, [dict(a=1), dict(b=2)], {}, "must have the same parts"),
-        (loss, [1.0, np.nan], {}, "0 of candidate 1 must be finite"),
+        (loss, [1.0, np.nan], {}, "finite; part 0 of candidate 1 is nan"),
+        (lambda h: 1.0, SPACE, dict(catch=TypeError), r"called as f\(.*, but is defined as f\(h\)"),
         (lambda one: [one, one], [1.0, 2.0], {}, "f must return one number"),
         (loss, SPACE, dict(evaluations=0), "evaluations must be"),
         (loss, SPACE, dict(batch=0), "batch must be"),
@@ -241,3 +250,10 @@ def test_importing_jsketch_does_not_import_suggest():
 def test_mistakes_are_refused(f, space, options, message):
     with pytest.raises(ValueError, match=message):
         minimize(f, space, **options, progress=False)
+
+
+def test_the_repr_and_the_progress_have_every_hyperparameter(capsys):
+    space = Space(*SPACE.hyperparameters, decay=(0.0, 1.0), layers=(10, 1000, int))
+    shown = repr(minimize(lambda decay, layers, **h: loss(**h), space, 3))
+    for text in (shown, capsys.readouterr().err.splitlines()[-1]):
+        assert all(f"{name}=" in text for name in space.names) and "..." not in text

@@ -1,6 +1,7 @@
 """The wheel contains the library alone and works with its dependencies alone."""
 
 import email
+import os
 import re
 import shutil
 import subprocess
@@ -79,3 +80,24 @@ def test_the_root_exports_what_its_docstring_lists():
     listed = re.search(r"The names of this package:\n\n(.*?)\n\n", jsketch.__doc__, re.S).group(1)
     columns = (line[4:24] for line in listed.splitlines())
     assert {name for column in columns for name in re.findall(r"\w+", column)} == names
+
+
+@pytest.mark.parametrize("stamped", [False, True])
+def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, stamped):
+    """They clear an environment that they made themselves, when it is out of date."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
+    (tmp_path / "pyproject.toml").write_text("")
+    binaries = tmp_path / ".venv/bin"
+    binaries.mkdir(parents=True)
+    for python in (tmp_path / "base", binaries / "python"):  # they only record their arguments
+        python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
+        python.chmod(0o755)
+    if stamped:
+        (tmp_path / ".venv/jsketch-stamp").write_text("of another version")
+    command = ["bash", "-c", "source scripts/setup_env.sh"]
+    environment = os.environ | dict(JSKETCH_PYTHON=str(tmp_path / "base"))
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    calls = (tmp_path / "calls").read_text()
+    assert (f"-m venv --clear {tmp_path}" in calls) == stamped
+    assert (f"-m venv {tmp_path}" in calls) != stamped

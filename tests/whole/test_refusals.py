@@ -127,6 +127,14 @@ class Outside(Uniform):
         return Query(jnp.array([-1], jnp.int32), jnp.ones(1, bool))
 
 
+@struct.dataclass
+class PicksNumber(Uniform):
+    """An algorithm whose `ask` returns an arm in place of a query."""
+
+    def ask(self, state, key, limit=None):
+        return jnp.int32(0)
+
+
 class Undecorated(Uniform):
     """An algorithm whose class lacks @struct.dataclass."""
 
@@ -497,6 +505,8 @@ CALLS = {
         (lambda: problems.finite_arms(X, ZEROS, -0.1), "noise_std must be a finite number"),
         (lambda: problems.finite_arms(X, ZEROS, ONES), "noise_std must be one number"),
         (lambda: problems.finite_arms(X, IMAGINARY[:, 0], 0.1), "mean_reward must be real"),
+        (lambda: problems.finite_arms(X.astype(str), ZEROS, 0.1), "features must be real numbers"),
+        (lambda: rollout(PicksNumber(), PROBLEM, KEY, 3), "ask must return a Query, such as"),
         (lambda: problems.recorded_arms(X, np.zeros((40, 0))), "R >= 1"),
     ],
     "streams": [
