@@ -101,8 +101,9 @@ class Streamed(struct.Settings):
     """FixedBKB over the arms of a file."""
 
     bandit: Any  # FixedBKB
-    # K candidates in the buffer of a sweep, of which a chunk contributes at most `offer`, k <= K
+    # K candidates in the buffer of a sweep
     keep: int = struct.field(pytree_node=False, default=4096)
+    # k <= K, the largest number of candidates that a chunk adds to the buffer
     offer: int = struct.field(pytree_node=False, default=64)
     # True: a float32 file is swept in float32, where arms are ranked by upper bounds of their
     # scores, and everything else is computed in float64 (THEORY 9.6)

@@ -121,7 +121,7 @@ def test_draws_have_the_posteriors_mean_and_covariance(name):
     posterior = gp.condition(KERNELS[name][0], HYPERPARAMETERS, data)
     draw = jax.jit(jax.vmap(lambda key: gp.draw(posterior, points, key, 1, 32)[0]))
     draws = np.asarray(draw(jax.random.split(jax.random.key(0), 4000)))
-    mean, matrix = (np.asarray(part) for part in gp.joint(posterior, points))
+    mean, matrix = (np.asarray(part) for part in gp.joint_posterior(posterior, points))
     error = np.sqrt(np.diag(matrix) / 4000)
     assert (np.abs(draws.mean(0) - mean) < 5 * error).all()
     # the fourth moments of a mixture over frequencies exceed the normal's

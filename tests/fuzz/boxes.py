@@ -27,7 +27,7 @@ def VALUES(kernel, numbers, u, y, mask, at):
     data = gp.standardized(u, y, mask)
     posterior = gp.condition(kernel, numbers, data)
     likelihood = jax.value_and_grad(gp.log_marginal_likelihood, argnums=1)(kernel, numbers, data)
-    return gp.predict(posterior, at), gp.joint(posterior, at)[1], likelihood
+    return gp.predict(posterior, at), gp.joint_posterior(posterior, at)[1], likelihood
 
 
 @as_users

@@ -92,7 +92,7 @@ def test_results_show_their_best_values_and_flags(results):
     assert "evaluations=12" in repr(driven) and f"best={driven.best[1]}"[:10] in repr(driven)
     assert "exhausted" not in repr(driven)
     assert "exhausted=True" in repr(dataclasses.replace(driven, exhausted=True))
-    assert f"best_value={tuned.best_value}" in repr(tuned) and "'n': " in repr(tuned)
+    assert f"best_value={tuned.best_value}" in repr(tuned) and " n=" in repr(tuned)
     for value in (run, driven, by_name["Suggestion"], by_name["Forecasts"], tuned):
         page = value._repr_html_()
         assert page.startswith("<table>") and page.count("<tr>") == len(value.summary())
