@@ -79,7 +79,7 @@ class RegularizedEvolution(Algorithm):
     ) -> tuple[EvolutionState, Info]:
         """A failed evaluation (NaN) does not enter the population."""
         query, y = checks.feedback(state.domain, query, y)
-        observed = query.mask & jnp.isfinite(y)
+        observed = counts.observed_slots(query, y)
 
         def step(i: Array, before: EvolutionState) -> EvolutionState:
             slot = before.count % self.population

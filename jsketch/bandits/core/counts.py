@@ -88,6 +88,11 @@ def query_of_best(state: Any, scores: Array) -> Query:
     return checks.single_query(jnp.where(state.count == 0, state.first_arm, best))
 
 
+def observed_slots(query: Query, y: Array) -> Array:
+    """[B] bool, the slots in use whose reward is finite."""
+    return query.mask & jnp.isfinite(y)
+
+
 def last_slot(query: Query) -> Array:
     """The number [] int32 of slots up to and including the last one in use."""
     numbers = jnp.arange(1, query.mask.shape[0] + 1, dtype=jnp.int32)
@@ -117,9 +122,7 @@ def round_info(
     false = jnp.zeros((), bool)
     return Info(
         batch_size=query.size.astype(jnp.int32),
-        observed=(query.mask & jnp.isfinite(y)).sum(dtype=jnp.int32)
-        if observed is None
-        else observed,
+        observed=observed_slots(query, y).sum(dtype=jnp.int32) if observed is None else observed,
         dictionary_size=jnp.asarray(size, jnp.int32),
         width=width,
         overflow=false if overflow is None else overflow,
@@ -143,7 +146,7 @@ def add_rewards(
     A batch is usually much shorter than B. The rewards are therefore added in a loop over the slots
     in use, on an accelerator in chunks of SLOTS, in a fixed order.
     """
-    observed = query.mask & jnp.isfinite(y)
+    observed = observed_slots(query, y)
     weight = observed.astype(y.dtype)
     reward = jnp.where(observed, y, 0)
     zero = jnp.zeros((), pull_counts.dtype)

@@ -35,7 +35,7 @@ from jax.typing import ArrayLike
 from jsketch import checks, struct
 from jsketch.bandits.bbkb import BBKB
 from jsketch.bandits.bkb import BKB
-from jsketch.bandits.core import sketched
+from jsketch.bandits.core import counts, sketched
 from jsketch.bandits.gp_ucb import GPUCB
 from jsketch.contrib.unknown.norm import log_likelihood_bound, norm_lower_bound
 from jsketch.kernels import Gaussian, Matern, RationalQuadratic
@@ -203,7 +203,7 @@ class LengthscaleBalancing(Algorithm):
         self, state: BalancingState, candidate: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
         """The state with the rewards added to the sums of the candidate that chose the arms."""
-        observed = query.mask & jnp.isfinite(y)
+        observed = counts.observed_slots(query, y)
         exact = isinstance(self.base, GPUCB)
         posterior = state.learners.posterior if exact else state.learners
         variance = posterior.variance[candidate][query.index]
