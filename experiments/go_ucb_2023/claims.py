@@ -684,6 +684,18 @@ SCIKIT_OPTIMIZE = Experiment(
     "The package's defaults, with the first points of the other methods under the same seeds.",
     measurements=(_RATIOS,),
 )
+TURBO = Experiment(
+    "go_ucb_2023/turbo",
+    "TuRBO beside its authors' code",
+    "Functions of 10 inputs; 20 initial evaluations, 300 in all.",
+    measurements=(
+        Measurements(
+            "Simple regret after some numbers of evaluations, ten seeds",
+            dict(median=("median", 3), mean=("mean", 3)),
+            ("functions", "algorithms", "simple_regret"),
+        ),
+    ),
+)
 FOREST = Experiment(
     "go_ucb_2023/tuning_forest",
     "Figure 3a: ten repetitions of the random forest on breast cancer",
@@ -725,18 +737,6 @@ START = Experiment(
     },
 )
 _SETS = {3: "breast_cancer", 4: "australian", 5: "diabetes"}
-TURBO = Experiment(
-    "go_ucb_2023/turbo",
-    "TuRBO beside its authors' code",
-    "Functions of 10 inputs; 20 initial evaluations, 300 in all.",
-    measurements=(
-        Measurements(
-            "Simple regret after some numbers of evaluations, ten seeds",
-            dict(median=("median", 3), mean=("mean", 3)),
-            ("functions", "algorithms", "simple_regret"),
-        ),
-    ),
-)
 TUNING = Experiment(
     "go_ucb_2023/tuning",
     "Figures 3 to 5: tuning three classifiers on three data sets",

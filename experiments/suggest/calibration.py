@@ -97,9 +97,7 @@ def campaign(problem: Problem, seed: int) -> End:
         tolerance = stopping.tolerance(values, problem.bounds)
         if gain is not None and stopping.should_stop(gain, tolerance):
             others = np.nanmax(np.delete(problem.truth, arms))
-            # as in the verdict, an upper bound limits the gain over the best measured candidate
-            bounded = gain.most <= tolerance
-            best = stopping.best_measured(arms, values)[0] if bounded else gain.best
+            best = stopping.stop_row(gain, tolerance, arms, values)
             return End(len(arms), float(others - problem.truth[best]), tolerance)
         arms = np.append(arms, suggestion.rows)
     return End(len(arms))

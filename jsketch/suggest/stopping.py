@@ -129,6 +129,12 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
     return int(rows[mean.argmax()]), float(mean.max())
 
 
+def stop_row(gain: Gain, at_most: float, arms: np.ndarray, values: np.ndarray) -> int:
+    """The row of the evaluated candidate that a verdict to stop names: the best measured one where
+    the upper bound limits the gain to `at_most`, or else the one of the largest posterior mean."""
+    return best_measured(arms, values)[0] if gain.most <= at_most else gain.best
+
+
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
     """TOLERANCE times the range of the bounds if they are finite, or else times that of the values
     without poor outliers."""

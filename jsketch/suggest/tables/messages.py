@@ -119,21 +119,22 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
     """The verdict where the best value is within `at_most` of the best one that --bounds or
     --target allow, or where no candidate is expected to be better by more than `at_most`."""
     options, inputs = results.options, results.inputs
-    row, best = _best_measured(inputs)
+    row = stopping.stop_row(gain, at_most, inputs.arms, inputs.values)
+    value = float(np.nanmean(inputs.measured[inputs.arms == row]))
     if gain.most > at_most:
         quantile = float(np.quantile(gain.of_any, stopping.PROBABILITY))
         better = "better" if options.target is None else "closer to the target"
-        value = float(np.nanmean(inputs.measured[inputs.arms == gain.best]))
         text = (
-            f"Stop: the best is {_description(inputs, gain.best)} with {value:.4g}; no candidate"
+            f"Stop: the best is {_description(inputs, row)} with {value:.4g}; no candidate"
             f" that was not measured is more than {quantile:.2g} {better}, with"
             f" {100 * stopping.PROBABILITY:g}% probability by the model."
         )
-        if row == gain.best:
+        best_row, best = _best_measured(inputs)
+        if best_row == row:
             return text
-        name = candidate_name(inputs, row)
+        name = candidate_name(inputs, best_row)
         return f"{text} The better value of {name}, {best:.4g}, seems to be chance."
-    text = f"Stop: {_description(inputs, row)} with {best:.4g}"
+    text = f"Stop: {_description(inputs, row)} with {value:.4g}"
     if options.target is not None:
         return f"{text} is within {at_most:.2g} of the target of {options.target:g}."
     end = options.bounds[0] if options.minimize else options.bounds[1]
