@@ -1,4 +1,4 @@
-"""BBKB: BKB in adaptive batches, within which dictionary and feedback are frozen.
+"""BBKB: BKB in adaptive batches, within which the dictionary and the feedback are frozen.
 
 Calandriello, Carratino, Lazaric, Valko, Rosasco. Near-linear time Gaussian process optimization
 with adaptive batching and resparsification. ICML 2020, Algorithm 1.
@@ -29,20 +29,22 @@ class BBKB(SketchedBandit):
     width: widths.Width = widths.bbkb_code
     # C >= 1, the factor by which a variance may shrink within a batch; with 1 batches have one arm
     ratio: ArrayLike = 2.0
-    # arms [n] of the first batch, before any observation (see `initial`); None is one uniform arm
+    # arms [n] of the first batch, chosen before any observation (see `bandits.initial`); with None
+    # the first batch is one random arm
     initial: Any = None
-    # "global" is Lemma 1, "global_local" is Lemma 3 after it
+    # the rule that ends a batch: "global" is Lemma 1; with "global_local" a batch that Lemma 1
+    # would end continues until Lemma 3 ends it
     rule: str = struct.field(pytree_node=False, default="global")
-    # the covariance of the local bound: "full" is k~, as in paper and code; "guaranteed" is the
-    # larger of k~ and its embedded part. Only with "guaranteed" a theorem covers the local rule
-    # (THEORY 5.4)
+    # the covariance in the sum of Lemma 3: "full" is k~, as in the paper and the authors' code;
+    # "guaranteed" takes the larger of the sums for k~ and for its embedded part e. A theorem covers
+    # the local rule only with "guaranteed" (THEORY 5.4)
     local_statistic: str = struct.field(pytree_node=False, default="full")
     # False: the local bound is first checked one pick after the global one exceeds C, as in the
     # authors' code (THEORY 5.5)
     strict: bool = struct.field(pytree_node=False, default=True)
     # False: every pick updates the scores of all arms, with O(A M) memory
     lazy: bool = struct.field(pytree_node=False, default=True)
-    # B; a batch that fills it is flagged `truncated`
+    # B; a batch that has B picks before its rule ends it is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {
         "rule": ("global", "global_local"),
@@ -52,9 +54,9 @@ class BBKB(SketchedBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
-        """As `SketchedBandit.init`. Warns if the local rule voids the guarantee of the width."""
-        voids = (self.rule, self.local_statistic) == ("global_local", "full")
-        if voids and self.width in widths.CERTIFIED:
+        """See `SketchedBandit.init`. Warns if the local rule has no guarantee with the width."""
+        unproved = (self.rule, self.local_statistic) == ("global_local", "full")
+        if unproved and self.width in widths.CERTIFIED:
             warn(
                 'with rule="global_local" a certified width is proved for local_statistic='
                 '"guaranteed" only (THEORY 5.4).'
@@ -72,7 +74,7 @@ class BBKB(SketchedBandit):
         return replace(state, first_arm=jnp.asarray(self.initial, jnp.int32)[0])
 
     def confidence_width(self, state: SketchState) -> Array:
-        """alpha~_fb, []."""
+        """The confidence width [] (alpha~_fb of the paper), constant within a batch."""
         return widths.confidence_width(self, state.evidence, self.ratio)
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
@@ -85,11 +87,12 @@ class BBKB(SketchedBandit):
         truncated = full & ~adaptive_batch.stop_global(batch.bound, ratio)
         if self.initial is not None:
             first = jnp.asarray(self.initial, jnp.int32)
-            # where all arms of the design have failed, the first arm differs and single arms follow
-            begins = (state.evidence.count == 0) & (state.first_arm == first[0])
-            arms = jnp.where(begins, jnp.pad(first, (0, self.max_batch - first.shape[0])), arms)
-            size = jnp.where(begins, jnp.clip(limit, 1, first.shape[0]), size)
-            truncated = truncated & ~begins
+            # if all evaluations of `initial` fail, `tell` changes `first_arm`, and the batches up
+            # to the first observation are single arms
+            is_initial = (state.evidence.count == 0) & (state.first_arm == first[0])
+            arms = jnp.where(is_initial, jnp.pad(first, (0, self.max_batch - first.shape[0])), arms)
+            size = jnp.where(is_initial, jnp.clip(limit, 1, first.shape[0]), size)
+            truncated = truncated & ~is_initial
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < size
         return Query(index=arms, mask=mask, truncated=truncated if self.max_batch > 1 else None)
 
@@ -98,9 +101,9 @@ class BBKB(SketchedBandit):
     ) -> tuple[SketchState, Info]:
         new, info = super().tell(state, query, y, key)
         if self.initial is not None:
-            # the variances of a design are those of the prior: the sum of log(1 + variance) does
-            # not bound its information
-            begins = (state.evidence.count == 0) & ~info.overflow
+            # before the first observation all variances are those of the prior, and the sum of
+            # log(1 + variance) over many arms may exceed their information by far
+            is_first = (state.evidence.count == 0) & ~info.overflow
             upper = sketched.with_upper_information(new, self.regularization)
-            new = sketched.select_state(begins, upper, new)
+            new = sketched.select_state(is_first, upper, new)
         return new, info

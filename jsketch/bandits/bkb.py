@@ -16,7 +16,8 @@ from jsketch.types import PRNGKey, Query
 
 @struct.dataclass
 class BKB(SketchedBandit):
-    """BKB over finite arms. A round is one evaluation and one refresh, O((A + n) m^2 + m^3)."""
+    """BKB over finite arms. A round is one evaluation and one refresh of the posterior, which costs
+    O((A + n) m^2 + m^3) for n distinct pulled arms."""
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         rows = state.domain.rows

@@ -15,14 +15,14 @@ from jsketch.types import PRNGKey, Query
 
 @struct.dataclass
 class Greedy(SketchedBandit):
-    """Pulls the arm with the largest posterior mean; O((A + n) m^2 + m^3) an evaluation.
+    """Pulls the arm with the largest posterior mean. An evaluation costs O((A + n) m^2 + m^3).
 
     `SketchedBandit` has the fields of BKB (kernel, regularization, ..., capacity) and the methods
-    `init`, `tell` and `grow`. A field with a number is a leaf of the pytree, which `vmap` sweeps; a
-    static field is declared as `struct.field(pytree_node=False, default=...)`.
+    `init`, `tell` and `grow`. A number is a leaf of the pytree, over which `vmap` can map; a static
+    field is declared as `struct.field(pytree_node=False, default=...)`.
     """
 
     def ask(self, state: SketchState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         best = jnp.argmax(state.mean).astype(jnp.int32)
-        # before the first observation all means tie, and a uniform arm is pulled
+        # before the first observation all means tie, and a random arm is pulled
         return checks.single_query(jnp.where(state.evidence.count == 0, state.first_arm, best))

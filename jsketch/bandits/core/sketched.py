@@ -56,46 +56,48 @@ from jsketch.types import (
 )
 from jsketch.warn import warn
 
-EVERY_BATCH = None  # the value of `resparsify` in the papers
+EVERY_BATCH = None  # value of `resparsify`: a dictionary is drawn after every batch (the papers)
 MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
-MAX_UPDATED_ARMS = 64  # most pulled arms of a batch that low-rank updates observe
-MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance over the prior, for updates
-ESTIMATE_ARMS = 768  # arms of `expected_size`
-# The initial capacity as a multiple of `expected_size`. The final size is 0.3 to 0.6 times that on
-# the problems of `experiments.bbkb_2020.resparsification`, and 1.1 to 1.4 times on the hard problem
-# there, for which the capacity grows once.
+MAX_UPDATED_ARMS = 64  # low-rank updates are used for batches with at most this many pulled arms,
+MAX_UPDATE_ROUNDING = 1e-11  # and up to this rounding error of a variance, relative to the prior
+ESTIMATE_ARMS = 768  # most arms whose leverage scores `expected_size` computes
+# The initial capacity as a multiple of `expected_size`. The final size of the dictionary is 0.3 to
+# 0.6 times the expected size on the problems of `experiments.bbkb_2020.resparsification`, and 1.1
+# to 1.4 times on the hard problem there, for which the capacity grows once.
 INITIAL_SIZE_RATIO = 0.65
-CAPACITY_MULTIPLE = 16
-# `init` folds this number into its key to sample a dictionary. The first arm is drawn with the key
-# itself, and JAX folds in small numbers only.
+CAPACITY_MULTIPLE = 16  # initial capacities are rounded up to a multiple of this
+# `init` folds this number into its key to sample a dictionary. The number is large because the
+# first arm is drawn with the key itself, into which JAX then folds small numbers.
 DICTIONARY_FOLD = 0xD1C7
 
 
 @struct.dataclass
 class SketchState:
-    """The history, the dictionary and the posterior at the start of a batch. The posterior is a
-    function of the other two."""
+    """The history, the dictionary and the posterior at the start of a batch. The history and the
+    dictionary determine the posterior."""
 
     domain: Arms  # A arms; constant
-    # [] int32, a uniform arm for the first pull, where all scores tie (BKB Fig. 1); redrawn when
-    # its evaluation fails
+    # [] int32, a random arm for the first pull, when all scores tie (BKB Fig. 1). It is drawn again
+    # if its evaluation fails
     first_arm: Array
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
     dictionary: Dictionary  # M slots
-    nystrom: Nystrom  # of the dictionary
-    whiten: Array  # [M, M], upper triangular; u(x) = z(x) @ whiten, e(x,x') = u(x).u(x')
+    nystrom: Nystrom  # the feature map z of the dictionary
+    # [M, M]; u(x) = z(x) @ whiten, e(x,x') = u(x).u(x'). It is upper triangular after a refresh
+    # from scratch, but not after low-rank updates
+    whiten: Array
     weights: Array  # [M]; mean(x) = u(x) . weights
     mean: Array  # [A]
-    variance: Array  # [A], leverage units
+    variance: Array  # [A], in leverage units (divided by the regularization)
     evidence: Evidence
-    # [] int32, inducing points of earlier evaluations beyond the capacity. Where there are any,
-    # `tell` overflows, and `init` raises an error unless it is traced
+    # [] int32, how many inducing points of earlier evaluations exceed the capacity. If any do,
+    # every `tell` overflows; `init` raises an error instead, unless it is traced
     n_truncated: Array
     rounding: Array  # [], an upper estimate of the rounding errors of `variance` (`nystrom.probes`)
     updates: Array  # [] int32, low-rank updates since the last refresh from scratch
-    # [] bool, the user chose the inducing arms, which may be inaccurate: the next dictionary is a
-    # fresh draw
+    # [] bool, whether the user chose the inducing arms. The next dictionary is then a fresh draw,
+    # because the chosen arms may represent the pulled arms badly
     chosen_by_user: Array
 
     @property
@@ -105,7 +107,8 @@ class SketchState:
 
     @property
     def imprecise(self) -> Array:
-        """Whether rounding may change variances by more than checks.LARGEST_ROUNDING, [] bool."""
+        """[] bool, whether rounding errors of variances may exceed checks.LARGEST_ROUNDING times
+        the largest variance."""
         return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
 
 
@@ -116,10 +119,10 @@ State = TypeVar("State", bound=SketchState)
 class SketchedBandit(widths.KernelBandit, Algorithm):
     """The fields and methods of all algorithms on a sketched posterior. Subclasses add `ask`."""
 
-    qbar: ArrayLike = 2.0  # oversampling; `dictionary.qbar_theory` gives the one of the theorems
-    # The pulled arms join the dictionary while its size is at most (1 + resparsify) times the
-    # expected size of a fresh draw; otherwise a fresh draw replaces it (THEORY 3.6). EVERY_BATCH
-    # draws a dictionary after every batch, as the papers do.
+    qbar: ArrayLike = 2.0  # oversampling; that of the theorems is `dictionary.qbar_theory`
+    # The pulled arms of a batch join the dictionary if it then has at most (1 + resparsify) times
+    # the expected size of a fresh draw; otherwise a fresh draw replaces it (THEORY 3.6). With
+    # EVERY_BATCH a dictionary is drawn after every batch, as in the papers.
     resparsify: ArrayLike | None = 0.25
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bkb_code
@@ -167,13 +170,13 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
         return apply_feedback(state, feedback, query, self.confidence_width(state), key, self)
 
     def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
-        """The algorithm with an initial capacity for `horizon` evaluations. Where the dictionary
-        is extended, that is INITIAL_SIZE_RATIO times `expected_size`, because growth compiles
-        another program, and free slots slow low-rank updates little."""
-        numbers = self.kernel, self.regularization, self.qbar
-        if self.resparsify is None or arms.shard is not None or is_traced((arms, numbers)):
+        """The algorithm with an initial capacity for `horizon` evaluations. If dictionaries are
+        extended, this is INITIAL_SIZE_RATIO times `expected_size`, because a larger capacity later
+        compiles another program, while free slots hardly slow low-rank updates down."""
+        settings = self.kernel, self.regularization, self.qbar
+        if self.resparsify is None or arms.shard is not None or is_traced((arms, settings)):
             return self
-        size = expected_size(arms, *numbers, horizon)
+        size = expected_size(arms, *settings, horizon)
         estimate = -(-int(INITIAL_SIZE_RATIO * size) // CAPACITY_MULTIPLE) * CAPACITY_MULTIPLE
         return replace(self, capacity=max(self.capacity, min(estimate, arms.count)))
 
@@ -182,8 +185,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
 
 def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
-    """(z(x), u(x)) of points x [n,d], [n,M] each: Nystrom features, and features in which the
-    posterior covariance is an inner product."""
+    """(z(x), u(x)) of points x [n,d], [n,M] each: the Nystrom features, and whitened features,
+    whose inner product is the embedded covariance e."""
     z = nystrom.features(state.nystrom, kernel, x)
     return z, matmul(z, state.whiten)
 
@@ -192,20 +195,20 @@ def predict_arms(
     kernel: Kernel, features: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """(mean [A], variance [A], the amplification [] of rounding errors that `nystrom.probes`
-    estimates) of all arms, in chunks.
+    estimates) of all arms, computed in chunks of arms.
 
     The mean is u(x) . weights, and the variance r/lam + e(x,x) (BBKB eqs. 1 and 2). With z = k_S R
     and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`) the variance takes one product of
-    k_S(x) with R F; r and e would take two.
+    k_S(x) with R F; r and e separately would take two.
     """
-    explained = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
+    factor = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
     dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
     columns = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
 
     def predict_chunk(x: Array) -> tuple[Array, Array, Array]:
         k = kernel.gram(x, features.points)
         products = matmul(k, columns)
-        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, explained), 0) / regularization
+        variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factor), 0) / regularization
         return products[:, 0], variance, 1 + jnp.square(products[:, 1:]).mean(1).max()
 
     mean, variance, amplification = map_rows(predict_chunk, arms, len(features.root))
@@ -222,7 +225,7 @@ class Moments(NamedTuple):
 
 def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> Moments:
     """The moments of the history. The arms of the dictionary have the features z [M,M] and no
-    residual; the other pulled arms follow in chunks."""
+    residual; the other pulled arms are added in chunks."""
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
     history = state.pull_counts, state.reward_sums
 
@@ -245,8 +248,8 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
 
 
 def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
-    """The state with embedding and posterior recomputed from its history and its dictionary (BBKB
-    Alg. 1, L17-18)."""
+    """The state after its feature map and its posterior are recomputed from its history and its
+    dictionary (BBKB Alg. 1, L17-18)."""
     arms, rows = state.domain.features, state.domain.rows
     kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
     index, mask = state.dictionary.index, state.dictionary.mask
@@ -256,8 +259,8 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     mean, variance, amplification = sequential_vmap(
         predict_arms, kernel, features, posterior, arms, regularization
     )
-    # The dictionary represents its arms exactly, and k(x,x) - |z|^2 has a rounding error that would
-    # be divided by lam (THEORY 9.1).
+    # The residual of an inducing arm is zero, whereas k(x,x) - |z|^2 has a rounding error, which
+    # would be divided by lam (THEORY 9.1).
     exact_variance = squares_upper(z, posterior.whiten)
     variance = dictionaries.put(state.dictionary, variance, exact_variance, rows)
     evidence = replace(
@@ -267,8 +270,8 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         logdet=posterior.logdet,
         residual_sum=sums.residual_sum,
     )
-    # the rounding error of kernel values is about eps, except in large tables with distant points
-    eps = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
+    # kernel values have a relative error of about eps, except in large tables with distant points
+    error = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
         kernel, features.points, state.domain.count
     )
     return replace(
@@ -279,7 +282,7 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
         mean=mean,
         variance=variance,
         evidence=evidence,
-        rounding=eps * evidence.prior_variance * rows.max(amplification) / regularization,
+        rounding=error * evidence.prior_variance * rows.max(amplification) / regularization,
     )
 
 
@@ -294,9 +297,9 @@ def apply_feedback(
     added: Array | None = None,
     from_scratch: bool = False,
 ) -> tuple[State, Info]:
-    """(state, info) after a batch: extends or resamples the dictionary with the variances at the
-    start of the batch, then refreshes the posterior. Where the dictionary exceeds the capacity, or
-    that of earlier evaluations did, the state is returned unchanged and info.overflow is true.
+    """(state, info) after a batch. The dictionary is extended or resampled with the variances at
+    the start of the batch, and then the posterior is refreshed. If the new dictionary, or that of
+    earlier evaluations, exceeds the capacity, the state is unchanged and info.overflow is true.
 
     bandit          an algorithm with the fields of `SketchedBandit`
     uniform, added  arguments of `dictionary.extend_or_resample`; `added` is by default the arms
@@ -382,8 +385,8 @@ def refresh_with(
 def refresh_where_needed(
     state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
 ) -> State:
-    """`refresh_with`, by low-rank updates where `extends` [] is true and the updates are accurate.
-    The batch pulls at most `arms` arms."""
+    """The state of `refresh_with`, computed by low-rank updates if the dictionary is an extension
+    (`extends` []) and the updates are accurate. The batch has at most `arms` arms."""
     domain, model = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
     pulled = feedback.pull_counts > state.pull_counts
@@ -422,8 +425,8 @@ def select_state(flag: Array, before: SomeState, after: SomeState) -> SomeState:
 def _prior(
     domain: Arms, first_arm: Array, diag: Array, regularization: ArrayLike, capacity: int
 ) -> dict[str, Any]:
-    """The fields of the state without data, except the domain. It is one jitted program, because
-    its operations would compile for half a second one by one."""
+    """The fields of the state before any observation, except the domain. The function is jitted,
+    because compiling its operations one by one would take half a second."""
     arms, rows = domain.features, domain.rows
     zeros, zero = jnp.zeros_like(diag), jnp.zeros((), arms.dtype)
     square = jnp.zeros((capacity, capacity), arms.dtype)
@@ -447,7 +450,7 @@ def _prior(
 
 
 class History(NamedTuple):
-    """Earlier evaluations after `checked_history`."""
+    """Earlier evaluations that `checked_history` has checked."""
 
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
@@ -463,8 +466,8 @@ def start(
     key: PRNGKey,
     history: History | tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round, after the evaluations of a history. Their information is
-    the upper bound of THEORY 2.4."""
+    """The state before the first round, given the evaluations of a history. Their information is
+    set to the upper bound of THEORY 2.4."""
     kernel, regularization = in_dtype((kernel, regularization), domain.features.dtype)
     checks.one_key(key=key)
     first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
@@ -491,7 +494,7 @@ def lists_inducing_arms(data: Any) -> Array:
 
 
 def with_upper_information(state: State, regularization: ArrayLike) -> State:
-    """The state whose information is the upper bound of THEORY 2.4, as after a warm start."""
+    """The state with its information set to the upper bound of THEORY 2.4, as in a warm start."""
     regularization = in_dtype(regularization, state.mean.dtype)
     upper = state.evidence.logdet + state.evidence.residual_sum / regularization
     evidence = replace(state.evidence, information=upper, information_sketched=upper)
@@ -501,9 +504,9 @@ def with_upper_information(state: State, regularization: ArrayLike) -> State:
 def checked_history(
     bandit: SketchedBandit, domain: Arms, key: PRNGKey, data: Evaluations | History
 ) -> History | None:
-    """The evaluations as a history, None without any; `key` is that of `init`. A `History` is
-    returned unchanged: `Sharded` checks the evaluations of all arms and passes a part of them to
-    each device. Raises ValueError for invalid evaluations."""
+    """The evaluations as a `History`, or None if there are none; `key` is the key of `init`. A
+    `History` is returned unchanged, because `Sharded` checks the evaluations of all arms and passes
+    a part of them to each device. Raises ValueError for invalid evaluations."""
     if isinstance(data, History):
         return data
     if not isinstance(data, Evaluations):
@@ -532,7 +535,7 @@ def checked_history(
         checks.arm_numbers(domain, dictionary=dictionary)
         index = checks.mark_invalid_arms(domain, dictionary)
         inducing = jnp.zeros(domain.count, bool).at[index].set(True, mode="drop")
-        # a traced number of an arm that does not exist makes the state NaN
+        # if a traced arm number does not exist, the state becomes NaN
         sums = jnp.where((index == domain.count).any(), jnp.nan, sums)
     if not is_traced(inducing) and int(inducing.sum()) > bandit.capacity:
         raise ValueError(
@@ -545,8 +548,8 @@ def checked_history(
 def _sampled_dictionary(
     bandit: Any, domain: Arms, key: PRNGKey, pulls: Array, method: str
 ) -> np.ndarray:
-    """The arms of a dictionary of the observed evaluations, sampled on the host by BLESS or by
-    exact leverage scores."""
+    """The inducing arms for the observed evaluations, sampled on the host by BLESS or by exact
+    leverage scores."""
     checks.choice(("bless", "leverage"), dictionary=method)
     if is_traced(domain, pulls, bandit, key):
         raise ValueError(
@@ -573,8 +576,8 @@ def _sampled_dictionary(
 def residuals(
     kernel: Kernel, features: Nystrom, dictionary: Dictionary, arms: Array, rows: Rows = ONE_DEVICE
 ) -> Array:
-    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. The cost is that of
-    the sweep of a refresh; a batch computes the residuals of few arms from their variances."""
+    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. A call costs as
+    much as the sweep in a refresh; BBKB computes the residuals of few arms from variances."""
 
     def chunk_residuals(x: Array) -> Array:
         return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
@@ -587,7 +590,7 @@ def expected_size(
     arms: Arms, kernel: Kernel, regularization: ArrayLike, qbar: ArrayLike, horizon: int
 ) -> float:
     """The expected size of a dictionary after `horizon` uniform pulls of up to ESTIMATE_ARMS random
-    arms: sum_i min(1, qbar l_i) with their exact leverage scores l.
+    arms: sum_i min(1, qbar l_i), where l_i is the exact leverage score of arm i.
 
     The function runs on the host, in O(ESTIMATE_ARMS^3). The pulls of a bandit concentrate on good
     arms and need fewer points; a larger number of arms needs more.
@@ -610,7 +613,7 @@ def _gram(kernel: Kernel, x: Array) -> Array:
 
 def check_bandit(bandit: Any) -> None:
     """Raises ValueError for settings out of their ranges. Warns of a width that is proved for an
-    exact posterior only (THEORY 4.1, 4.7): on a sketch such a width holds while the dictionary
+    exact posterior only (THEORY 4.1, 4.7). On a sketch such a width holds as long as the dictionary
     contains all pulled arms and C is 1."""
     checks.settings(bandit)
     for width, name, alternative in (
@@ -644,8 +647,8 @@ def check_not_truncated(state: Any) -> None:
 
 
 def grow(state: State, capacity: int) -> State:
-    """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and as
-    `check_not_truncated`."""
+    """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and for
+    the states for which `check_not_truncated` does."""
     check_not_truncated(state)
     checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
