@@ -1,6 +1,6 @@
-"""Bandits over a list of arms or over points, one file for each algorithm or paper. `core/` has
-their parts, `batches/` has the rules that end a batch, and `linear/` has algorithms that are linear
-in inputs or features. A new algorithm starts from `template`.
+"""Bandits over a list of arms or over points, one file for each algorithm or paper. `core/` has the
+parts that they share, `batches/` has the rules that fill and end a batch, and `linear/` has
+algorithms that are linear in inputs or features. A new algorithm starts from `template`.
 """
 
 from jsketch.bandits import evolution

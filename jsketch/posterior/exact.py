@@ -1,10 +1,10 @@
-"""Exact GP posterior over a finite set of arms: `Exact`, which observations update, and its oracle
-`dense`, one factorization of the whole Gram matrix.
+"""Exact GP posterior over a finite set of arms: `Exact`, which observations update, and the
+reference implementation `dense`, which factorizes the whole Gram matrix.
 
 The cost grows with the number u of distinct arms pulled, not with T. `Exact` represents the
-explained covariance as B^T C B with a row of B for each distinct arm (THEORY 2.1); an observation
-is one product with B, O(A u). Every pivot is at least the regularization divided by the pulls of an
-arm, so that no rank cut is needed. Variances are in leverage units (divided by the regularization).
+explained covariance as B^T C B with a row of B for each distinct arm (THEORY 2.1). An observation
+takes one product with B, O(A u). Every pivot is at least lam divided by the number of pulls of the
+arm, so no truncation of small pivots is needed. Variances are in leverage units (divided by lam).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Dense:
 def dense(
     kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike
 ) -> Dense:
-    """The posterior from pull counts and reward sums [A] by one A x A factorization, O(A^3).
+    """The posterior given pull counts and reward sums [A], by one A x A factorization, O(A^3).
 
     With N = diag(counts), mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, in which arms without
     pulls have no effect.
@@ -47,8 +47,8 @@ def dense(
     scaled = root[:, None] * gram * root[None, :] / regularization
     factor = lax.linalg.cholesky(jnp.eye(gram.shape[0]) + scaled)
     half = lax.linalg.triangular_solve(factor, root[:, None] * gram, left_side=True, lower=True)
-    averages = reward_sums / jnp.sqrt(jnp.maximum(pull_counts, 1))
-    solved = lax.linalg.triangular_solve(factor, averages[:, None], left_side=True, lower=True)
+    scaled_sums = reward_sums / jnp.sqrt(jnp.maximum(pull_counts, 1))
+    solved = lax.linalg.triangular_solve(factor, scaled_sums[:, None], left_side=True, lower=True)
     covariance = (gram - matmul(half.T, half) / regularization) / regularization
     mean = matmul(half.T, solved[:, 0]) / regularization
     return Dense(mean=mean, covariance=covariance, logdet=2 * jnp.log(jnp.diagonal(factor)).sum())
@@ -56,23 +56,24 @@ def dense(
 
 @struct.dataclass
 class Exact:
-    """Incremental exact posterior with capacity for N distinct arms, u of which are pulled.
+    """Incremental exact posterior with rows for N distinct pulled arms, of which u are in use.
 
     Let D be the noise variances of the arms' average rewards, (K_u + D)^-1 = L^-T inner L^-1, and
-    basis = L^-1 K_uA. The posterior covariance is K - basis^T inner basis; that with a pulled arm a
-    is D_aa L^-T inner basis at a, without a difference. While no arm is pulled twice, inner is the
-    identity and L the Cholesky factor of K_u + D.
+    basis = L^-1 K_uA. The posterior covariance is K - basis^T inner basis. The covariance between
+    all arms and a pulled arm a is row a of D L^-T inner basis, which needs no subtraction and so
+    loses no digits. While no arm is pulled twice, inner is the identity, and L is the Cholesky
+    factor of K_u + D.
     """
 
-    basis: Array  # [N, A], zero beyond u
-    inverse_root: Array  # [N, N], L^-1, lower triangular; the identity beyond u
-    inner: Array  # [N, N], symmetric, at least the identity
+    basis: Array  # [N, A], zero beyond row u
+    inverse_root: Array  # [N, N], L^-1, lower triangular; the identity beyond row u
+    inner: Array  # [N, N], symmetric; inner - I is positive semi-definite
     mean: Array  # [A]
     variance: Array  # [A]
-    logdet: Array  # []
+    logdet: Array  # [], logdet(K_T / lam + I) over the T observations
     used: Array  # [] int32, u
     pulled: Array  # [N] int32, the arm of each row
-    repeats: Array  # [N], the number of its observations
+    repeats: Array  # [N], number of observations of the arm of each row
 
 
 def prior(kernel: Any, arms: Array, regularization: ArrayLike, capacity: int) -> Exact:
@@ -103,7 +104,7 @@ def observe(
     repeats: ArrayLike = 1,
 ) -> tuple[Exact, Array]:
     """(the posterior after `repeats` rewards of mean y [] at arm [], overflow []). The posterior is
-    unchanged unless observed [], and on overflow, if a new arm has no row."""
+    unchanged if `observed` [] is False, or on overflow: the arm is new and no row is free."""
     size = exact.basis.shape[0]
     arm, repeats = jnp.asarray(arm, jnp.int32), jnp.asarray(repeats, arms.dtype)
     slots = jnp.arange(size, dtype=jnp.int32)
@@ -116,8 +117,8 @@ def observe(
     slot = jnp.where(pulled, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
 
-    # the covariance with the arm [A]. As k(x,x) - explained, the variance of a pulled arm, about
-    # lam / count, would have an error of eps k(x,x), in float32 100% after a thousand pulls
+    # The covariance [A] of all arms with this one. A pulled arm needs no difference: its variance
+    # is about lam / count, whereas k(x,x) - explained would have an error of eps k(x,x).
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(pulled, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
     direction = matmul(exact.inner, whitened)
@@ -153,8 +154,8 @@ def condition(exact: Exact, prior: Array, normal: Array, regularization: ArrayLi
     """Draws [B,A] at all arms from N(0, posterior covariance in leverage units), by Matheron's rule
     from draws `prior` [B,A] of the prior process and standard normals [B,N].
 
-    The rule subtracts from every draw the posterior mean given the noisy values of the draw at the
-    pulled arms, whose noise is that of an arm's average reward.
+    The rule subtracts from every draw the posterior mean given the values of the draw at the pulled
+    arms plus noise, which has the variance of the noise of an arm's average reward.
     """
     regularization = jnp.asarray(regularization, prior.dtype)
     in_use = jnp.arange(exact.basis.shape[0], dtype=jnp.int32) < exact.used
@@ -172,7 +173,7 @@ def hallucinate(
 
 
 def grow(exact: Exact, capacity: int) -> Exact:
-    """The same posterior with capacity for more distinct arms. Raises ValueError for fewer."""
+    """The same posterior with a larger capacity. Raises ValueError for a smaller one."""
     checks.not_smaller(exact.basis.shape[0], capacity=capacity)
     extra = capacity - exact.basis.shape[0]
     return replace(

@@ -16,12 +16,12 @@ from jax.typing import ArrayLike
 from jsketch import struct
 from jsketch.linalg import cholesky_inverse, matmul, upper_outer
 
-ETA, ETA_GROWTH = 256.0, 4.0  # the first shift of `explained_root` in units of eps, and its growth
+ETA, ETA_GROWTH = 256.0, 4.0  # first eta of `explained_root` in units of eps, and its growth factor
 
 
 @struct.dataclass
 class Ridge:
-    """The posterior given the feedback."""
+    """The posterior given the feedback, in whitened coordinates."""
 
     whiten: Array  # [M, M], upper triangular; u = z @ whiten
     weights: Array  # [M]; mean = u @ weights
@@ -44,10 +44,10 @@ def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
     """F [M,M] upper triangular with lam sigma^2 = k(x,x) - |z F|^2, where the data explain the
     variance |z F|^2.
 
-    F F^T = I - B^-1/(1 + eta), which only scales e(x,x) by 1/(1 + eta). eta = ETA eps keeps the
-    matrix positive definite in spite of rounding. Where B^-1 has lost more digits (a dictionary of
-    unobserved arms and of arms pulled n >> lam times), eta is multiplied by ETA_GROWTH until the
-    matrix is positive definite; F is NaN if eta then exceeds 1.
+    F F^T = I - B^-1/(1 + eta), and the factor 1/(1 + eta) only scales e(x,x). eta = ETA eps keeps
+    the matrix positive definite in spite of rounding. Where B^-1 has lost more digits (a dictionary
+    of unobserved arms and of arms with very many pulls), eta is multiplied by ETA_GROWTH until the
+    matrix is positive definite; F is NaN if eta exceeds 1 before that.
     """
     size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
     inverse = regularization * upper_outer(ridge.whiten)
@@ -74,8 +74,8 @@ def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
 
 
 def whitened_gain(precision: Array, u: Array) -> tuple[Array, Array]:
-    """(P u [M], e(x,x) []) given the matrix P [M,M] of hallucinated pulls, the identity after
-    `fit`."""
+    """(P u [M], e(x,x) []) given P = (I + sum_s u_s u_s^T)^-1 [M,M] over the hallucinated pulls s
+    since `fit`."""
     direction = matmul(precision, u)
     return direction, jnp.maximum(matmul(u, direction), 0)
 

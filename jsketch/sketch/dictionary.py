@@ -25,8 +25,8 @@ OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
 
 @struct.dataclass
 class Dictionary:
-    """Inducing points: a set of arms in M slots, in the order of the arms after a draw; arms that
-    join later follow. Unused slots contain arm 0 and are masked."""
+    """Inducing points: a set of arms in M slots. After a draw they are in the order of their arm
+    numbers; arms that join later follow. Unused slots contain arm 0 and are masked."""
 
     index: Array  # [M] int32
     mask: Array  # [M] bool
@@ -45,7 +45,7 @@ def of_arms(inducing: Array, capacity: int, rows: Rows = ONE_DEVICE) -> tuple[Di
 
 
 def put(dictionary: Dictionary, values: Array, new: Array | bool, rows: Rows = ONE_DEVICE) -> Array:
-    """The values [A], with the values `new` [M] or [] at the arms of the dictionary."""
+    """The values [A] with those of the arms of the dictionary replaced by `new` [M] or []."""
     count = values.shape[0]
     position = jnp.where(dictionary.mask, rows.local(dictionary.index, count), count)
     return values.at[position].set(new, mode="drop")
@@ -62,8 +62,8 @@ def sum_outside(
 ) -> Sums:
     """A sum over the pulled arms that are not in the dictionary; `arms` is the number of all arms.
 
-    add(sum, index [n], pull counts [n], reward sums [n]) adds a chunk of arms to the sum, which
-    begins with `start`. Pull counts and reward sums of padding are zero.
+    add(sum, index [n], pull counts [n], reward sums [n]) returns the sum with a chunk of n arms
+    added; `start` is the empty sum. Pull counts and reward sums of padding are zero.
     """
     running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)
@@ -83,7 +83,7 @@ def inclusion_probability(pull_counts: Array, variance: Array, qbar: ArrayLike) 
     every pull is drawn separately, which gives an arm at most this probability.
 
     pull_counts [A] include the latest pulls; variance [A], in leverage units, is the posterior
-    variance before them.
+    variance before the latest pulls.
     """
     return jnp.clip(qbar * pull_counts * variance, 0, 1)
 
@@ -97,8 +97,9 @@ def resample(
     rows: Rows = ONE_DEVICE,
     uniform: Array | None = None,
 ) -> tuple[Dictionary, Array]:
-    """(a dictionary by posterior-variance sampling, whether it exceeds the capacity []). It may be
-    empty. `uniform` [A] are random numbers that replace draws with the key."""
+    """(a dictionary drawn by posterior-variance sampling, whether it exceeds the capacity []). The
+    dictionary may be empty. If `uniform` [A] is given, these random numbers replace draws with the
+    key."""
     if uniform is None:
         uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
     return of_arms(uniform < inclusion_probability(pull_counts, variance, qbar), capacity, rows)
@@ -119,8 +120,8 @@ def extend_or_resample(
 
     The new dictionary is the old one with the arms where added [A] is true, if it then has at most
     (1 + growth) times the expected size of a resampled one. Otherwise it is resampled. A dictionary
-    to which every newly pulled arm is added stays as accurate as at its last draw (THEORY 3.6). A
-    growth below 0 resamples in every round, as in the papers.
+    to which every newly pulled arm is added stays as accurate as at its last draw (THEORY 3.6).
+    With a growth below 0 it is resampled in every round, as in the papers.
     """
     if uniform is None:
         uniform = rows.uniform(key, pull_counts.shape, variance.dtype)

@@ -1,5 +1,5 @@
 """Nystrom features of a dictionary S: z(x) = K_S^{+/2} k_S(x), and the residual k(x,x) - |z(x)|^2
-(BKB eq. 3). z is defined up to a rotation, which posteriors do not depend on (THEORY 9.2)."""
+(BKB eq. 3). z is defined up to a rotation, on which posteriors do not depend (THEORY 9.2)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def build(kernel: Any, points: Array, mask: Array) -> Nystrom:
 
 
 def build_with_features(kernel: Any, points: Array, mask: Array) -> tuple[Nystrom, Array]:
-    """`build`, and the features z [M,M] of the points, zero where the mask is false. They come from
-    the factor and are more accurate than those of `features`."""
+    """(the result of `build`, the features z [M,M] of the points, zero where the mask is false).
+    These z come from the Cholesky factor and are more accurate than those of `features`."""
     order, root, z = inverse_root(kernel.gram(points, points), mask)
     return Nystrom(points=points[order], root=root), z
 
@@ -57,20 +57,20 @@ def dual_products(kernel: Any, x: Array, points: Array, columns: Array, used: Ar
 
 
 def residual(variance: Array, features: Array) -> Array:
-    """variance - |features|^2 >= 0, [n], of features [n,M]: the part of variances [n] that they do
-    not represent. With k(x,x) and z(x) it is the residual of the dictionary, and with sigma^2(x)
-    and u(x) the part of sigma^2 that pulls of its arms do not reduce."""
+    """variance - |features|^2 >= 0, [n]: the part of variances [n] that the features [n,M] do not
+    represent. For k(x,x) and z(x) it is the residual r(x). For sigma~^2(x) and u(x) it is r(x)/lam,
+    which the hallucinated pulls of BBKB do not reduce."""
     return jnp.maximum(variance - jnp.square(features).sum(-1), 0)
 
 
 def probes(nystrom: Nystrom) -> Array:
-    """A matrix P [M, PROBES], the mean of whose (P^T k_S(x))^2 estimates |K_S^-1 k_S(x)|^2. It is
-    K_S^-1 times fixed normal numbers that do not depend on the capacity.
+    """A matrix P [M, PROBES]: the mean square of the entries of P^T k_S(x) is an estimate of
+    |K_S^-1 k_S(x)|^2. P is K_S^-1 times fixed normal numbers that do not depend on the capacity.
 
-    Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x). Kernel
-    values rounded to eps therefore lead to an error of about eps (1 + |a|^2) in residuals for any
-    factorization of K_S, which is large if S has near-duplicates and x is far from them.
-    On 300 random problems the estimate was 0.5 to 29 times the error in nine of ten.
+    Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x). For
+    any factorization of K_S, kernel values rounded to eps therefore lead to an error of about eps
+    (1 + |a|^2) in residuals. It is large if S has near-duplicates and x is far from them. On nine
+    in ten of 300 random problems the estimate was 0.5 to 29 times the error.
     """
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
     features = matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))

@@ -1,15 +1,16 @@
-"""How BBKB fills a batch while dictionary and feedback are frozen (BBKB Alg. 1, L3-9; Appendix
-A.3), and the rules that end a batch. The argument `bandit` of all functions is a `BBKB`.
+"""How BBKB fills a batch while the dictionary and the feedback are frozen (BBKB Alg. 1, L3-9;
+Appendix A.3), and the rules that end a batch. The argument `bandit` of all functions is a `BBKB`.
 
 The score of an arm only decreases within a batch, so a stored score is an upper bound of the
-current one. A working set of the k largest stored scores therefore contains the best arm while its
-largest score is not below the largest stored score outside the set. A pick updates the covariance
-K = U P U^T [k,k] of the set, U its whitened features, in O(k^2). The precision P [M,M] of all
-hallucinated pulls is updated once for each set, in O(k m^2). A full sweep (`lazy=False`), which
-updates the scores of all arms after every pick, in O(A m), has the same picks.
+current one. A working set consists of the k arms with the largest stored scores. It contains the
+best arm as long as the largest current score in the set is not below the largest stored score
+outside. Let U be the whitened features of its arms, and P = (I + sum_s u_s u_s^T)^-1 [M,M] over the
+hallucinated pulls s. A pick updates the covariance K = U P U^T [k,k] of the set in O(k^2); P is
+updated once for each set, in O(k m^2). A full sweep (`lazy=False`) makes the same picks, but
+updates the scores of all arms after every pick, in O(A m).
 
-The local bound of an arm never increases faster than the global one (Cauchy-Schwarz). A batch
-therefore computes local bounds a few times only, for the arms whose bound may exceed C.
+The local bound of an arm never increases faster than the global one (Cauchy-Schwarz). Local bounds
+are therefore computed a few times only in a batch, for the arms whose bound may exceed C.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ SIZE = 16  # k, the arms of a working set
 PICKS = 256  # the largest number of picks from one working set
 STRIDE = 4  # picks between two host synchronisations of an accelerator's loop
 # Picks come from a working set until its largest score is more than SLACK units in the last place
-# below the scores of other arms: the scores of two sets come from different products.
+# below the scores of other arms, because scores of different sets have different rounding errors.
 SLACK = 64.0
 LOCAL_ROWS = 1_024  # arms in one chunk of the local bound
 LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
@@ -55,7 +56,7 @@ class LastSet(NamedTuple):
 
     directions: Array  # [k, M], rows P u
     covariance: Array  # [k, k], K before the pulls
-    pulls: Array  # [k]
+    pulls: Array  # [k], number of pulls of each arm
 
 
 class Batch(NamedTuple):
@@ -63,11 +64,11 @@ class Batch(NamedTuple):
 
     arms: Array  # [B + PICKS] int32, picks in order, then zeros
     size: Array  # [] int32
-    scores: Array  # [A], upper bounds of the current scores, equal to them in a sweep
-    precision: Array  # [M, M], P of the hallucinated pulls, in whitened coordinates
+    scores: Array  # [A], upper bounds of the current scores; in a sweep, the current scores
+    precision: Array  # [M, M], P of the hallucinated pulls
     last: LastSet  # empty (k = 0) in a sweep
-    e: Array  # [A], embedded variance e(x,x); [0] without a sweep
-    # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); [0] without the local rule
+    e: Array  # [A], embedded variance e(x,x); empty without a sweep
+    # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); empty without the local rule
     local: Array
     bound: Array  # [], upper bound of the variance ratio that the rule controls
     done: Array  # [] bool, whether the local rule has ended the batch
@@ -75,7 +76,7 @@ class Batch(NamedTuple):
 
 def stop_global(bound: Array, ratio: ArrayLike) -> Array:
     """Lemma 1: a batch ends when `bound` [] = 1 + sum_s sigma~^2_fb(x_s) over its picks exceeds C.
-    It also ends when the bound is NaN, because under vmap one endless run would block all."""
+    It also ends when the bound is NaN, because under vmap an endless batch would block all runs."""
     return ~(bound <= ratio)
 
 
@@ -107,7 +108,7 @@ def start(state: SketchState, bandit: Any, scores: Array) -> Batch:
 
 def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
     """The next batch, of at most `limit` <= B picks. Before the first observation the batch is the
-    uniform arm `state.first_arm`. The pick with which a bound exceeds C is part of the batch,
+    random arm `state.first_arm`. The pick with which a bound exceeds C is part of the batch,
     because its score was still valid (THEORY 5.2)."""
     arms, rows = state.domain.features, state.domain.rows
     bandit = in_dtype(bandit, arms.dtype)
@@ -156,17 +157,17 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
 def extend_by_set(
     state: SketchState, kernel: Kernel, width: Array, batch: Batch, ratio: ArrayLike, limit: Array
 ) -> Batch:
-    """The batch with the picks of one working set, until it has `limit` picks or the global bound
-    exceeds the ratio. A set may have no pick: its scores are then current, and the next set
-    differs."""
+    """The batch with the picks of one working set, until the batch has `limit` picks or the global
+    bound exceeds the ratio. A set without a pick makes the stored scores of its arms current, so
+    that the next set differs."""
     rows = state.domain.rows
     index, outside_score = rows.largest(batch.scores, min(SIZE, state.domain.count))
     mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
     _, u = embed(state, kernel, rows.take(state.domain.features, index))
 
     def with_last_set(_: tuple[Array, Array]) -> tuple[Array, Array]:
-        """(P, u P) after the pulls of the last set. With N = diag(pulls) and D = U P, they subtract
-        D^T N^1/2 (I + N^1/2 K N^1/2)^-1 N^1/2 D from P."""
+        """(P, u P) after the pulls of the last set. With N = diag(pulls) and D = U P, the pulls
+        subtract D^T N^1/2 (I + N^1/2 K N^1/2)^-1 N^1/2 D from P."""
         last = batch.last
         root = jnp.sqrt(last.pulls)
         scaled = root[:, None] * last.covariance * root[None, :]
@@ -175,7 +176,7 @@ def extend_by_set(
         precision = batch.precision - matmul(half.T, half)
         return precision, matmul(u, precision)
 
-    # the precision of the first set is the identity
+    # for the first set P is the identity
     precision, directions = lazy_cond(batch.size > 0, with_last_set, (batch.precision, u))
     covariance = matmul(directions, u.T)
     residual, previous = nystrom.residual(variance, u), rows.take(batch.scores, index)
@@ -192,7 +193,7 @@ def extend_by_set(
     )
     slots = jnp.arange(PICKS, dtype=jnp.int32)
     chosen = jnp.where(slots < picks.size, index[picks.position], 0)
-    # if rounding increased a stored score, the loop over sets might not end
+    # the minimum below is needed: if rounding increased a stored score, the loop might not end
     place = rows.local(index, batch.scores.shape[0])
     return batch._replace(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
@@ -246,10 +247,10 @@ def pick_from_set(
     capacity: int,
     repeat: bool = True,
 ) -> Picks:
-    """The picks from a set with this covariance [k,k]: at most `limit` [] <= `capacity` picks,
-    while the largest score is at least the `threshold` [] and the global bound is at most the
-    ratio. With repeat=False no arm is picked twice. An arm whose previous score is infinite is the
-    first pick."""
+    """The picks from a set with this covariance [k,k]. At most `limit` [] <= `capacity` arms are
+    picked, as long as the largest score is at least the `threshold` [] and the global bound is at
+    most the ratio. With repeat=False no arm is picked twice. An arm whose previous score is
+    infinite is the first pick."""
     slots = jnp.arange(covariance.shape[0], dtype=jnp.int32)
 
     def pick_several(picks: Picks) -> Picks:
@@ -259,14 +260,15 @@ def pick_from_set(
             best = jnp.argmax(scores).astype(jnp.int32)
             # with >= a score of NaN would never be picked, and the loop over sets would not end
             active = picks.active & ~(scores[best] < threshold) & ~stop_global(picks.bound, ratio)
-            # where all members are excluded, the next set contains the arm whose score is NaN
+            # if all members are excluded and an arm outside has a score, which may be NaN, the next
+            # set contains that arm
             active = (
                 active & (~picks.excluded[best] | jnp.isneginf(threshold)) & (picks.size < limit)
             )
             row = picks.covariance[best]
             gain = jnp.where(active, 1 / (1 + jnp.maximum(row[best], 0)), 0)
             slot = jnp.minimum(picks.size, capacity - 1)
-            # where no other arm remains, an arm is in the set twice
+            # if too few arms have a score above -inf, an arm is in the set twice (`linalg.largest`)
             repeated = members.arm == members.arm[best]
             picks = Picks(
                 covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
@@ -300,7 +302,7 @@ def extend_by_sweep(
     ratio: ArrayLike,
     limit: Array,
 ) -> Batch:
-    """The batch with one more pick, and the scores of all arms after the pick, from the whitened
+    """The batch with one more pick, and with the scores of all arms after it, given the whitened
     features u [A,M] and the residual variances [A] of all arms."""
     rows = state.domain.rows
     arm = rows.argmax(batch.scores)
@@ -319,13 +321,13 @@ def extend_by_sweep(
 
 
 def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
-    """`batch.local` [A], with the bounds of Lemma 3 over the whole batch for the arms whose stored
-    bound exceeds C."""
+    """`batch.local` [A], in which the bound of Lemma 3 over the whole batch replaces every stored
+    bound that exceeds C."""
     arms, rows, kernel = state.domain.features, state.domain.rows, bandit.kernel
     # each device checks the arms of its rows
     running = running_count(batch.local > bandit.ratio)
     size = min(LOCAL_ROWS, arms.shape[0])
-    # the terms of repeated picks are equal, and a batch may pull few arms thousands of times
+    # the terms of repeated picks are equal: each is computed once and multiplied by the pulls
     pulls = lax.fori_loop(
         0,
         batch.size,
@@ -353,7 +355,7 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
             x = arms[index]
             products = nystrom.dual_products(kernel, x, points, columns, used)
             covariance = kernel.gram(x, picked) / bandit.regularization - products[:, :picks]
-            # the position of an invalid slot is out of range, and its value is dropped
+            # an invalid slot has a position out of range, and its value is dropped
             place = jnp.where(valid, index, arms.shape[0])
             total = sums[0].at[place].add(matmul(jnp.square(covariance), weight), mode="drop")
             if not guaranteed:

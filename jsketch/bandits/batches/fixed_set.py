@@ -1,10 +1,11 @@
-"""How FixedBKB fills a batch of fixed size: by working sets, as BBKB does (`adaptive_batch`).
+"""FixedBKB fills a batch of fixed size by working sets, as BBKB does (`adaptive_batch`).
 
 Every pick is hallucinated: it lowers variances by the full sketched covariance k~ (BBKB eq. 2) and
-does not change means. Scores only decrease, so the best arm is in the working set while its score
-is not below the largest stored score outside the set (THEORY 5.7, 5.8). A pick updates the
-covariance [k,k] of the set given all earlier pulls; each set appends one block to the pulls.
-The argument `bandit` of all functions is a `FixedBKB` with numbers in the dtype of the arms.
+does not change means. Scores only decrease, so the working set contains the best arm as long as the
+largest current score in the set is not below the largest stored score outside (THEORY 5.7, 5.8). A
+pick updates the covariance [k,k] of the set given all earlier pulls; after a set, its pulls are
+appended to the earlier ones. The argument `bandit` of all functions is a `FixedBKB` with numbers in
+the dtype of the arms.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ PICKS = 32  # the largest number of picks from one working set
 
 
 class Pulls(NamedTuple):
-    """Hallucinated pulls in R slots. The covariance of slot j with an arm x is k~(x, x_j), its
-    noise variance 1/n_j for n_j pulls."""
+    """Hallucinated pulls in R slots. Slot j has n_j pulls of arm x_j: its covariance with an arm x
+    is k~(x, x_j), and its noise variance is 1/n_j."""
 
     points: Array  # [R, d]
     z: Array  # [R, M]
     u: Array  # [R, M]
-    # [R, R], L^-1 of the pulls' covariance plus noise; rows and columns of free slots are zero
+    # [R, R], L^-1 with L L^T the covariance plus noise; zero in rows and columns of free slots
     inverse: Array
 
 
@@ -46,17 +47,17 @@ class Batch(NamedTuple):
 
 
 class ConditionedArms(NamedTuple):
-    """k arms given the pulls."""
+    """k arms, conditioned on the pulls."""
 
     points: Array  # [k, d]
     z: Array  # [k, M]
     u: Array  # [k, M]
-    half: Array  # [k, R], L^-1 c with the covariances c [R] of an arm and the pulls
-    covariance: Array  # [k, k]
+    half: Array  # [k, R], rows L^-1 c, where c [R] are the covariances of an arm and the pulls
+    covariance: Array  # [k, k], given the pulls
 
 
 def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
-    """No pulls, with capacity for `slots` pulls and for the free slots of a block."""
+    """`slots` free slots and PICKS more, because a block of PICKS slots is written as a whole."""
     features, slots = domain.features, slots + PICKS
     first = domain.rows.take(features, jnp.zeros((), jnp.int32))
     square = jnp.zeros((slots, capacity), features.dtype)
@@ -68,7 +69,7 @@ Embedded = tuple[Array, ...]  # (points [k,d], z [k,M], u [k,M])
 
 
 def _whitened_covariance(bandit: Any, pulls: Pulls, arms: Embedded) -> Array:
-    """L^-1 c of k arms, [k,R]."""
+    """`ConditionedArms.half` of k arms, [k,R]."""
     return matmul(_covariance(bandit, arms, pulls[:3]), pulls.inverse.T)
 
 
@@ -79,34 +80,35 @@ def _covariance(bandit: Any, rows: Embedded, columns: Embedded) -> Array:
 
 
 def _reduced_variance(variance: Array, half: Array) -> Array:
-    """Variances [k] after the pulls, from the variances [k] before them."""
+    """Variances [k] after the pulls, given the variances [k] before them."""
     return jnp.maximum(variance - jnp.square(half).sum(1), 0)
 
 
 def condition_on(
     bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
 ) -> ConditionedArms:
-    """k arms with features [k,d] given the pulls, from their variances [k] before the pulls."""
+    """k arms with features `points` [k,d] and, before the pulls, `variance` [k], conditioned on the
+    pulls."""
     embedded = points, *embed(state, bandit.kernel, points)
     half = _whitened_covariance(bandit, pulls, embedded)
     covariance = _covariance(bandit, embedded, embedded) - matmul(half, half.T)
-    # the variances of a refresh are exact for arms of the dictionary (THEORY 9.1)
+    # `variance`, unlike `covariance`, has no rounding error where the residual is 0 (THEORY 9.1)
     diagonal = _reduced_variance(variance, half)
-    same = jnp.eye(len(points), dtype=bool)
-    return ConditionedArms(*embedded, half, jnp.where(same, diagonal[:, None], covariance))
+    on_diagonal = jnp.eye(len(points), dtype=bool)
+    return ConditionedArms(*embedded, half, jnp.where(on_diagonal, diagonal[:, None], covariance))
 
 
 def variances(
     bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
 ) -> Array:
-    """The variances [n] of points [n,d] after the pulls, from the variances [n] before them."""
+    """The variances [n] of points [n,d] after the pulls, given the variances [n] before them."""
     embedded = points, *embed(state, bandit.kernel, points)
     return _reduced_variance(variance, _whitened_covariance(bandit, pulls, embedded))
 
 
 def _append(pulls: Pulls, slot: Array, arms: ConditionedArms, noise: Array, valid: Array) -> Pulls:
-    """The pulls, with pulls of p arms with these noise variances [p] from `slot` on. The slots of
-    arms that are not `valid` [p], which come last, stay free.
+    """The pulls, with pulls of p arms added in the slots from `slot` on; `noise` [p] are their
+    noise variances. Arms that are not `valid` [p] come last, and their slots stay free.
 
     L^-1 of the larger matrix has the rows [-D^-1 H L^-1, D^-1], with H = `half` and D D^T the
     covariance of the arms given the pulls, plus noise.
@@ -124,8 +126,8 @@ def _append(pulls: Pulls, slot: Array, arms: ConditionedArms, noise: Array, vali
 
 
 def fill_pulls(bandit: Any, state: SketchState, pulls: Pulls, arms: Array, counts: Array) -> Pulls:
-    """The empty `pulls` filled with counts [p] of distinct arms [p]; arms with a count of 0 come
-    last, and their slots stay free."""
+    """The empty `pulls`, filled with the pulls of distinct `arms` [p], each pulled `counts` [p]
+    times. Arms with a count of 0 come last, and their slots stay free."""
     rows = state.domain.rows
     points, variance = rows.take(state.domain.features, arms), rows.take(state.variance, arms)
     conditioned = condition_on(bandit, state, pulls, points, variance)
@@ -141,10 +143,10 @@ def extend(
     limit: Array,
     unseen_score: Array | None = None,
 ) -> Batch:
-    """The batch with the picks of one working set, of at most `limit` [] picks in all. A set may
-    have no pick: its scores are then current, and the next set differs.
+    """The batch with the picks of one working set, until the batch has `limit` [] picks. A set
+    without a pick makes the stored scores of its arms current, so that the next set differs.
 
-    n_pending     number [] of pulls of pending evaluations, which come first
+    n_pending     number [] of distinct pending arms; their pulls are in the first slots
     unseen_score  an upper bound [] of the scores of arms that are not in the domain
     """
     rows, width = state.domain.rows, bandit.confidence_width(state)
@@ -173,8 +175,8 @@ def extend(
     picked = ConditionedArms(
         points[chosen], arms.z[chosen], arms.u[chosen], arms.half[chosen], covariance
     )
-    # if rounding increased a stored score, the loop over sets might not end; NaN remains NaN unless
-    # the arm is excluded
+    # the minimum is needed: if rounding increased a stored score, the loop over sets might not end.
+    # A score of NaN remains NaN unless the arm is excluded
     scores = jnp.minimum(previous, adaptive_batch.scores_of(members, width, picks))
     scores = jnp.where(picks.excluded, -jnp.inf, scores)
     place = rows.local(index, batch.scores.shape[0])

@@ -1,4 +1,5 @@
-"""The history of a run over arms: pull counts [A] and reward sums [A], which do not grow with T."""
+"""The history of a run over arms: pull counts [A] and reward sums [A], whose size does not depend
+on T."""
 
 from __future__ import annotations
 
@@ -29,10 +30,10 @@ class Feedback(NamedTuple):
 
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]
-    information: Array  # [], sum over the observed arms of log(1 + variance)
-    information_sketched: Array  # [], the same with 3 variance
-    observed: Array  # [] int32
-    infinite: Array  # [] bool, whether a reward was infinite, and therefore ignored
+    information: Array  # [], sum of log(1 + variance) over the observations of the round
+    information_sketched: Array  # [], sum of log(1 + 3 variance) over the observations
+    observed: Array  # [] int32, number of observations of the round
+    infinite: Array  # [] bool, whether a reward was infinite and therefore ignored
 
 
 def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None) -> Evaluations:
@@ -64,17 +65,17 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None
 
 
 def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
-    """The arm [] int32 to evaluate before the first observation: a uniform one of the others where
-    the evaluation of `first_arm` has `failed` [], so that rounds do not repeat it. `key` is that of
-    `tell`."""
+    """The arm [] int32 to evaluate before the first observation. If the evaluation of `first_arm`
+    has `failed` [], another arm is drawn uniformly, so that the next round does not repeat
+    `first_arm`. `key` is the key of `tell`."""
     # a step of 1 to A - 1 leads to another arm; `tell` uses the key itself for other draws
     step = jax.random.randint(jax.random.fold_in(key, 1), (), 1, max(arms, 2), jnp.int32)
     return jnp.where(failed, (first_arm + step) % arms, first_arm)
 
 
 def count_observations(state: Any, n_observed: Array, nonempty: Array, key: PRNGKey) -> Any:
-    """The state after `n_observed` [] more observations. Where the query had slots (`nonempty` [])
-    and there is no observation yet, the first arm is redrawn."""
+    """The state after `n_observed` [] more observations. If there is none yet although the query
+    had slots in use (`nonempty` []), the first arm is drawn again."""
     count = state.count + n_observed.astype(state.count.dtype)
     failed = nonempty & (count == 0)
     first_arm = resample_initial_arm(state.first_arm, failed, state.domain.count, key)
@@ -100,7 +101,7 @@ def last_slot(query: Query) -> Array:
 
 
 def scan_slots(step: Callable[[Array, Carry], Carry], carry: Carry, query: Query) -> Carry:
-    """The carry after step(slot, carry) for every slot of a query up to the last one in use."""
+    """The carry after step(slot, carry) for every slot of a query up to the last slot in use."""
     if query.index.shape[0] == 1:
         return step(jnp.zeros((), jnp.int32), carry)
     return lax.fori_loop(0, last_slot(query), step, carry)
@@ -116,8 +117,8 @@ def round_info(
     observed: Array | None = None,
     overflow: Array | None = None,
 ) -> Info:
-    """The info of a round of an algorithm without a resampled dictionary. `size` is its number of
-    directions or distinct arms, `finite` [] whether its posterior is finite."""
+    """The info of a round of an algorithm without a resampled dictionary. `size` is the number of
+    directions or distinct arms of its state, and `finite` [] whether its posterior is finite."""
     width = jnp.zeros((), y.dtype) if width is None else width
     false = jnp.zeros((), bool)
     return Info(
@@ -140,11 +141,11 @@ def add_rewards(
     y: Array,
     rows: Rows = ONE_DEVICE,
 ) -> Feedback:
-    """The history after the rewards y [B] of a query; `variance` [A] is that at the start of the
-    batch.
+    """The history after the rewards y [B] of a query. `variance` [A] is the posterior variance at
+    the start of the batch.
 
-    A batch is usually much shorter than B. The rewards are therefore added in a loop over the slots
-    in use, on an accelerator in chunks of SLOTS, in a fixed order.
+    A batch is usually much shorter than B. The rewards are therefore added in a loop that ends at
+    the last slot in use, on an accelerator in chunks of SLOTS. Their order is fixed.
     """
     observed = observed_slots(query, y)
     weight = observed.astype(y.dtype)
@@ -154,7 +155,7 @@ def add_rewards(
     if devices.on_accelerator():
         sums = _add_in_chunks(start, variance, query, weight, reward, rows)
     else:
-        # taken before the loop, where each slot would cost a message between devices
+        # before the loop, because in the loop each slot would cost a message between devices
         variances = rows.take(variance, query.index)
         slots = last_slot(query), query.index, variances, weight, reward
         # under vmap each step of one common loop would copy the counts of all runs
@@ -189,8 +190,9 @@ def _add_by_slots(
 def _add_in_chunks(
     start: _Sums, variance: Array, query: Query, weight: Array, reward: Array, rows: Rows
 ) -> _Sums:
-    """The sums of `add_rewards` by chunks of slots. The first slot of each arm writes the sum of a
-    chunk, because a scatter with repeated arms adds them in any order, with varying rounding."""
+    """The sums of `add_rewards` by chunks of slots. In a chunk the first slot of each arm adds the
+    sum over its slots, because a scatter with repeated arms adds in any order, and rounding would
+    vary."""
     size = min(SLOTS, query.mask.shape[0])
     chunks = -(-query.mask.shape[0] // size)
     extra = chunks * size - query.mask.shape[0]
@@ -203,7 +205,7 @@ def _add_in_chunks(
         )
         same_arm = arms[:, None] == arms[None, :]
         is_first = ~(same_arm & (slots[None, :] < slots[:, None])).any(1)
-        # the position of another slot is out of range, and its value is dropped
+        # the other slots of an arm have a position out of range, and their values are dropped
         count = variance.shape[0]
         place = jnp.where(is_first, rows.local(arms, count), count)
         sigma2 = rows.take(variance, arms)

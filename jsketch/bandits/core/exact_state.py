@@ -27,9 +27,10 @@ class ExactState:
     """The exact posterior over the arms, updated after every evaluation."""
 
     domain: Arms  # A arms; constant
-    first_arm: Array  # [] int32, a uniform arm for the first pull, redrawn when it fails
+    # [] int32, a random arm for the first pull, drawn again if its evaluation fails
+    first_arm: Array
     posterior: Exact
-    count: Array  # [], observations
+    count: Array  # [], number of observations
     prior_variance: Array  # [], max_x k(x,x)
 
     @property
@@ -55,7 +56,7 @@ class ExactBandit(widths.KernelBandit, Algorithm):
         return start(self, domain, key, data)
 
     def confidence_width(self, state: ExactState) -> Array:
-        """beta_t, []."""
+        """The confidence width [] (beta_t of the papers)."""
         logdet = state.posterior.logdet
         evidence = widths.exact_evidence(state.count, logdet, state.prior_variance)
         return widths.confidence_width(self, evidence)
@@ -86,8 +87,8 @@ def start(bandit: Any, domain: Arms, key: PRNGKey, data: Evaluations | None = No
     checks.settings(bandit)
     domain = checks.arms(domain)
     checks.model(domain, bandit.kernel, bandit.regularization)
-    table, arms = bandit.capacity * (domain.count + 2 * bandit.capacity), domain.features
-    checks.memory(table, arms.dtype, capacity=bandit.capacity, arms=domain.count)
+    floats, arms = bandit.capacity * (domain.count + 2 * bandit.capacity), domain.features
+    checks.memory(floats, arms.dtype, capacity=bandit.capacity, arms=domain.count)
     kernel, regularization = in_dtype((bandit.kernel, bandit.regularization), arms.dtype)
     return ExactState(
         domain=domain,
@@ -126,7 +127,7 @@ def observe(
 def info_of_round(
     query: Query, y: Array, posterior: Exact, observed: Array, overflow: Array, width: Array
 ) -> Info:
-    """The info of a round with this exact posterior after it."""
+    """The info of a round after which the exact posterior is `posterior`."""
     return counts.round_info(
         query,
         y,

@@ -1,8 +1,9 @@
 """The low-rank refresh of a posterior whose dictionary gains the pulled arms (THEORY 9.7).
 
-An added point appends one column to the root R of K_S^+ = R R^T and one to the whitening W, V^-1 =
+An added point appends one column to the root R of K_S^+ = R R^T, and one to the root W of V^-1 =
 W W^T. A pull changes V^-1 by rank one. A block of b pulled arms takes products with b columns,
-O(M^2 b), and one pass over the kernel values of all arms, O(A M (d + b)), instead of M^3 and A M^2.
+O(M^2 b), and one pass over the kernel values of all arms, O(A M (d + b)). A refresh from scratch
+takes O(M^3) and O(A M^2) instead.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from jsketch.types import Kernel
 if TYPE_CHECKING:
     from jsketch.bandits.core.sketched import SketchState
 
-# The least residual of an added point, relative to the prior variance. A smaller one amplifies
-# rounding errors by its inverse, and the posterior is recomputed from scratch.
+# The least residual of an added point, relative to the prior variance. A smaller residual would
+# amplify rounding errors by its inverse, so that the posterior is then recomputed from scratch.
 LEAST_RESIDUAL = 1e-4
-BLOCK = 4  # pulled arms of one pass over all arms
+BLOCK = 4  # pulled arms for which there is one pass over all arms
 
 State = TypeVar("State", bound="SketchState")
 
@@ -51,7 +52,7 @@ def refresh(
 ) -> tuple[State, Array, Array]:
     """(state, whether it is accurate [], whether its dictionary fits the capacity []) after a batch
     of at most `max_arms` arms, given the new pull counts and reward sums [A]. The pulled arms
-    outside the span of the dictionary join it. Up to rounding the state is that of
+    outside the span of the dictionary join it. Up to rounding errors the state is the result of
     `sketched.refresh` with the new dictionary."""
     rows = state.domain.rows
     cumulative = rows.running_count(pull_counts > state.pull_counts)
@@ -70,7 +71,7 @@ def refresh(
     blocks = -(-rows.total(cumulative) // size)
     true = jnp.ones((), bool)
     state, accurate, fits = lax.fori_loop(0, blocks, block, (state, true, true))
-    # the blocks add differences of the sums, which rounds
+    # the sums of the blocks have rounding errors
     state = replace(state, pull_counts=pull_counts, reward_sums=reward_sums)
     evidence = replace(
         state.evidence,
@@ -83,14 +84,15 @@ def refresh(
 def add(
     state: State, pulled: PulledArms, kernel: Kernel, regularization: ArrayLike
 ) -> tuple[State, Array, Array]:
-    """`refresh` after the pulls of one block."""
+    """The result of `refresh` for one block of pulled arms, with the old `count` and
+    `variance_sum`."""
     rows, arms = state.domain.rows, state.domain.features
     dictionary, nystrom = state.dictionary, state.nystrom
     x, size = rows.take(arms, pulled.arm), len(pulled.arm)
     matches = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
     new = pulled.valid & ~matches.any(1)
 
-    # R: the root of the Schur complement of the new points appends columns
+    # R: columns are appended with the root of the Schur complement of the new points
     z = matmul(kernel.gram(x, nystrom.points), nystrom.root)
     gram = kernel.gram(x, x)
     eps = jnp.finfo(arms.dtype).eps
@@ -108,12 +110,12 @@ def add(
     new_index = jnp.where(place > 0, pulled.arm[:, None], 0).sum(0).astype(jnp.int32)
     index = jnp.where(filled, new_index, dictionary.index)
     z = jnp.where(added[:, None], z, 0)
-    # [M, b], the feature of an added point is k_S(x) @ column
+    # [M, b]; k_S(x) @ columns are the new features of x, one for each added point
     columns = _solve(root, place - matmul(z, nystrom.root.T)).T
     columns = jnp.where(added[None], columns, 0)
     inverse_root = nystrom.root + matmul(columns, place)
 
-    # W: the new features of pulled arms outside the dictionary append columns
+    # W: columns are appended with the new features of the pulled arms outside the dictionary
     moments = _moments_outside(state, kernel, points, columns)
     cross = matmul(state.whiten.T, matmul(nystrom.root.T, moments.cross))
     lam, zero = jnp.asarray(regularization, arms.dtype), jnp.zeros((), arms.dtype)
@@ -121,21 +123,21 @@ def add(
     complement, _ = _partial_cholesky(gram - matmul(cross.T, cross), added, zero)
     appended = _solve(complement, place - matmul(state.whiten, cross).T).T
     appended = jnp.where(added[None], appended, 0)
-    # a free slot has the column 1/sqrt(lam) e of an unobserved direction, which is replaced
+    # this replaces the column of a free slot, which is a unit vector over sqrt(lam)
     whiten = jnp.where(filled[None], 0, state.whiten) + matmul(appended, place)
     values = _solve(complement, (moments.rewards - matmul(cross.T, state.weights))[:, None])[:, 0]
     weights = state.weights + matmul(jnp.where(added, values, 0), place)
     diagonal = jnp.where(added, jnp.diagonal(complement), jnp.sqrt(lam))
     logdet = state.evidence.logdet + 2 * jnp.log(diagonal / jnp.sqrt(lam)).sum()
 
-    # all pulls at once: V^-1 = W H H^T W^T with H = I - left^T @ right
+    # all pulls at once: the new V^-1 is W H H^T W^T with H = I - left^T @ right
     u = matmul(matmul(kernel.gram(x, points), inverse_root), whiten)
     scale = jnp.sqrt(pulled.pulls)
     scaled = scale[:, None] * u
     identity = jnp.eye(size, dtype=arms.dtype)
     gram = identity + matmul(scaled, scaled.T)
     lower, _ = _partial_cholesky(gram, jnp.ones(size, bool), zero)
-    left = _solve(lower, scaled)  # [b, M], covariances that the pulls explain
+    left = _solve(lower, scaled)  # [b, M]; the pulls subtract |left u(x)|^2 from the variance of x
     right = _solve(lower + identity, scaled)
     explained = matmul(whiten, left.T)
     new_whiten = whiten - matmul(explained, right)
@@ -143,29 +145,29 @@ def add(
     weights = moment - matmul(matmul(left, moment), right)
     logdet = logdet + 2 * jnp.log(jnp.diagonal(lower)).sum()
 
-    # the means and variances of all arms take one pass
+    # one pass computes the means of all arms and the changes of their variances
     dual = matmul(inverse_root, matmul(new_whiten, weights))
-    gained = matmul(inverse_root, appended)
-    lost = matmul(inverse_root, explained)
-    dual_columns = jnp.concatenate([dual[:, None], columns, gained, lost], axis=1)
+    gain_columns = matmul(inverse_root, appended)
+    loss_columns = matmul(inverse_root, explained)
+    dual_columns = jnp.concatenate([dual[:, None], columns, gain_columns, loss_columns], axis=1)
 
     used = dictionary.size + added.sum(dtype=jnp.int32)
 
     def predict_chunk(y: Array) -> tuple[Array, Array]:
         products = dual_products(kernel, y, points, dual_columns, used)
         squares = jnp.square(products)
-        residual, embedded, lost = (
+        residual, gain, loss = (
             squares[:, 1 + i * size : 1 + (i + 1) * size].sum(1) for i in range(3)
         )
-        return products[:, 0], embedded - residual / lam - lost
+        return products[:, 0], gain - residual / lam - loss
 
     mean, difference = map_rows(predict_chunk, arms, min(POINTS, state.capacity))
     variance = jnp.maximum(state.variance + difference, 0)
-    # the variances of the pulled arms are small: they are computed without a difference
+    # the variances of pulled inducing arms are small, and a difference would lose their digits
     exact_variance = jnp.square(u - matmul(matmul(u, left.T), right)).sum(1)
-    number = arms.shape[0]
-    row = jnp.where(pulled.valid, rows.local(pulled.arm, number), number)
-    inducing_row = jnp.where(added | matches.any(1), row, number)
+    n_rows = arms.shape[0]  # a row out of range: values there are dropped
+    row = jnp.where(pulled.valid, rows.local(pulled.arm, n_rows), n_rows)
+    inducing_row = jnp.where(added | matches.any(1), row, n_rows)
     variance = variance.at[inducing_row].set(exact_variance, mode="drop")
     pull_counts = state.pull_counts.at[row].add(pulled.pulls, mode="drop")
     reward_sums = state.reward_sums.at[row].add(pulled.rewards, mode="drop")
@@ -188,8 +190,8 @@ def add(
 
 
 class _Moments(NamedTuple):
-    """Sums over the pulled arms outside the dictionary of their features zeta [b] of the new
-    points."""
+    """Sums over the pulled arms outside the dictionary, where zeta_i [b] are the new features of
+    arm i, one for each added point."""
 
     cross: Array  # [M, b], sum_i n_i k_S(x_i) zeta_i^T
     gram: Array  # [b, b], sum_i n_i zeta_i zeta_i^T
@@ -197,8 +199,8 @@ class _Moments(NamedTuple):
 
 
 def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns: Array) -> _Moments:
-    """The moments of the features k_S(x) @ columns [M,b] of the pulled arms outside the old
-    dictionary."""
+    """The moments of the new features k_S(x) @ columns of the pulled arms outside the old
+    dictionary; `columns` is [M,b], and S includes the added points."""
     domain, rows = state.domain, state.domain.rows
 
     def add_arms(sums: _Moments, index: Array, pulls: Array, rewards: Array) -> _Moments:
@@ -232,8 +234,9 @@ def _solve(lower: Array, right: Array) -> Array:
 
 @jax.jit
 def _partial_cholesky(matrix: Array, mask: Array, least_pivot: Array) -> tuple[Array, Array]:
-    """(L [b,b], the factored rows [b] bool) of the rows `mask` [b] of a matrix [b,b] whose pivots
-    exceed `least_pivot` []; the other rows of L are those of the identity."""
+    """(L [b,b], which rows are factored [b] bool): a Cholesky factor of the rows and columns of a
+    matrix [b,b] that are in `mask` [b] and whose pivots exceed `least_pivot` []. The other rows and
+    columns of L are those of the identity."""
     slots = jnp.arange(len(matrix), dtype=jnp.int32)
 
     def column(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:

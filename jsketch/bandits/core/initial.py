@@ -15,7 +15,7 @@ from jsketch.posterior.exact import Exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Kernel
 
-ROWS = 64  # the first capacity for distinct arms; it doubles on overflow
+ROWS = 64  # the initial capacity for distinct arms; it doubles on overflow
 
 
 @jax.jit
@@ -47,12 +47,12 @@ def _add_picks(
 def uncertainty_sampling(
     kernel: Kernel, domain: Arms, regularization: float, max_variance: float, limit: int = 10_000
 ) -> np.ndarray:
-    """Arms [n] to evaluate, each the arm of the largest variance, until no variance exceeds
-    `max_variance`, in leverage units (BBKB Alg. 3).
+    """Arms [n] to evaluate. Each is the arm with the largest variance given those before it, until
+    no variance exceeds `max_variance`, in leverage units (BBKB Alg. 3).
 
-    With max_variance = 1/P later batches have at least P (C - 1) arms on the exact posterior, and
-    P (C - 1)/3 on a sketched one with high probability (THEORY 3.5). Raises ValueError for invalid
-    arguments, and when `limit` evaluations do not suffice.
+    With max_variance = 1/P later batches have at least P (C - 1) arms with the exact posterior, and
+    P (C - 1)/3 with a sketched one with high probability (THEORY 3.5). Raises ValueError for
+    invalid arguments, and when `limit` evaluations do not suffice.
     """
     domain = checks.arms(domain)
     checks.component("kernel", kernel)

@@ -16,7 +16,7 @@ q_bar >= 72 C log(4t/delta) for BBKB (THEORY 3.2, 4.3). `mixture` is the narrowe
 proof for an exact posterior. `certified` and `certified_mixture` hold for any dictionary: only
 their bound on the noise can fail, with probability at most delta. BBKB's rule="global_local" then
 needs local_statistic="guaranteed" (THEORY 5.4).
-All widths assume a kernel and a lam that are fixed before the data.
+All widths assume that kernel and lam are fixed before the data are observed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def ucb(mean: Array, variance: Array, width: ArrayLike) -> Array:
 
 @struct.dataclass
 class Evidence:
-    """The scalars [] of a posterior that widths read."""
+    """The scalars [] of a posterior that widths depend on."""
 
     count: Array  # t, observations
     # sum_s log(1 + sigma~^2_fb(x_s)), sigma~^2_fb the variance at the start of the batch of x_s
@@ -98,7 +98,7 @@ class Width(Protocol):
 
 @struct.dataclass
 class Formula:
-    """A width without numbers: function(evidence, confidence) -> []."""
+    """A width that is a function(evidence, confidence) -> [] without numbers as leaves."""
 
     function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
 
@@ -126,9 +126,10 @@ class Formula:
 
 @struct.dataclass
 class Bayesian:
-    """The width sqrt(lam) `deviations`: the bounds are `deviations` standard deviations of the
-    Bayesian posterior from its mean. No theorem covers it. With 1, a Thompson sample is a draw from
-    that posterior. A traced number below 0 makes the width NaN and sets `info.nonfinite`."""
+    """The width sqrt(lam) * deviations. The distance of the confidence bounds from the mean is then
+    `deviations` standard deviations of the Bayesian posterior. No theorem covers this width. With
+    deviations=1 a Thompson sample is a draw from the Bayesian posterior. A traced number below 0
+    makes the width NaN and sets `info.nonfinite`."""
 
     deviations: ArrayLike = 2.0
 
@@ -181,7 +182,7 @@ def _code(information: Array, c: Confidence) -> Array:
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I), as in the experiments."""
+    """The authors' sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I)."""
     return _code(e.logdet, c)
 
 
@@ -207,7 +208,7 @@ def _mixture(e: Evidence, c: Confidence) -> Array:
 
 
 def _bkb_code(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta), the authors' code."""
+    """The authors' sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta)."""
     return _code(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum, c)
 
 
@@ -229,7 +230,7 @@ def _bkb_corrected(e: Evidence, c: Confidence) -> Array:
 
 
 def _bbkb_code(e: Evidence, c: Confidence) -> Array:
-    """sqrt(lam) F + xi sqrt(C L + log 1/delta), L = sum log(1 + sigma~^2_fb), the authors' code."""
+    """The authors' sqrt(lam) F + xi sqrt(C I + log 1/delta), I = sum log(1 + sigma~^2_fb)."""
     return _code(c.ratio * e.information, c)
 
 
@@ -250,9 +251,9 @@ def _bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
 
 def _certified(e: Evidence, c: Confidence) -> Array:
     """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], Lhat = logdet(V/lam) +
-    rho/lam. It holds on the noise event for any dictionary (THEORY 2.4, 4.4). sqrt(C) accounts for
-    the variances that shrink within a batch, with BBKB's local rule only for
-    local_statistic="guaranteed"."""
+    rho/lam. It holds for any dictionary if the noise is within its bound (THEORY 2.4, 4.4). sqrt(C)
+    accounts for the variances that shrink within a batch; under BBKB's local rule it suffices only
+    with local_statistic="guaranteed"."""
     upper_logdet = e.logdet + e.residual_sum / c.regularization
     bias = c.norm_bound * (jnp.sqrt(c.regularization) + _root(e.residual_sum))
     return jnp.sqrt(c.ratio) * (
@@ -261,9 +262,9 @@ def _certified(e: Evidence, c: Confidence) -> Array:
 
 
 def _certified_mixture(e: Evidence, c: Confidence) -> Array:
-    """sqrt(C) sqrt((b + F sqrt(rho))^2 + lam F^2), b the width `mixture` at Lhat (THEORY 4.8). It
-    is below `certified` where xi sqrt(Lhat + 2 log 1/delta) exceeds sqrt(lam) F / 2, and has the
-    same condition on the local rule."""
+    """sqrt(C) sqrt((b + F sqrt(rho))^2 + lam F^2), where b is the width `mixture` with Lhat in
+    place of L (THEORY 4.8). It is below `certified` if xi sqrt(Lhat + 2 log 1/delta) exceeds
+    sqrt(lam) F / 2, and needs local_statistic="guaranteed" as `certified` does."""
     radius = _mixture_radius(e.logdet + e.residual_sum / c.regularization, c)
     radius = radius + c.norm_bound * _root(e.residual_sum)
     return jnp.sqrt(c.ratio) * jnp.hypot(radius, _bias(c))
