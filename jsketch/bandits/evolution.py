@@ -29,8 +29,8 @@ class EvolutionState:
 
     domain: Arms
     members: Array  # [P] int32, arms
-    rewards: Array  # [P], observed
-    count: Array  # [] int32, observations; the first P fill the population
+    rewards: Array  # [P], observed reward of each member
+    count: Array  # [] int32, number of observations; the first P observations fill the population
 
 
 @struct.dataclass
@@ -38,7 +38,7 @@ class RegularizedEvolution(Algorithm):
     """Evaluates a random neighbour of the best member of a random tournament, which then replaces
     the oldest member; O(sample) a step."""
 
-    neighbours: Array  # [A, K] int32, the mutations of every arm; -1 is padding
+    neighbours: Array  # [A, K] int32, the arms into which each arm mutates; -1 is padding
     population: int = struct.field(pytree_node=False, default=100)  # P
     sample: int = struct.field(pytree_node=False, default=10)  # members in a tournament
 
@@ -97,7 +97,8 @@ class RegularizedEvolution(Algorithm):
 
 
 def _check_table(neighbours: Any, domain: Arms) -> None:
-    """Raises ValueError for numbers of arms that do not exist, and for arms without a neighbour."""
+    """Raises ValueError for a table of another shape or dtype, for arm numbers that do not exist,
+    and for arms without a neighbour."""
     table: Any = neighbours if is_traced(neighbours) else np.asarray(neighbours)
     if table.ndim != 2 or len(table) != domain.count or not jnp.issubdtype(table.dtype, np.integer):
         raise ValueError(
@@ -116,8 +117,8 @@ def _check_table(neighbours: Any, domain: Arms) -> None:
 
 
 def one_change_apart(codes: Any) -> np.ndarray:
-    """The table [A, K] of the neighbours of every arm, whose codes [A,L] (integers or bits) differ
-    in exactly one position; -1 is padding. O(A L log A).
+    """The table [A, K] of the neighbours of every arm, given codes [A,L] of integers or bits. Two
+    arms are neighbours if their codes differ in exactly one position; -1 is padding. O(A L log A).
 
     Raises ValueError unless codes are a matrix without repeated rows.
     """

@@ -2,10 +2,10 @@
 that are still pending when the next batch is chosen.
 
 The posterior is BKB's. Every pick of a batch and every pending evaluation is hallucinated: it
-lowers variances and does not change means (Desautels et al. 2014). A fixed batch may leave the
-region that the dictionary represents. Its picks therefore lower variances by the full sketched
-covariance k~ (BBKB eq. 2), in which arms differ even where the dictionary is empty; BBKB's adaptive
-batches need only its embedded part e.
+lowers variances and does not change means (Desautels et al. 2014). A batch of a fixed size may
+leave the region that the dictionary represents. Its picks therefore lower variances by the full
+sketched covariance k~ (BBKB eq. 2), which differs from arm to arm even if the dictionary is empty.
+BBKB's adaptive batches need only the embedded part e of k~.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FixedBatchState(SketchState):
     """BKB's state, and the pending evaluations."""
 
     pending: Array  # [A], number of pending evaluations of each arm
-    tried: Array  # [A] bool, arms that were evaluated, failed evaluations included
+    tried: Array  # [A] bool, whether an arm was evaluated, failed evaluations included
 
 
 def with_pending(state: SketchState, pending: Array, tried: Array) -> FixedBatchState:
@@ -48,8 +48,8 @@ class FixedBKB(SketchedBandit):
     batch: int = struct.field(pytree_node=False, default=96)  # B
     # P, the largest number of distinct arms that are pending at an `ask`
     max_pending: int = struct.field(pytree_node=False, default=0)
-    # False: no arm is evaluated twice, even if its evaluation failed; batches are shorter or empty
-    # when no other arm remains
+    # False: no arm is evaluated twice, even if its evaluation failed; when too few arms remain,
+    # batches are shorter or empty
     repeat: bool = struct.field(pytree_node=False, default=True)
 
     def init(
@@ -68,7 +68,7 @@ class FixedBKB(SketchedBandit):
         return with_pending(state, jnp.zeros_like(state.pull_counts), tried)
 
     def remaining(self, state: FixedBatchState) -> Array | None:
-        """The number [] int32 of evaluations that remain; None where arms may be repeated."""
+        """The number [] int32 of evaluations that remain; None if arms may be repeated."""
         if self.repeat:
             return None
         return state.domain.rows.sum((~self._excluded(state)).sum(dtype=jnp.int32))
@@ -78,10 +78,9 @@ class FixedBKB(SketchedBandit):
         return state.domain.rows.mask(excluded, True)
 
     def pend(self, state: FixedBatchState, query: Query) -> FixedBatchState:
-        """The state with the evaluations of the query pending: they are hallucinated until `tell`.
-
-        Raises ValueError when more than max_pending distinct arms would be pending, and for an arm
-        that does not exist (a traced one is ignored, and `tell` flags it).
+        """The state in which the evaluations of the query are pending: they are hallucinated until
+        `tell` observes them. Raises ValueError when more than max_pending distinct arms would be
+        pending, and for an arm that does not exist (a traced one is ignored, and `tell` flags it).
         """
         query = checks.arm_query(state.domain, query)
         ones = query.mask.astype(state.pending.dtype)
@@ -109,12 +108,13 @@ class FixedBKB(SketchedBandit):
         return fixed_set.fill_pulls(in_dtype(self, counts.dtype), state, pulls, index, counts)
 
     def start_batch(self, state: FixedBatchState) -> tuple[fixed_set.Batch, Array]:
-        """(a batch without picks, the number [] of distinct pending arms) at the start of `ask`."""
+        """(the batch at the start of `ask`, without picks; the number [] of distinct pending arms,
+        at most `max_pending`)."""
         rows = state.domain.rows
         first_pick = (state.evidence.count == 0) & (rows.sum(state.pending.sum()) == 0)
         pending = rows.sum((state.pending > 0).sum(dtype=jnp.int32))
         scores = ucb(state.mean, state.variance, self.confidence_width(state))
-        # the first pick of a run is uniform, because all scores tie
+        # the first pick of a run is a random arm, because all scores tie
         is_first = rows.numbers(scores.shape[0]) == state.first_arm
         scores = jnp.where(first_pick & is_first, jnp.inf, scores)
         scores = rows.mask(scores, -jnp.inf)

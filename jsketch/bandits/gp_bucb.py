@@ -3,7 +3,7 @@ pulls lower the variances.
 
 Desautels, Krause, Burdick (2014), in the adaptive form of BBKB's Algorithm 2 (the product rule).
 The sum rule is BBKB's Lemma 1 on the same exact posterior. The sum never exceeds the product, so
-that its batches are at least as long (THEORY 5.6).
+that batches of the sum rule are at least as long (THEORY 5.6).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class _Batch(NamedTuple):
     arms: Array  # [B] int32
     size: Array  # [] int32
     posterior: Exact  # given the hallucinated picks
-    bound: Array  # [], of the variance ratio; the batch ends when it exceeds C
-    fits: Array  # [] bool, whether the posterior had a row for the direction of the last pick
+    bound: Array  # [], upper bound of the variance ratio; the batch ends when it exceeds C
+    fits: Array  # [] bool, whether the posterior had a free row for the last pick, if it needed one
 
 
 @struct.dataclass
@@ -39,9 +39,9 @@ class GPBUCB(ExactBandit):
     # C >= 1, the factor by which a variance may shrink within a batch; 1 is GP-UCB
     ratio: ArrayLike = 2.0
     rule: str = struct.field(pytree_node=False, default="product")  # or "sum", Lemma 1 of BBKB
-    # B; a full batch is flagged `truncated`
+    # B; a batch that has B picks before its rule ends it is flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
-    # D, new directions in a batch; one that would need more is flagged `truncated`
+    # D, the largest number of new arms in a batch; a batch that needs more is flagged `truncated`
     new_arms: int = struct.field(pytree_node=False, default=64)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": ("product", "sum")}
 
@@ -56,8 +56,8 @@ class GPBUCB(ExactBandit):
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
-        """sqrt(C) beta_fb, []; sqrt(C) accounts for the variances that shrink within a batch
-        (THEORY 4.3)."""
+        """The confidence width [], sqrt(C) beta_fb; the factor sqrt(C) accounts for the variances
+        that shrink within a batch (THEORY 4.3)."""
         beta = super().confidence_width(state)
         return jnp.sqrt(in_dtype(self.ratio, beta.dtype)) * beta
 
@@ -81,13 +81,13 @@ class GPBUCB(ExactBandit):
         def continues(batch: _Batch) -> Array:
             return (batch.size < limit) & (batch.bound <= ratio) & batch.fits
 
-        # with additional rows the length of the batch does not depend on the capacity N
+        # with D additional rows the length of a batch does not depend on the capacity N
         larger = exact.grow(state.posterior, state.capacity + self.new_arms)
         zero, one = jnp.zeros((), jnp.int32), jnp.ones_like(state.count)
         first = _Batch(jnp.zeros(self.max_batch, jnp.int32), zero, larger, one, jnp.ones((), bool))
         batch = lax.while_loop(continues, pick, first)
         mask = jnp.arange(self.max_batch, dtype=jnp.int32) < batch.size
-        # too few slots, or too few rows for new directions, truncate a batch
+        # a batch is truncated by too few slots, or by too few rows for new arms
         full = (batch.size >= self.max_batch) & (requested > self.max_batch) & (self.max_batch > 1)
         no_row = ~batch.fits & (batch.size < limit)
         truncated = (full | no_row) & (batch.bound <= ratio)

@@ -28,8 +28,8 @@ class GPUCB(ExactBandit):
 
 @struct.dataclass
 class EpsGreedy(Algorithm):
-    """Pulls a uniform arm with probability epsilon, else the arm with the largest exact posterior
-    mean. BBKB's experiments do not define their EpsGreedy; this definition is ours (THEORY 6.2)."""
+    """Pulls a random arm with probability epsilon, and otherwise the arm with the largest exact
+    posterior mean. BBKB does not define its EpsGreedy; this definition is ours (THEORY 6.2)."""
 
     # a kernel of `jsketch.kernels`
     kernel: Kernel

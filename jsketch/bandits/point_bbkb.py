@@ -1,9 +1,10 @@
-"""BKB and BBKB over points: new candidates in every step (contexts), or a box.
+"""BKB and BBKB for candidates that are points and not arms of a fixed list: a new set of candidates
+in every step (contextual bandits), or a box.
 
-The points of the history are a finite set of arms, so that posterior and resampling are those of
-`sketched`, over H slots of history. Within a batch dictionary and feedback are frozen and every
-pick is hallucinated, as in BBKB; with ratio C = 1 every pick is a batch, as in BKB. A batch costs
-O(H m^2 + m^3), and a choice among A candidates O(A m).
+The H slots of the history are treated as arms, so that the posterior and the resampling are those
+of `sketched`. Within a batch, the dictionary and the feedback are frozen and every pick is
+hallucinated, as in BBKB; with ratio C = 1 every pick is a batch, as in BKB. A batch costs
+O(H m^2 + m^3), and a choice among A candidates O(A m^2).
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class PointState:
     """BKB's state over the points of the history, and the unfinished batch."""
 
     sketch: SketchState  # its domain is the history [H, d]
-    used: Array  # [] int32, slots of the history in use, including the unfinished batch
+    used: Array  # [] int32, number of slots of the history in use, with the unfinished batch
     begun: Array  # [] int32, the slot of the first pick of the unfinished batch
-    precision: Array  # [M, M], of the hallucinated pulls
-    bound: Array  # [], 1 + sum of variances over the batch (BBKB Lemma 1)
+    precision: Array  # [M, M], (I + sum_s u_s u_s^T)^-1 over the picks s of the unfinished batch
+    bound: Array  # [], 1 + sum of variances over the unfinished batch (BBKB Lemma 1)
 
     @property
     def capacity(self) -> int:
@@ -52,13 +53,13 @@ class PointState:
 
 @struct.dataclass
 class PointBBKB(SketchedBandit):
-    """BBKB over points. Find a point with `choose` or `maximise`, `pull` it, and `tell` the rewards
-    of the batch once `ends` is true."""
+    """BBKB over points. Find a point with `choose` or `maximise`, add it to the batch with `pull`,
+    and call `tell` with the rewards of the batch once `ends` is true."""
 
     width: widths.Width = widths.bbkb_code
     ratio: ArrayLike = 2.0  # C >= 1; 1 is BKB, with one evaluation in a batch
     max_batch: int = struct.field(pytree_node=False, default=64)  # B
-    # H, evaluations of a run; `extend` grows it
+    # H, the largest number of evaluations of a run; `extend` increases it
     max_history: int = struct.field(pytree_node=False, default=1024)
 
     def init(  # type: ignore[override]
@@ -78,12 +79,12 @@ class PointBBKB(SketchedBandit):
         return PointState(sketch, zero, zero, jnp.eye(self.capacity, dtype=one.dtype), one)
 
     def confidence_width(self, state: PointState) -> Array:  # type: ignore[override]
-        """alpha~_fb, []."""
+        """The confidence width [] (alpha~_fb of the paper), constant within a batch."""
         return widths.confidence_width(self, state.sketch.evidence, self.ratio)
 
     def posterior(self, state: PointState, x: Array) -> tuple[Array, Array]:
-        """(mean [n], variance [n] in leverage units) at points x [n,d], with the unfinished batch
-        hallucinated."""
+        """(mean [n], variance [n] in leverage units) at points x [n,d], where the picks of the
+        unfinished batch are hallucinated."""
         mean, residual, u = self.predict(state, x)
         embedded = jnp.maximum((matmul(u, state.precision) * u).sum(1), 0)
         return mean, residual / self._lam(state) + embedded
@@ -92,8 +93,8 @@ class PointBBKB(SketchedBandit):
         return in_dtype(self.regularization, state.bound.dtype)
 
     def predict(self, state: PointState, x: Array) -> tuple[Array, Array, Array]:
-        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d], without the
-        unfinished batch."""
+        """(mean [n], residual [n], whitened features [n,M]) at points x [n,d]. They do not depend
+        on the unfinished batch."""
         kernel, x = in_dtype((self.kernel, x), state.bound.dtype)
         z, u = sketched.embed(state.sketch, kernel, x)
         residual = nystrom.residual(kernel.diag(x), z)
@@ -106,8 +107,9 @@ class PointBBKB(SketchedBandit):
         return ucb(mean, jnp.maximum(variance, 1e-12), self.confidence_width(state))
 
     def choose(self, state: PointState, key: PRNGKey, candidates: Array) -> Array:
-        """The number [] of the best of the candidates [A,d]; before the first pick it is uniform.
-        Raises ValueError for an empty or non-finite matrix, or another number of inputs."""
+        """The index [] of the candidate with the largest upper confidence bound among candidates
+        [A,d]; the first pick is drawn uniformly at random. Raises ValueError for an empty or
+        non-finite matrix, or if the number of columns differs from that given to `init`."""
         checks.candidates(candidates, state.sketch.domain.features.shape[1])
         checks.kernel_inputs(self.kernel, candidates)
         uniform = jax.random.randint(key, (), 0, candidates.shape[0], jnp.int32)
@@ -117,8 +119,8 @@ class PointBBKB(SketchedBandit):
 
     def maximise(self, state: PointState, key: PRNGKey, box: Box) -> Array:
         """The point [d] of the box with the largest upper confidence bound that gradient ascent
-        from many starts finds; before the first pick it is uniform. Raises ValueError for another
-        number of inputs."""
+        from many starts finds; the first pick is drawn uniformly at random. Raises ValueError if
+        the dimension of the box differs from that given to `init`."""
         checks.box(box, state.sketch.domain.features.shape[1])
         box = in_dtype(box, state.bound.dtype)
         # both draws use the same key, because only one of them is returned
@@ -127,9 +129,10 @@ class PointBBKB(SketchedBandit):
         return jnp.where(state.used == 0, uniform, best)
 
     def pull(self, state: PointState, x: Array) -> PointState:
-        """The state with the point x [d] in the batch, which is hallucinated until `tell`. Raises
-        ValueError for a point that is not finite or has another number of inputs, and when batch or
-        history are full; a traced pick is then dropped: check `ends` and `full`."""
+        """The state with the point x [d] added to the batch; the pick is hallucinated until `tell`.
+        Raises ValueError for a point that is not finite or has another number of inputs, and when
+        the batch or the history is full. A traced pick is dropped instead: check `ends` and `full`.
+        """
         x = in_dtype(checks.example(x), state.bound.dtype)
         checks.candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
@@ -141,7 +144,7 @@ class PointBBKB(SketchedBandit):
         return self.pull_unchecked(state, x)
 
     def pull_unchecked(self, state: PointState, x: Array) -> PointState:
-        """`pull` without its checks; a pick beyond the capacity is dropped."""
+        """`pull` without its checks; if the batch or the history is full, the pick is dropped."""
         kernel, x = in_dtype((self.kernel, x), state.bound.dtype)
         _, residual, u = self.predict(state, x[None])
         direction, e = ridge.whitened_gain(state.precision, u[0])
@@ -164,8 +167,8 @@ class PointBBKB(SketchedBandit):
         return jax.tree.map(partial(jnp.where, self.full(state)), state, picked)
 
     def ends(self, state: PointState) -> Array:
-        """Whether the batch has to be observed before the next pick, [] bool: its bound exceeds C
-        (BBKB Lemma 1), or it has B picks."""
+        """Whether the batch has ended, [] bool, so that `tell` has to come before the next pick:
+        its bound exceeds C (BBKB Lemma 1), or it has B picks."""
         ratio = in_dtype(self.ratio, state.bound.dtype)
         return (state.bound > ratio) | (state.batch_size >= self.max_batch)
 
@@ -176,8 +179,8 @@ class PointBBKB(SketchedBandit):
     def tell(  # type: ignore[override]
         self, state: PointState, y: Array, key: PRNGKey
     ) -> tuple[PointState, Info]:
-        """(state, info) after the rewards y [B] of the batch in the order of its picks, NaN where
-        nothing was observed and beyond the batch."""
+        """(state, info) after the rewards y [B] of the batch, in the order of its picks. Entries
+        are NaN where nothing was observed; those beyond the last pick are ignored."""
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
@@ -214,8 +217,8 @@ class PointBBKB(SketchedBandit):
 
 
 def distinct_points(sketch: SketchState, query: Query, usable: Array) -> Array:
-    """[B] bool, the evaluations of a query that are `usable` [B] and whose point is neither an
-    inducing point nor that of an earlier evaluation of the query."""
+    """[B] bool, whether an evaluation of a query is `usable` [B] and its point is neither an
+    inducing point nor that of an earlier usable evaluation of the query."""
     x, dictionary = sketch.domain.features[query.index], sketch.dictionary
     inducing = sketch.domain.features[dictionary.index]
     is_inducing = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]

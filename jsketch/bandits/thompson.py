@@ -25,14 +25,15 @@ from jsketch.posterior import exact
 from jsketch.struct import in_dtype
 from jsketch.types import Arms, Data, Info, PRNGKey, Query, is_traced
 
-EXACT_ARMS = 10_000  # the largest number A of arms whose Gram matrix, A^2 numbers, is factored
-# The largest shift of a Gram matrix, relative to max k(x,x), that rounding explains. It adds
-# independent noise to the samples.
+EXACT_ARMS = 10_000  # the largest number A of arms whose Gram matrix [A,A] is factorized
+# The largest shift of a Gram matrix, relative to max k(x,x), that rounding errors can require. A
+# shift adds independent noise to the samples.
 LARGEST_SHIFT = 1e-3
 
 
 def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
-    """Standard normals [batch, slots], of which the first do not depend on the number of slots."""
+    """Standard normal draws [batch, slots]. Draws of a slot do not depend on the number of
+    slots."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(slots, dtype=jnp.int32))
     return jax.vmap(lambda k: jax.random.normal(k, (batch,), dtype), out_axes=1)(keys)
 
@@ -45,7 +46,7 @@ def _query_of_samples(
     size: int,
     rows: Rows = ONE_DEVICE,
 ) -> Query:
-    """The argmax of each of the sampled functions [B,A], or the first arm before any
+    """The query of the argmax of each sampled function [B,A], or of the first arm alone before any
     observation."""
     limit = jnp.clip(checks.evaluation_limit(limit), 1, size)
     limit = jnp.where(unobserved, 1, limit)
@@ -77,8 +78,8 @@ _jitted_cholesky = jax.jit(shifted_cholesky)  # without jit its loop runs step b
 class TS(ExactBandit):
     """Thompson sampling from the exact GP posterior, joint over the arms.
 
-    A sample is a draw from the prior over the arms, in which draws from the posterior replace the
-    coordinates along the pulled arms. Every batch factors the Gram matrix of the arms, O(A^3), and
+    A sample is a draw from the prior over the arms that is conditioned on the observations
+    (`posterior.exact.condition`). Every batch factorizes the Gram matrix of the arms, O(A^3), and
     does not store it. For more than EXACT_ARMS arms use SketchedTS.
     """
 
@@ -88,8 +89,8 @@ class TS(ExactBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ThompsonState:
-        """The state before the first round, at the cost of a batch. Raises ValueError for invalid
-        arguments, for more arms than EXACT_ARMS, and for a kernel that is not positive
+        """The state before the first round, which costs as much as a batch. Raises ValueError for
+        invalid arguments, for more arms than EXACT_ARMS, and for a kernel that is not positive
         semi-definite on the arms."""
         checks.settings(self)
         domain = checks.arms(domain)
@@ -124,7 +125,7 @@ class TS(ExactBandit):
         prior_key, slot_key = jax.random.split(key)
         arms, posterior = state.domain.features, state.posterior
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
-        # the shift of a singular Gram matrix adds independent noise of that variance
+        # the shift adds independent noise with the variance `state.shift` to the draws
         root, _ = shifted_cholesky(kernel.gram(arms, arms), state.shift)
         normal = jax.random.normal(prior_key, (self.batch, state.domain.count), arms.dtype)
         coordinates = _slot_normals(slot_key, state.capacity, self.batch, arms.dtype)
@@ -147,11 +148,12 @@ class TS(ExactBandit):
 
 @struct.dataclass
 class SketchedTS(SketchedBandit):
-    """Thompson sampling from BKB's posterior, O(A M B) a batch, without a table A x A or A x M.
+    """Thompson sampling from BKB's posterior, without a table A x A or A x M. A batch costs
+    O(A M^2 + A M B).
 
-    A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x). Its embedded part is joint over the
-    arms, and its residual part is independent from arm to arm, so that every arm has the variance
-    sigma~^2.
+    A draw is mean + width (u(x).xi + sqrt(residual/lam) eps_x) with standard normal xi [M] and
+    eps_x. The first term is correlated between arms and the second is independent from arm to arm,
+    so that every arm has the variance sigma~^2.
     """
 
     scale: ArrayLike = 0.1  # factor on the width
@@ -172,7 +174,7 @@ class SketchedTS(SketchedBandit):
         return jnp.asarray(in_dtype(self.scale, beta.dtype) * beta)
 
     def samples(self, state: SketchState, key: PRNGKey) -> Array:
-        """B independent draws, [B,A]."""
+        """B independent draws [B,A] of the mean rewards of all arms."""
         feature_key, arm_key = jax.random.split(key)
         arms, rows = state.domain.features, state.domain.rows
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
@@ -182,7 +184,7 @@ class SketchedTS(SketchedBandit):
         def embedded_samples(x: Array) -> Array:
             return matmul(kernel.gram(x, state.nystrom.points), weights)
 
-        # with one larger chunk the first arms had wrong numbers when two threads ran the program
+        # with one larger chunk the first arms had wrong values when two threads ran the program
         # (jaxlib 0.10.2 on a CPU)
         embedded = map_rows(embedded_samples, arms, state.capacity)
         residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)

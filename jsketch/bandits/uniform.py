@@ -19,12 +19,12 @@ class UniformState:
     """The arms, and the number of observations."""
 
     domain: Arms
-    count: Array  # [] int32, observations
+    count: Array  # [] int32, number of observations
 
 
 @struct.dataclass
 class Uniform(Algorithm):
-    """Evaluates batches of arms that are drawn uniformly with replacement."""
+    """Evaluates batches of arms that are drawn uniformly, with replacement."""
 
     batch: int = struct.field(pytree_node=False, default=1)  # B
 

@@ -84,8 +84,7 @@ def refresh(
 def add(
     state: State, pulled: PulledArms, kernel: Kernel, regularization: ArrayLike
 ) -> tuple[State, Array, Array]:
-    """The result of `refresh` for one block of pulled arms, with the old `count` and
-    `variance_sum`."""
+    """The result of `refresh` for one block of pulled arms; `count` and `variance_sum` are old."""
     rows, arms = state.domain.rows, state.domain.features
     dictionary, nystrom = state.dictionary, state.nystrom
     x, size = rows.take(arms, pulled.arm), len(pulled.arm)

@@ -1,5 +1,5 @@
-"""The ridge posterior on fixed features of the arms, of CBRAP, FourierUCB and FourierTS. A rank-one
-step takes O(A M + M^2).
+"""The ridge posterior of CBRAP, FourierUCB and FourierTS on fixed features of the arms. An
+observation takes O(A M + M^2).
 
 With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1, mean(x) = u(x).P sum_i y_i u_i and
 variance(x) = u(x).P u(x), in leverage units. The state contains a root of P (Potter's update;
@@ -31,15 +31,15 @@ class FeaturePosterior:
 
     root: Array  # [M, M], R with R R^T = P
     mean: Array  # [A]
-    variance: Array  # [A], leverage units
-    logdet: Array  # [], logdet(V / lam)
+    variance: Array  # [A], in leverage units
+    logdet: Array  # [], logdet(V / lam) = -logdet(P)
 
 
 def observe(
     posterior: FeaturePosterior, whitened: Array, arm: Array, y: Array, observed: Array
 ) -> FeaturePosterior:
-    """The posterior after reward y [] at arm [], unchanged unless observed []; whitened [A,M] are
-    the features u of all arms."""
+    """The posterior after reward y [] at arm [], or the same posterior if `observed` [] is False;
+    `whitened` [A,M] are the features u of all arms."""
     v = matmul(whitened[arm], posterior.root)
     direction = matmul(posterior.root, v)  # P u
     e = jnp.square(v).sum()
@@ -47,7 +47,7 @@ def observe(
     sd = jnp.sqrt(1 + e)
     # (I - c v v^T)^2 = I - v v^T / (1 + e)
     c = jnp.where(observed, 1 / (sd * (sd + 1)), 0)
-    covariance = matmul(whitened, direction)  # [A], of every arm with this one
+    covariance = matmul(whitened, direction)  # [A], of all arms with this one
     innovation = jnp.where(observed, y - posterior.mean[arm], 0)
     return FeaturePosterior(
         root=posterior.root - direction[:, None] * (c * v)[None, :],
@@ -62,10 +62,11 @@ class FeatureState:
     """The ridge posterior in a feature space R^M, updated after every evaluation."""
 
     domain: Arms  # A arms; constant
-    first_arm: Array  # [] int32, a uniform arm for the first pull, redrawn when it fails
-    whitened: Array  # [A, M], z(x)/sqrt(lam); constant
+    # [] int32, a random arm for the first pull, drawn again if its evaluation fails
+    first_arm: Array
+    whitened: Array  # [A, M], u(x) = z(x)/sqrt(lam); constant
     posterior: FeaturePosterior
-    count: Array  # [], observations
+    count: Array  # [], number of observations
     prior_variance: Array  # [], max_x |z(x)|^2
 
 

@@ -1,9 +1,9 @@
 """Linear bandits on Fourier features of a stationary kernel: UCB and Thompson sampling (TS-QFF).
 
-The features replace the kernel, without a residual. Where there are fewer features than dimensions
-of the explored space, the posterior underestimates variances at unobserved points (variance
-starvation: Wang, Gehring, Kohli, Jegelka. Batched large-scale Bayesian optimization in
-high-dimensional spaces. AISTATS 2018). BKB has the residual and avoids this.
+The features replace the kernel, and the variances have no residual. If there are fewer features
+than dimensions of the explored space, the posterior underestimates variances at unobserved points
+(variance starvation: Wang, Gehring, Kohli, Jegelka. Batched large-scale Bayesian optimization in
+high-dimensional spaces. AISTATS 2018). BKB avoids this, because its variances include the residual.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jsketch.types import Arms, PRNGKey, Query
 
 @struct.dataclass
 class FourierBandit(FeatureBandit, widths.KernelBandit):
-    """The fields and the method `init` that both algorithms share."""
+    """The fields and the method `init` that FourierUCB and FourierTS share."""
 
     scale: ArrayLike = 1.0  # factor on the width
     features: Any = RandomFourier()  # or QuadratureFourier
@@ -67,13 +67,13 @@ class FourierTS(FourierBandit):
     M^2) a step.
 
     Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity and
-    quadrature Fourier features. NeurIPS 2018, Algorithm 1. One draw of the M weights gives the
-    sample of all arms.
+    quadrature Fourier features. NeurIPS 2018, Algorithm 1. One draw of the M weights determines
+    the sampled mean rewards of all arms.
     """
 
     features: Any = QuadratureFourier()  # or RandomFourier
-    # the standard deviations of a draw, one of `bandits.widths`; by default draws come from the
-    # Bayesian posterior
+    # the factor on the standard deviations of a draw, one of `bandits.widths`; with the default
+    # draws come from the Bayesian posterior
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:

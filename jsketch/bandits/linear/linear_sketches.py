@@ -33,10 +33,11 @@ class SOFULState:
     """The frequent directions of the pulled arms and the moment of their rewards, O(m d) memory."""
 
     domain: Arms  # A arms; constant
-    first_arm: Array  # [] int32, a uniform arm for the first pull, redrawn when it fails
+    # [] int32, a random arm for the first pull, drawn again if its evaluation fails
+    first_arm: Array
     sketch: FrequentDirections  # m directions
     moment: Array  # [d], sum_i y_i x_i, which is not sketched
-    count: Array  # [], observations
+    count: Array  # [], number of observations
     prior_variance: Array  # [], max_x |x|^2
 
 
@@ -64,13 +65,13 @@ class LinearBandit(Algorithm):
 
 @struct.dataclass
 class SOFUL(LinearBandit):
-    """Linear UCB or Thompson sampling with V = lam I + S^T S, S the frequent directions of the
-    pulled arms.
+    """Linear UCB or Thompson sampling with V = lam I + S^T S, where S are the frequent directions
+    of the pulled arms.
 
     Kuzborskij, Cella, Cesa-Bianchi. Efficient linear bandits through matrix sketching. AISTATS
-    2019. The width `soful_paper` is its Theorem 1; the default `gp_ucb_code` ignores discarded
-    directions. A width reads a `widths.DirectionsEvidence`. A step costs O(A m d) with UCB, O(A d)
-    with TS, and O(m^2 d + m^3) for the sketch.
+    2019. The width `soful_paper` is that of Theorem 1; the default `gp_ucb_code` ignores discarded
+    directions. The evidence of widths is a `widths.DirectionsEvidence`. A choice costs O(A m d)
+    with UCB and O(A d) with TS, and an observation O(m^2 d + m^3).
     """
 
     form: str = struct.field(pytree_node=False, default="ucb")  # or "ts"
@@ -90,12 +91,12 @@ class SOFUL(LinearBandit):
             count=jnp.zeros((), arms.dtype),
             prior_variance=jnp.max(jnp.square(arms).sum(1)),
         )
-        # raises ValueError for a width that reads other evidence
+        # raises ValueError if the width reads a field that this evidence does not have
         jax.eval_shape(lambda: self.confidence_width(state))
         return state
 
     def confidence_width(self, state: SOFULState) -> Array:
-        """beta~_t, []."""
+        """The confidence width [] (beta~_t of the paper), times `scale`."""
         evidence = widths.DirectionsEvidence(
             count=state.count,
             logdet=projection.logdet(state.sketch, self._lam(state)),
@@ -111,7 +112,7 @@ class SOFUL(LinearBandit):
         return in_dtype(self.regularization, state.moment.dtype)
 
     def weights(self, state: SOFULState) -> Array:
-        """V^-1 sum_i y_i x_i, [d], whose product with the features of an arm is its mean."""
+        """V^-1 sum_i y_i x_i, [d]. Its product with the features of an arm is the arm's mean."""
         return projection.power(state.sketch, state.moment, self._lam(state), -1)
 
     def scores(self, state: SOFULState) -> Array:
@@ -156,8 +157,8 @@ class SOFUL(LinearBandit):
 
 @struct.dataclass
 class CBRAP(FeatureBandit, LinearBandit):
-    """Linear UCB on a Gaussian projection of the features to m dimensions, which `init` draws;
-    O(A m + m^2) a step.
+    """Linear UCB on features that a random Gaussian matrix projects to m dimensions; `init` draws
+    the matrix. O(A m + m^2) a step.
 
     Yu, Lyu, King. CBRAP: contextual bandits with random projection. AAAI 2017. As in the paper, the
     width assumes that the projected model is exact.
