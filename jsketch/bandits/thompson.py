@@ -32,8 +32,7 @@ LARGEST_SHIFT = 1e-3
 
 
 def _slot_normals(key: PRNGKey, slots: int, batch: int, dtype: Any) -> Array:
-    """Standard normal draws [batch, slots]. Draws of a slot do not depend on the number of
-    slots."""
+    """Standard normals [batch, slots]. Those of a slot do not depend on the number of slots."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(slots, dtype=jnp.int32))
     return jax.vmap(lambda k: jax.random.normal(k, (batch,), dtype), out_axes=1)(keys)
 

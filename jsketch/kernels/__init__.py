@@ -1,11 +1,11 @@
-"""Kernels. A kernel is a frozen pytree whose numbers are leaves, so that `vmap` maps over
-lengthscales, and a new value does not cause a compilation.
+"""Kernels. A kernel is a frozen pytree whose numbers are leaves, so that `vmap` can map over
+lengthscales, and a new lengthscale does not cause a compilation.
 
 A kernel has two methods: `gram(x [n,d], y [m,d]) -> [n,m]` and `diag(x [n,d]) -> [n]`. Lengthscales
 are one number or one for each input (ARD, [d]), in the units of the inputs. Three methods are
 optional. On the host, `check(x)` raises ValueError for invalid parameters, and `check_inputs(x)`
 for inputs x [n,d] for which the kernel is not defined. `rounding(points [m,d], n)` is the error, in
-eps k(x,x), of kernel values between the points and n others, 1 by default.
+units of eps k(x,x), of kernel values between the points and n others, 1 by default.
 
     stationary   Gaussian, Matern, rational quadratic; distances and lengthscales
     products     linear and polynomial kernels

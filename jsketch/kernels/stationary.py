@@ -1,5 +1,5 @@
-"""Kernels of the distance between two points (Gaussian, Matern, rational quadratic), and squared
-distances and lengthscales."""
+"""Kernels of the distance between two points (Gaussian, Matern, rational quadratic), and functions
+for squared distances and lengthscales."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from jsketch import checks, struct
 from jsketch.linalg import aligned, matmul
 from jsketch.struct import in_dtype
 
-# Small tables of distances are sums over inputs, exactly zero for equal points. Large tables expand
-# the square into a product, which is 2 to 5 times as fast and has an error of eps |x - mean(y)|^2
-# (`Stationary.rounding`).
+# Small tables of distances are computed as sums over inputs, which are exactly zero for equal
+# points. For large tables the square is expanded into a matrix product, which is 2 to 5 times as
+# fast and has an error of eps |x - mean(y)|^2 (`Stationary.rounding`).
 DIRECT_ENTRIES = 1 << 16  # the least number of entries of a large table
-DIRECT_DIMENSIONS = 32  # with more inputs, all tables but single rows expand the square
+DIRECT_DIMENSIONS = 32  # with more inputs, the square is expanded except in tables of one row
 DIRECT_POINTS = 4  # with at most this many points on one side, the sum is faster
 
 
@@ -41,9 +41,11 @@ def _direct_squared_distances(x: Array, y: Array) -> Array:
 def _direct_squared_distances_jvp(
     points: tuple[Array, Array], changes: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """The derivative in products, 20 times as fast at d = 20 as that of the sum. It has an error of
-    eps |x|^2 between equal points. No mask can remove it, because a compiled program may compute
-    their distance as zero in one place and as a rounding error in another."""
+    """The derivative as matrix products, 20 times as fast at d = 20 as the derivative of the sum.
+    Between equal points it has an error of eps |x|^2. No mask can remove this error, because a
+    compiled program may compute their distance as 0 in one place and as a rounding error in
+    another.
+    """
     (x, y), (dx, dy) = points, changes
     squares = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
     return _direct_squared_distances(x, y), 2 * (squares - matmul(x, dy.T) - matmul(dx, y.T))
@@ -57,9 +59,9 @@ def expands_square(n: int, m: int, inputs: int) -> bool:
 
 
 def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
-    """|x_i - y_j|^2 >= 0, [n,m], of x [n,d] and y [m,d]. With `direct` they are sums over inputs at
-    any size, for kernels that are not smooth at distance 0. Raises ValueError if x and y differ in
-    their number of inputs."""
+    """|x_i - y_j|^2 >= 0, [n,m], of x [n,d] and y [m,d]. With `direct` tables of any size are sums
+    over inputs, for kernels that are not smooth at distance 0. Raises ValueError if x and y differ
+    in their number of inputs."""
     if x.shape[1] != y.shape[1]:
         raise ValueError(f"points of {x.shape[1]} and of {y.shape[1]} inputs have no distance.")
     if min(x.shape[0], y.shape[0]) == 1 and x.shape[1] > DIRECT_DIMENSIONS:
@@ -81,8 +83,8 @@ def scaled_squared_distances(
     if jnp.ndim(lengthscale) == 0:
         scale = (1 / jnp.square(lengthscale)).astype(x.dtype)
         return squared_distances(x, y, direct=direct) * scale
-    # Far from zero x / lengthscale has an error of eps |x|, which in a compiled program may differ
-    # for x and y. Without the centre k(x,y) and k(y,x) would differ too.
+    # Far from zero, x / lengthscale has an error of eps |x|, which in a compiled program may differ
+    # for x and y. If the centre were not subtracted, k(x,y) and k(y,x) would therefore differ.
     centre = lax.stop_gradient(y[:1]) if len(y) else jnp.zeros_like(x[:1])
     x, y = (
         divide_by_lengthscale(x - centre, lengthscale),
@@ -141,10 +143,10 @@ class Stationary(WithLengthscale):
         return jnp.ones(x.shape[0], x.dtype)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        """The error [], in eps k(x,x), of kernel values between `others` points and points [m,d].
-        It is 1, or 1 + r / 2 where the square is expanded, where r is the largest squared distance
-        of a point from the mean in lengthscales. For isolated points this estimate is too large.
-        """
+        """The error [], in units of eps k(x,x), of kernel values between `others` points and points
+        [m,d]. It is 1, and 1 + r / 2 if the square is expanded, where r is the largest squared
+        distance in lengthscales between a point and the mean of the points. This estimate is too
+        large for isolated points."""
         if not expands_square(others, *points.shape):
             return 1.0
         centred = divide_by_lengthscale(points - points.mean(0, keepdims=True), self.lengthscale)
@@ -161,7 +163,7 @@ class Gaussian(Stationary):
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
 def matern(squared: Array, nu: float) -> Array:
-    """The Matern kernel of smoothness nu at 2 nu times squared distances."""
+    """The Matern kernel of smoothness nu, where `squared` is 2 nu times squared distances."""
     scaled = _root(squared)
     polynomials: dict[float, Any] = {0.5: 1.0, 1.5: 1 + scaled, 2.5: 1 + scaled + squared / 3}
     return polynomials[nu] * jnp.exp(-scaled)
@@ -170,10 +172,10 @@ def matern(squared: Array, nu: float) -> Array:
 @matern.defjvp
 def _matern_jvp(nu: float, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     """The derivative in closed form. The chain rule would divide by the distance, which between
-    equal points may be 1e-16 in place of 0."""
+    equal points may be a rounding error of 1e-16."""
     (squared,), (change,) = primals, tangents
     scaled = _root(squared)
-    # a smaller distance may consist of rounding errors
+    # smaller distances may be rounding errors
     distinct = scaled > 4096 * jnp.finfo(scaled.dtype).eps
     inverse = jnp.where(distinct, 1 / jnp.where(distinct, scaled, 1), 0)
     slopes: dict[float, Any] = {0.5: inverse / 2, 1.5: 0.5, 2.5: (1 + scaled) / 6}
@@ -194,7 +196,7 @@ class Matern(Stationary):
 
     def gram(self, x: Array, y: Array) -> Array:
         self._check_nu()
-        # exp(-r) has a kink at 0, where an error of eps in the square becomes one of 1e-8 in r
+        # exp(-r) has a kink at r = 0, where an error of eps in r^2 becomes an error of 1e-8 in r
         direct = self.nu == 0.5
         squared = 2 * self.nu * scaled_squared_distances(x, y, self.lengthscale, direct)
         return matern(squared, self.nu)

@@ -1,4 +1,4 @@
-"""A kernel given by a table of its values, for arms that are not vectors."""
+"""A kernel that is given by a table of its values, for arms that are not vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jsketch import struct
 from jsketch.struct import in_dtype
 
 ROWS = 1024  # rows of a table that are checked at a time
-ASYMMETRY = 1e-4  # the largest rounding error, relative to the largest k(x,x)
+ASYMMETRY = 1e-4  # the largest accepted asymmetry, relative to the largest k(x,x)
 
 
 @struct.dataclass

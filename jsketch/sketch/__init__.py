@@ -1,4 +1,4 @@
-"""Feature maps and dictionaries: x -> z(x) in R^M with a fixed M and a mask."""
+"""Feature maps x -> z(x) in R^M, and dictionaries of up to M inducing points in fixed slots."""
 
 from jsketch.sketch import bless, dictionary, nystrom
 from jsketch.sketch.dictionary import Dictionary

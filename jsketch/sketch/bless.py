@@ -1,15 +1,15 @@
 """Dictionaries of observed evaluations by leverage score sampling, on the host, for warm starts.
 
 BLESS: Rudi, Calandriello, Carratino, Rosasco. On fast leverage score sampling and optimal learning.
-NeurIPS 2018. From level to level the regularization decreases, from a value at which all scores are
+NeurIPS 2018. The regularization decreases from level to level, from a value at which all scores are
 very small to the given one. Each level estimates the scores with the dictionary of the previous
 level, so that no n x n matrix is formed.
 
-An arm evaluated n_i times counts as n_i copies: its feature map is sqrt(n_i) phi(x_i), its
-leverage score n_i sigma^2(x_i).
+An arm with n_i evaluations counts as n_i copies of one point: its feature map is sqrt(n_i)
+phi(x_i), and its leverage score is n_i sigma^2(x_i).
 
 Because kernel values have a rounding error of eps k(x,x), a regularization below about m eps k(x,x)
-for m points cannot be resolved. The scores are then those at the smallest regularization above it.
+for m points has no effect. The scores are then those of a regularization of about m eps k(x,x).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from scipy import linalg
 
 from jsketch.types import PRNGKey
 
-# the most draws of a level; if a draw keeps one point on average, all are empty with probability
-# e^-100
+# the most draws of a level; if a draw keeps one point on average, all of them are empty with
+# probability e^-100
 DRAWS = 100
-# oversampling of the intermediate levels; with 2, the authors' number, scores have errors of more
-# than a factor 3
+# oversampling of the levels; with 2, the value of the authors, scores have errors of more than a
+# factor 3
 QBAR = 10.0
 LEAST_ROWS = 256  # the least number of rows of a compiled Gram matrix
-# powers of 10 by which rounding may exceed m eps k(x,x), as for points hundreds of lengthscales
-# from their mean
+# `_factor` tries multiples of m eps k(x,x) by this many powers of 10, because rounding errors are
+# larger for points hundreds of lengthscales from their mean
 ATTEMPTS = 6
 
 
@@ -77,9 +77,10 @@ def _eps(kernel: Any, x: np.ndarray) -> float:
 def leverage_scores(
     kernel: Any, points: Any, counts: Any, dictionary: WeightedDictionary, regularization: float
 ) -> np.ndarray:
-    """Estimated ridge leverage scores [n] in [0,1] of points [n,d] that are evaluated counts [n]
-    times: (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam for the scaled kernel k~ (BLESS
-    eq. 3; THEORY 3.4)."""
+    """Estimated ridge leverage scores [n] in [0,1] of points [n,d] with counts [n] evaluations
+    each: (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam, where k~_ij = sqrt(n_i n_j)
+    k(x_i,x_j), D is the dictionary and p are its inclusion probabilities (BLESS eq. 3; THEORY
+    3.4)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     diag = _scaled_diag(kernel, x, n)
     if len(dictionary.rows) == 0:  # SciPy 1.13 does not solve empty systems
@@ -95,7 +96,8 @@ def leverage_scores(
 
 def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
     """(L, r) with L L^T = gram + diag(max(noise, r diag(gram))), where r is the first of rounding,
-    10 rounding ... with which the sum is positive definite. Raises ValueError if there is none."""
+    10 rounding, 100 rounding ... for which the sum is positive definite. Raises ValueError if it is
+    for none of ATTEMPTS values."""
     for share in rounding * 10.0 ** np.arange(ATTEMPTS):
         diagonal = np.maximum(noise, share * np.diag(gram))
         try:
@@ -111,7 +113,8 @@ def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.nd
 def exact_leverage_scores(
     kernel: Any, points: Any, counts: Any, regularization: float
 ) -> np.ndarray:
-    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n] in [0,1]; O(n^3)."""
+    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n] in [0,1], with the K~ of
+    `leverage_scores`; O(n^3)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     gram = _scaled_gram(kernel, x, n, x, n)
     noise = np.maximum(regularization, len(n) * _eps(kernel, x) * np.diag(gram))
@@ -126,8 +129,8 @@ def bless(
 
     kernel          a kernel, of `jsketch.kernels` or another one
     points          [n, d], evaluated points
-    counts          [n] integers above 0, evaluations of each point
-    regularization  lam > 0 of the scores
+    counts          [n] integers above 0, number of evaluations of each point
+    regularization  lam > 0, at which the scores are taken
     key             the key of the draws
 
     The size is about QBAR times the effective dimension, and may be zero if all scores are nearly
@@ -143,7 +146,7 @@ def bless(
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     diag = _scaled_diag(kernel, x, n)
     first = max(float(diag.sum()), 2 * regularization)
-    # a smaller regularization has the same scores
+    # smaller regularizations have the same scores up to rounding errors
     last = max(regularization, _eps(kernel, x) * diag.min(where=diag > 0, initial=first))
     levels = max(2, int(np.ceil(np.log(first / last))))  # one for each factor e
     dictionary = WeightedDictionary(np.zeros(0, int), np.zeros(0))
@@ -161,8 +164,8 @@ def _draw_level(
     lam: float,
     random: np.random.Generator,
 ) -> WeightedDictionary:
-    """The dictionary of one level: a draw of candidates by the bound k/(k + lam) on the score, and
-    of some of them by the estimated scores. An empty draw is repeated."""
+    """The dictionary of one level. Candidates are drawn by the bound k/(k + lam) on their scores,
+    and the dictionary is drawn from them by their estimated scores. Empty draws are repeated."""
     bound = np.minimum(1, QBAR * diag / (diag + lam))
     for _ in range(DRAWS):
         candidates = np.flatnonzero(random.uniform(size=len(x)) < bound)
@@ -175,5 +178,5 @@ def _draw_level(
         accepted = random.uniform(size=len(candidates)) * bound[candidates] < probability
         if accepted.any():
             return WeightedDictionary(candidates[accepted], probability[accepted])
-    # after so many empty draws the other scores of this level are nearly zero or rounding errors
+    # after so many empty draws the scores of this level are nearly zero, or are rounding errors
     return dictionary

@@ -9,8 +9,8 @@ Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimiza
 and quadrature Fourier features. NeurIPS 2018. Frequencies are Gauss-Hermite nodes: the error falls
 exponentially with their number, but the size of the grid grows exponentially with d.
 
-Both have z(x).z(x) = k(x,x) and so no residual: after observations in M directions a posterior in M
-features has no variance left at any point (variance starvation).
+Both have z(x).z(x) = k(x,x), so that there is no residual. After observations in M directions, the
+variance of a posterior in M features is small at every point (variance starvation).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from jsketch.kernels import Gaussian, Matern
 from jsketch.linalg import aligned, matmul
 from jsketch.types import PRNGKey
 
-LARGEST_GRID = 100_000  # the most frequencies of a grid
-LARGE_MEAN = 16  # `subtract_large_means` subtracts a mean above this many times the input's spread
+LARGEST_GRID = 100_000  # the largest number of frequencies of a grid
+LARGE_MEAN = 16  # `subtract_large_means` subtracts a mean above this many times an input's spread
 HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291")
 # pi/2 as a sum of three numbers; products of the first two with integers of 20 bits are exact
 HIGH = Fraction(round(HALF_PI * 2**32), 2**32)
@@ -42,7 +42,8 @@ TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 @struct.dataclass
 class Fourier:
-    """M/2 frequencies with weights that sum to k(x,x) = 1. Each has a cosine and a sine feature."""
+    """M/2 frequencies, each with a cosine and a sine feature, and weights whose sum is k(x,x) =
+    1."""
 
     frequencies: Array  # [M/2, d]
     weights: Array  # [M/2]
@@ -137,7 +138,7 @@ def cos_sin(phase: Array) -> tuple[Array, Array]:
     rest = phase
     for part in HALF_PI_PARTS:
         rest = rest - quotient * part
-    # the rounding error of a huge phase may exceed the interval
+    # rounding errors may put the rest of a huge phase far outside the interval
     rest = jnp.clip(rest, -0.8, 0.8)
     square = rest * rest
     cos, sin = _taylor(square, 0), rest * _taylor(square, 1)

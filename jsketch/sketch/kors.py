@@ -1,9 +1,9 @@
 """KORS: a growing dictionary of a stream, sampled by online ridge leverage scores.
 
 Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive
-sketching. ICML 2017; PKAWV Appendix H.2 (THEORY 7.5). A point joins with probability p = min(1,
-beta tau), where tau overestimates its ridge leverage score at mu from the dictionary alone. Weights
-of 1/sqrt(p_j) for the dictionary points and one for x give
+sketching. ICML 2017; PKAWV Appendix H.2 (THEORY 7.5). A point x joins the dictionary I with
+probability p = min(1, beta tau), where tau is an upper estimate of its ridge leverage score at mu,
+computed from the dictionary alone. With weights 1/sqrt(p_j) for the dictionary points and 1 for x,
 
     tau = (1 + eps) r / (mu + r),   r = k(x,x) - k_I(x)^T (K_II + mu diag(p))^-1 k_I(x).
 
@@ -38,7 +38,8 @@ def theory_beta(horizon: int, delta: float) -> float:
 
 @struct.dataclass
 class Kors:
-    """m of at most M points, and L^-1 of K_II + mu diag(noise) = L L^T."""
+    """A dictionary of m <= M points, and L^-1 with L L^T = K_II + mu diag(noise), where the noise
+    of point j is p_j, or p_j^2 with weights="code"."""
 
     points: Array  # [M, d]
     inverse: Array  # [M, M], lower triangular; the identity beyond m
@@ -80,21 +81,22 @@ def empty(x: Array, capacity: int) -> Kors:
 
 
 def cross(kors: Kors, kernel: Any, x: Array) -> Array:
-    """k_I(x), [B, M] for x [B,d], zero beyond m."""
+    """k_I(x), [B, M], of points x [B,d], zero beyond column m."""
     in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
     return jnp.where(in_use, kernel.gram(x, fill_unused(kors.points, kors.used, x[0])), 0)
 
 
 def fill_unused(points: Array, used: Array, x: Array) -> Array:
-    """The points [M,d] with x [d] in unused rows. Kernels subtract the mean of the points, and
-    zeros may be far from all of them."""
+    """The points [M,d] with x [d] in unused rows. Zeros there may be far from all points, and would
+    change the mean, which kernels subtract."""
     return jnp.where(jnp.arange(points.shape[0], dtype=jnp.int32)[:, None] < used, points, x)
 
 
 def scores(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array
 ) -> tuple[Array, Array, Array]:
-    """(p [B], rows of L that x would add [B,M], r [B]) of points x [B,d] with k = k_I(x) [B,M]."""
+    """(p [B], the rows of L that the points would add [B,M], r [B]) of points x [B,d], given k =
+    k_I(x) [B,M]."""
     row = matmul(k, kors.inverse.T)
     residual = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
     return _probability(sampling, residual), row, residual
@@ -108,8 +110,8 @@ def _probability(sampling: Sampling, residual: Array) -> Array:
 
 
 def draws(key: Array, first: Array, count: int, dtype: DTypeLike) -> Array:
-    """The uniform random numbers [count] of the examples from number `first` on. Each depends on
-    the key data `key` and on the number of its example alone."""
+    """The uniform random numbers [count] of the examples from number `first` on. Each depends only
+    on the key data `key` and on the number of its example."""
     root = jax.random.wrap_key_data(key)
     numbers = first + jnp.arange(count, dtype=jnp.int32)
     return jax.vmap(lambda t: jax.random.uniform(jax.random.fold_in(root, t), dtype=dtype))(numbers)
@@ -122,7 +124,7 @@ class Arrival(NamedTuple):
     joins: Array  # [] bool, whether the first example joins
     full: Array  # [] bool, whether the first example would join a dictionary that is full
     k: Array  # [B, M], k_I of the examples, where I is the new dictionary
-    next_join: Array  # [] int32, the position of the next example that joins, B without one
+    next_join: Array  # [] int32, the position of the next example that joins; B if none does
 
 
 def receive(
@@ -165,8 +167,8 @@ def join(
     residual: Array,
     joins: ArrayLike = True,
 ) -> Kors:
-    """The dictionary with x [d] if `joins` [], which needs free capacity. `scores` has computed
-    probability, row and residual."""
+    """The dictionary with x [d] added if `joins` [] is true, which needs free capacity. The
+    arguments probability, row and residual are those of x from `scores`."""
     joins = jnp.asarray(joins)
     # no product is computed if no point joins
     negative_row = lazy_cond(joins, lambda _: -matmul(row, kors.inverse), jnp.zeros_like(row))
@@ -180,13 +182,13 @@ def join(
 
 
 def _pivot(sampling: Sampling, probability: Array, residual: Array) -> Array:
-    """The pivot of a new row of L."""
+    """The diagonal entry of a new row of L."""
     noise = probability if sampling.weights == "theory" else jnp.square(probability)
     return jnp.sqrt(residual + sampling.mu * noise)
 
 
 def grow(kors: Kors, capacity: int) -> Kors:
-    """The same dictionary with another capacity."""
+    """The same dictionary with a larger capacity."""
     extra = capacity - kors.points.shape[0]
     return replace(
         kors,

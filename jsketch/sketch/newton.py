@@ -4,8 +4,8 @@ k(x,x) in the span of the dictionary.
 A point that joins usually adds one coordinate and changes none of the others, as in a Newton basis.
 Its pivot, the residual k(x,x) - |z(x)|^2, has an error of eps (1 + |K_II^-1 k_I(x)|^2) k(x,x). On a
 random walk the second factor reaches 1e10, and the features would be wrong in the second digit. If
-the error is too large, diagonal pivoting selects a better set of points with the same span. Both
-bases are orthonormal, so that a posterior is only rotated.
+the error is too large, the basis is therefore rebuilt: diagonal pivoting selects a better set of
+points with the same span. Both bases are orthonormal, so that a posterior is only rotated.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jax.typing import ArrayLike
 
 from jsketch.linalg import cond_per_run, inverse_root, lazy_cond, matmul, matmul_rows, put, put_if
 
-# A point with a smaller residual, as a share of k(x,x), is in the span of the others. The limit is
-# the larger of LEAST_RESIDUAL and LEAST_EPS machine epsilons, which float32 needs.
+# A point whose residual is a smaller share of k(x,x) counts as in the span of the others. The limit
+# is the larger of LEAST_RESIDUAL and LEAST_EPS machine epsilons, which float32 needs.
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512
 
 
@@ -29,17 +29,17 @@ class Rotation(NamedTuple):
     """A map from old coordinates to new ones."""
 
     rows: Array  # [M, M], the partial isometry Q in z_new = Q z_old
-    rank: Array  # [] int32, the number of new coordinates; later rows are zero
+    rank: Array  # [] int32, the number of new coordinates; the rows of Q beyond it are zero
 
 
 class Coordinates(NamedTuple):
     """The coordinates of a dictionary after `join`."""
 
     basis: Array  # [M, M]; rows of zeros add no coordinate
-    direction: Array  # [M], the unit vector of the new coordinate; zero without one
-    dual: Array  # [M], basis^T direction: the new coordinate of x is dual . k_I(x)
+    direction: Array  # [M], the unit vector along which the point is new; zero if it is not new
+    dual: Array  # [M], basis^T direction: the coordinate of x along `direction` is dual . k_I(x)
     state: Any  # the argument `state` of `join` in the new coordinates
-    rebuilt: Array  # [] bool, whether the basis was computed again
+    rebuilt: Array  # [] bool, whether the basis was rebuilt by diagonal pivoting
 
 
 def join(
@@ -53,11 +53,11 @@ def join(
     rotate: Callable[[Any, Rotation], Any],
     joins: ArrayLike = True,
 ) -> Coordinates:
-    """The coordinates after a point joins in position `slot`, if `joins` [] is true. A point in the
-    span of the others gets a row of zeros.
+    """The coordinates after a point joins in position `slot`, if `joins` [] is true. If the point
+    is in the span of the others, its row of the basis is zero.
 
     z, diag  [M] and [], the old coordinates of the point, and k(x,x)
-    points   [M,d], with the new point in `slot`; later rows are ignored
+    points   [M,d], with the new point in row `slot`; later rows are ignored
     state    arrays in the old coordinates, such as a posterior
     rotate   rotate(state, rotation) is the same state in new coordinates; it closes over no array
              (`cond_per_run`)
@@ -105,9 +105,9 @@ def join_first(
     rotate: Callable[[Any, Rotation], Any],
     joins: Array,
 ) -> tuple[Coordinates, Array]:
-    """(`join` of x [d], the first point of a block, if `joins` []; the new z [B,M] of the block).
+    """(the result of `join` for x [d], the first point of a block; the new z [B,M] of the block).
     k [B,M] is k_I of the block, where I includes x if it joins."""
-    # the column of x is still zero in the basis
+    # the column of x in the basis is still zero, so that these z are the old ones
     z = matmul(k, basis.T)
     diag = kernel.diag(x[None])[0]
     joined = join(basis, slot, z[0], diag, kernel, points, state, rotate, joins)
@@ -116,8 +116,8 @@ def join_first(
 
 
 def _pivoted_basis(gram: Array, last: Array) -> tuple[Array, Array]:
-    """(the basis [M,M] of the points up to number `last` by diagonal pivoting, its rank [] int32).
-    Columns are in the order of the points, and rows beyond the rank are zero."""
+    """(a basis [M,M] of the points up to number `last`, by diagonal pivoting; its rank [] int32).
+    Its columns are in the order of the points, and its rows beyond the rank are zero."""
     order, root, _ = inverse_root(gram, jnp.arange(gram.shape[0], dtype=jnp.int32) <= last)
     # with a transpose of the result, XLA would store the basis by columns and transpose it again
     # in every step of a stream
@@ -126,14 +126,14 @@ def _pivoted_basis(gram: Array, last: Array) -> tuple[Array, Array]:
 
 
 def _nearest_isometry(rows: Array, rank: Array) -> Array:
-    """One Newton-Schulz step towards the nearest partial isometry. Afterwards no singular value
-    exceeds 1, so that precisions stay positive."""
+    """The rows after one Newton-Schulz step towards the nearest partial isometry. Afterwards no
+    singular value exceeds 1, so that rotated precision matrices stay positive definite."""
     return 1.5 * rows - 0.5 * matmul_rows(matmul_rows(rows, rows.T, rank), rows, rank)
 
 
 def _new_direction(rows: Array, z: Array) -> Array:
-    """The unit vector [M] along the part of z [M] outside the span of the old coordinates, zero
-    without such a part."""
+    """The unit vector [M] along the part of z [M] outside the span of the old coordinates; zero if
+    there is no such part."""
 
     def unit(v: Array) -> Array:
         v = v - matmul(rows, matmul(v, rows))
@@ -141,6 +141,6 @@ def _new_direction(rows: Array, z: Array) -> Array:
         return v / jnp.where(length > 0, length, 1)
 
     direction = unit(unit(z))
-    # rounding errors alone also give a direction, but in the span of the old coordinates
+    # if there is no such part, the direction consists of rounding errors within the span
     share = jnp.square(direction).sum() - jnp.square(matmul(direction, rows)).sum()
     return jnp.where(share > 0.5, direction, 0)

@@ -2,12 +2,12 @@
 
 Frequent directions: Ghashami, Liberty, Phillips, Woodruff. Frequent directions: simple and
 deterministic matrix sketching. SIAM Journal on Computing, 2016. With A the matrix of the points
-appended so far and A_k its best rank-k approximation, the sketch S [m,d] keeps, for every k <= m,
+appended so far and A_k its best rank-k approximation, the sketch S [m,d] satisfies for every k <= m
 
     0 <= x^T (A^T A - S^T S) x <= shrunk |x|^2,      shrunk <= |A - A_k|_F^2 / (m + 1 - k).
 
-The next point has a row in addition to the m directions, so that the sketch is exact while the
-points span at most m dimensions.
+A new point is added as row m + 1 before energies are subtracted, so that the sketch is exact as
+long as the points span at most m dimensions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FrequentDirections:
 
 
 def empty(size: int, inputs: int, dtype: jnp.dtype) -> FrequentDirections:
-    """The sketch without points, with m = `size` directions in d = `inputs` dimensions."""
+    """The sketch of no points, with m = `size` directions in d = `inputs` dimensions."""
     return FrequentDirections(
         jnp.zeros((size, inputs), dtype), jnp.zeros(size, dtype), jnp.zeros((), dtype)
     )
@@ -51,8 +51,8 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
     """The sketch after one more point x [d]; O(m^2 d + m^3).
 
     In the basis of the directions and the orthogonal part of x, S^T S + x x^T is a diagonal matrix
-    of size m + 1 plus a rank-one matrix. Its eigenvectors rotate the directions, and its smallest
-    eigenvalue is subtracted from all.
+    of size m + 1 plus a rank-one matrix. The eigenvectors of the sum rotate the directions, and its
+    smallest eigenvalue is subtracted from all eigenvalues.
     """
     size, dtype = sketch.energies.shape[0], x.dtype
     eps = jnp.finfo(dtype).eps

@@ -37,7 +37,7 @@ def theorem_degree(horizon: int, radius: float, lengthscale: float, regularizati
 
 @struct.dataclass
 class Taylor:
-    """The feature map of the Gaussian kernel up to a degree."""
+    """The Taylor features of the Gaussian kernel up to a degree."""
 
     # int, the number d of inputs
     inputs: int = struct.field(pytree_node=False)
@@ -64,13 +64,14 @@ class Taylor:
         return size
 
     def represented_share(self, x: Array | np.ndarray) -> np.ndarray:
-        """|z(x)|^2 [n] of x [n, d], the share of k(x,x) = 1 that the degrees up to M represent: a
-        Poisson number of mean |x|^2 / l^2 is at most M."""
+        """|z(x)|^2 [n] of x [n, d], the share of k(x,x) = 1 that the degrees up to M represent. It
+        is the probability that a Poisson number of mean |x|^2 / l^2 is at most M."""
         rate = np.square(np.asarray(x, float) / float(np.asarray(self.lengthscale))).sum(1)
         return special.pdtr(self.degree, rate)
 
     def features(self, x: Array) -> Array:
-        """z(x), [n, r], of x [n, d]; O(1) for each feature. Raises ValueError for another d."""
+        """z(x), [n, r], of x [n, d]; each feature takes O(1). Raises ValueError unless d is
+        `inputs`."""
         size = self.size
         if x.shape[1] != self.inputs:
             raise ValueError(
@@ -95,8 +96,8 @@ class Taylor:
 
 @struct.dataclass
 class Standardized:
-    """The features of (x - shift) / scale, and a constant feature, which learns the mean of the
-    labels."""
+    """The features of (x - shift) / scale and a constant feature, with which a forecaster learns
+    the mean of the labels."""
 
     basis: Any  # a feature map
     shift: ArrayLike  # [d]
@@ -112,9 +113,9 @@ def _recurrence(inputs: int, degree: int) -> list[list[np.ndarray]]:
     """The factors 1/sqrt(k_i), by degree and input i, of the monomials that are x_i times a
     monomial of the previous degree.
 
-    The monomials of a degree are ordered by their largest input, so that those without an input
-    above i come first. Each monomial of the next degree with largest input i is x_i times one of
-    them.
+    The monomials of a degree are ordered by the largest number of an input that they contain, so
+    that those without an input above i come first. Each monomial of the next degree with largest
+    input i is x_i times one of these.
     """
     exponents = np.zeros((1, inputs), int)
     largest = np.zeros(1, int)
