@@ -1,5 +1,5 @@
-"""Linear algebra in static shapes: products, padding, compaction, and factorizations made of
-products. Most of the code that differs between a CPU and an accelerator is in this module."""
+"""Linear algebra in static shapes: products, padding, compaction, and factorizations that consist
+of products. Most code that differs between a CPU and an accelerator is in this module."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Pytree = TypeVar("Pytree")
 Args = TypeVar("Args")
 
 LEAST_UPPER = 96  # the least M for which products skip the zeros of a triangular matrix
-# column blocks of a product with a triangular matrix: three take 2/3 of the flops of a full product
-# and are as fast as six
+# number of column blocks in a product with a triangular matrix; three blocks take 2/3 of the flops
+# of a full product and are as fast as six
 UPPER_BLOCKS = 3
 # entries of a chunk of features in a sweep over all arms: enough for efficient matrix products, and
 # few enough for the cache of a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 ROWS = 64  # rows in a block of `matmul_rows`
 BLOCK = 32  # columns that are factored one by one; products factor the rest
-# An accelerator factorizes without pivots if all eigenvalues exceed MARGIN times the rank cut.
-# Large pivots do not suffice: they may be above 100 cuts with an eigenvalue below one.
+# An accelerator factorizes without pivoting if all eigenvalues exceed MARGIN times the rank cut.
+# Large pivots do not suffice: all may exceed 100 times the cut while an eigenvalue is below it.
 MARGIN = 100.0
 
 
@@ -41,29 +41,29 @@ matmul = partial(jnp.matmul, precision=lax.Precision.HIGHEST)
 
 
 def aligned(vector: ArrayLike, x: Array) -> Array:
-    """A vector [d] as [1, ..., 1, d] with the rank of x [..., d], for sums and products with x. A
-    number is unchanged."""
+    """A vector [d] with the shape [1, ..., 1, d] and the rank of x [..., d], for sums and products
+    with x. A number is unchanged."""
     vector = jnp.asarray(vector)
     return vector if vector.ndim == 0 else lax.expand_dims(vector, range(x.ndim - vector.ndim))
 
 
 def put(array: Array, index: Array, value: Array) -> Array:
-    """The array with array[index] = value, for one index in range. Unlike `.at[].set` it is no
+    """The array with array[index] = value, for one index in range. Unlike `.at[].set` this is not a
     scatter, which is slow to compile and to run."""
     return lax.dynamic_update_index_in_dim(array, jnp.asarray(value, array.dtype), index, 0)
 
 
 def put_if(needed: Array, array: Array, index: Array, value: Array) -> Array:
-    """`put` if needed [], else the array; the index may then be out of range. It selects between
-    two entries, because under vmap a selection between two arrays copies them."""
+    """`put` if `needed` [] is true; else the array, and the index may be out of range. Only the
+    entry is selected, because under vmap a selection between two arrays would copy them."""
     return put(
         array, index, jnp.where(needed, value, lax.dynamic_index_in_dim(array, index, 0, False))
     )
 
 
 def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) -> Pytree:
-    """change(old) if needed [], else old, of the same shapes. Under vmap the change is computed
-    only if some run needs it; `lax.cond` would always compute it."""
+    """change(old) if `needed` [] is true, else old; both have the same shapes. Under vmap the
+    change is computed only if some run needs it, whereas `lax.cond` would always compute it."""
 
     def step(carry: tuple[Array, Pytree]) -> tuple[Array, Pytree]:
         return jnp.zeros_like(carry[0]), change(carry[1])
@@ -75,7 +75,7 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
 def any_over_vmap(flag: Array) -> Array:
     """flag []; under vmap, whether the flag of any run is true, one value for all runs.
 
-    The result is the condition of a loop whose step does not change runs that have ended. With a
+    It is the condition of loops whose step does not change the runs that have ended. With a
     condition for each run, vmap would copy the carry of every run in every step.
     """
     return flag
@@ -89,9 +89,9 @@ def _any_over_vmap(runs: int, batched: list[bool], flag: Array) -> tuple[Array, 
 def cond_per_run(
     needed: Array, change: Callable[[Pytree, Args], Pytree], old: Pytree, args: Args
 ) -> Pytree:
-    """change(old, args) if needed [], else old, as `lazy_cond`. Under vmap on a CPU the runs that
-    need the change are computed one after the other, and the others cost nothing; on an accelerator
-    all runs are computed together. The change must not close over arrays."""
+    """change(old, args) if `needed` [] is true, else old, as in `lazy_cond`. Under vmap on a CPU
+    the runs that need the change are computed one after the other, and the others cost nothing; on
+    an accelerator all runs are computed together. The change must not close over arrays."""
 
     def one_run(needed: Array, old: Pytree, args: Args) -> Pytree:
         return lazy_cond(needed, lambda old: change(old, args), old)
@@ -166,7 +166,7 @@ def matmul_upper(a: Array, upper: Array) -> Array:
 
 def squares_upper(a: Array, upper: Array) -> Array:
     """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The blocks of
-    the product are not concatenated: that would take a third of the time of the product."""
+    the product are not concatenated, which would take a third of the time of the product."""
     total = jnp.zeros(a.shape[0], a.dtype)
     for begin, end in _column_blocks(len(upper)):
         total = total + jnp.square(matmul(a[:, :end], upper[:end, begin:end])).sum(1)
@@ -174,8 +174,8 @@ def squares_upper(a: Array, upper: Array) -> Array:
 
 
 def upper_outer(upper: Array) -> Array:
-    """upper @ upper^T, [M,M], for upper [M,M] upper triangular. It skips the zeros and the entries
-    that symmetry determines, and takes a third of the flops."""
+    """upper @ upper^T, [M,M], for upper [M,M] upper triangular. The product skips the zeros and the
+    entries that symmetry determines, and takes a third of the flops of a full product."""
     blocks = []
     for begin, end in _column_blocks(len(upper)):
         block = matmul(upper[:end, begin:], upper[begin:end, begin:].T)
@@ -191,9 +191,9 @@ def _column_blocks(size: int) -> Iterator[tuple[int, int]]:
 
 
 def map_rows(function: Callable[[Array], Pytree], x: Array, columns: int) -> Pytree:
-    """function(x) for x [n,d], computed in nearly equal chunks so that a table with `columns`
-    columns has at most SWEEP_ENTRIES entries. Arrays in the result have n rows; a number in it
-    becomes an array with an entry for each chunk."""
+    """function(x) for x [n,d], computed in nearly equal chunks of rows, so that a table of a chunk
+    with `columns` columns has at most SWEEP_ENTRIES entries. The arrays that the function returns
+    have n rows in the result; a number becomes an array with an entry for each chunk."""
     n = x.shape[0]
     entries = SWEEP_ENTRIES_ACCELERATOR if devices.on_accelerator() else SWEEP_ENTRIES
     count = -(-n // max(entries // columns, 1))
@@ -219,10 +219,10 @@ running_count = partial(jnp.cumsum, dtype=jnp.int32)
 
 def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
     """(index [size], valid [size]): the positions of the true entries of a mask in order, from
-    number `start` on.
+    the entry with number `start` on.
 
     running [A] is the `running_count` of the mask. Slots beyond the last true entry are not valid
-    and contain index 0. A binary search replaces the scatter of `jnp.nonzero`, slow on a CPU.
+    and contain index 0. The binary search is faster on a CPU than the scatter of `jnp.nonzero`.
     """
     rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
     valid = rank <= running[-1]
@@ -231,8 +231,8 @@ def compact(running: Array, start: Array | int, size: int) -> tuple[Array, Array
 
 
 def largest(scores: Array, count: int) -> tuple[Array, Array]:
-    """(ascending positions [count] int32 of the largest scores [A]; the largest other score [],
-    -inf without others). A position is repeated if only scores of -inf remain.
+    """(ascending positions [count] int32 of the largest scores [A]; the largest other score [], or
+    -inf if there is none). A position is repeated if only scores of -inf remain.
 
     The loop updates the largest score of every block, which is faster than sorting all scores.
     """
@@ -276,7 +276,7 @@ class Rows:
     compact: Any = staticmethod(compact)
     # (scores [R], count) -> (arms [count], the largest other score []), as `largest`
     largest: Any = staticmethod(largest)
-    # (value of this device) -> the sum over devices, the maximum (NaN if one is), the conjunction
+    # (value of this device) -> the sum, maximum (NaN if a value is) or conjunction over all devices
     sum: Any = staticmethod(jnp.asarray)
     max: Any = staticmethod(jnp.asarray)
     all: Any = staticmethod(jnp.asarray)
@@ -287,8 +287,8 @@ class Rows:
     on_host: Any = staticmethod(operator.getitem)
 
     def local(self, index: Array, rows: int) -> Array:
-        """The rows [n] int32 of arms `index` [n]; R, which a scatter drops, for arms of other
-        devices."""
+        """The rows [n] int32 of arms `index` [n]. For arms of other devices the row is R, at which
+        a scatter drops values."""
         return index
 
     def mask(self, values: Array, fill: float) -> Array:
@@ -308,7 +308,7 @@ ONE_DEVICE = Rows()
 
 
 class Factor(NamedTuple):
-    """A Cholesky factorization L L^T. XLA does not compute fields that are not read."""
+    """A Cholesky factorization L L^T. A compiled program does not compute its unused fields."""
 
     inverse: Array  # [M, M], L^-1
     logdet: Array  # [], 2 sum log diag L
@@ -323,8 +323,8 @@ def _factor_block(block: Array) -> Factor:
 
     def column(j: Array, augmented: Array) -> Array:
         row = lax.dynamic_slice_in_dim(augmented, j, 1, 0)
-        # by symmetry the column below the pivot equals the row after it; the column itself differs
-        # by rounding, and would change the factor of a nearly singular matrix
+        # By symmetry the column below the pivot equals the row after it. The row is used, because
+        # the column has other rounding errors, which matter for a nearly singular matrix.
         multipliers = row[:, :size].T / lax.dynamic_slice_in_dim(row, j, 1, 1)
         return augmented - jnp.where(rows > j, multipliers, 0) * row
 
@@ -348,7 +348,7 @@ def cholesky_inverse(matrix: Array) -> Factor:
 
 
 def _factor_block_rows(matrix: Array, triangular: bool) -> Factor:
-    """The factor of a matrix [M,M] = L L^T, or, with `triangular`, of L itself, without its logdet.
+    """The factor of a matrix [M,M] = L L^T. With `triangular` the matrix is L, and logdet is 0.
 
     Row i of BLOCK x BLOCK blocks follows from the rows of L^-1 before it: L_ij = A_i (L^-1)_j^T,
     and (L^-1)_i = L_ii^-1 (I_i - sum_j L_ij (L^-1)_j). One loop over the rows compiles in a
@@ -401,11 +401,11 @@ def _factor_block_rows(matrix: Array, triangular: bool) -> Factor:
 def shifted_cholesky(matrix: Array, shift: Array) -> tuple[Array, Array]:
     """(L, s) with L L^T = matrix + s I, for a symmetric matrix [M,M] that rounding may have made
     indefinite. s [] is the first of shift, 10 shift, 100 shift ... with which the sum is positive
-    definite. If the matrix is not finite, s is infinite and L is NaN. shift must be above 0.
+    definite. If the matrix is not finite, s is infinite and L is NaN. `shift` must be above 0.
     """
     size = matrix.shape[0]
     identity = jnp.eye(size, dtype=matrix.dtype)
-    # by Gershgorin's circles
+    # by Gershgorin's circles, no finite matrix needs a larger shift
     largest_shift = size * jnp.abs(matrix).max()
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -427,7 +427,7 @@ class _Pivoted(NamedTuple):
     """The state of a pivoted Cholesky factorization."""
 
     schur: Array  # [M, M], the Schur complement after the previous panels
-    diagonal: Array  # [M], of the current Schur complement; -inf at previous pivots
+    diagonal: Array  # [M], diagonal of the current Schur complement; -inf at previous pivots
     panel: Array  # [BLOCK, M], rows of the current panel
     lower: Array  # [M, M]; row k is column l_k of the factor, points in their original order
     order: Array  # [M] int32, the pivots
@@ -438,8 +438,8 @@ _Pivots = tuple[Array, Array, Array, Array, Array]  # diagonal, next pivot, pane
 
 
 def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
-    """The state after up to BLOCK pivots and one Schur update. A pivot is the largest remaining
-    diagonal entry, as long as this exceeds the cut."""
+    """The state after up to BLOCK pivots and one update of the Schur complement. Each pivot is the
+    largest remaining diagonal entry, as long as this entry exceeds the cut."""
     block = state.panel.shape[0]
 
     def pivot(carry: _Pivots) -> _Pivots:
@@ -501,13 +501,13 @@ class InverseRoot(NamedTuple):
 def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     """The inverse root of the Gram matrix [M,M] of the points whose mask [M] is true.
 
-    It is a Cholesky factorization with diagonal pivoting that ends at a rank cut of m eps
-    max(diagonal). Without pivoting variances are off by a factor of 10 on clustered points, and
-    with a jitter of 1e-10 by 10% (THEORY 9.2). Rows and columns of R beyond the rank are exactly
+    R comes from a Cholesky factorization with diagonal pivoting that ends at a rank cut of m eps
+    max(diagonal). On clustered points, variances are wrong by a factor of 10 without pivoting, and
+    by 10% with a jitter of 1e-10 (THEORY 9.2). Rows and columns of R beyond the rank are exactly
     zero, and `order` is 0 there.
 
-    On an accelerator, where a pivot is a dozen kernel launches, only matrices whose smallest
-    eigenvalue, at least 1/|R|^2, may be within MARGIN of the cut are pivoted.
+    On an accelerator a pivot takes a dozen kernel launches. Pivoting is therefore used only where
+    the smallest eigenvalue, which is at least 1/|R|^2, may be below MARGIN times the cut.
     """
     size, dtype = gram.shape[0], gram.dtype
     gram = jnp.where(mask[:, None] & mask[None, :], gram, 0)
@@ -520,7 +520,7 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     ordered = jnp.where(pairs, gram[order][:, order], jnp.eye(size, dtype=dtype))
     factor = cholesky_inverse(ordered)
     root = jnp.where(pairs, factor.inverse.T, 0)
-    # a factorization that failed is NaN, so that the comparison is false
+    # if the factorization failed, the root is NaN and the comparison is false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
     rows = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
     unpivoted = InverseRoot(order, root, rows.set(jnp.where(pairs, factor.lower, 0), mode="drop"))
@@ -531,7 +531,7 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
     """`inverse_root` by Cholesky with diagonal pivoting, down to the cut."""
     size, dtype = gram.shape[0], gram.dtype
     block = min(BLOCK, size)
-    # `lower` has `block` more rows than needed, because a panel is always written as a whole
+    # `lower` has `block` additional rows, because a panel is always written as a whole
     start = _Pivoted(
         schur=gram,
         diagonal=jnp.where(mask, jnp.diagonal(gram), -jnp.inf),

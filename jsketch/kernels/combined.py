@@ -29,8 +29,7 @@ class Scaled(struct.Settings):
         checks.nonnegative(variance=self.variance)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        """The error of values between points [m,d] and `others` other points, as a multiple of
-        eps k(x,x)."""
+        """The error, in eps k(x,x), of values between points [m,d] and `others` other points."""
         return checks.kernel_rounding(self.kernel, points, others)
 
     def check_inputs(self, x: Any) -> None:
@@ -60,8 +59,7 @@ class Sum(Pair):
         return self.left.diag(x) + self.right.diag(x)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        """The larger error of the two kernels, in units of eps k(x,x), which bounds the error of
-        the sum."""
+        """The larger error of the two kernels, in eps k(x,x), which bounds the error of the sum."""
         left, right = (checks.kernel_rounding(k, points, others) for k in (self.left, self.right))
         return jnp.maximum(left, right)
 

@@ -20,7 +20,7 @@ from jsketch.struct import in_dtype
 # points. For large tables the square is expanded into a matrix product, which is 2 to 5 times as
 # fast and has an error of eps |x - mean(y)|^2 (`Stationary.rounding`).
 DIRECT_ENTRIES = 1 << 16  # the least number of entries of a large table
-DIRECT_DIMENSIONS = 32  # with more inputs, the square is expanded except in tables of one row
+DIRECT_DIMENSIONS = 32  # with more inputs, all tables of several rows and columns expand the square
 DIRECT_POINTS = 4  # with at most this many points on one side, the sum is faster
 
 
@@ -42,10 +42,8 @@ def _direct_squared_distances_jvp(
     points: tuple[Array, Array], changes: tuple[Array, Array]
 ) -> tuple[Array, Array]:
     """The derivative as matrix products, 20 times as fast at d = 20 as the derivative of the sum.
-    Between equal points it has an error of eps |x|^2. No mask can remove this error, because a
-    compiled program may compute their distance as 0 in one place and as a rounding error in
-    another.
-    """
+    It has an error of eps |x|^2 between equal points, which no mask can remove: a compiled program
+    may compute their distance as 0 in one place and as a rounding error in another."""
     (x, y), (dx, dy) = points, changes
     squares = (x * dx).sum(1)[:, None] + (y * dy).sum(1)[None, :]
     return _direct_squared_distances(x, y), 2 * (squares - matmul(x, dy.T) - matmul(dx, y.T))

@@ -26,11 +26,11 @@ from jsketch.types import PRNGKey
 # the most draws of a level; if a draw keeps one point on average, all of them are empty with
 # probability e^-100
 DRAWS = 100
-# oversampling of the levels; with 2, the value of the authors, scores have errors of more than a
+# oversampling of each level; with 2, the value of the authors, scores have errors of more than a
 # factor 3
 QBAR = 10.0
 LEAST_ROWS = 256  # the least number of rows of a compiled Gram matrix
-# `_factor` tries multiples of m eps k(x,x) by this many powers of 10, because rounding errors are
+# `_factor` multiplies m eps k(x,x) by at most this many powers of 10, because rounding errors are
 # larger for points hundreds of lengthscales from their mean
 ATTEMPTS = 6
 
@@ -77,10 +77,9 @@ def _eps(kernel: Any, x: np.ndarray) -> float:
 def leverage_scores(
     kernel: Any, points: Any, counts: Any, dictionary: WeightedDictionary, regularization: float
 ) -> np.ndarray:
-    """Estimated ridge leverage scores [n] in [0,1] of points [n,d] with counts [n] evaluations
-    each: (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam, where k~_ij = sqrt(n_i n_j)
-    k(x_i,x_j), D is the dictionary and p are its inclusion probabilities (BLESS eq. 3; THEORY
-    3.4)."""
+    """Estimated ridge leverage scores [n] in [0,1] of points [n,d] with counts [n] of evaluations:
+    (k~_ii - k~_iD (K~_DD + lam diag(p))^-1 k~_Di) / lam, k~_ij = sqrt(n_i n_j) k(x_i,x_j), where p
+    are the inclusion probabilities of the dictionary D (BLESS eq. 3; THEORY 3.4)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     diag = _scaled_diag(kernel, x, n)
     if len(dictionary.rows) == 0:  # SciPy 1.13 does not solve empty systems
@@ -96,8 +95,7 @@ def leverage_scores(
 
 def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.ndarray, float]:
     """(L, r) with L L^T = gram + diag(max(noise, r diag(gram))), where r is the first of rounding,
-    10 rounding, 100 rounding ... for which the sum is positive definite. Raises ValueError if it is
-    for none of ATTEMPTS values."""
+    10 rounding ... with which the sum is positive definite. Raises ValueError if there is none."""
     for share in rounding * 10.0 ** np.arange(ATTEMPTS):
         diagonal = np.maximum(noise, share * np.diag(gram))
         try:
@@ -113,8 +111,7 @@ def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.nd
 def exact_leverage_scores(
     kernel: Any, points: Any, counts: Any, regularization: float
 ) -> np.ndarray:
-    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n] in [0,1], with the K~ of
-    `leverage_scores`; O(n^3)."""
+    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n], K~ as in `leverage_scores`; O(n^3)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     gram = _scaled_gram(kernel, x, n, x, n)
     noise = np.maximum(regularization, len(n) * _eps(kernel, x) * np.diag(gram))

@@ -38,8 +38,8 @@ def theory_beta(horizon: int, delta: float) -> float:
 
 @struct.dataclass
 class Kors:
-    """A dictionary of m <= M points, and L^-1 with L L^T = K_II + mu diag(noise), where the noise
-    of point j is p_j, or p_j^2 with weights="code"."""
+    """A dictionary I of m <= M points, and L^-1 of K_II + mu diag(p) = L L^T, where weights="code"
+    replaces p by p^2."""
 
     points: Array  # [M, d]
     inverse: Array  # [M, M], lower triangular; the identity beyond m
@@ -95,8 +95,7 @@ def fill_unused(points: Array, used: Array, x: Array) -> Array:
 def scores(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array
 ) -> tuple[Array, Array, Array]:
-    """(p [B], the rows of L that the points would add [B,M], r [B]) of points x [B,d], given k =
-    k_I(x) [B,M]."""
+    """(p [B], rows of L that x would add [B,M], r [B]) of points x [B,d] with k = k_I(x) [B,M]."""
     row = matmul(k, kors.inverse.T)
     residual = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
     return _probability(sampling, residual), row, residual

@@ -126,8 +126,8 @@ def _pivoted_basis(gram: Array, last: Array) -> tuple[Array, Array]:
 
 
 def _nearest_isometry(rows: Array, rank: Array) -> Array:
-    """The rows after one Newton-Schulz step towards the nearest partial isometry. Afterwards no
-    singular value exceeds 1, so that rotated precision matrices stay positive definite."""
+    """The rows Q after one Newton-Schulz step towards the nearest partial isometry. No singular
+    value of Q then exceeds 1, so that I - Q Q^T is positive semi-definite, as `rotate` needs."""
     return 1.5 * rows - 0.5 * matmul_rows(matmul_rows(rows, rows.T, rank), rows, rank)
 
 

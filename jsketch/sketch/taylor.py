@@ -70,8 +70,7 @@ class Taylor:
         return special.pdtr(self.degree, rate)
 
     def features(self, x: Array) -> Array:
-        """z(x), [n, r], of x [n, d]; each feature takes O(1). Raises ValueError unless d is
-        `inputs`."""
+        """z(x), [n, r], of x [n, d]; O(1) for each feature. Raises ValueError for another d."""
         size = self.size
         if x.shape[1] != self.inputs:
             raise ValueError(

@@ -27,8 +27,7 @@ class ExactState:
     """The exact posterior over the arms, updated after every evaluation."""
 
     domain: Arms  # A arms; constant
-    # [] int32, a random arm for the first pull, drawn again if its evaluation fails
-    first_arm: Array
+    first_arm: Array  # [] int32, a random arm for the first pull, redrawn if its evaluation fails
     posterior: Exact
     count: Array  # [], number of observations
     prior_variance: Array  # [], max_x k(x,x)

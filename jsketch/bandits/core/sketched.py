@@ -77,8 +77,8 @@ class SketchState:
     dictionary determine the posterior."""
 
     domain: Arms  # A arms; constant
-    # [] int32, a random arm for the first pull, when all scores tie (BKB Fig. 1). It is drawn again
-    # if its evaluation fails
+    # [] int32, a random arm for the first pull, when all scores tie (BKB Fig. 1); redrawn if its
+    # evaluation fails
     first_arm: Array
     pull_counts: Array  # [A]
     reward_sums: Array  # [A]

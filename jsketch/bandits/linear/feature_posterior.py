@@ -62,8 +62,7 @@ class FeatureState:
     """The ridge posterior in a feature space R^M, updated after every evaluation."""
 
     domain: Arms  # A arms; constant
-    # [] int32, a random arm for the first pull, drawn again if its evaluation fails
-    first_arm: Array
+    first_arm: Array  # [] int32, a random arm for the first pull, redrawn if its evaluation fails
     whitened: Array  # [A, M], u(x) = z(x)/sqrt(lam); constant
     posterior: FeaturePosterior
     count: Array  # [], number of observations

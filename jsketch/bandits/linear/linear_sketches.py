@@ -33,8 +33,7 @@ class SOFULState:
     """The frequent directions of the pulled arms and the moment of their rewards, O(m d) memory."""
 
     domain: Arms  # A arms; constant
-    # [] int32, a random arm for the first pull, drawn again if its evaluation fails
-    first_arm: Array
+    first_arm: Array  # [] int32, a random arm for the first pull, redrawn if its evaluation fails
     sketch: FrequentDirections  # m directions
     moment: Array  # [d], sum_i y_i x_i, which is not sketched
     count: Array  # [], number of observations
