@@ -56,10 +56,10 @@ from jsketch.types import (
 )
 from jsketch.warn import warn
 
-EVERY_BATCH = None  # value of `resparsify`: a dictionary is drawn after every batch (the papers)
+EVERY_BATCH = None  # `resparsify` in the papers, which draw a dictionary after every batch
 MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
-MAX_UPDATED_ARMS = 64  # low-rank updates are used for batches with at most this many pulled arms,
-MAX_UPDATE_ROUNDING = 1e-11  # and up to this rounding error of a variance, relative to the prior
+MAX_UPDATED_ARMS = 64  # most pulled arms of a batch for which low-rank updates are used
+MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance, over the prior, for updates
 ESTIMATE_ARMS = 768  # most arms whose leverage scores `expected_size` computes
 # The initial capacity as a multiple of `expected_size`. The final size of the dictionary is 0.3 to
 # 0.6 times the expected size on the problems of `experiments.bbkb_2020.resparsification`, and 1.1
@@ -171,8 +171,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
         """The algorithm with an initial capacity for `horizon` evaluations. If dictionaries are
-        extended, this is INITIAL_SIZE_RATIO times `expected_size`, because a larger capacity later
-        compiles another program, while free slots hardly slow low-rank updates down."""
+        extended, this is INITIAL_SIZE_RATIO times `expected_size`, because growing the capacity
+        later compiles another program, and free slots hardly slow down low-rank updates."""
         settings = self.kernel, self.regularization, self.qbar
         if self.resparsify is None or arms.shard is not None or is_traced((arms, settings)):
             return self
@@ -248,7 +248,7 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
 
 
 def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
-    """The state after its feature map and its posterior are recomputed from its history and its
+    """The state with the feature map and the posterior recomputed from the history and the
     dictionary (BBKB Alg. 1, L17-18)."""
     arms, rows = state.domain.features, state.domain.rows
     kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
@@ -391,8 +391,8 @@ def refresh_where_needed(
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
     pulled = feedback.pull_counts > state.pull_counts
     few_arms = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
-    updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
-    updates = updates & (state.evidence.count > 0)
+    use_updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
+    use_updates = use_updates & (state.evidence.count > 0)
 
     def by_updates(carry: tuple[State, Array], arguments: Any) -> tuple[State, Array]:
         domain, feedback, _, (kernel, regularization) = arguments
@@ -411,7 +411,7 @@ def refresh_where_needed(
     arguments = domain, feedback, dictionary, model
     # the domain is an argument and not carried, because vmap copies a carried array for every run
     start = detach(state), jnp.zeros((), bool)
-    state, done = cond_per_run(updates, by_updates, start, arguments)
+    state, done = cond_per_run(use_updates, by_updates, start, arguments)
     return attach(cond_per_run(~done, from_scratch, state, arguments), domain)
 
 
