@@ -131,8 +131,7 @@ class PointBBKB(SketchedBandit):
     def pull(self, state: PointState, x: Array) -> PointState:
         """The state with the point x [d] added to the batch; the pick is hallucinated until `tell`.
         Raises ValueError for a point that is not finite or has another number of inputs, and when
-        the batch or the history is full. A traced pick is dropped instead: check `ends` and `full`.
-        """
+        the batch or the history is full; a traced pick is then dropped: check `ends` and `full`."""
         x = in_dtype(checks.example(x), state.bound.dtype)
         checks.candidates(x[None], state.sketch.domain.features.shape[1])
         if not is_traced(state, x) and bool(self.full(state)):
@@ -179,8 +178,8 @@ class PointBBKB(SketchedBandit):
     def tell(  # type: ignore[override]
         self, state: PointState, y: Array, key: PRNGKey
     ) -> tuple[PointState, Info]:
-        """(state, info) after the rewards y [B] of the batch, in the order of its picks. Entries
-        are NaN where nothing was observed; those beyond the last pick are ignored."""
+        """(state, info) after the rewards y [B] of the batch, in the order of its picks. A reward
+        of NaN is not observed, and entries beyond the last pick are ignored."""
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
         index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)

@@ -62,10 +62,10 @@ class ThompsonState(ExactState):
     @property
     def indefinite(self) -> Array:
         """Whether the Gram matrix has negative eigenvalues beyond rounding, [] bool."""
-        return ~(self.shift <= LARGEST_SHIFT * _scale(self.prior_variance))
+        return ~(self.shift <= LARGEST_SHIFT * _shift_unit(self.prior_variance))
 
 
-def _scale(prior_variance: Array) -> Array:
+def _shift_unit(prior_variance: Array) -> Array:
     """The unit of a shift, []: the prior variance, or 1 where it is zero or NaN."""
     return jnp.where(prior_variance > 0, prior_variance, 1)
 
@@ -102,7 +102,7 @@ class TS(ExactBandit):
         floats = prior.domain.count * (prior.domain.count + 2 * self.batch)
         checks.memory(floats, prior.count.dtype, arms=prior.domain.count, batch=self.batch)
         arms, variance = prior.domain.features, prior.prior_variance
-        first_shift = prior.domain.count * jnp.finfo(arms.dtype).eps * _scale(variance)
+        first_shift = prior.domain.count * jnp.finfo(arms.dtype).eps * _shift_unit(variance)
         _, shift = _jitted_cholesky(in_dtype(self.kernel, arms.dtype).gram(arms, arms), first_shift)
         state = ThompsonState(**vars(prior), shift=shift)
         if not is_traced(shift) and bool(state.indefinite):

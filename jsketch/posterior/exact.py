@@ -109,20 +109,20 @@ def observe(
     arm, repeats = jnp.asarray(arm, jnp.int32), jnp.asarray(repeats, arms.dtype)
     slots = jnp.arange(size, dtype=jnp.int32)
     same = (exact.pulled == arm) & (slots < exact.used)
-    pulled = same.any()
-    overflow = observed & ~pulled & (exact.used >= size)
+    has_row = same.any()
+    overflow = observed & ~has_row & (exact.used >= size)
     observed = observed & ~overflow
-    is_new, repeated = observed & ~pulled, observed & pulled
+    is_new, repeated = observed & ~has_row, observed & has_row
 
-    slot = jnp.where(pulled, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
+    slot = jnp.where(has_row, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
 
     # The covariance [A] of all arms with this one. A pulled arm needs no difference: its variance
     # is about lam / count, whereas k(x,x) - explained would have an error of eps k(x,x).
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
-    whitened = jnp.where(pulled, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
+    whitened = jnp.where(has_row, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
     direction = matmul(exact.inner, whitened)
-    column = jnp.where(pulled, 0, kernel.gram(arms, arms[arm][None])[:, 0])
+    column = jnp.where(has_row, 0, kernel.gram(arms, arms[arm][None])[:, 0])
     covariance = column + matmul(direction, exact.basis)
     variance_arm = jnp.maximum(covariance[arm], 0)
     pivot = lam / repeats + variance_arm

@@ -142,12 +142,12 @@ def bless(
         raise ValueError(f"regularization must be above 0; {regularization} was given.")
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     diag = _scaled_diag(kernel, x, n)
-    first = max(float(diag.sum()), 2 * regularization)
+    first_lam = max(float(diag.sum()), 2 * regularization)
     # smaller regularizations have the same scores up to rounding errors
-    last = max(regularization, _eps(kernel, x) * diag.min(where=diag > 0, initial=first))
-    levels = max(2, int(np.ceil(np.log(first / last))))  # one for each factor e
+    last_lam = max(regularization, _eps(kernel, x) * diag.min(where=diag > 0, initial=first_lam))
+    levels = max(2, int(np.ceil(np.log(first_lam / last_lam))))  # one for each factor e
     dictionary = WeightedDictionary(np.zeros(0, int), np.zeros(0))
-    for lam in np.geomspace(first, last, levels):
+    for lam in np.geomspace(first_lam, last_lam, levels):
         dictionary = _draw_level(kernel, x, n, diag, dictionary, float(lam), random)
     return dictionary
 

@@ -367,9 +367,9 @@ def local_bounds(state: SketchState, bandit: Any, batch: Batch) -> Array:
 
     blocks = -(-rows.total(pulled) // picks)
     zeros = jnp.zeros(arms.shape[0], arms.dtype)
-    statistic, embedded = lax.fori_loop(0, blocks, add_pick_block, (zeros, zeros))
+    statistic, embedded_statistic = lax.fori_loop(0, blocks, add_pick_block, (zeros, zeros))
     if guaranteed:
-        statistic = jnp.maximum(statistic, embedded)
+        statistic = jnp.maximum(statistic, embedded_statistic)
     variance = state.variance
     bound = 1 + jnp.where(variance > 0, statistic / jnp.where(variance > 0, variance, 1), 0)
     return jnp.where(batch.local > bandit.ratio, bound, batch.local)

@@ -190,9 +190,8 @@ def _add_by_slots(
 def _add_in_chunks(
     start: _Sums, variance: Array, query: Query, weight: Array, reward: Array, rows: Rows
 ) -> _Sums:
-    """The sums of `add_rewards` by chunks of slots. In a chunk the first slot of each arm adds the
-    sum over its slots, because a scatter with repeated arms adds in any order, and rounding would
-    vary."""
+    """The sums of `add_rewards` by chunks of slots. The first slot of an arm in a chunk adds the
+    sum over all slots of the arm, because a scatter with repeated arms would add in any order."""
     size = min(SLOTS, query.mask.shape[0])
     chunks = -(-query.mask.shape[0] // size)
     extra = chunks * size - query.mask.shape[0]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The least residual of an added point, relative to the prior variance. A smaller residual would
 # amplify rounding errors by its inverse, so that the posterior is then recomputed from scratch.
 LEAST_RESIDUAL = 1e-4
-BLOCK = 4  # pulled arms for which there is one pass over all arms
+BLOCK = 4  # pulled arms of a block, for which there is one pass over all arms
 
 State = TypeVar("State", bound="SketchState")
 
@@ -89,14 +89,14 @@ def add(
     dictionary, nystrom = state.dictionary, state.nystrom
     x, size = rows.take(arms, pulled.arm), len(pulled.arm)
     matches = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
-    new = pulled.valid & ~matches.any(1)
+    is_new = pulled.valid & ~matches.any(1)
 
     # R: columns are appended with the root of the Schur complement of the new points
     z = matmul(kernel.gram(x, nystrom.points), nystrom.root)
     gram = kernel.gram(x, x)
     eps = jnp.finfo(arms.dtype).eps
     least_pivot = state.capacity * eps * state.evidence.prior_variance
-    root, added = _partial_cholesky(gram - matmul(z, z.T), new, least_pivot)
+    root, added = _partial_cholesky(gram - matmul(z, z.T), is_new, least_pivot)
     pivots = jnp.where(added, jnp.square(jnp.diagonal(root)), jnp.inf)
     accurate = jnp.min(pivots) >= LEAST_RESIDUAL * state.evidence.prior_variance
     slot = dictionary.size + jnp.cumsum(added, dtype=jnp.int32) - 1

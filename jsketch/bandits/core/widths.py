@@ -98,7 +98,7 @@ class Width(Protocol):
 
 @struct.dataclass
 class Formula:
-    """A width that is a function(evidence, confidence) -> [] without numbers as leaves."""
+    """A width without leaves, given by function(evidence, confidence) -> []."""
 
     function: Callable[[Any, Confidence], Array] = struct.field(pytree_node=False)
 

@@ -72,8 +72,8 @@ class FourierTS(FourierBandit):
     """
 
     features: Any = QuadratureFourier()  # or RandomFourier
-    # the factor on the standard deviations of a draw, one of `bandits.widths`; with the default
-    # draws come from the Bayesian posterior
+    # the factor on the standard deviations of a draw, one of `bandits.widths`; by default draws
+    # come from the Bayesian posterior
     width: widths.Width = widths.Bayesian(deviations=1.0)
 
     def sample(self, state: FeatureState, key: PRNGKey) -> Array:
