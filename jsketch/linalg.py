@@ -135,7 +135,7 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
             )
 
         mapped = [array for array, b in zip(arrays, batched, strict=True) if b]
-        # a vmap over derivatives alone maps no array
+        # a vmap that maps only derivatives maps none of the arrays
         results = lax.map(run_slices, mapped) if mapped else on_arrays(*arrays)
         return results, jax.tree.map(lambda _: bool(mapped), results)
 
@@ -260,15 +260,15 @@ def largest(scores: Array, count: int) -> tuple[Array, Array]:
 
 
 class Rows:
-    """Operations over arrays [A, ...] with a row for each arm, all of them on one device.
-    `jsketch.scale.shards.Shard` has the same operations for rows on several devices, where a device
-    has R rows of each array."""
+    """Operations over arrays [A, ...] with a row for each arm, for arms that are all on one device.
+    `jsketch.scale.shards.Shard` has the same operations for arms on several devices, of which each
+    has R rows of an array."""
 
-    # (R) -> the numbers of the arms in the rows of this device, [R] int32
+    # (R) -> the arm numbers of the rows of this device, [R] int32
     numbers: Any = staticmethod(partial(jnp.arange, dtype=jnp.int32))
     # (values [R, ...], arms of any shape) -> the entries of the arms
     take: Any = staticmethod(operator.getitem)
-    # (mask [R]) -> number of true entries of all arms up to and including each, [R] int32
+    # (mask [R]) -> for each row, the number of true entries of all arms up to this row, [R] int32
     running_count: Any = staticmethod(running_count)
     # (running_count [R]) -> number of true entries of all arms, [] int32
     total: Any = staticmethod(operator.itemgetter(-1))
@@ -338,8 +338,8 @@ def _factor_block(block: Array) -> Factor:
 def cholesky_inverse(matrix: Array) -> Factor:
     """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T.
 
-    On a CPU the factorization consists of products, because every product after a LAPACK call in a
-    compiled program loses a core. An accelerator calls its library.
+    On a CPU the factorization consists of products, because in a compiled program the products
+    after a LAPACK call run on fewer cores. On an accelerator its library is called.
     """
     if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)

@@ -223,7 +223,7 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
 @jax.jit  # traced once for all calls
 def _solve(lower: Array, right: Array) -> Array:
     """lower^-1 @ right for lower [b,b] and right [b,M], without a call of LAPACK, after which the
-    products of a program run on one core."""
+    products of a compiled program run on fewer cores."""
 
     def row(j: Array, solution: Array) -> Array:
         return put(solution, j, (right[j] - matmul(lower[j], solution)) / lower[j, j])

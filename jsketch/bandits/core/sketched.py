@@ -1,5 +1,5 @@
 """The sketched posterior of BKB, BBKB and the algorithms built on them: its state, the refresh
-after every batch, the start from earlier evaluations, and growth.
+after every batch, the start from earlier evaluations, and the growth of the capacity.
 
 No array of size A x M is stored: a refresh sweeps the arms in chunks, and a batch computes the
 features of the few arms that it compares. The memory is O(A d + M^2). A refresh recomputes the
@@ -130,7 +130,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
     capacity: int = struct.field(pytree_node=False, default=64)
     # whether the pull counts of earlier evaluations must be integers
     whole_counts: ClassVar[bool] = True
-    # whether low-rank updates may replace refreshes from scratch where a dictionary is extended
+    # whether low-rank updates may replace refreshes from scratch when a dictionary is extended
     incremental: ClassVar[bool] = True
 
     def init(
