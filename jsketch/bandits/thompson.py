@@ -88,7 +88,7 @@ class TS(ExactBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> ThompsonState:
-        """The state before the first round, which costs as much as a batch. Raises ValueError for
+        """The state before the first round. A call costs as much as a batch. Raises ValueError for
         invalid arguments, for more arms than EXACT_ARMS, and for a kernel that is not positive
         semi-definite on the arms."""
         checks.settings(self)
