@@ -63,7 +63,7 @@ def sum_outside(
     """A sum over the pulled arms that are not in the dictionary; `arms` is the number of all arms.
 
     add(sum, index [n], pull counts [n], reward sums [n]) returns the sum with a chunk of n arms
-    added; `start` is the empty sum. Pull counts and reward sums of padding are zero.
+    added to it, beginning with `start`. Pull counts and reward sums of padding are zero.
     """
     running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)
@@ -121,7 +121,7 @@ def extend_or_resample(
     The new dictionary is the old one with the arms where added [A] is true, if it then has at most
     (1 + growth) times the expected size of a resampled one. Otherwise it is resampled. A dictionary
     to which every newly pulled arm is added stays as accurate as at its last draw (THEORY 3.6).
-    With a growth below 0 it is resampled in every round, as in the papers.
+    With a growth below 0 every call resamples, as in the papers.
     """
     if uniform is None:
         uniform = rows.uniform(key, pull_counts.shape, variance.dtype)
