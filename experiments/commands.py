@@ -23,7 +23,7 @@ class Command(NamedTuple):
     folder: str  # under results/: "bbkb_2020/abalone"
     module: str  # "experiments.bbkb_2020.regret"
     arguments: tuple[str, ...]
-    figures: tuple[int, ...] = ()  # figures of the paper, from the comment above or beside it
+    figures: tuple[int, ...] = ()  # figures of the paper, from the comment beside or above it
 
     @property
     def paper(self) -> str:

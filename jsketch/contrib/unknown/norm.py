@@ -5,8 +5,8 @@ it, but leaves open when. Here F is doubled, at `init` with earlier evaluations 
 round, until it is at least `norm_lower_bound`, which never exceeds |f| with probability 1 - delta.
 A valid bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9). The
 event is that of the width `certified_mixture` at the same delta; with `certified` the failure
-probabilities add up. No regret bound follows, because a run may never pull the arms where f is
-large. """
+probabilities add up. No regret bound follows: a run may never pull the arms where f is large.
+"""
 
 from __future__ import annotations
 
