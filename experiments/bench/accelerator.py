@@ -22,7 +22,7 @@ from experiments.results import environment
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
-CAPACITY = 160  # m is at most 160 on Abalone at lengthscale 5
+CAPACITY = 160  # inducing points, enough for Abalone at lengthscale 5
 ARM_INPUTS, HORIZON = 8, 200  # of `arms`
 Row = dict[str, Any]
 
@@ -49,7 +49,7 @@ def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
 
 
 def arms() -> Iterator[tuple[str, Row]]:
-    """Seconds and memory of a round of BBKB among generated arms, in float32 and float64."""
+    """Times and memory of runs of BBKB among generated arms, in float32 and float64."""
     for count in (1_000_000,) if _on_cpu() else (1_000_000, 10_000_000):
         random = np.random.default_rng(0)
         features = random.standard_normal((count, ARM_INPUTS))

@@ -17,7 +17,7 @@ FILES: dict[str, tuple[Source, ...]] = {
     "nasbench101_whole": (architectures.WHOLE,),
     "macro": (architectures.MACRO,),
 }
-# the option that names the data sets of an experiment, and the data sets without that option
+# {module: (the option that names its data sets, its data sets if that option is not given)}
 OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.bbkb_2020.bandwidths": ("--dataset", ("abalone",)),
     "experiments.bbkb_2020.nas_bench_101": ("--dataset", ("macro",)),
@@ -65,9 +65,10 @@ def files(command: Command) -> tuple[Source, ...]:
 
 def missing(command: Command, folder: Path) -> list[Source]:
     """The data files of a command that are not in `folder`."""
-    whole = (folder / streams.SUSY).exists()
+    has_all_of_susy = (folder / streams.SUSY).exists()
     return [
         file
         for file in files(command)
-        if not (folder / file.filename).exists() and not (whole and file == streams.SUSY_SAMPLE)
+        if not (folder / file.filename).exists()
+        and not (has_all_of_susy and file == streams.SUSY_SAMPLE)
     ]

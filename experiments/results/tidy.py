@@ -116,7 +116,7 @@ def load(folder: str | Path) -> Results:
 def write_csv(
     path: Path, rows: pd.DataFrame | Sequence[Sequence[Any]], head: Sequence[str] | None = None
 ) -> None:
-    """Writes a CSV table of some rows, which a data frame holds with their head."""
+    """Writes rows as a CSV table; `head` names the columns, unless a data frame does."""
     table = pd.DataFrame(rows, columns=head)
     files.write(path, table.to_csv(index=False, lineterminator="\n").encode())
 

@@ -23,7 +23,7 @@ from jsketch.types import PRNGKey
 
 POINTS = 400  # number of points of a saved curve
 REPORTS = 50  # number of progress reports of a run
-TINY = 1_000_000  # no plan is printed for fewer arms times evaluations of all runs
+TINY = 1_000_000  # a plan is printed if arms * evaluations of all runs is at least this
 SAMPLE = 3  # number of planned configurations, if they differ only in their numbers
 SUMMARY_FIELDS = (
     "final_regret_ratio",
@@ -106,8 +106,8 @@ def run_chunk(
     bar: tqdm,
     states: Callable[[int], Any] | None = None,
 ) -> None:
-    """Runs some seeds in one call and saves each of them. states: makes the initial state of a
-    seed."""
+    """Runs some seeds in one call and saves the run of each. states(seed) makes the initial state;
+    None: that of `bandit.init`."""
     keys = keys_of(config["root_seed"], seeds)
     times: list[tuple[float, float]] = []
 
@@ -249,7 +249,7 @@ def tidy_runs(problem: str, configs: Mapping[str, Config], runs: Runs) -> list[t
 
 
 def draw(folder: Path) -> None:
-    """Draws regret_ratio.png, time.png, batch_size.png and, if the tables have sizes,
+    """Draws regret_ratio.png, time.png, batch_size.png and, if an algorithm has a dictionary,
     dictionary.png, with the published curves in the folder."""
     published = against_published.read_curves(folder)
     curves, summary, _ = tidy.load(folder)
@@ -257,7 +257,7 @@ def draw(folder: Path) -> None:
     ratios = tidy.lines(curves, "regret_ratio")
     plots.regret_ratio(folder / "regret_ratio.png", ratios, title, published.get("regret_ratio"))
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
-    # from the first progress report on
+    # times before the first progress report are not measured
     seconds = tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
     plots.run_time(folder / "time.png", seconds, title, side_by_side, published.get("seconds"))
     batches = tidy.lines(curves, "batch_size")

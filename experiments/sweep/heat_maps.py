@@ -41,9 +41,9 @@ def draw(folder: Path) -> list[str]:
         half = best.pivot(index=rows, columns=columns, values="half")
         if mean.isna().all(axis=None):  # every run failed
             continue
-        note = title if len(grid) == 2 else f"{title}\n(the best of the other numbers)"
+        heading = title if len(grid) == 2 else f"{title}\n(at the best values of the other numbers)"
         names.append(f"heat_map_{rows}_{columns}.png")
-        heat_map(folder / names[-1], mean, half, note)
+        heat_map(folder / names[-1], mean, half, heading)
     return names
 
 
@@ -60,8 +60,8 @@ def swept_numbers(config: dict[str, object], summary: pd.DataFrame) -> list[str]
 def best_of_pairs(
     summary: pd.DataFrame, rows: str, columns: str, others: list[str]
 ) -> pd.DataFrame:
-    """The mean regret ratio over seeds and its half interval for each pair, at the best values of
-    the other numbers; NaN for runs that failed."""
+    """The mean regret ratio over seeds and the half width of its 95% interval for each pair of
+    values, at the best values of the other numbers; NaN for runs that failed."""
     ratio = summary["final_regret_ratio"].where(~summary["failed"].astype(bool), np.nan)
     means = (
         summary.assign(ratio=ratio)

@@ -1,10 +1,10 @@
-"""What earlier campaigns gain: `suggest` on a table of HPOLib, alone and with 60 random settings of
-each of the three other data sets.
+"""By how much earlier campaigns lower the regret: `suggest` on a table of HPOLib, alone and with 60
+random settings of each of the three other tables.
 
     python -m experiments.tables.earlier --seeds 10 --out results/tables/earlier.json
 
 Both start with the same ten random settings and go on in batches of ten. Values are negated
-logarithms of the errors. The regret is that of `experiments.tables.main` for mean errors.
+logarithms of the errors. The regret is that of `experiments.tables.main`, but of mean errors.
 """
 
 import jax
