@@ -31,13 +31,13 @@ class Command(NamedTuple):
 
     def with_results_in(self, root: Path | str) -> Self:
         """The same command with `root` in place of results/."""
-        moved = (
+        arguments = (
             str(Path(root) / argument.removeprefix(RESULTS))
             if argument.startswith(RESULTS)
             else argument
             for argument in self.arguments
         )
-        return self._replace(arguments=tuple(moved))
+        return self._replace(arguments=tuple(arguments))
 
     def text(self, python: str = "python") -> str:
         """The command as a line for the shell."""

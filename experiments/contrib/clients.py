@@ -87,7 +87,7 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
         threshold=threshold,
         clients=CLIENTS,
         max_wait=horizon,
-        # after a draw without points of some region, the next one may include all points there
+        # the draw after one that misses a region may include too many points of that region
         scale_to_capacity=True,
     )
 
@@ -98,20 +98,20 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     seeds = min(options.seeds, SEEDS.get(method, options.seeds))
     keys = jax.random.split(jax.random.key(1), options.seeds)[:seeds]
     bandit = bandit_of(name, method, horizon)
-    played = play(ClientArms(problem_of(name)), bandit, horizon, keys)
+    record = play(ClientArms(problem_of(name)), bandit, horizon, keys)
     t = saving.grid(horizon)
-    regret, uniform = (np.asarray(a).cumsum(1) for a in (played.regret, played.uniform_regret))
+    regret, uniform = (np.asarray(a).cumsum(1) for a in (record.regret, record.uniform_regret))
     curves = dict(
         regret_ratio=(regret / uniform)[:, t - 1],
-        sent=np.asarray(played.sent, float)[:, t - 1],
-        sent_as_data=np.asarray(played.sent_as_data, float)[:, t - 1],
+        sent=np.asarray(record.sent, float)[:, t - 1],
+        sent_as_data=np.asarray(record.sent_as_data, float)[:, t - 1],
     )
     return saving.by_seed(
         dict(t=t, horizon=horizon),
         **curves,
         **{f"final_{metric}": curve[:, -1] for metric, curve in curves.items()},
-        exchanges=np.asarray(played.exchanges)[:, -1],
-        points=np.asarray(played.dictionary_size)[:, -1],
+        exchanges=np.asarray(record.exchanges)[:, -1],
+        points=np.asarray(record.dictionary_size)[:, -1],
     )
 
 

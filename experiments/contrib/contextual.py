@@ -93,8 +93,8 @@ def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[
     start = time.process_time()
     for number in range(PARTS):
         first = jnp.int32(number * count)
-        states, played = play_segment(problem, bandit, states, round_keys, first, count)
-        segments.append(jax.block_until_ready(played))
+        states, segment = play_segment(problem, bandit, states, round_keys, first, count)
+        segments.append(jax.block_until_ready(segment))
         seconds.append(time.process_time() - start)
     record = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *segments)
     check_flags(record, horizon)
@@ -112,15 +112,15 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
         regret = np.asarray(jax.jit(jax.vmap(uniform_regret))(keys)).cumsum(axis=1)
         return saving.by_seed(dict(t=t), regret=regret[:, t - 1], final_regret=regret[:, -1])
     bandit = bandit_of(method, horizon)
-    played, seconds = run_segments(problem_of(name), bandit, horizon, keys)
-    regret, uniform = (a.cumsum(axis=1) for a in (played.regret, played.uniform_regret))
+    record, seconds = run_segments(problem_of(name), bandit, horizon, keys)
+    regret, uniform = (a.cumsum(axis=1) for a in (record.regret, record.uniform_regret))
     return saving.by_seed(
         dict(t=t, seconds=seconds, horizon=horizon, run_seconds=seconds[-1]),
         regret=regret[:, t - 1],
-        dictionary=played.dictionary_size[:, t - 1],
+        dictionary=record.dictionary_size[:, t - 1],
         final_regret=regret[:, -1],
         final_regret_ratio=regret[:, -1] / uniform[:, -1],
-        points=played.dictionary_size[:, -1],
+        points=record.dictionary_size[:, -1],
     )
 
 

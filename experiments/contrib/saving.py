@@ -39,8 +39,8 @@ def grid(horizon: int) -> np.ndarray:
 
 
 def by_seed(shared: Mapping[str, Any], **values: np.ndarray) -> list[dict[str, Any]]:
-    """One dict of arrays for each seed: `shared`, and the row of the seed in each of the values
-    [S, ...]."""
+    """One dict of arrays for each seed: the entries of `shared`, and for each of `values` [S, ...]
+    the row of that seed."""
     rows = zip(*values.values(), strict=True)
     return [dict(shared, **dict(zip(values, row, strict=True))) for row in rows]
 

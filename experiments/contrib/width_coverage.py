@@ -136,8 +136,8 @@ def draw(folder: Path) -> None:
         right.set_xlim(0, 1)
         left.set_xlabel("largest share of the width needed\n(beyond 1: not covered)")
         right.set_xlabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
-        words = f"{len(rows)} seeds; blue: exact posterior, GP-UCB; red: sketched, BBKB"
-        title = f"Confidence widths, T = {provenance['config']['horizon']:,}, {words}"
+        legend = f"{len(rows)} seeds; blue: exact posterior, GP-UCB; red: sketched, BBKB"
+        title = f"Confidence widths, T = {provenance['config']['horizon']:,}, {legend}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
         drawing.save(figure, folder / "coverage.png")
 

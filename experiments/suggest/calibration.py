@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 
     library: Library
     truth: np.ndarray  # [A], NaN where an evaluation fails
-    values: np.ndarray  # [A], of an evaluation
+    values: np.ndarray  # [A], the result of an evaluation of each candidate
     sizes: tuple[int, ...]  # of the batches
     bounds: tuple[float, float] | None = None  # of values
 

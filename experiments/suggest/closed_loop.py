@@ -34,7 +34,9 @@ def main() -> None:
     parser = cli.parser(__doc__, seeds=5, data_dir=None)
     parser.add_argument("--rounds", type=cli.count, default=20)
     parser.add_argument("--batch", type=cli.count, default=8)
-    parser.add_argument("--random-seeds", type=cli.count, default=1000, help="of random batches")
+    parser.add_argument(
+        "--random-seeds", type=cli.count, default=1000, help="number of random seeds"
+    )
     options = cli.parse(parser)
     abalone = datasets.load("abalone", options.data_dir)
     rounds, batch = options.rounds, options.batch

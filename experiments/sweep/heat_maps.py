@@ -48,8 +48,8 @@ def draw(folder: Path) -> list[str]:
 
 
 def swept_numbers(config: dict[str, object], summary: pd.DataFrame) -> list[str]:
-    """The numbers of the grid that take several values, in the order of their number of values;
-    empty if other numbers are drawn at random."""
+    """The numbers that take several values on the grid, those with the fewest values first; empty
+    if other numbers are drawn at random."""
     if any(name.startswith("random.") for name in config):
         return []
     names = [name.removeprefix("grid.") for name in config if name.startswith("grid.")]

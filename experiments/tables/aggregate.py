@@ -1,5 +1,5 @@
-"""Regrets by table and their aggregate, from the saved curves of `main`: two CSV tables and a
-picture.
+"""Two CSV tables and a picture of the regrets on each table and of their aggregate, from the saved
+curves of `main`.
 
 The score of a run is its regret over the mean regret of random settings on the same table after the
 same number of evaluations. Scores of all tables are aggregated by their interquartile mean, with

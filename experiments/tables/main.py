@@ -1,5 +1,5 @@
-"""Runs of `jsketch.suggest` and of other packages on tables of hyperparameters, and their
-aggregate.
+"""Runs `jsketch.suggest` and other packages on tables of hyperparameters, and aggregates their
+regrets.
 
     python -m experiments.tables.main --out results/tables/hyperparameters
 

@@ -78,7 +78,7 @@ class Table(NamedTuple):
 
     pool: Pool  # `repeats` [A, R] are the readings, `values` [A] their means
     space: Space
-    largest: float  # of all readings
+    largest: float  # the largest reading
 
     def regret(self, readings: np.ndarray) -> np.ndarray:
         """The distance of readings from the largest one of the table: relative for recorded errors,
@@ -115,7 +115,7 @@ def table_of(name: str, space: Space, records: dict[str, dict[str, list[float]]]
 
 
 def features(space: Space) -> tuple[np.ndarray, list[Columns]]:
-    """The features of all points of a grid, in the order of their rows, and their columns."""
+    """(features [A, d], columns) of all points of a grid, in the order of the rows of a table."""
     numbers = np.unravel_index(np.arange(np.prod(space.levels)), space.levels)
     parts, columns = [], []
     for at, (number, count) in enumerate(zip(numbers, space.levels, strict=True)):

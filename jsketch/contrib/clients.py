@@ -37,8 +37,8 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 
 def check_points(clients: int, x: Any, axes: int, inputs: int | None = None) -> Array:
     """The candidates [N,C,d] of N clients (3 axes), or their played points [N,d] (2 axes), as an
-    array. Raises ValueError if it is empty or not finite, or if its number of clients or of inputs
-    is a different one."""
+    array. Raises ValueError if it is empty or not finite, or if its shape does not agree with
+    `clients` and `inputs`."""
     x = checks.real("the points of clients", x)
     d = (x.shape[-1] if x.ndim else 1) if inputs is None else inputs
     if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
@@ -285,16 +285,16 @@ class SharedEmbedding(widths.KernelBandit):
         y = jnp.asarray(check_rewards(n, y), x.dtype)
         width = self.confidence_width(state).max()
         finite, is_full = jnp.isfinite(y), state.used + n > state.sketch.domain.count
-        observed = self._observe(state, x, y)
-        is_longest_wait = observed.used - observed.last >= n * self.max_wait
-        above_threshold = (observed.variance_sum > self.threshold).any()
+        after = self._observe(state, x, y)
+        is_longest_wait = after.used - after.last >= n * self.max_wait
+        above_threshold = (after.variance_sum > self.threshold).any()
         is_empty = (state.sketch.dictionary.size == 0) & finite.any()
         is_due = (is_longest_wait | above_threshold | is_empty) & ~is_full
-        carry = (observed, empty_info(width))
+        carry = (after, empty_info(width))
         new, info = cond_per_run(is_due, _exchange, carry, (self, key))
         overflow = is_full | info.overflow
         # a sum is finite only if all its terms are
-        sums = jnp.append(observed.moment.sum(1) + observed.variance_sum, width)
+        sums = jnp.append(after.moment.sum(1) + after.variance_sum, width)
         new = jax.tree.map(partial(jnp.where, overflow), state, new)
         return new, replace(
             info,

@@ -39,8 +39,7 @@ class ContextualUCB(widths.KernelBandit):
     ask(state, candidates [C,d], key) -> []     the index of the candidate to play
     tell(state, x [d], y [], key) -> (state, Info)   the reward y of any point x. A reward that is
         not finite or exceeds the capacity (`info.overflow`) does not change the state.
-    grow(state) -> state                        the same state with a larger capacity, where it is
-        exhausted
+    grow(state) -> state                        the same state with more capacity, where exhausted
 
     A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `inputs`, the
     number d of inputs; `started` [] bool, whether a reward was observed; and `evidence`, unless the
@@ -87,7 +86,7 @@ class ContextualUCB(widths.KernelBandit):
 
 
 def check_points(kernel: Any, x: Any, inputs: int) -> None:
-    """Raises ValueError unless x is a finite matrix with rows, and with `inputs` columns."""
+    """Raises ValueError unless x is a nonempty finite matrix with `inputs` columns."""
     checks.candidates(x, inputs)
     checks.kernel_inputs(kernel, x)
 
@@ -351,9 +350,9 @@ class CBBKB(ContextualUCB):
     Zenati et al. (AISTATS 2022) compare EK-UCB with both. BKB's dictionary is drawn from all played
     points when 1 + the sum of the variances of the points since the last draw exceeds C
     (Calandriello et al., ICML 2020, Lemma 1), and after every reward while it is empty. The
-    posterior uses every reward immediately: with P the precision of the points s since the last
-    draw and b the whitened moment at that draw, the mean given all rewards, on the dictionary of
-    that draw, is (THEORY 6.6)
+    posterior uses every reward immediately. With s over the points since the last draw, P = (I +
+    sum_s u_s u_s^T)^-1 and b the whitened moment at that draw, the mean given all rewards, on the
+    dictionary of that draw, is (THEORY 6.6)
 
         mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3.
 

@@ -40,8 +40,8 @@ from jsketch.linalg import matmul
 # of predictions at the limit are at most 5e-3 of the labels in blocks, 8e-3 in single steps and
 # 1.4e-2 for `DiscountedKernelAWV`; after 50 further examples they are 0.5.
 LARGEST_WINDUP = 1e-2
-# the least gamma^e in a block (e as in `block_discounts`): its last pivots are differences of
-# numbers that are larger by the factor gamma^-e, which lose as many digits
+# the least gamma^e in a block (e as in `block_discounts`): the last pivots of a block are
+# differences, which lose about log10(gamma^-e) digits
 LEAST_DISCOUNT = 1e-3
 
 
@@ -109,7 +109,7 @@ def learn_in_short_blocks(
         state, new_g, new_h = learn_rows(state, learn & in_block)
         return state, jnp.where(in_block, new_g, g), jnp.where(in_block, new_h, h)
 
-    # the first block, usually the only one, is not in the loop, which would change the last bits
+    # the first block, usually the only one, is not in the loop: the loop would change the last bits
     first = learn_rows(state, learn & (rows < width))
     return lax.fori_loop(jnp.ones_like(width), (len(learn) + width - 1) // width, step, first)
 

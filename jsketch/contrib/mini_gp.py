@@ -30,7 +30,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 class MiniGP(ExactBandit):
     """mini-GP-UCB or mini-GP-EI over finite arms. A batch repeats one arm; O(A N) a batch."""
 
-    # C >= 1: a batch divides the standard deviation of its arm by C; with 1 it is one pull
+    # C >= 1, by which a batch divides the standard deviation of its arm; with 1 a batch is one pull
     ratio: ArrayLike = 2.0
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     # B; a full batch is flagged `truncated`
@@ -65,8 +65,8 @@ class MiniGP(ExactBandit):
         return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limited = checks.evaluation_limit(limit)
-        limit = jnp.clip(limited, 1, self.max_batch)
+        unclipped_limit = checks.evaluation_limit(limit)
+        limit = jnp.clip(unclipped_limit, 1, self.max_batch)
         best = jnp.argmax(self.scores(state)).astype(jnp.int32)
         arm = jnp.where(state.count == 0, state.first_arm, best)
         variance = self._resolved_variance(state, arm)
@@ -74,7 +74,8 @@ class MiniGP(ExactBandit):
         repeats = (jnp.square(ratio) - 1) / jnp.where(variance > 0, variance, 1)
         length = jnp.where(variance > 0, jnp.clip(repeats, 1, self.max_batch), 1).astype(jnp.int32)
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
-        is_cut = (variance > 0) & (jnp.floor(repeats) > self.max_batch) & (limited > self.max_batch)
+        is_longer = (variance > 0) & (jnp.floor(repeats) > self.max_batch)
+        is_cut = is_longer & (unclipped_limit > self.max_batch)
         return Query(
             index=jnp.full(self.max_batch, arm),
             mask=slots < jnp.minimum(length, limit),

@@ -220,7 +220,7 @@ class LengthscaleBalancing(Algorithm):
         )
 
     def _ruled_out(self, state: BalancingState, observed: Array) -> Array:
-        """The candidates [G] bool that the round rules out; none unless `observed` [] bool."""
+        """The candidates [G] bool that the round rules out; none if `observed` [] is False."""
         base = self.base
         sums = state.pulls, state.reward_sums_chosen, state.suspected
         out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
