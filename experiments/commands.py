@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # folders under results/; "beyond" has the methods that are not in the four papers, "tables" other
 # packages on tables of hyperparameters
 PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond", "tables")
-EXPERIMENTS = {"beyond": "contrib"}  # folders under experiments/ with a different name
+EXPERIMENTS = {"beyond": "contrib"}  # {paper: folder under experiments/} where the names differ
 RESULTS = "results/"  # the beginning of --out
 PLACEHOLDER = "DIR"  # stands for a checkout of the authors' code
 

@@ -32,10 +32,10 @@ def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
     CPU."""
     most = 100 if _on_cpu() else 1_000
     for count, horizon in ((10, 1_000), (10, 10_000), (most, 1_000), (most, 10_000)):
-        run = bandit.replace(delta=1 / horizon, max_batch=horizon)
+        bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
         keys = jax.random.split(jax.random.key(0), count)
-        first = loops.run(run, problem, keys, horizon)
-        median, _ = seconds(partial(loops.run, run, problem, keys, horizon), repeats)
+        first = loops.run(bandit, problem, keys, horizon)
+        median, _ = seconds(partial(loops.run, bandit, problem, keys, horizon), repeats)
         yield (
             f"{count} seeds, T = {horizon:,}",
             dict(
@@ -57,7 +57,7 @@ def arms() -> Iterator[tuple[str, Row]]:
         mean = np.tanh(features @ weights)
         for dtype in (jnp.float32, jnp.float64):
             arm_problem = problems.finite_arms(features.astype(dtype), mean, 0.1)
-            large = BBKB(
+            bandit = BBKB(
                 kernel=kernels.Gaussian(10.0),
                 regularization=0.01,
                 noise_std=0.1,
@@ -66,7 +66,7 @@ def arms() -> Iterator[tuple[str, Row]]:
                 max_batch=HORIZON,
             )
             key = jax.random.key(0)
-            first, again = (loops.run(large, arm_problem, key, HORIZON) for _ in range(2))
+            first, again = (loops.run(bandit, arm_problem, key, HORIZON) for _ in range(2))
             rounds = int(again.trace.round[-1]) + 1
             yield (
                 f"A = {count:,}, {jnp.dtype(dtype).name}",

@@ -25,7 +25,7 @@ REGRET = "final_regret_ratio"  # R_T / R_T^unif of a run
 class Row(NamedTuple):
     """A row of panels."""
 
-    metric: str  # column of the table
+    metric: str  # of the curves
     label: str
     top: float | None = None  # upper end of the axis
     log: bool = False

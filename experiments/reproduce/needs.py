@@ -58,7 +58,7 @@ def files(command: Command) -> tuple[Source, ...]:
     """The data files of a command; none when it generates its data."""
     option, default = OPTION.get(command.module, ("", ()))
     names = command.values(option) or default
-    if command.module.endswith(".widths"):
+    if command.module.endswith(".widths"):  # its option names problems
         names = tuple("nasbench101_means" if name == "nasbench101" else name for name in names)
     return tuple(file for name in names for file in FILES.get(name, ()))
 

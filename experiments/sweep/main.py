@@ -105,7 +105,7 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     print(
         f"data: {sweep_plan.setting.source}\n"
         f"{len(sweep_plan.rows)} configurations x {sweep.seeds} seeds; {len(tasks)} runs of"
-        f" {sweep.horizon:,} evaluations, {len(missing)} of them to make",
+        f" {sweep.horizon:,} evaluations, {len(missing)} of them missing",
         flush=True,
     )
     vmapped = sweep.strategy == "vmap" or (

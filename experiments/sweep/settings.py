@@ -106,8 +106,9 @@ def table(path: Path) -> datasets.Dataset:
 
 
 def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
-    """The algorithm "module:Name". Name is an algorithm over arms, or its class, which is then
-    called with those default numbers that are among its fields. Raises ValueError if this fails."""
+    """The algorithm "module:Name". Name is an algorithm over arms, or a class of algorithms, which
+    is then called with those defaults that are among its fields. Raises ValueError if this
+    fails."""
     module, _, attribute = name.partition(":")
     sys.path.insert(0, "")  # modules of the working directory
     try:

@@ -94,7 +94,7 @@ def regrets_of(folder: Path) -> Regrets:
 
 
 def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
-    """The tables that are aggregated together; some methods have runs on HPOLib only."""
+    """{title: tables that are aggregated together}; some methods have runs on HPOLib only."""
     errors = tuple(name for name in regrets if name in ERRORS)
     groups = {} if len(errors) == len(regrets) else {"all tables": tuple(regrets)}
     return groups | ({"HPOLib": errors} if errors else {})

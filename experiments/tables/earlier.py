@@ -19,7 +19,7 @@ FIRST, BATCH, EARLIER = 10, 10, 60
 
 
 def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarray:
-    """The regret after each evaluation, [horizon]; `others` are the earlier campaigns."""
+    """The regret after each evaluation, [horizon]; `others` are tables of earlier campaigns."""
     table = recorded.load(target)
     features, columns = recorded.features(table.space)
     values, readings = table.pool.values, -np.log(-table.pool.readings(seed))
