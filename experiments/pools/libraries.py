@@ -31,7 +31,7 @@ SHA256 = {
     "physbo_s5-210.csv.gz": "74b6023fb178144dc38d8ea83ef12545a756495149f02a45ecea172d0f359f34",
 }
 # EDBO's authors leave out the DFT descriptors whose names contain one of these words, and columns
-# with a larger correlation with an earlier column
+# whose correlation with an earlier column exceeds MAX_CORRELATION
 OMITTED_DESCRIPTORS = (
     *("file_name", "vibration", "correlation", "Rydberg", "correction", "atom_number"),
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),

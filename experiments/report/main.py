@@ -3,7 +3,7 @@
     scripts/report                      # report/index.html from results/
     scripts/report --results DIR --out DIR
     scripts/report --record             # also results/verdicts.csv
-    scripts/report --archive runs.tar.gz    # also the runs that the verdicts rest on
+    scripts/report --archive runs.tar.gz    # also the tables from which verdicts are computed
 
 For each claim of the four papers the page shows the place and the statement, the rule with its
 reason, our numbers, the verdict with its cause, and the provenance of the results. Methods beyond
@@ -223,8 +223,8 @@ def judged_by(parts: list[Part]) -> dict[str, list[str]]:
 
 
 def archive_bytes(parts: list[Part], root: Path) -> bytes:
-    """A tar.gz file with the provenance and the raw runs of all experiments of the papers, and
-    the record with the rules. The same results give the same bytes."""
+    """A tar.gz file with the tables and summary.json of all experiments of the papers, and the
+    record with the rules. The same results give the same bytes."""
     folders = [section.experiment.folder for part in parts for section in part.sections]
     folders += judged_by(parts)
     names = [Path(folder, name) for folder in folders for name in tidy.FILES]
@@ -247,7 +247,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     results, out = environment.ROOT / "results", Path("report")
     record = "write verdicts.csv into the results"
-    archive = "file (.tar.gz) for the raw runs of the papers' experiments"
+    archive = "file (.tar.gz) for the tables of the papers' experiments"
     parser.add_argument("--results", type=Path, default=results, help="folder of all results")
     parser.add_argument("--out", type=Path, default=out, help="folder of the page")
     parser.add_argument("--notice", default="", help="first paragraph of the page")

@@ -9,7 +9,7 @@ A folder of results holds
     summary.json      configuration, commit, versions, hardware, dtype, seeds, and numbers over the
                       seeds
 
-Three lines draw a figure from it:
+Three lines draw a figure from the tables:
 
     curves = tidy.load("results/bbkb_2020/abalone").curves
     ratio = curves[curves.metric == "regret_ratio"]
@@ -160,7 +160,7 @@ def read_table(path: Path) -> pd.DataFrame:
 
 def load_all(root: str | Path) -> Results:
     """The results of all folders under `root`. The tables are concatenated and have a column
-    `folder`; the provenance is a dict by folder."""
+    `folder`; the provenance is {folder: its provenance}."""
     folders = sorted(path.parent for path in Path(root).rglob(CURVES))
     if not folders:
         raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")

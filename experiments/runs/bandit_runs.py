@@ -168,7 +168,7 @@ def run_algorithm(
     seeds: int,
     states: Callable[[int], Any] | None = None,
 ) -> list[dict[str, np.ndarray]]:
-    """The runs of all seeds of an algorithm. Runs in the folder are read, missing ones executed."""
+    """The runs of all seeds of an algorithm. Saved runs are read, and missing runs are executed."""
     store.record_configuration(folder, name, config)
     missing = store.missing(folder, name, seeds)
     if len(missing) < seeds:

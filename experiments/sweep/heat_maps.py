@@ -73,8 +73,8 @@ def best_of_pairs(
 
 
 def heat_map(path: Path, mean: pd.DataFrame, half: pd.DataFrame, title: str) -> None:
-    """Draws a mean for each pair of two hyperparameters, with the half width of its 95% interval,
-    and a frame around the smallest. Missing values (NaN) stay white."""
+    """Draws the mean for each pair of values of two hyperparameters, with the half width of its 95%
+    interval, and a frame around the smallest mean. Missing means (NaN) stay white."""
     table, (rows, columns) = mean.to_numpy(), mean.shape
     size = (1.9 + 0.75 * max(columns, 3), 1.3 + 0.5 * max(rows, 2))
     with plt.rc_context(STYLE | {"figure.figsize": size, "axes.grid": False}):
