@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=cli.count, default=20)
     parser.add_argument("--batch", type=cli.count, default=8)
     parser.add_argument(
-        "--random-seeds", type=cli.count, default=1000, help="number of random seeds"
+        "--random-seeds", type=cli.count, default=1000, help="number of seeds of random batches"
     )
     options = cli.parse(parser)
     abalone = datasets.load("abalone", options.data_dir)
