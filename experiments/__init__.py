@@ -1,1 +1,1 @@
-"""Experiments that run the figures of the papers again, with a folder for each paper."""
+"""Experiments that reproduce the figures of the papers, with a folder for each paper."""

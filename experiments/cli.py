@@ -20,18 +20,18 @@ LOG_INTERVAL = 30.0  # seconds between two lines of progress in a file
 _SHARED: dict[str, dict[str, Any]] = {
     "seeds": dict(type=count, help="number of seeds (default %(default)s)"),
     "horizon": dict(type=count, help="evaluations of a run (default %(default)s)"),
-    "repeats": dict(type=count, help="timed runs, after one that compiles (default %(default)s)"),
+    "repeats": dict(type=count, help="timed runs after an untimed one (default %(default)s)"),
     "data_dir": dict(type=Path, help="folder of the data sets"),
     "first_seed": dict(type=int, help="the first seed (default %(default)s)"),
-    "limit": dict(type=count, help="number of examples, the first ones (default: all)"),
+    "limit": dict(type=count, help="number of examples, from the first on (default: all)"),
     "reference": dict(type=Path, help="checkout of the authors' code"),
     "workers": dict(type=count, help=WORKERS),
 }
 
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
-    """Decorates the `main` of a script, as `command_line.command`, and calls it when its module is
-    the program (`python -m`): main is the last function of a module."""
+    """Decorates the `main` of a script as `command_line.command` does, and calls it if its module
+    is the program (`python -m`). `main` is therefore the last function of its module."""
     wrapped = command_line.command(main)
     if main.__module__ == "__main__":
         wrapped()
@@ -41,14 +41,14 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 def parser(
     description: str | None, prog: str | None = None, **defaults: Any
 ) -> argparse.ArgumentParser:
-    """A parser whose help shows the description, the docstring of a module, line by line, with
-    options of _SHARED, each with its default: parser(doc, seeds=10, data_dir=None) has --seeds and
-    --data-dir."""
+    """A parser with those options of _SHARED to which `defaults` gives a default:
+    parser(doc, seeds=10, data_dir=None) has --seeds and --data-dir. Its help shows the description,
+    the docstring of a module, with the line breaks of the docstring."""
     form = argparse.RawDescriptionHelpFormatter
-    made = argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
+    parser = argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
     for name, default in defaults.items():
-        made.add_argument(f"--{name.replace('_', '-')}", default=default, **_SHARED[name])
-    return made
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **_SHARED[name])
+    return parser
 
 
 def add_choices(

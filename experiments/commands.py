@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # folders under results/; "beyond" has the methods that are not in the four papers, "tables" other
 # packages on tables of hyperparameters
 PAPERS = ("bkb_2019", "bbkb_2020", "go_ucb_2023", "pkawv_2019", "beyond", "tables")
-EXPERIMENTS = {"beyond": "contrib"}  # folders under experiments/ with a different name
+EXPERIMENTS = {"beyond": "contrib"}  # {paper: folder under experiments/} where the names differ
 RESULTS = "results/"  # the beginning of --out
 PLACEHOLDER = "DIR"  # stands for a checkout of the authors' code
 
@@ -23,7 +23,7 @@ class Command(NamedTuple):
     folder: str  # under results/: "bbkb_2020/abalone"
     module: str  # "experiments.bbkb_2020.regret"
     arguments: tuple[str, ...]
-    figures: tuple[int, ...] = ()  # figures of the paper, from the comment above or beside it
+    figures: tuple[int, ...] = ()  # figures of the paper, from the comment beside or above it
 
     @property
     def paper(self) -> str:
@@ -31,13 +31,13 @@ class Command(NamedTuple):
 
     def with_results_in(self, root: Path | str) -> Self:
         """The same command with `root` in place of results/."""
-        moved = (
+        arguments = (
             str(Path(root) / argument.removeprefix(RESULTS))
             if argument.startswith(RESULTS)
             else argument
             for argument in self.arguments
         )
-        return self._replace(arguments=tuple(moved))
+        return self._replace(arguments=tuple(arguments))
 
     def text(self, python: str = "python") -> str:
         """The command as a line for the shell."""

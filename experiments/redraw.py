@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments import cli, commands
 from experiments.results import tidy
 
-# modules with the `draw` of an experiment that is called differently
+# {experiment: module with its `draw`} where their names differ
 MODULES = {
     "sweep": "sweep.heat_maps",
     "tables": "tables.aggregate",

@@ -3,7 +3,7 @@
 scripts/bench --accelerator                      on the default device of JAX
 JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU, for comparison
 
-Peak memory is that of the process: `--parts arms` measures one part alone.
+Peak memory is that of the process so far, so that `--parts arms` measures one part alone.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from experiments.results import environment
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
-CAPACITY = 160  # m is at most 160 on Abalone at lengthscale 5
+CAPACITY = 160  # inducing points, enough for Abalone at lengthscale 5
 ARM_INPUTS, HORIZON = 8, 200  # of `arms`
 Row = dict[str, Any]
 
@@ -32,10 +32,10 @@ def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
     CPU."""
     most = 100 if _on_cpu() else 1_000
     for count, horizon in ((10, 1_000), (10, 10_000), (most, 1_000), (most, 10_000)):
-        run = bandit.replace(delta=1 / horizon, max_batch=horizon)
+        bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
         keys = jax.random.split(jax.random.key(0), count)
-        first = loops.run(run, problem, keys, horizon)
-        median, _ = seconds(partial(loops.run, run, problem, keys, horizon), repeats)
+        first = loops.run(bandit, problem, keys, horizon)
+        median, _ = seconds(partial(loops.run, bandit, problem, keys, horizon), repeats)
         yield (
             f"{count} seeds, T = {horizon:,}",
             dict(
@@ -49,7 +49,7 @@ def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
 
 
 def arms() -> Iterator[tuple[str, Row]]:
-    """Seconds and memory of a round of BBKB among generated arms, in float32 and float64."""
+    """Times and memory of runs of BBKB among generated arms, in float32 and float64."""
     for count in (1_000_000,) if _on_cpu() else (1_000_000, 10_000_000):
         random = np.random.default_rng(0)
         features = random.standard_normal((count, ARM_INPUTS))
@@ -57,7 +57,7 @@ def arms() -> Iterator[tuple[str, Row]]:
         mean = np.tanh(features @ weights)
         for dtype in (jnp.float32, jnp.float64):
             arm_problem = problems.finite_arms(features.astype(dtype), mean, 0.1)
-            large = BBKB(
+            bandit = BBKB(
                 kernel=kernels.Gaussian(10.0),
                 regularization=0.01,
                 noise_std=0.1,
@@ -66,7 +66,7 @@ def arms() -> Iterator[tuple[str, Row]]:
                 max_batch=HORIZON,
             )
             key = jax.random.key(0)
-            first, again = (loops.run(large, arm_problem, key, HORIZON) for _ in range(2))
+            first, again = (loops.run(bandit, arm_problem, key, HORIZON) for _ in range(2))
             rounds = int(again.trace.round[-1]) + 1
             yield (
                 f"A = {count:,}, {jnp.dtype(dtype).name}",

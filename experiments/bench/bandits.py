@@ -6,8 +6,9 @@ scripts/bench --only abalone bkb               some of them
 scripts/bench --reference DIR                  also the authors' code
 scripts/bench --accelerator                    the benchmarks of `experiments.bench.accelerator`
 
-Every benchmark draws the dictionary after every batch, and, in a second run, only when it is larger
-than 1.25 times the expected size of a draw. DIR is a checkout of luigicarratino/batch-bkb.
+Every benchmark has two parts: the first draws the dictionary after every batch, the second only
+when the dictionary is larger than 1.25 times the expected size of a draw. DIR is a checkout of
+luigicarratino/batch-bkb.
 """
 
 import argparse
@@ -43,7 +44,7 @@ class Task(NamedTuple):
     regularization: float
     horizon: int
     seeds: int = 1
-    target: str = "no target"  # the time that the project aims at
+    target: str = "no target"  # for the time, as text
 
 
 # "whitened": A = 4177, d = 8, lengthscale 5, and m is about 350 at the end
@@ -60,7 +61,7 @@ TASKS = {
     "local": Task("bbkb_global_local", "abalone", 5.0, 0.01, 1e-4, 10_000),
     "bkb": Task("bkb", "abalone", 5.0, 0.01, 1e-4, 2_000, 1, "run < 8 s"),
 }
-RULES = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}
+RESPARSIFY = {"every batch": EVERY_BATCH, "g = 0.25": 0.25}  # by the name in the table
 
 
 def load_problem(dataset: str, noise_std: float, data_dir: Path | None) -> Any:
@@ -94,13 +95,13 @@ def make_bandit(task: Task, **options: Any) -> Any:
 
 
 def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The times of one task with both RULES, and of the authors' code."""
+    """The times of one task with both values of RESPARSIFY, and of the authors' code."""
     problem = load_problem(task.dataset, task.noise_std, options.data_dir)
     rows = []
-    for rule, growth in RULES.items():
-        rows.append(run_ours(task, problem, options.repeats, growth))
-        rows[-1]["rule"] = rule
-        show(f"{name}, {rule}", rows[-1], f"[{task.target}]")
+    for label, resparsify in RESPARSIFY.items():
+        rows.append(run_ours(task, problem, options.repeats, resparsify))
+        rows[-1]["rule"] = label
+        show(f"{name}, {label}", rows[-1], f"[{task.target}]")
     if options.reference is not None:
         theirs = authors_seconds(task, problem, options)
         for row in rows:
@@ -131,12 +132,12 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
             first.append(run())
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
-    result, fresh = first[0]
+    result, fresh_cache_seconds = first[0]
     ratio = loops.regret_ratio(result.trace.regret, problem.mean_reward)[:, -1]
     return dict(
         task=task._asdict(),
         run_seconds=statistics.median(run()[1] for _ in range(repeats)),
-        fresh_cache_seconds=fresh,
+        fresh_cache_seconds=fresh_cache_seconds,
         warm_cache_seconds=first[1][1],
         compile_seconds=result.compile_seconds,
         dictionary_size=float(result.trace.dictionary_size[:, -1].mean()),

@@ -45,7 +45,7 @@ def time_call(call: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
 
 
 def in_memory(count: int, rounds: int) -> dict[str, Any]:
-    """A batch and rounds of BBKB among candidates in memory."""
+    """Measurements of a batch, and of rounds of BBKB, among candidates in memory."""
     random = np.random.default_rng(0)
     features = random.standard_normal((count, INPUTS))
     values = np.tanh(features @ (random.standard_normal(INPUTS) / np.sqrt(INPUTS)))
@@ -114,7 +114,7 @@ def write_candidates(path: Path, count: int) -> None:
 
 
 def in_file(path: Path, screen: bool) -> dict[str, Any]:
-    """A batch among the candidates in a file."""
+    """Measurements of a batch among the candidates in a file."""
     domain = open_arms(path, chunk=CHUNK)
     random = np.random.default_rng(1)
     weights = random.standard_normal(INPUTS) / np.sqrt(INPUTS)

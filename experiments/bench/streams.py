@@ -86,12 +86,12 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, An
     def run() -> loops.Forecasts:
         return predict(forecaster, (inputs, labels), jax.random.key(0))[0]
 
-    median, compiling = seconds(run, options.repeats)
+    median, compilation = seconds(run, options.repeats)
     forecasts = run()
     row: dict[str, Any] = dict(
         task=task._asdict(),
         run_seconds=median,
-        compile_seconds=compiling,
+        compile_seconds=compilation,
         microseconds_an_example=1e6 * median / len(ys),
         dictionary_size=int(forecasts.dictionary_size[-1]),
         average_loss=float(forecasts.average_loss[-1]),

@@ -21,9 +21,9 @@ def _experiment(
 CONTEXTS = _experiment(
     "contextual",
     "Contexts: EK-UCB (Zenati et al., AISTATS 2022)",
-    "Two of the problems of its authors' scripts, with their lengthscale, regularization and width."
-    " CBKB and CBBKB stop at t = 300. CPU seconds are those of all seeds in one program, compiled"
-    " before, while other processes were running.",
+    "Two problems of the authors' scripts, with the lengthscale, regularization and width of these"
+    " scripts. CBKB and CBBKB stop at t = 300. CPU seconds are those of all seeds in one program,"
+    " without compilation, while other processes were running.",
     "regret.png",
     "Cumulative regret, CPU seconds and inducing points against rounds for kernel UCB"
     " with contexts, exact, with incremental projections and with resampled dictionaries",
@@ -36,9 +36,9 @@ CONTEXTS = _experiment(
 DRIFT = _experiment(
     "drift",
     "Streams whose target changes: discounted Kernel-AWV and PKAWV (Jacobsen, Cutkosky, ICML 2024)",
-    "Generated streams: `jumps` has another function every 500 examples, `turning` another phase in"
-    " each, `still` the same. Forecasters on the kernel itself run on the first stream of"
-    " `jumps` alone, river's on the first stream of each, where river is installed.",
+    "Generated streams: the function of `jumps` changes every 500 examples, the phase of `turning`"
+    " with each example, and `still` does not change. Forecasters on the kernel itself run only on"
+    " the first stream of `jumps`, and river's models only on the first stream of each name.",
     "average_loss.png",
     "Average squared loss against examples on three streams, for forecasters that forget"
     " nothing, at five rates, for their mixture, and for river's models",
@@ -49,8 +49,8 @@ FEW = _experiment(
     "few_batches",
     "Few batches: batched pure exploration (Li, Scarlett, AISTATS 2022)",
     "Functions on 500 points (lengthscale 0.2, noise 0.1): a draw of a Gaussian process, with the"
-    " assumption F = 1, and one of known norm 2. FixedBKB has batches of 96, and as many as the"
-    " exploration has.",
+    " assumption F = 1, and one of known norm 2. FixedBKB runs with batches of 96, and with as many"
+    " batches as the exploration has.",
     "regret_ratio.png",
     "Regret over that of uniform arms, and batches, against evaluations for batched"
     " exploration, BBKB with both rules and FixedBKB",
@@ -63,10 +63,10 @@ FEW = _experiment(
 WIDTHS = _experiment(
     "width_coverage",
     "Tighter confidence widths (Whitehouse et al., NeurIPS 2023; Flynn, Reeb, AISTATS 2025)",
-    "One function of known norm 2 on 100 arms, delta = 0.1, seeds of noise.",
+    "One function of known norm 2 on 100 arms, delta = 0.1. The seeds differ in the noise.",
     "coverage.png",
-    "For each confidence width the share of it that each run needed to cover the"
-    " function, all below one, and the regret",
+    "For each confidence width, the smallest multiple of it that covers the function in each run,"
+    " all below one, and the regret",
     covered=("share of runs covered", 2),
     most_needed=("largest share of the width needed", 2),
     last_width=("width at T", 2),
@@ -75,9 +75,9 @@ WIDTHS = _experiment(
 CHANGING = _experiment(
     "drifting_arms",
     "Means that change: discounted and windowed BKB (Deng et al., 2022; Zhou, Shroff, 2021)",
-    "100 arms; four functions of norm 2 one after the other, with straight lines between them"
-    " (`drift`) or all at once (`jump`); the same width for all. Regret is dynamic, against the"
-    " best arm of each round.",
+    "100 arms. The mean rewards pass through four functions of norm 2, linearly (`drift`) or in"
+    " jumps (`jump`). All methods have the same width. Regret is dynamic: it compares with the best"
+    " arm of each round.",
     "regret_ratio.png",
     "Dynamic regret over that of uniform arms against rounds, for BKB, restarts,"
     " discounts and a window, where means drift and where they jump",
@@ -107,11 +107,11 @@ CLIENTS = _experiment(
     "clients",
     "Clients on a common Nystrom embedding (after Li et al., NeurIPS 2022)",
     "32 clients, each in different contexts: a smooth function (`waves`, T = 600), and one with"
-    " steps (`squares`, T = 200). Clients exchange when one of them has gathered a variance of D."
-    " Numbers sent are counted in both directions. Clients alone are EK-UCB.",
+    " steps (`squares`, T = 200). An exchange follows when the variances of one client add up to"
+    " more than D. Numbers sent are counted in both directions. `alone` is EK-UCB for each client.",
     "regret_sent.png",
-    "Above, regret over that of uniform actions against the numbers that clients send, for"
-    " five thresholds and two forms of messages; below, numbers sent so far against rounds",
+    "Above, regret over that of uniform actions against how many numbers are sent, for five"
+    " thresholds and two forms of messages; below, numbers sent so far against rounds",
     final_regret_ratio=REGRET,
     exchanges=("exchanges", 1),
     final_sent=("numbers sent", 0),

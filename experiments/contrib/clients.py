@@ -3,12 +3,13 @@
     python -m experiments.contrib.clients --out out/clients
 
 There are 32 clients. "waves" is a smooth function of one context and one action (200 random
-cosines, a draw of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3 and T = 600;
-"squares" is that of `contrib.contextual` with T = 200. `exchange_D` are clients on a common
-embedding (after Li et al., NeurIPS 2022), which exchange when one of them has gathered a variance
-of D; `alone` is EK-UCB (beta = 2) for each client. The tables have the regret summed over the
-clients, over that of uniform actions; the count of numbers sent in both directions, as sums over
-the embedding and as points and rewards (`sent_as_data`); the exchanges; and the inducing points.
+cosines, approximately a draw of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3
+and T = 600; "squares" is that of `contrib.contextual` with T = 200. `exchange_D` are clients on a
+common embedding (after Li et al., NeurIPS 2022) with an exchange when the variances of one client
+add up to more than D; `alone` is EK-UCB (beta = 2) for each client. The tables have the regret of
+all clients divided by that of uniform actions; how many numbers are sent in both directions, as
+sums over the embedding (`sent`) and as points and rewards (`sent_as_data`); how many exchanges
+there are; and the number of inducing points.
 """
 
 import argparse
@@ -38,7 +39,7 @@ THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
 METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
 SEEDS = {"exchange_0": 2}  # fewer seeds, because this method takes most of the time
 COSINES, SCALE, NOISE = 200, 0.6, 0.3  # "waves"
-# lengthscale of the kernel, lambda, posterior deviations, qbar, rounds, capacity
+# lengthscale, lambda, width in posterior standard deviations, qbar, rounds, capacity
 SETTINGS = {
     "waves": (SCALE, NOISE**2, 2.0, 2.0, 600, 128),
     "squares": (0.1, contextual.LAM, contextual.WIDTH, 3.0, 200, 192),
@@ -68,7 +69,7 @@ def problem_of(name: str) -> ContextualArms:
 
 
 def bandit_of(name: str, method: str, horizon: int) -> Any:
-    """A method for `horizon` rounds."""
+    """The bandit of a method, for `horizon` rounds."""
     lengthscale, lam, deviations, qbar, _, capacity = SETTINGS[name]
     common: dict[str, Any] = dict(
         kernel=kernels.Gaussian(lengthscale),
@@ -86,31 +87,31 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
         threshold=threshold,
         clients=CLIENTS,
         max_wait=horizon,
-        # after a draw that misses a region, the next draw includes all points of that region
+        # the draw after one that misses a region may include too many points of that region
         scale_to_capacity=True,
     )
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
-    """The arrays of a method's runs on a problem, one a seed."""
+    """The arrays of a method's runs on a problem, one dict for each seed."""
     horizon = min(options.horizon, SETTINGS[name][4])
     seeds = min(options.seeds, SEEDS.get(method, options.seeds))
     keys = jax.random.split(jax.random.key(1), options.seeds)[:seeds]
     bandit = bandit_of(name, method, horizon)
-    played = play(ClientArms(problem_of(name)), bandit, horizon, keys)
+    record = play(ClientArms(problem_of(name)), bandit, horizon, keys)
     t = saving.grid(horizon)
-    regret, uniform = (np.asarray(a).cumsum(1) for a in (played.regret, played.uniform_regret))
+    regret, uniform = (np.asarray(a).cumsum(1) for a in (record.regret, record.uniform_regret))
     curves = dict(
         regret_ratio=(regret / uniform)[:, t - 1],
-        sent=np.asarray(played.sent, float)[:, t - 1],
-        sent_as_data=np.asarray(played.sent_as_data, float)[:, t - 1],
+        sent=np.asarray(record.sent, float)[:, t - 1],
+        sent_as_data=np.asarray(record.sent_as_data, float)[:, t - 1],
     )
     return saving.by_seed(
         dict(t=t, horizon=horizon),
         **curves,
-        **{f"final_{name}": curve[:, -1] for name, curve in curves.items()},
-        exchanges=np.asarray(played.exchanges)[:, -1],
-        points=np.asarray(played.dictionary_size)[:, -1],
+        **{f"final_{metric}": curve[:, -1] for metric, curve in curves.items()},
+        exchanges=np.asarray(record.exchanges)[:, -1],
+        points=np.asarray(record.dictionary_size)[:, -1],
     )
 
 
@@ -142,20 +143,20 @@ def draw(folder: Path) -> None:
                     below.plot(t, values.mean(0), color=colour, linestyle=dashes, label=label)
             if "exchange_0" in as_data:
                 t, values = as_data["exchange_0"]
-                words = "every point at once"
-                below.plot(t, values.mean(0), color="#0072B2", linestyle=(0, (1, 1)), label=words)
+                label = "every point at once"
+                below.plot(t, values.mean(0), color="#0072B2", linestyle=(0, (1, 1)), label=label)
             below.set(yscale="log", xlabel="rounds $t$")
         axes[0, 0].set_ylabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
         axes[1, 0].set_ylabel("numbers sent so far")
         figure.suptitle(curves.attrs["title"], x=0.01, ha="left", fontsize=9)
-        for row in axes:
-            row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        for axes_row in axes:
+            axes_row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         drawing.save(figure, folder / "regret_sent.png")
 
 
 def _ends(axes: Any, ratio: Any, sent: Any, label: str, marker: str) -> None:
-    """Draws a point for each threshold, in its colour: mean regret at T against the mean of the
-    numbers sent until T."""
+    """Draws a point for each threshold, in the colour of the threshold: the mean regret at T
+    against the mean count of numbers sent until T."""
     names = [name for name in ratio if name != "alone"]
     x, y = ([curves[name][1][:, -1].mean() for name in names] for curves in (sent, ratio))
     axes.plot(x, y, color="0.6", marker=marker, markersize=5, label=label)

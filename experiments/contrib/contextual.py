@@ -3,10 +3,10 @@ paper.
 
     python -m experiments.contrib.contextual --out out/contextual
 
-There are ten actions (hundredths, drawn as in the authors' scripts), contexts are uniform, and the
-noise is 0.1. All methods have a Gaussian kernel of lengthscale 0.1, lambda = mu = 1, and the width
-0.1 of the scripts, in leverage units. The tables have the cumulative regret, the inducing points,
-and the CPU seconds of all seeds in one program, without compilation.
+There are ten actions (multiples of 0.01, drawn as in the authors' scripts), contexts are uniform,
+and the noise is 0.1. All methods have a Gaussian kernel of lengthscale 0.1, lambda = mu = 1, and
+the width 0.1 of the scripts, in leverage units. The tables have the cumulative regret, the inducing
+points, and the CPU seconds of all seeds in one program, without compilation.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ACTIONS, WIDTH, LAM = 10, 0.1, 1.0
 LENGTHSCALE, CAPACITY, QBAR = 0.1, 256, 3.0
 PARTS = 20  # segments of a run; CPU seconds are recorded after each
 METHODS = ("k_ucb", "ek_ucb_0.5", "ek_ucb_2", "cbkb", "cbbkb_3")
-STOPS = {"cbkb": 300, "cbbkb_3": 300}  # because CBKB takes most of the time
+STOPS = {"cbkb": 300, "cbbkb_3": 300}  # rounds of a run; CBKB takes most of the time
 PROBLEMS = ("squares", "step_diagonal")
 ROWS = (
     Row("regret", "regret $R_t$"),
@@ -45,19 +45,19 @@ ROWS = (
 
 
 def problem_of(name: str) -> ContextualArms:
-    """A problem with ten of the hundredths as actions, the same in every run."""
-    hundredths = np.arange(0, 1, 0.01)
-    actions = np.random.RandomState(123).choice(hundredths, size=ACTIONS, replace=False)
+    """A problem with ten multiples of 0.01 as actions, the same in every run."""
+    multiples = np.arange(0, 1, 0.01)
+    actions = np.random.RandomState(123).choice(multiples, size=ACTIONS, replace=False)
     reward = Squares() if name == "squares" else StepDiagonal()
     return ContextualArms(jnp.asarray(actions[:, None]), reward)
 
 
 def bandit_of(method: str, horizon: int) -> Any:
-    """A method by its name; the number in it is the beta of KORS, or the ratio C."""
+    """The bandit of a method; the number in its name is the beta of KORS, or the ratio C."""
     common: dict[str, Any] = dict(
         kernel=kernels.Gaussian(LENGTHSCALE),
         regularization=LAM,
-        # in units of sqrt(lam) posterior deviations
+        # `Bayesian` multiplies its argument by sqrt(lam)
         width=widths.Bayesian(WIDTH / LAM**0.5),
         max_history=horizon,
     )
@@ -77,11 +77,11 @@ def play_segment(
 ) -> Any:
     """(states, records [S, count]) of `count` rounds from round `first` [] on."""
 
-    def one(state: Any, key: Array) -> Any:
+    def play_rounds(state: Any, key: Array) -> Any:
         rounds = first + jnp.arange(count, dtype=jnp.int32)
         return lax.scan(partial(advance, problem, bandit, key), state, rounds)
 
-    return jax.vmap(one)(states, keys)
+    return jax.vmap(play_rounds)(states, keys)
 
 
 def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any, np.ndarray]:
@@ -93,34 +93,34 @@ def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[
     start = time.process_time()
     for number in range(PARTS):
         first = jnp.int32(number * count)
-        states, played = play_segment(problem, bandit, states, round_keys, first, count)
-        segments.append(jax.block_until_ready(played))
+        states, segment = play_segment(problem, bandit, states, round_keys, first, count)
+        segments.append(jax.block_until_ready(segment))
         seconds.append(time.process_time() - start)
-    whole = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *segments)
-    check_flags(whole, horizon)
-    return whole, np.array(seconds)
+    record = jax.tree.map(lambda *pieces: np.concatenate(pieces, axis=1), *segments)
+    check_flags(record, horizon)
+    return record, np.array(seconds)
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
-    """The runs of a method on a problem, one a seed; "uniform" stands for uniform actions, with
-    their expected regret in the contexts of all methods."""
+    """The arrays of a method's runs on a problem, one dict for each seed. The method "uniform" has
+    the expected regret of uniform actions, in the same contexts as the other methods."""
     horizon = min(options.horizon, STOPS.get(method, options.horizon))
     t = np.arange(1, PARTS + 1) * (horizon // PARTS)
     keys = jax.random.split(jax.random.key(1), options.seeds)
     if method == "uniform":
-        one = partial(problem_of(name).uniform_regret, horizon)
-        regret = np.asarray(jax.jit(jax.vmap(one))(keys)).cumsum(axis=1)
+        uniform_regret = partial(problem_of(name).uniform_regret, horizon)
+        regret = np.asarray(jax.jit(jax.vmap(uniform_regret))(keys)).cumsum(axis=1)
         return saving.by_seed(dict(t=t), regret=regret[:, t - 1], final_regret=regret[:, -1])
     bandit = bandit_of(method, horizon)
-    played, seconds = run_segments(problem_of(name), bandit, horizon, keys)
-    regret, uniform = (a.cumsum(axis=1) for a in (played.regret, played.uniform_regret))
+    record, seconds = run_segments(problem_of(name), bandit, horizon, keys)
+    regret, uniform = (a.cumsum(axis=1) for a in (record.regret, record.uniform_regret))
     return saving.by_seed(
         dict(t=t, seconds=seconds, horizon=horizon, run_seconds=seconds[-1]),
         regret=regret[:, t - 1],
-        dictionary=played.dictionary_size[:, t - 1],
+        dictionary=record.dictionary_size[:, t - 1],
         final_regret=regret[:, -1],
         final_regret_ratio=regret[:, -1] / uniform[:, -1],
-        points=played.dictionary_size[:, -1],
+        points=record.dictionary_size[:, -1],
     )
 
 

@@ -2,11 +2,11 @@
 
     python -m experiments.contrib.drift --examples 2000 --out out/drift
 
-The streams are GENERATED (uniform inputs, d = 2, noise 0.1, labels in [-1, 1], one stream a seed).
+The streams are GENERATED (uniform inputs, d = 2, noise 0.1, labels in [-1, 1]), one for each seed.
 The function of "jumps" changes every 500 examples, the phase of "turning" changes a little with
 each example, and "still" does not change. The forecasters have Taylor features of degree 5 of a
-Gaussian kernel; `kernel_*` have this kernel itself, O(t^2) an example, on the first stream of
-"jumps" alone. river's models, if river is installed, have standardized inputs and default
+Gaussian kernel. `kernel_*` have this kernel itself, cost O(t^2) an example, and run only on the
+first stream of "jumps". river's models, if river is installed, have standardized inputs and default
 parameters, and run on the first stream of each name.
 """
 
@@ -28,7 +28,7 @@ from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
 from jsketch.sketch.taylor import Taylor
 
 STREAMS = ("jumps", "turning", "still")
-MAX_KERNEL_EXAMPLES = 2_000  # examples
+MAX_KERNEL_EXAMPLES = 2_000  # length of the longest stream on which `kernel_*` run
 FIGURE_METHODS = (
     *("static", "gamma_0.97", "gamma_0.99", "gamma_0.999", "over_discounts", "kernel_static"),
     *("kernel_0.99", "kernel_ridge_0.99", "river_linear", "river_knn", "river_tree"),
@@ -47,7 +47,7 @@ class Task(NamedTuple):
 
 
 def generated(name: str, seed: int, count: int) -> Task:
-    """One of the streams."""
+    """The stream of this name and seed with `count` examples."""
     random = np.random.default_rng(seed)
     xs, t = random.uniform(-1, 1, (count, 2)), np.arange(count)
     waves = random.normal(size=(count // 500 + 1, 2)) * 3
@@ -61,12 +61,13 @@ def forecasters() -> dict[str, Any]:
     """The forecasters on Taylor features, by their names in the table."""
     features = Taylor(2, 5, LENGTHSCALE)
     static = online.PKAWV(features, REGULARIZATION)
-    forgetting = DiscountedPKAWV(features, REGULARIZATION)
-    renewing = replace(forgetting, renew=True)
-    single = {f"gamma_{g:g}": replace(renewing, discount=g) for g in DISCOUNTS if g < 1}
-    mixture = over_discounts(renewing, DISCOUNTS, bound=1.0, rule="vovk")
-    forgetting_mixture = over_discounts(forgetting, DISCOUNTS, bound=1.0, rule="vovk")
-    mixtures = {"over_discounts": mixture, "over_discounts_forget": forgetting_mixture}
+    without_renewal = DiscountedPKAWV(features, REGULARIZATION)
+    with_renewal = replace(without_renewal, renew=True)
+    single = {f"gamma_{g:g}": replace(with_renewal, discount=g) for g in DISCOUNTS if g < 1}
+    mixtures = {
+        "over_discounts": over_discounts(with_renewal, DISCOUNTS, bound=1.0, rule="vovk"),
+        "over_discounts_forget": over_discounts(without_renewal, DISCOUNTS, bound=1.0, rule="vovk"),
+    }
     return {"static": static, **single, **mixtures}
 
 
@@ -121,7 +122,8 @@ def losses(method: str, task: Task) -> np.ndarray | None:
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
-    """The runs of a method on the streams of one name; a stopped run has no numbers."""
+    """The arrays of a method's runs on the streams of one name, one dict for each seed. A run whose
+    posterior is not finite has only the entry `stopped`."""
     rows: list[dict[str, Any]] = []
     for seed in range(seeds_of(options, method)):
         task = generated(name, seed, options.examples)

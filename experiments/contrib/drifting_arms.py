@@ -5,7 +5,7 @@
 There are 100 arms in the unit square, a Gaussian kernel of lengthscale 0.5, noise 0.1, and lambda =
 noise^2. The mean passes through four functions of RKHS norm 2 at equal distances in time, linearly
 ("drift") or in steps ("jump"). The width of all methods is two posterior standard deviations. The
-tables have the dynamic regret divided by that of uniform choice, also for the last tenth of a run.
+tables have the dynamic regret divided by that of uniform arms, also for the last tenth of a run.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def problem_of(kind: str, horizon: int) -> DriftingArms:
 
 
 def runs(options: argparse.Namespace, kind: str, name: str) -> list[dict[str, Any]]:
-    """The runs of a method on a problem, one for each seed."""
+    """The arrays of a method's runs on a problem, one dict for each seed."""
     horizon, problem = options.horizon, problem_of(kind, options.horizon)
     method, keys = METHODS[name], jax.random.split(jax.random.key(1), options.seeds)
     record = play(problem, method.bandit, horizon, keys, restart=method.restart)

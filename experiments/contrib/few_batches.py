@@ -7,8 +7,8 @@ The problems are functions on 500 points of the square [0, 1]^2 and Abalone. The
 GP draws (Gaussian kernel of lengthscale 0.2, noise 0.1; as in `bbkb_2020.widths`) with the
 assumption F = 1, which they violate, and one of known RKHS norm F = 2. Abalone has the lengthscale
 of BBKB's Table 1 and F = 1. lambda = noise^2, delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few` has as
-many batches as the exploration, of equal size. Because the exploration depends on T, the growth of
-its regret needs separate runs of T / 4.
+many batches as the exploration, of equal size. The exploration depends on T, so that separate runs
+with T / 4 evaluations are needed to compare its regret at T / 4 and at T.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def shared_parameters(lengthscale: float, noise: float, norm: float) -> dict[str
 
 
 def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
-    """A method for `horizon` evaluations."""
+    """The bandit of a method, for `horizon` evaluations."""
     if method.startswith("batched_exploration"):
         return BatchedExploration(**common, horizon=horizon)
     if method == "random_exploration":
@@ -82,7 +82,7 @@ def bandit_of(method: str, common: dict[str, Any], horizon: int) -> Any:
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
-    """The runs of a method on a problem, one a seed."""
+    """The arrays of a method's runs on a problem, one dict for each seed."""
     problem, common = load(name, options.data_dir)
     horizon = options.horizon // (4 if method.endswith("_quarter") else 1)
     keys = bandit_runs.keys_of(0, list(range(options.seeds)))

@@ -25,7 +25,7 @@ REGRET = "final_regret_ratio"  # R_T / R_T^unif of a run
 class Row(NamedTuple):
     """A row of panels."""
 
-    metric: str  # column of the table
+    metric: str  # of the curves
     label: str
     top: float | None = None  # upper end of the axis
     log: bool = False
@@ -39,13 +39,15 @@ def grid(horizon: int) -> np.ndarray:
 
 
 def by_seed(shared: Mapping[str, Any], **values: np.ndarray) -> list[dict[str, Any]]:
-    """The arrays of runs, one dict for each seed: `shared` ones, and rows of values [S, ...]."""
+    """One dict of arrays for each seed: the entries of `shared`, and for each of `values` [S, ...]
+    the row of that seed."""
     rows = zip(*values.values(), strict=True)
     return [dict(shared, **dict(zip(values, row, strict=True))) for row in rows]
 
 
 def summarise_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
-    """{problem: {"methods": {method: {name: statistics over the runs}}}} of the final numbers."""
+    """{problem: {"methods": {method: {name: statistics over the runs}}}} of those arrays that are
+    numbers."""
     entries: dict[str, Any] = {}
     for run in runs:
         methods = entries.setdefault(run.config["problem"], dict(methods={}))["methods"]
@@ -66,8 +68,8 @@ def load_or_run(
     seeds: int | Mapping[str, int],
     make: Callable[[str, str], Sequence[Mapping[str, Any]]],
 ) -> list[tidy.Run]:
-    """The runs of pairs (problem, method), one for each seed. Runs in the folder are read, and
-    make(problem, method) executes missing runs. `seeds` may differ between methods."""
+    """The runs of pairs (problem, method), one for each seed. Saved runs are read; if one of a pair
+    is missing, make(problem, method) executes all its runs. `seeds` may differ between methods."""
     runs_of_pairs = []
     for problem, method in pairs:
         count = seeds if isinstance(seeds, int) else seeds[method]
@@ -88,7 +90,7 @@ def load_or_run(
 def parser(
     doc: str | None, methods: Sequence[str], problems: Sequence[str], **shared: Any
 ) -> argparse.ArgumentParser:
-    """The parser of an experiment; `shared` are defaults of `cli.parser`."""
+    """The parser of an experiment; `shared` are the defaults of `cli.parser`."""
     options = cli.parser(doc, **shared)
     cli.add_choices(options, "--only", methods, help="methods")
     cli.add_choices(options, "--problems", problems)
@@ -113,7 +115,7 @@ def run(
     config  the configuration on which single runs depend
     make    make(options, problem, method) -> the arrays of the runs, one for each seed
     pairs   (problem, method) of the runs; None: all
-    seeds   number of seeds, if it differs from `options.seeds` for some method
+    seeds   number of seeds, or that of each method; None: `options.seeds`
     more    the rest of the configuration of the tables; None: the problems and methods
     data    description of the data
     """
@@ -121,13 +123,14 @@ def run(
         pairs = [(problem, method) for problem in options.problems for method in options.only]
     if more is None:
         more = dict(problems=options.problems, methods=options.only)
-    whole = {**config, **more}
-    with outputs.results_folder(options, experiment, whole, options.seeds) as results:
+    all_config = {**config, **more}
+    with outputs.results_folder(options, experiment, all_config, options.seeds) as results:
         counts = seeds or options.seeds
         runs = load_or_run(options.out, config, pairs, counts, partial(make, options))
+        # a run whose posterior was not finite has no numbers
         runs = [run for run in runs if "stopped" not in run.arrays]
         problems = summarise_problems(runs)
-        summary = dict(config=whole, seeds=options.seeds, data=data, problems=problems)
+        summary = dict(config=all_config, seeds=options.seeds, data=data, problems=problems)
         results.write(summary, runs, title)
         draw(options.out)
 
@@ -144,15 +147,15 @@ def draw_panels(
         figure, axes = plt.subplots(
             len(rows), len(problems), sharey="row", sharex="col", squeeze=False
         )
-        for row, line in zip(rows, axes, strict=True):
-            for panel, (problem, part) in zip(line, problems.items(), strict=True):
+        for row, axes_row in zip(rows, axes, strict=True):
+            for panel, (problem, part) in zip(axes_row, problems.items(), strict=True):
                 _panel(panel, part, row)
                 if row is rows[0]:
                     panel.set_title(str(problem).replace("_", " "), loc="left")
-            # once all panels of the shared axis are drawn
+            # limits set before all panels of the shared axis are drawn would exclude later values
             if not row.log:
-                line[0].set_ylim(0, row.top)
-            line[0].set_ylabel(row.label)
+                axes_row[0].set_ylim(0, row.top)
+            axes_row[0].set_ylabel(row.label)
         figure.supxlabel(xlabel, fontsize=9)
         title = textwrap.fill(curves.attrs["title"], int(14 * size[0]))
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)

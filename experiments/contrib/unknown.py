@@ -7,13 +7,14 @@ All methods are BBKB (C = 2) or choose between several BBKB, with a width of two
 deviations. "draw" is a function drawn from a GP of lengthscale 0.2 on 500 points of the square,
 noise 0.1; its norm is 12.7, and Lemma 2.1 gives the norm bounds of the other candidates. "abalone"
 has lambda = 0.01, and a norm bound of 1, a guess, for all candidates. Some methods run on "draw"
-alone: `lb_certified` is `lb_realised` with the width `certified_mixture`, and with it the
-guarantees of THEORY 6.8; the three `norm_` have the right lengthscale and the width of the code,
-which contains the norm bound: 0.1, doubled from 0.1, and the norm itself.
+alone. `lb_certified` is `lb_realised` with the width `certified_mixture`, for which THEORY 6.8 has
+guarantees. The three `norm_*` have the right lengthscale and the width of the code, which contains
+the norm bound: `norm_small` has the bound 0.1, `norm_doubling` doubles it from 0.1, and
+`norm_known` has the norm itself.
 
 At T the tables have the inducing points of the candidate that chose last, CPU seconds a round (of
 the second of two runs, all seeds together), the share of the evaluations that each candidate chose
-(the longest first), the eliminated candidates, and the last norm bound.
+(the longest lengthscale first), the eliminated candidates, and the last norm bound.
 """
 
 import argparse
@@ -92,7 +93,7 @@ PROBLEMS = dict(draw=draw_of_gp, abalone=abalone)
 
 
 def bandit_of(method: str, s: Setting) -> Any:
-    """A method by its name."""
+    """The bandit of a method."""
     width: widths.Width = widths.Bayesian(2.0)
     if method == "lb_certified":
         width = widths.certified_mixture
@@ -128,7 +129,7 @@ def bandit_of(method: str, s: Setting) -> Any:
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
-    """The arrays of a method's runs on a problem, one a seed."""
+    """The arrays of a method's runs on a problem, one dict for each seed."""
     s = PROBLEMS[name](options)
     bandit = bandit_of(method, s)
     keys = jax.random.split(jax.random.key(1), options.seeds)

@@ -6,10 +6,10 @@ over seeds of the noise.
 The problem has 100 arms in the unit square. The function f has norm F = 2 in the RKHS of a Matern
 5/2 kernel; the algorithms use this kernel and this F. The noise is xi = 0.1, lambda = xi^2, delta =
 0.1. Widths for an exact posterior are used in GP-UCB, widths for a sketched one in BBKB. Every 10
-evaluations the smallest factor is computed by which the width can be multiplied so that it covers
-|mean - f| at all arms. `needed` is the largest such factor until t, and `covered` is 1 if it is at
-most 1. `smooth_tight` is `gp_ucb_tight` with a regularization that grows with T (THEORY 4.1):
-lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d; the factor xi^2 is our choice.
+evaluations a run computes max |mean - f| / (width * sd) over the arms, the smallest multiple of the
+width that covers f. `needed` is the largest such multiple until t, and `covered` is 1 if it is at
+most 1 until T. `smooth_tight` is `gp_ucb_tight` with a regularization that grows with T (THEORY
+4.1): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d; the factor xi^2 is our choice.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from jsketch.loops.rollouts import start
 
 ARMS, NOISE, NORM, DELTA, LENGTHSCALE, INTERVAL = 100, 0.1, 2.0, 0.1, 0.5, 10
 KERNEL = kernels.Matern(LENGTHSCALE, nu=2.5)
-DECAY = 1 + 2 * 2.5 / 2  # rate of the eigenvalues in two dimensions
+DECAY = 1 + 2 * 2.5 / 2  # b, the rate at which the eigenvalues of the kernel decay in d = 2
 ASSUMPTIONS: dict[str, Any] = dict(kernel=KERNEL, noise_std=NOISE, norm_bound=NORM, delta=DELTA)
 EXACT = {
     "gp_ucb_code": widths.gp_ucb_code,
@@ -78,13 +78,14 @@ def function() -> problems.GaussianArms:
 
 
 def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[str, Any]]:
-    """The runs of one width, one a seed. Raises ValueError if a capacity is too small."""
+    """The arrays of the runs with one width, one dict for each seed. Raises ValueError if a
+    capacity is too small."""
     horizon = options.horizon
     problem, bandit = function(), make(name, horizon)
-    # the last one is T
+    # the last stop is T
     stops = jnp.asarray([*range(INTERVAL, horizon, INTERVAL), horizon], jnp.int32)
 
-    def share(state: Any) -> Array:
+    def needed_multiple(state: Any) -> Array:
         posterior = state.posterior if isinstance(state, ExactState) else state
         error = jnp.abs(posterior.mean - problem.mean_reward)
         return jnp.max(error / (bandit.confidence_width(state) * jnp.sqrt(posterior.variance)))
@@ -92,10 +93,10 @@ def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[st
     def run(key: Array) -> tuple[Array, ...]:
         def run_until(progress: Any, stop: Array) -> tuple[Any, Array]:
             progress = loops.rollout(bandit, problem, key, horizon, progress, stop)
-            return progress, share(progress.state)
+            return progress, needed_multiple(progress.state)
 
-        end, shares = jax.lax.scan(run_until, start(bandit, problem, key, horizon), stops)
-        return shares, end.trace.width[-1], end.trace.regret.sum(), end.stopped
+        end, multiples = jax.lax.scan(run_until, start(bandit, problem, key, horizon), stops)
+        return multiples, end.trace.width[-1], end.trace.regret.sum(), end.stopped
 
     keys = jax.random.split(jax.random.key(1), options.seeds)
     needed, width, regret, stopped = map(np.asarray, jax.jit(jax.vmap(run))(keys))
@@ -114,8 +115,8 @@ def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[st
 
 
 def draw(folder: Path) -> None:
-    """Draws coverage.png from the tables in the folder: the largest share of the width that each
-    run needed, and its regret, by width."""
+    """Draws coverage.png from the tables in the folder: for each width, the largest share of it
+    that each run needed to cover f, and the regret."""
     _, summary, provenance = tidy.load(folder)
     names = [str(name) for name in summary["algorithm"].unique()][::-1]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.8, 3.4)}):
@@ -135,8 +136,8 @@ def draw(folder: Path) -> None:
         right.set_xlim(0, 1)
         left.set_xlabel("largest share of the width needed\n(beyond 1: not covered)")
         right.set_xlabel("$R_T\\,/\\,R_T^{\\mathrm{unif}}$")
-        words = f"{len(rows)} seeds; blue: exact posterior, GP-UCB; red: sketched, BBKB"
-        title = f"Confidence widths, T = {provenance['config']['horizon']:,}, {words}"
+        legend = f"{len(rows)} seeds; blue: exact posterior, GP-UCB; red: sketched, BBKB"
+        title = f"Confidence widths, T = {provenance['config']['horizon']:,}, {legend}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=9)
         drawing.save(figure, folder / "coverage.png")
 

@@ -2,7 +2,7 @@
 
 BBKB's experiment uses the 12,416 NAS-Bench-101 cells with 4 inner nodes, each of which is a 3x3
 convolution or max-pooling. These spaces are available:
-    nasbench101_means  the cells with their recorded mean accuracies, and noise of NOISE_STD
+    nasbench101_means  these cells with their recorded mean accuracies, and noise of NOISE_STD
     nasbench101_whole  all 423,624 cells of NAS-Bench-101, with the same noise
     macro              NAS-Bench-Macro, a substitute: 6,561 other architectures, 3 trainings each
 """
@@ -70,8 +70,8 @@ def problem(space: Space) -> Any:
 
 
 def load(choice: str, data_dir: str | Path | None = None) -> Space:
-    """The space with a name of CHOICES, or "auto": nasbench101_means if its file is available, else
-    macro. Raises ValueError (wrong checksum) or OSError (a missing file that cannot be
+    """The space named `choice` in CHOICES; "auto" is nasbench101_means if its file is available,
+    else macro. Raises ValueError (wrong checksum) or OSError (a missing file that cannot be
     downloaded)."""
     folder = find_folder(data_dir)
     if choice == "auto":

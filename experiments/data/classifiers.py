@@ -1,10 +1,10 @@
 """Hyperparameter tuning of scikit-learn's classifiers: the nine problems of GO-UCB's Figures 3 to 5
 (Section 6.2, D.2).
 
-A random forest (7 hyperparameters), a multi-layer perceptron (8) and gradient boosting (11), each
-on breast-cancer, Australian and diabetes. The reward is the accuracy on one of five folds after
-training on the four others; it is a deterministic function of the hyperparameters and the
-repetition.
+The models are a random forest (7 hyperparameters), a multi-layer perceptron (8) and gradient
+boosting (11), each on breast-cancer, Australian and diabetes. The reward is the accuracy on one of
+five folds after training on the four others; it is a deterministic function of the hyperparameters
+and the repetition.
 """
 
 import io
@@ -76,8 +76,8 @@ def gradient_boosting(hyperparameters: dict[str, Any], random_state: int) -> Any
     return GradientBoostingClassifier(**hyperparameters, random_state=random_state)
 
 
-# in the order and with the ranges of D.2, under scikit-learn's names; its "logloss" is "log_loss",
-# in a forest the same as "entropy"
+# in the order and with the ranges of D.2, under scikit-learn's names; "logloss" of D.2 is here
+# "log_loss", which is the same as "entropy" in a forest
 MODELS = {
     "random_forest": Model(
         Space(

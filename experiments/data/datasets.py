@@ -1,7 +1,7 @@
 """Named data sets of the papers, whose checksums are verified.
 
 A data set is read from the folder `find_folder`; a missing file is downloaded from its public
-source. Generated data never replace it.
+source. Generated data never replace a data set.
 
 Shapes: A rows (the candidate arms), d columns.
 """
@@ -109,12 +109,13 @@ def find_folder(data_dir: str | Path | None = None) -> Path:
     """The folder of the data files: `data_dir`, else $JSKETCH_DATA, else shared/data beside the
     repository when it exists, else a cache of the user. Raises FileNotFoundError when `data_dir` or
     $JSKETCH_DATA does not exist."""
-    for given, by in ((data_dir, "--data-dir"), (os.environ.get("JSKETCH_DATA"), "JSKETCH_DATA")):
+    default = os.environ.get("JSKETCH_DATA")
+    for given, origin in ((data_dir, "--data-dir"), (default, "JSKETCH_DATA")):
         if given:
             folder = Path(given).expanduser()
             if not folder.is_dir():
                 raise FileNotFoundError(
-                    f"The data folder {folder}, named by {by}, does not exist; create it first."
+                    f"The data folder {folder}, named by {origin}, does not exist; create it first."
                 )
             return folder
     shared = ROOT.parent / "shared" / "data"
@@ -180,8 +181,8 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _content_of(file: bytes, source: Source) -> bytes:
-    """The content of a file whose checksum the source has: that of a text is decompressed, with LF
-    line ends, one of them at the end, and with the source's header."""
+    """The content of a file, to which the checksum of the source belongs. A text is decompressed,
+    has LF line ends, one of them at its end, and the header of the source."""
     if not source.text:
         return file
     try:

@@ -28,7 +28,7 @@ CASP = Source(
     url=f"{UCI}/00265/CASP.csv",
     header='"RMSD","F1","F2","F3","F4","F5","F6","F7","F8","F9"',
 )
-SVMLIGHT = {  # (inputs, files that make up the stream)
+SVMLIGHT = {  # {name: (number of inputs, files that make up the stream)}
     "ijcnn1": (
         22,
         (
@@ -117,10 +117,11 @@ def scale(dataset: Dataset, scaling: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs [n, d] and labels [n] scaled with the extremes of the whole data set; a constant input
     becomes 0.
 
-    "paper": every input and the label linearly onto [-1, 1] (Section 4 of the paper). "authors": as
-    in the authors' notebook for the published curves (THEORY 10.2), inputs onto [0, 1], the labels
-    y of the CSV files to 2 y - 1 (the classes 0 and 1 as well as casp's RMSD), and all labels
-    divided by the largest. Raises ValueError for another scaling.
+    "paper" scales every input and the label linearly onto [-1, 1] (Section 4 of the paper).
+    "authors" follows the authors' notebook for the published curves (THEORY 10.2): inputs are
+    scaled onto [0, 1], the labels y of the CSV files become 2 y - 1 (SUSY's classes 0 and 1 as well
+    as casp's RMSD), and all labels are divided by the largest. Raises ValueError for another
+    scaling.
     """
     if scaling not in SCALINGS:
         raise ValueError(f"There is no scaling '{scaling}'; choose one of: {', '.join(SCALINGS)}.")
@@ -165,7 +166,7 @@ def _all_of_susy(path: Path) -> Dataset:
             f" columns were expected, and it has {table.shape[0]:,} of {table.shape[1]}. Download"
             f" it again from {SUSY_URL}."
         )
-    # it has no published checksum
+    # SUSY has no published checksum
     source = f"ALL {SUSY_ROWS:,} rows of {SUSY} ({SUSY_URL}; origin not verified, sha256 {digest})"
     return Dataset("susy", table[:, 1:].astype(float), table[:, 0].astype(float), source)
 

@@ -123,7 +123,7 @@ def log_axes(axes: Axes) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("evaluations $t$")
-    # bands may reach below zero, so that the limits follow from the means
+    # the limits are those of the means, because bands may reach below zero
     means = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.get_lines()])
     axes.set_ylim(bottom=means[means > 0].min() / 2, top=means.max() * 2)
     axes.xaxis.set_major_formatter("{x:,g}")

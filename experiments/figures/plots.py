@@ -86,7 +86,7 @@ def simple_regret(
 
 
 def regret_ratio_panels(path: Path, panels: Mapping[str, Curves], title: str) -> None:
-    """Regret ratios against t, a panel for each entry, three in a row, on one scale."""
+    """Regret ratios against t, with a panel for each entry, three panels in a row, on one scale."""
     ends = {x[-1] for curves in panels.values() for x, _ in curves.values()}
     height = 0.6 + 2.3 * -(-len(panels) // 3)
     with panels_of(path, panels, title, height, sharex=len(ends) == 1, sharey=True) as grid:
@@ -109,9 +109,9 @@ def cumulative_regret_panels(
     phase_one: Mapping[str, int],
     title: str,
 ) -> None:
-    """Cumulative regret against t, a panel for each function, with the expected regret of the
-    uniform policy (`uniform`: of one step), and a vertical line after the `phase_one` uniform
-    evaluations."""
+    """Cumulative regret against t, with a panel for each function, the expected regret of the
+    uniform policy (`uniform` is that of one step), and a vertical line after the first `phase_one`
+    evaluations, which are uniform."""
     label, colour, dashes = METHOD_STYLES["uniform"]
     with panels_of(path, panels, title) as grid:
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):
@@ -127,8 +127,8 @@ def cumulative_regret_panels(
 
 
 def tuning_panels(path: Path, panels: Mapping[str, Curves], phase_one: int, title: str) -> None:
-    """Mean cumulative regret against t, a panel for each classifier, with a vertical line after
-    the `phase_one` first evaluations. The 95% intervals of the last values are beside the curves,
+    """Mean cumulative regret against t, with a panel for each classifier and a vertical line after
+    the first `phase_one` evaluations. The 95% intervals of the last values are beside the curves,
     because bands of seven methods would overlap."""
     with panels_of(path, panels, title) as grid:
         for axes, (name, curves) in zip(grid.flat, panels.items(), strict=True):

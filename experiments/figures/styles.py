@@ -3,8 +3,8 @@
 import zlib
 from typing import Any
 
-# Okabe and Ito's palette, which colour-blind readers can distinguish; dashes distinguish lines in
-# black and white
+# {method: (label, colour, dashes)}, with Okabe and Ito's palette, which colour-blind readers can
+# distinguish; dashes distinguish lines in black and white
 METHOD_STYLES = {
     "uniform": ("uniform", "#000000", (0, (1, 1.5))),
     "eps_greedy": ("ε-greedy", "#E69F00", (0, (5, 1.5))),

@@ -45,7 +45,7 @@ def botorch_ei(
     torch.manual_seed(seed)
     candidates = np.setdiff1d(np.arange(len(features)), arms)
     points, targets = torch.tensor(features[arms]), torch.tensor(values)[:, None]
-    # that of one candidate has a closed form
+    # the expected improvement of one candidate has a closed form
     kind = "LogExpectedImprovement" if batch == 1 else "qLogExpectedImprovement"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

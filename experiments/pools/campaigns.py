@@ -1,7 +1,7 @@
 """Campaigns over a recorded library: a random first batch, then batches of `jsketch.suggest`.
 
-Every round runs two compiled programs, the fit and the choice, for a few padded sizes; the
-campaigns of all seeds share them, and run in threads.
+Every round runs two programs, the fit and the choice, which are compiled for a few padded sizes.
+The campaigns of all seeds share these programs and run in threads.
 """
 
 import time
@@ -47,7 +47,7 @@ def play_all(
     """The campaigns `make(seed)` of all seeds. Where the file `saved(seed)` exists, the campaign is
     read from it; others are saved when they end."""
 
-    def one(seed: int) -> Campaign:
+    def read_or_play(seed: int) -> Campaign:
         path = None if saved is None else saved(seed)
         if path is not None and path.exists():
             return Campaign(seed, **store.read_saved(path))
@@ -62,7 +62,7 @@ def play_all(
         return campaign
 
     with ThreadPoolExecutor(threads) as pool_of_threads:
-        return list(pool_of_threads.map(one, seeds))
+        return list(pool_of_threads.map(read_or_play, seeds))
 
 
 def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
@@ -75,8 +75,9 @@ def best_so_far(campaigns: Sequence[Campaign], at: Sequence[int]) -> np.ndarray:
 def top_found(
     campaigns: Sequence[Campaign], values: np.ndarray, top: int, at: Sequence[int]
 ) -> np.ndarray:
-    """[S, len(at)], the share of the `top` largest values [A] among the first `at` evaluations. Of
-    candidates that tie at the last place as many count as there are places (MolPAL's rule)."""
+    """[S, len(at)], the share of the `top` largest values [A] that are among the first `at`
+    evaluations. Of candidates that tie for the last places, at most as many count as there are
+    such places (MolPAL's rule)."""
     ranked = np.sort(np.where(np.isnan(values), -np.inf, values))[::-1]
     cut = ranked[top - 1]
     places = int((ranked[:top] == cut).sum())

@@ -30,14 +30,14 @@ SHA256 = {
     ),
     "physbo_s5-210.csv.gz": "74b6023fb178144dc38d8ea83ef12545a756495149f02a45ecea172d0f359f34",
 }
-# parts of the names of descriptors that EDBO's authors leave out of their DFT columns, and the
-# correlation with an earlier column above which a column is left out
+# EDBO's authors leave out the DFT descriptors whose names contain one of these words, and columns
+# whose correlation with an earlier column exceeds MAX_CORRELATION
 OMITTED_DESCRIPTORS = (
     *("file_name", "vibration", "correlation", "Rydberg", "correction", "atom_number"),
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),
 )
 MAX_CORRELATION = 0.95
-READING = 1  # added to the seed of a campaign, which alone draws the first batch
+READING = 1  # distinguishes the draws of repeats from that of the first batch under the same seed
 
 
 class Pool(NamedTuple):
@@ -63,7 +63,7 @@ def _content(name: str, folder: str | Path | None) -> io.BytesIO:
 
 
 def _one_hot(values: pd.Series) -> np.ndarray:
-    """[A, levels], levels in the order of their first rows."""
+    """A column for each level, [A, levels], in the order in which the levels first occur."""
     codes, levels = pd.factorize(values)
     return np.eye(len(levels))[codes]
 
@@ -73,7 +73,7 @@ def _reactions(folder: str | Path | None) -> pd.DataFrame:
 
 
 def arylation_one_hot(folder: str | Path | None = None) -> Pool:
-    """1,728 reactions, the yield in percent: five categories."""
+    """1,728 reactions, whose features are five categories; values are yields in percent."""
     table = _reactions(folder)
     names = ("Base_SMILES", "Ligand_SMILES", "Solvent_SMILES", "Concentration", "Temp_C")
     parts = [_one_hot(table[name]) for name in names]
@@ -83,8 +83,8 @@ def arylation_one_hot(folder: str | Path | None = None) -> Pool:
 
 
 def arylation_dft(folder: str | Path | None = None) -> Pool:
-    """The same reactions by the DFT descriptors of their components, concentration and
-    temperature."""
+    """The same reactions, whose features are the DFT descriptors of their components, concentration
+    and temperature."""
     table = _reactions(folder)
     parts = [
         _descriptors("base", table["Base_SMILES"], folder),
@@ -118,9 +118,9 @@ def _uncorrelated(features: np.ndarray) -> list[int]:
 
 
 def gb1(folder: str | Path | None = None, properties: bool = False) -> Pool:
-    """149,361 variants of a protein at four sites, by the amino acid of each: fitness. With
-    `properties` those of the amino acids are further features, as with `scripts/suggest
-    --protein`."""
+    """149,361 variants of a protein, whose features are the amino acids at four sites; values are
+    fitnesses. With `properties` the properties of the amino acids are further features, as with
+    `scripts/suggest --protein`."""
     table = np.load(_content("gb1_149361.npz", folder))
     letters = np.array(list(str(table["alphabet"])))[table["residue_index"].astype(int)]
     parts, columns = [], []
@@ -136,7 +136,8 @@ def gb1(folder: str | Path | None = None, properties: bool = False) -> Pool:
 
 
 def enamine(size: str = "10k", folder: str | Path | None = None) -> Pool:
-    """Molecules by a fingerprint of 2,048 bits; values are negated docking scores."""
+    """Molecules, whose features are fingerprints of 2,048 bits; values are negated docking
+    scores."""
     table = np.load(_content(f"enamine{size}_dock_fp.npz", folder))
     words = pack_bits(np.unpackbits(table["pair2048"], axis=1))
     values = -table["docking_score"].astype(float)
@@ -144,8 +145,8 @@ def enamine(size: str = "10k", folder: str | Path | None = None) -> Pool:
 
 
 def nanoparticles(folder: str | Path | None = None, repeats: bool = False) -> Pool:
-    """164 settings of a reactor, in the order of their first rows; values are negated means of
-    their repeats. With `repeats` an evaluation returns one of the 4 to 48 repeats."""
+    """164 settings of a reactor, in the order in which they first occur; values are negated means
+    of their repeats. With `repeats` an evaluation returns one of the 4 to 48 repeats."""
     table = pd.read_csv(_content("pv_AgNP_dataset.csv", folder))
     groups = table.groupby(list(table.columns[:-1]), sort=False)[table.columns[-1]]
     means = groups.mean()
@@ -175,8 +176,9 @@ def grain_boundary(folder: str | Path | None = None) -> Pool:
 
 
 def nasbench101(folder: str | Path | None = None) -> Pool:
-    """All 423,624 cells: edges as numbers 0 and 1, and five operations (or none) as categories;
-    values are mean test accuracies of three trainings, in percent below the best."""
+    """All 423,624 cells, whose features are edges, as numbers 0 and 1, and five operations (or
+    none), as categories; values are mean test accuracies of three trainings minus the best one, in
+    percentage points."""
     space = architectures.load("nasbench101_whole", folder)
     present = space.features > 0
     operations = present[:, 21:].reshape(len(present), 5, -1)

@@ -40,7 +40,7 @@ def report(
 ) -> None:
     """Prints and saves the results."""
     seconds = float(np.mean([campaign.seconds for campaign in campaign_list]))
-    ours = published.counted(name, pool, campaign_list)
+    ours = published.statistics(name, pool, campaign_list)
     setting, runs = published.SETTINGS[name], []
     for seed, _, values, _ in campaign_list:
         regret = np.nanmax(pool.values) - np.fmax.accumulate(values)
@@ -50,7 +50,7 @@ def report(
     summary = dict(
         config=config,
         cpu_seconds_a_campaign=seconds,
-        counted=setting.counted,
+        counted=setting.statistic,
         ours={str(n): summaries.statistics(column, ci=True) for n, column in columns},
         published={who: list(numbers) for who, numbers in setting.published.items()},
     )
@@ -64,8 +64,10 @@ def main() -> None:
     parser = cli.parser(__doc__, seeds=50, first_seed=0, data_dir=None)
     parser.add_argument("--pool", choices=published.SETTINGS, required=True)
     parser.add_argument("--method", choices=["suggest", *baselines.CHOOSERS], default="suggest")
-    parser.add_argument("--acquisition", choices=ACQUISITIONS, help="of suggest")
-    parser.add_argument("--threads", type=cli.count, default=1, help="concurrent campaigns")
+    parser.add_argument("--acquisition", choices=ACQUISITIONS, help="for --method suggest")
+    parser.add_argument(
+        "--threads", type=cli.count, default=1, help="number of concurrent campaigns"
+    )
     options = cli.parse(parser)
     if options.acquisition is not None and options.method != "suggest":
         parser.error("--acquisition is for --method suggest only")

@@ -23,6 +23,7 @@ CURVES = (
     (f"{POOL}_random_forest", "random forest", "#0072B2", (0, (5, 1.5))),
     (f"{POOL}_random", "random reactions", "#000000", (0, (1, 1.5))),
 )
+# {method of published.ARYLATION: (label, marker, colour)}
 MARKS = {
     "EDBO (GP-EI, DFT)": ("EDBO, with quantum-chemical columns", "^", "#009E73"),
     "chemists": ("50 chemists", "s", "#CC79A7"),

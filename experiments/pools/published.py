@@ -16,9 +16,9 @@ class Setting(NamedTuple):
 
     load: Callable[[str | Path | None], Pool]
     sizes: tuple[int, ...]  # of the batches, the first one random
-    at: tuple[int, ...]  # numbers of evaluations
-    counted: str  # the statistic
-    published: Mapping[str, Sequence[float | None]]  # at the same evaluations
+    at: tuple[int, ...]  # numbers of evaluations after which the statistic is computed
+    statistic: str
+    published: Mapping[str, Sequence[float | None]]  # {method: the statistic after each of `at`}
 
 
 ARYLATION_AT = (5, 10, 15, 25, 50, 75)
@@ -81,20 +81,21 @@ SETTINGS = {
         libraries.nasbench101,
         (10,) * 15,
         (10, 20, 50, 100, 150),
-        "accuracy less the best (%)",
+        "accuracy minus the best accuracy (percentage points)",
         {},
     ),
 }
+# {library: n}, where the statistic is the share of the n best candidates that a campaign finds
 TOP = {"enamine10k": 100, "enamine50k": 500, "nanoparticles": 1, "nanoparticles_repeats": 1}
 
 
-def counted(name: str, pool: Pool, campaign_list: Sequence[campaigns.Campaign]) -> np.ndarray:
+def statistics(name: str, pool: Pool, campaign_list: Sequence[campaigns.Campaign]) -> np.ndarray:
     """[S, len(at)], the statistic of the setting for each campaign."""
     setting = SETTINGS[name]
     if name in TOP:
         return campaigns.top_found(campaign_list, pool.values, TOP[name], setting.at)
     best = campaigns.best_so_far(campaign_list, setting.at)
-    return best / pool.values.max() if setting.counted == _GB1.counted else best
+    return best / pool.values.max() if setting.statistic == _GB1.statistic else best
 
 
 def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
@@ -108,7 +109,7 @@ def lines(name: str, ours: np.ndarray, method: str = "suggest") -> list[str]:
     count = len(ours)
     error = ours.std(0, ddof=min(count - 1, 1)) / count**0.5
     pairs = zip(ours.mean(0), error, strict=True)
-    rows = [row(setting.counted, setting.at), row("---", ["---"] * len(setting.at))]
+    rows = [row(setting.statistic, setting.at), row("---", ["---"] * len(setting.at))]
     first = f"{'jsketch' if method == 'suggest' else method}, {count} seeds"
     rows.append(row(first, [f"{m:.{digits}f} ± {e:.{digits}f}" for m, e in pairs]))
     for who, numbers in setting.published.items():

@@ -3,7 +3,7 @@
     scripts/report                      # report/index.html from results/
     scripts/report --results DIR --out DIR
     scripts/report --record             # also results/verdicts.csv
-    scripts/report --archive runs.tar.gz    # also the runs that the verdicts rest on
+    scripts/report --archive runs.tar.gz    # also the tables from which verdicts are computed
 
 For each claim of the four papers the page shows the place and the statement, the rule with its
 reason, our numbers, the verdict with its cause, and the provenance of the results. Methods beyond
@@ -64,32 +64,33 @@ class Part(NamedTuple):
 
 def part_of(paper: claims.Paper, root: Path) -> Part:
     """The verdicts and the experiments of a paper from the results in `root`."""
-    made_by = commands.commands_by_folder()
+    by_folder = commands.commands_by_folder()
     return Part(
         paper,
         [claims.judge(claim, root) for claim in paper.claims],
         [
-            section(experiment, root / experiment.folder, made_by[experiment.folder].text())
+            section(experiment, root / experiment.folder, by_folder[experiment.folder].text())
             for experiment in paper.experiments
         ],
     )
 
 
-def section(part: claims.Experiment, folder: Path, command: str) -> Section:
+def section(experiment: claims.Experiment, folder: Path, command: str) -> Section:
     """The figures and tables of an experiment whose results are in `folder`."""
     tables = [
         (caption, rows)
-        for file, caption in part.tables.items()
+        for file, caption in experiment.tables.items()
         if (folder / file).is_file() and (rows := _rows(folder / file))
     ]
     record = provenance(folder)
     if record:
         source = claims.read(folder)
         tables += [
-            (table.caption, claims.measurement_rows(source, table)) for table in part.measurements
+            (table.caption, claims.measurement_rows(source, table))
+            for table in experiment.measurements
         ]
-    figures = {file: alt for file, alt in part.figures.items() if (folder / file).is_file()}
-    return Section(part, command, figures, tables, record)
+    figures = {file: alt for file, alt in experiment.figures.items() if (folder / file).is_file()}
+    return Section(experiment, command, figures, tables, record)
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -149,9 +150,9 @@ def build(root: Path, out: Path, notice: str = "") -> list[Part]:
         )
     files.check_folder(out)
     parts = [part_of(paper, root) for paper in PAPERS]
-    for one in (one for part in parts for one in part.sections):
-        for file in one.figures:
-            place = Path(one.experiment.folder, file)
+    for page_section in [one for part in parts for one in part.sections]:
+        for file in page_section.figures:
+            place = Path(page_section.experiment.folder, file)
             files.write(out / "figures" / place, (root / place).read_bytes())
     counts = {part.paper.name: verdict_counts(part) for part in parts}
     total = sum(counts.values(), Counter[str]())
@@ -190,22 +191,23 @@ def record_text(parts: list[Part], root: Path) -> str:
     table.writerow((*head, "earlier verdicts", "change of the rule", "results", "commands"))
     for part in parts:
         for claim, verdict, numbers, note in part.outcomes:
-            made = origins(claim, root)
-            results = [f"{folder} at {of['commit']}" for folder, of in made.items()]
+            sources = origins(claim, root)
+            results = [f"{folder} at {source['commit']}" for folder, source in sources.items()]
             row = [part.paper.name, claim.place, claim.statement, claim.rule, claim.why]
             row += [" ".join(numbers), verdict, note, ", ".join(claim.before), claim.change]
-            row += ["; ".join(results), "; ".join(of["command"] for of in made.values())]
+            row += ["; ".join(results)]
+            row += ["; ".join(source["command"] for source in sources.values())]
             table.writerow(row)
     return buffer.getvalue()
 
 
 def origins(claim: claims.Claim, root: Path) -> dict[str, dict[str, str]]:
-    """{folder: its commit and command} of the results that a rule reads."""
-    made_by = commands.commands_by_folder()
+    """{folder: {"commit", "command"}} of the results that a rule reads."""
+    by_folder = commands.commands_by_folder()
     return {
         folder: dict(
             commit=provenance(root / folder).get("commit", "not run"),
-            command=made_by[folder].text(),
+            command=by_folder[folder].text(),
         )
         for folder in claim.folders
     }
@@ -221,8 +223,8 @@ def judged_by(parts: list[Part]) -> dict[str, list[str]]:
 
 
 def archive_bytes(parts: list[Part], root: Path) -> bytes:
-    """A tar.gz file with the provenance and the raw runs of all experiments of the papers, and
-    the record with the rules. The same results give the same bytes."""
+    """A tar.gz file with the tables and summary.json of all experiments of the papers, and the
+    record with the rules. The same results give the same bytes."""
     folders = [section.experiment.folder for part in parts for section in part.sections]
     folders += judged_by(parts)
     names = [Path(folder, name) for folder in folders for name in tidy.FILES]
@@ -245,7 +247,7 @@ def main() -> None:
     parser = cli.parser(__doc__)
     results, out = environment.ROOT / "results", Path("report")
     record = "write verdicts.csv into the results"
-    archive = "file (.tar.gz) for the raw runs of the papers' experiments"
+    archive = "file (.tar.gz) for the tables of the papers' experiments"
     parser.add_argument("--results", type=Path, default=results, help="folder of all results")
     parser.add_argument("--out", type=Path, default=out, help="folder of the page")
     parser.add_argument("--notice", default="", help="first paragraph of the page")

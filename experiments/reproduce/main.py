@@ -50,10 +50,12 @@ class Step(NamedTuple):
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = cli.parser(__doc__, prog="scripts/reproduce", data_dir=None)
-    parser.add_argument("--quick", action="store_true", help="a tiny size of each: no findings")
-    cli.add_choices(parser, "--only", commands.PAPERS, help="some of the papers")
-    figures = "some figures, such as bbkb:2"
-    parser.add_argument("--figure", nargs="+", type=figure, metavar="PAPER:NUMBER", help=figures)
+    parser.add_argument("--quick", action="store_true", help="run at a tiny size, as a test")
+    cli.add_choices(parser, "--only", commands.PAPERS, help="papers (default: all)")
+    figure_help = "figures whose commands run, such as bbkb:2 (default: all)"
+    parser.add_argument(
+        "--figure", nargs="+", type=figure, metavar="PAPER:NUMBER", help=figure_help
+    )
     out_help = "folder of all results (default: results/; reproduced/ if --quick)"
     parser.add_argument("--out", type=Path, help=out_help)
     parser.add_argument("--dry-run", action="store_true", help="print the plan and end")
@@ -86,8 +88,8 @@ def plan(options: argparse.Namespace) -> list[Step]:
     steps = []
     for paper in commands.PAPERS:
         for command in commands.paper_commands(paper) if paper in options.only else ():
-            wanted = [(paper, number) for number in command.figures]
-            if options.figure and not set(wanted) & set(options.figure):
+            figures = {(paper, number) for number in command.figures}
+            if options.figure and not figures & set(options.figure):
                 continue
             folder = options.out / command.folder
             if options.quick:
@@ -141,14 +143,14 @@ def print_plan(steps: list[Step], root: Path) -> None:
 def execute(arguments: Sequence[str], log: Path | None, environment: Mapping[str, str]) -> int:
     """Runs `python` with the arguments in the root of the repository, with its output in the file
     `log`, and returns the exit status. environment: additional environment variables."""
-    command, changed = [sys.executable, *arguments], os.environ | environment
+    command, variables = [sys.executable, *arguments], os.environ | environment
     if log is None:
-        return subprocess.run(command, cwd=commands.ROOT, env=changed).returncode
+        return subprocess.run(command, cwd=commands.ROOT, env=variables).returncode
     with log.open("wb") as output:
         return subprocess.run(
             command,
             cwd=commands.ROOT,
-            env=changed,
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

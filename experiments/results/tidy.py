@@ -9,7 +9,7 @@ A folder of results holds
     summary.json      configuration, commit, versions, hardware, dtype, seeds, and numbers over the
                       seeds
 
-Three lines draw a figure from it:
+Three lines draw a figure from the tables:
 
     curves = tidy.load("results/bbkb_2020/abalone").curves
     ratio = curves[curves.metric == "regret_ratio"]
@@ -116,7 +116,7 @@ def load(folder: str | Path) -> Results:
 def write_csv(
     path: Path, rows: pd.DataFrame | Sequence[Sequence[Any]], head: Sequence[str] | None = None
 ) -> None:
-    """Writes a CSV table of some rows, which a data frame holds with their head."""
+    """Writes rows as a CSV table; `head` names the columns, unless a data frame does."""
     table = pd.DataFrame(rows, columns=head)
     files.write(path, table.to_csv(index=False, lineterminator="\n").encode())
 
@@ -160,7 +160,7 @@ def read_table(path: Path) -> pd.DataFrame:
 
 def load_all(root: str | Path) -> Results:
     """The results of all folders under `root`. The tables are concatenated and have a column
-    `folder`; the provenance is a dict by folder."""
+    `folder`; the provenance is {folder: its provenance}."""
     folders = sorted(path.parent for path in Path(root).rglob(CURVES))
     if not folders:
         raise FileNotFoundError(f"there are no results under {root}: no {CURVES}.")

@@ -3,8 +3,9 @@
 published.csv          metric, algorithm, t, value: the published curves, with t as in our runs
 against_published.csv  metric, algorithm, t, ours, published, ratio, at each t of COMPARED_T
 
-The published curves, extracted from the vector graphics of the poster, are in the data folder, with
-at most 80 points a curve. Their file cannot be downloaded: without it figures lack these curves.
+The file bbkb_poster_curves.csv of the data folder has the published curves, extracted from the
+vector graphics of the poster, with at most 80 points a curve. It cannot be downloaded; figures lack
+the published curves if it is missing.
 """
 
 import io
@@ -29,15 +30,15 @@ NAMES = {"async_ts": "ts", "eps_greedy": "eps_greedy_free"}
 CURVES, TABLE = "published.csv", "against_published.csv"
 # the T of the comparison, including initial evaluations
 COMPARED_T = (500, 1_000, 2_000, 5_000, 10_000)
-# tolerance beyond the ends of a published curve, which is thinned to 80 points
+# share of t by which a published curve, thinned to 80 points, is continued beyond its ends
 REACH = 0.06
 
 Curve = tuple[np.ndarray, np.ndarray]  # t [P], value [P]
 
 
 def panel(name: str, data_dir: str | Path | None = None) -> dict[str, Curve]:
-    """The curves of a panel of the poster, such as "cadata_regret_ratio", by algorithm. Prints a
-    line and returns an empty dict without the file. Raises ValueError for a file with another
+    """{algorithm: curve} of a panel of the poster, such as "cadata_regret_ratio". If the file is
+    missing, prints a message and returns an empty dict. Raises ValueError for a file with another
     checksum and for an unknown panel."""
     folder = datasets.find_folder(data_dir)
     if not (folder / POSTER.filename).exists():
@@ -62,7 +63,7 @@ def _read_csv(file: Path | io.BytesIO) -> pd.DataFrame:
 
 
 def _curves(rows: pd.DataFrame) -> dict[str, Curve]:
-    """The curves in rows (algorithm, t, value), by algorithm."""
+    """{algorithm: curve} of a table with columns algorithm, t and value."""
     return {
         str(name): (part["t"].to_numpy(), part["value"].to_numpy())
         for name, part in rows.groupby("algorithm", sort=False)
@@ -76,9 +77,9 @@ def write_curves(
     data_dir: str | None,
     scales: Mapping[str, float] | None = None,
 ) -> None:
-    """Writes published.csv with the panels {metric: panel} of the poster, if its file is available.
-    initial: number of initial evaluations, which is subtracted from t; scales: factors of the
-    values, by metric."""
+    """Writes published.csv with the panels {metric: panel} of the poster, if the file of the poster
+    is available. initial: number of initial evaluations, which is subtracted from t; scales:
+    {metric: factor of the values}."""
     factors = scales or {}
     rows = [
         (metric, name, f"{t - initial:.6g}", f"{value * factors.get(metric, 1.0):.6g}")
@@ -101,13 +102,13 @@ def read_curves(folder: Path) -> dict[str, dict[str, Curve]]:
 
 
 def compare(folder: Path, initial: int = 0) -> None:
-    """Writes against_published.csv from the tables and the published curves in a folder. It writes
-    nothing without published curves; the entries of methods without runs are empty."""
-    panels, curves = read_curves(folder), tidy.load(folder).curves
+    """Writes against_published.csv from the tables and the published curves in a folder, or nothing
+    if there are no published curves; the entries of methods without runs are empty."""
+    published, curves = read_curves(folder), tidy.load(folder).curves
     rows = []
-    for metric, theirs in panels.items():
+    for metric, published_curves in published.items():
         ours = tidy.lines(curves, metric)
-        for name, (x, y) in theirs.items():
+        for name, (x, y) in published_curves.items():
             our_curve = ours.get(name) or (ours.get("sketched_ts") if name == "ts" else None)
             for total in COMPARED_T:
                 t = total - initial

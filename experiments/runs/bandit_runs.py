@@ -23,7 +23,7 @@ from jsketch.types import PRNGKey
 
 POINTS = 400  # number of points of a saved curve
 REPORTS = 50  # number of progress reports of a run
-TINY = 1_000_000  # no plan is printed for fewer arms times evaluations of all runs
+TINY = 1_000_000  # a plan is printed if arms * evaluations of all runs is at least this
 SAMPLE = 3  # number of planned configurations, if they differ only in their numbers
 SUMMARY_FIELDS = (
     "final_regret_ratio",
@@ -34,7 +34,7 @@ SUMMARY_FIELDS = (
 )
 
 Config = dict[str, Any]
-Runs = dict[str, list[dict[str, np.ndarray]]]
+Runs = dict[str, list[dict[str, np.ndarray]]]  # {algorithm: the arrays of each seed}
 
 
 def add_options(
@@ -106,8 +106,8 @@ def run_chunk(
     bar: tqdm,
     states: Callable[[int], Any] | None = None,
 ) -> None:
-    """Runs some seeds in one call and saves each of them. states: makes the initial state of a
-    seed."""
+    """Runs some seeds in one call and saves the run of each. states(seed) makes the initial state;
+    None: that of `bandit.init`."""
     keys = keys_of(config["root_seed"], seeds)
     times: list[tuple[float, float]] = []
 
@@ -168,7 +168,7 @@ def run_algorithm(
     seeds: int,
     states: Callable[[int], Any] | None = None,
 ) -> list[dict[str, np.ndarray]]:
-    """The runs of all seeds of an algorithm. Runs in the folder are read, missing ones executed."""
+    """The runs of all seeds of an algorithm. Saved runs are read, and missing runs are executed."""
     store.record_configuration(folder, name, config)
     missing = store.missing(folder, name, seeds)
     if len(missing) < seeds:
@@ -199,10 +199,10 @@ def print_plan(
     plans = [jsketch.plan(bandit, problem, horizon, seeds=parallel, **options) for bandit in sample]
     slowest = max(plans, key=lambda plan: plan.seconds)
     mean = sum(plan.seconds for plan in plans) / len(plans)
-    whole = dataclasses.replace(
+    total = dataclasses.replace(
         slowest, seconds=mean * runs / parallel, seeds=runs, bytes=max(plan.bytes for plan in plans)
     )
-    print(f"plan: {whole}", flush=True)
+    print(f"plan: {total}", flush=True)
 
 
 def run_all(
@@ -249,7 +249,7 @@ def tidy_runs(problem: str, configs: Mapping[str, Config], runs: Runs) -> list[t
 
 
 def draw(folder: Path) -> None:
-    """Draws regret_ratio.png, time.png, batch_size.png and, if the tables have sizes,
+    """Draws regret_ratio.png, time.png, batch_size.png and, if an algorithm has a dictionary,
     dictionary.png, with the published curves in the folder."""
     published = against_published.read_curves(folder)
     curves, summary, _ = tidy.load(folder)
@@ -257,7 +257,7 @@ def draw(folder: Path) -> None:
     ratios = tidy.lines(curves, "regret_ratio")
     plots.regret_ratio(folder / "regret_ratio.png", ratios, title, published.get("regret_ratio"))
     side_by_side = min(int(summary["seeds_side_by_side"].max()), summary["seed"].nunique())
-    # from the first progress report on
+    # times before the first progress report are not measured
     seconds = tidy.lines(curves[curves["t"] >= curves["t"].max() / REPORTS], "seconds")
     plots.run_time(folder / "time.png", seconds, title, side_by_side, published.get("seconds"))
     batches = tidy.lines(curves, "batch_size")

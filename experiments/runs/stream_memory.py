@@ -36,7 +36,7 @@ def main() -> None:
     options = cli.parse_benchmark(parser)
     forecaster = online.PKAWV(Taylor(INPUTS, DEGREE, lengthscale=4.0), regularization=1.0)
     chunks = generate_examples(options.examples, options.chunk)
-    loss, early, first_seconds = 0.0, 0.0, 0.0
+    loss, early_peak, first_seconds = 0.0, 0.0, 0.0
     began = time.perf_counter()
     for number, (forecasts, _) in enumerate(
         loops.prequential(forecaster, chunks, jax.random.key(0))
@@ -45,7 +45,7 @@ def main() -> None:
         if number == 0:
             first_seconds = time.perf_counter() - began
         if number <= 1:
-            early = environment.peak_memory() / 1e6
+            early_peak = environment.peak_memory() / 1e6
     seconds = time.perf_counter() - began
     numbers = dict(
         examples=options.examples,
@@ -54,7 +54,7 @@ def main() -> None:
         first_chunk_seconds=first_seconds,
         microseconds_per_example=1e6 * seconds / options.examples,
         average_loss=loss / options.examples,
-        peak_mb_after_two_chunks=early,
+        peak_mb_after_two_chunks=early_peak,
         peak_mb=environment.peak_memory() / 1e6,
     )
     show("generated examples", numbers, "[peak < 2000 MB]")

@@ -38,7 +38,7 @@ class Problem(NamedTuple):
 
     library: Library
     truth: np.ndarray  # [A], NaN where an evaluation fails
-    values: np.ndarray  # [A], of an evaluation
+    values: np.ndarray  # [A], the result of an evaluation of each candidate
     sizes: tuple[int, ...]  # of the batches
     bounds: tuple[float, float] | None = None  # of values
 
@@ -47,7 +47,7 @@ class End(NamedTuple):
     """The end of a campaign. Without a stop there is no gain and no tolerance."""
 
     evaluations: int
-    # the best unevaluated value less that of the candidate which the verdict names
+    # the best unevaluated value minus the value of the candidate that the verdict names
     gain: float | None = None
     tolerance: float | None = None
 
@@ -69,7 +69,7 @@ def function(name: str, x: np.ndarray, random: np.random.Generator) -> np.ndarra
 
 
 def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
-    """The problem of each seed."""
+    """A function that makes the problem of a seed."""
     if name in FUNCTIONS:
 
         def draw_problem(seed: int) -> Problem:
@@ -113,11 +113,11 @@ def parse(doc: str | None) -> tuple[argparse.Namespace, range]:
 
 def table_row(name: str, ends: list[End]) -> str:
     """A row of a table in Markdown."""
-    at = [end.evaluations for end in ends if end.gain is not None]
+    stops = [end.evaluations for end in ends if end.gain is not None]
     early = sum(end.too_early for end in ends)
-    low, middle, high = np.percentile(at, (10, 50, 90)) if at else (np.nan,) * 3
-    when = f"{middle:.0f} ({low:.0f} to {high:.0f})" if at else ""
-    return f"| {name} | {len(ends)} | {len(at)} | {when} | {early} |"
+    low, middle, high = np.percentile(stops, (10, 50, 90)) if stops else (np.nan,) * 3
+    when = f"{middle:.0f} ({low:.0f} to {high:.0f})" if stops else ""
+    return f"| {name} | {len(ends)} | {len(stops)} | {when} | {early} |"
 
 
 @cli.command

@@ -3,8 +3,7 @@
     python -m experiments.suggest.closed_loop --out results/closed_loop
 
 The library is Abalone: 4,177 animals with 8 measurements. An experiment counts the rings of one
-animal (1 to 29, without noise). Simple regret is 29 less the largest count so far; the measurements
-do not allow one below 2.
+animal (1 to 29, without noise). Simple regret is 29 minus the largest count so far.
 """
 
 import time
@@ -22,7 +21,8 @@ from jsketch.suggest import suggest
 def play(
     features: np.ndarray, values: np.ndarray, rounds: int, batch: int, seed: int
 ) -> np.ndarray:
-    """Values [rounds batch] of the suggested candidates, of features [A, d] and values [A]."""
+    """The values [rounds * batch] of the candidates that are suggested, in order; the library has
+    features [A, d] and values [A]."""
     arms, key = np.zeros(0, int), jax.random.key(seed)
     for _ in range(rounds):
         arms = np.append(arms, suggest(features, arms, values[arms], batch=batch, key=key).rows)
@@ -34,7 +34,9 @@ def main() -> None:
     parser = cli.parser(__doc__, seeds=5, data_dir=None)
     parser.add_argument("--rounds", type=cli.count, default=20)
     parser.add_argument("--batch", type=cli.count, default=8)
-    parser.add_argument("--random-seeds", type=cli.count, default=1000, help="of random batches")
+    parser.add_argument(
+        "--random-seeds", type=cli.count, default=1000, help="number of seeds of random batches"
+    )
     options = cli.parse(parser)
     abalone = datasets.load("abalone", options.data_dir)
     rounds, batch = options.rounds, options.batch
@@ -66,8 +68,8 @@ def main() -> None:
         results.write(summary, runs, "Abalone as a library")
         title = f"Abalone as a library, {rounds} batches of {batch}"
         lines = {name: (t, curves) for name, curves in regrets.items()}
-        words = "simple regret (rings)", "evaluations"
-        plots.streams(results.path / "simple_regret.png", lines, title, *words)
+        axis_labels = "simple regret (rings)", "evaluations"
+        plots.streams(results.path / "simple_regret.png", lines, title, *axis_labels)
     for name, end in ends.items():
         print(f"{name:10s} simple regret {end['mean']:.2f} +- {end['ci95']:.2f} rings")
     print(f"{seconds:.1f} s a round")

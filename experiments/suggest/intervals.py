@@ -27,8 +27,8 @@ def coverage(problem: calibration.Problem, count: int, seed: int) -> tuple[float
     evaluations = problem.library, arms, problem.values[arms]
     suggestion = suggest(*evaluations, batch=BATCH, key=jax.random.key(seed))
     predicted = predict(*evaluations, suggestion.model)
-    reach = interval_half_width(leave_one_out(*evaluations, suggestion.model)) * predicted.value_std
-    inside = np.abs(problem.values - predicted.mean) <= reach
+    factor = interval_half_width(leave_one_out(*evaluations, suggestion.model))
+    inside = np.abs(problem.values - predicted.mean) <= factor * predicted.value_std
     return float(np.delete(inside, arms).mean()), float(inside[suggestion.rows].mean())
 
 

@@ -54,7 +54,7 @@ def key(seed: int | jax.Array) -> jax.Array:
 def save(
     job: Job, task: Task, trace: loops.Trace | None, seconds: float, compile_seconds: float
 ) -> None:
-    """Writes a finished run; trace: None for a run that failed because a number was not finite."""
+    """Writes a finished run; `trace` is None if the run failed: a number was not finite."""
     if trace is None:
         arrays: dict[str, Any] = dict(t=np.zeros(0, int)) | dict.fromkeys(FINAL, np.asarray(np.nan))
     else:
@@ -70,10 +70,10 @@ def save(
 
 
 def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
-    """Makes the runs with a program of one run, on `workers` threads."""
+    """Executes the tasks on `workers` threads, which share the compiled program of one run."""
     lock = threading.Lock()
 
-    def one(task: Task) -> None:
+    def execute(task: Task) -> None:
         reported = 0
 
         def progress(evaluations: int, _: float) -> None:
@@ -99,9 +99,9 @@ def run_threads(job: Job, tasks: Sequence[Task], workers: int) -> None:
         else:
             save(job, task, run.trace, run.run_seconds, run.compile_seconds)
 
-    one(tasks[0])  # runs alone, because it compiles the program of all runs
+    execute(tasks[0])  # runs alone, because it compiles the program of all runs
     with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(one, tasks[1:]):
+        for _ in pool.map(execute, tasks[1:]):
             pass
 
 

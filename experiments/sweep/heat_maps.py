@@ -41,15 +41,15 @@ def draw(folder: Path) -> list[str]:
         half = best.pivot(index=rows, columns=columns, values="half")
         if mean.isna().all(axis=None):  # every run failed
             continue
-        note = title if len(grid) == 2 else f"{title}\n(the best of the other numbers)"
+        heading = title if len(grid) == 2 else f"{title}\n(at the best values of the other numbers)"
         names.append(f"heat_map_{rows}_{columns}.png")
-        heat_map(folder / names[-1], mean, half, note)
+        heat_map(folder / names[-1], mean, half, heading)
     return names
 
 
 def swept_numbers(config: dict[str, object], summary: pd.DataFrame) -> list[str]:
-    """The numbers of the grid that take several values, in the order of their number of values;
-    empty if other numbers are drawn at random."""
+    """The numbers that take several values on the grid, those with the fewest values first; empty
+    if other numbers are drawn at random."""
     if any(name.startswith("random.") for name in config):
         return []
     names = [name.removeprefix("grid.") for name in config if name.startswith("grid.")]
@@ -60,8 +60,8 @@ def swept_numbers(config: dict[str, object], summary: pd.DataFrame) -> list[str]
 def best_of_pairs(
     summary: pd.DataFrame, rows: str, columns: str, others: list[str]
 ) -> pd.DataFrame:
-    """The mean regret ratio over seeds and its half interval for each pair, at the best values of
-    the other numbers; NaN for runs that failed."""
+    """The mean regret ratio over seeds and the half width of its 95% interval for each pair of
+    values, at the best values of the other numbers; NaN for runs that failed."""
     ratio = summary["final_regret_ratio"].where(~summary["failed"].astype(bool), np.nan)
     means = (
         summary.assign(ratio=ratio)
@@ -73,8 +73,8 @@ def best_of_pairs(
 
 
 def heat_map(path: Path, mean: pd.DataFrame, half: pd.DataFrame, title: str) -> None:
-    """Draws a mean for each pair of two hyperparameters, with the half width of its 95% interval,
-    and a frame around the smallest. Missing values (NaN) stay white."""
+    """Draws the mean for each pair of values of two hyperparameters, with the half width of its 95%
+    interval, and a frame around the smallest mean. Missing means (NaN) stay white."""
     table, (rows, columns) = mean.to_numpy(), mean.shape
     size = (1.9 + 0.75 * max(columns, 3), 1.3 + 0.5 * max(rows, 2))
     with plt.rc_context(STYLE | {"figure.figsize": size, "axes.grid": False}):

@@ -6,14 +6,14 @@
     scripts/sweep --problem table.csv --algorithm mymodule:MyBandit --kernel matern52 \\
         --grid lengthscale 1 2 4 --out sweep_of_mine
 
-The last column of a table is the reward, the others are numbers. --random lengthscale 1 30
---samples 50 draws numbers at random. An interrupted sweep resumes with the same command. A folder
+The last column of a table is the reward, the others are numeric features. --random lengthscale 1 30
+--samples 50 draws 50 values at random. An interrupted sweep resumes with the same command. A folder
 holds one sweep with its tables (`experiments.results.tidy`) and the printed table (best.csv and
 best.tex).
 
---shard K/N executes every N-th run, from the K-th on, and writes no tables: several processes or
-machines share the work in one folder, and the command without --shard writes the tables. --cluster
-submits N shards as an array of jobs with submitit.
+--shard K/N executes every N-th run, from the K-th on, and writes no tables. Several processes or
+machines can share the work in one folder in this way; the command without --shard then writes the
+tables. --cluster submits the shards as an array of jobs with submitit.
 """
 
 import argparse
@@ -62,8 +62,8 @@ def plan(sweep: Sweep) -> Plan:
 
 def run(sweep: Sweep) -> pd.DataFrame:
     """Executes the missing runs and writes the tables; returns the configurations, best first.
-    Raises ValueError for mistakes in `sweep`, for a folder of another sweep, and for one that
-    another process has locked."""
+    Raises ValueError for mistakes in `sweep`, and if the folder holds another sweep or is locked by
+    another process."""
     sweep_plan = plan(sweep)
     files.check_folder(sweep.out)
     with files.lock_folder(sweep.out):
@@ -105,7 +105,7 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     print(
         f"data: {sweep_plan.setting.source}\n"
         f"{len(sweep_plan.rows)} configurations x {sweep.seeds} seeds; {len(tasks)} runs of"
-        f" {sweep.horizon:,} evaluations, {len(missing)} of them to make",
+        f" {sweep.horizon:,} evaluations, {len(missing)} of them missing",
         flush=True,
     )
     vmapped = sweep.strategy == "vmap" or (
@@ -122,9 +122,9 @@ def make_runs(sweep: Sweep, sweep_plan: Plan, tasks: list[Task]) -> tuple[int, d
     )
     began, before = time.perf_counter(), loops.compiled_programs()
     evaluations = len(missing) * sweep.horizon
-    whole = len(tasks) * sweep.horizon
+    total = len(tasks) * sweep.horizon
     bandits, problem = sweep_plan.bandits, sweep_plan.setting.problem
-    with cli.progress(whole, whole - evaluations, "eval", f"{len(tasks)} runs") as bar:
+    with cli.progress(total, total - evaluations, "eval", f"{len(tasks)} runs") as bar:
         job = Job(bandits, problem, sweep.horizon, sweep.out, environment.commit_name(), bar)
         if missing and vmapped:
             execution.run_vmapped(job, missing, sweep.chunk)
@@ -163,8 +163,8 @@ def collect(sweep: Sweep, sweep_plan: Plan, session: dict[str, Any]) -> None:
         configurations=sweep_plan.rows,
         data=config["data"],
         uniform_regret="expectation t (f* - mean f)",
-        run_seconds="wall time of a run beside those that ran with it (vmap: its share, with"
-        " compilation)",
+        run_seconds="wall time of a run, beside which others ran on other threads (vmap: the time"
+        " of a program divided by the number of its runs, with compilation)",
         compile_seconds=float(summary["compile_seconds"].sum()),
         last_session=session,
         commits_of_runs=sorted(summary["commit"].unique()),
@@ -252,16 +252,16 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
     listed = ", ".join(settings.PROBLEMS)
     parser.add_argument("--problem", type=problem, help=f"one of {listed}, or FILE.csv")
     parser.add_argument(
-        "--algorithm", help="as the experiment of the problem calls it, or yours as module:Name"
+        "--algorithm", help="a name in the experiment of the problem, or module:Name for your own"
     )
-    parser.add_argument("--kernel", choices=settings.KERNELS, help="in place of the experiment's")
+    parser.add_argument("--kernel", choices=settings.KERNELS, help="default: the experiment's")
     for option, values, help in (
         ("--grid", "NUMBER VALUE ...", "a number of the algorithm and its values"),
-        ("--random", "NUMBER LOW HIGH", "a number that is drawn uniformly in the logarithm"),
+        ("--random", "NUMBER LOW HIGH", "a number whose logarithm is drawn uniformly"),
     ):
         parser.add_argument(option, nargs="+", action="append", metavar=values, help=help)
-    parser.add_argument("--samples", type=cli.count, help="draws of --random")
-    parser.add_argument("--arms", type=cli.count, help="candidates of the problem 'generated'")
+    parser.add_argument("--samples", type=cli.count, help="number of draws of --random")
+    parser.add_argument("--arms", type=cli.count, help="number of arms of the problem 'generated'")
     parser.add_argument(
         "--strategy",
         choices=("auto", "threads", "vmap"),
@@ -269,12 +269,13 @@ def parse(arguments: list[str] | None = None) -> tuple[Sweep, argparse.Namespace
         " for the longest; auto: vmap on accelerators only",
     )
     parser.add_argument("--chunk", type=cli.count, help="runs in one program of vmap")
-    parser.add_argument("--shard", type=shard, metavar="K/N", help="make one part of the runs")
+    parser.add_argument("--shard", type=shard, metavar="K/N", help="execute one part of the runs")
     parser.add_argument("--cluster", choices=("local", "slurm"), help="submit all shards")
     parser.add_argument("--shards", type=cli.count, default=4, help="number of jobs of --cluster")
-    words: dict[str, Any] = dict(metavar="NAME=VALUE")
-    words["help"] = "parameters of submitit: timeout_min=240 gpus_per_node=1 slurm_partition=long"
-    parser.add_argument("--submit", nargs="+", type=parameter, default=[], **words)
+    submit_help = "parameters of submitit: timeout_min=240 gpus_per_node=1 slurm_partition=long"
+    parser.add_argument(
+        "--submit", nargs="+", type=parameter, default=[], metavar="NAME=VALUE", help=submit_help
+    )
     parser.set_defaults(**defaults)
     options = parser.parse_args(arguments)
     if options.shard and options.cluster:

@@ -60,9 +60,9 @@ class Setting(NamedTuple):
     """A problem as its experiment sets it up."""
 
     problem: Any
-    source: str
-    algorithms: Mapping[str, Callable[[dict[str, Any]], Any]]
-    defaults: dict[str, Any]  # of the algorithms
+    source: str  # of the data
+    algorithms: Mapping[str, Callable[[dict[str, Any]], Any]]  # {name: makes it from its numbers}
+    defaults: dict[str, Any]  # numbers of the algorithms
 
 
 def load(sweep: Sweep) -> Setting:
@@ -93,8 +93,8 @@ def load(sweep: Sweep) -> Setting:
 
 
 def table(path: Path) -> datasets.Dataset:
-    """The numbers of a CSV file with a header; its last column is the reward. Raises ValueError for
-    other values, and FileNotFoundError."""
+    """The numbers of a CSV file with a header; its last column is the reward. Raises ValueError if
+    a value is not a finite number, and FileNotFoundError."""
     frame = pd.read_csv(path)
     for name in frame:
         if frame[name].dtype.kind not in "biuf" or not np.isfinite(frame[name]).all():
@@ -106,8 +106,9 @@ def table(path: Path) -> datasets.Dataset:
 
 
 def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
-    """The algorithm "module:Name". Name is an algorithm over arms, or its class, which is then
-    called with those default numbers that are among its fields. Raises ValueError if this fails."""
+    """The algorithm "module:Name". Name is an algorithm over arms, or a class of algorithms, which
+    is then called with those defaults that are among its fields. Raises ValueError if this
+    fails."""
     module, _, attribute = name.partition(":")
     sys.path.insert(0, "")  # modules of the working directory
     try:
@@ -127,7 +128,7 @@ def import_algorithm(name: str, defaults: dict[str, Any]) -> Any:
 
 def make(sweep: Sweep, setting: Setting) -> Any:
     """The algorithm with its default numbers. Raises ValueError if the experiment does not run it
-    on this problem, and for a kernel if the algorithm has none."""
+    on this problem, and if --kernel is given for an algorithm without a kernel."""
     if ":" in sweep.algorithm:
         bandit = import_algorithm(sweep.algorithm, setting.defaults)
     elif sweep.algorithm in setting.algorithms:
@@ -180,11 +181,11 @@ def with_numbers(bandit: Any, values: Mapping[str, float]) -> Any:
                 f"{type(bandit).__name__} has no number called '{name}'; its numbers are:"
                 f" {', '.join(numbers(bandit))}."
             )
-    new = [
+    new_leaves = [
         float(values.get(path[-1].name, leaf)) if np.ndim(leaf) == 0 else leaf
         for path, leaf in leaves
     ]
-    return jax.tree.unflatten(tree, new)
+    return jax.tree.unflatten(tree, new_leaves)
 
 
 def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
@@ -209,8 +210,8 @@ def rows(sweep: Sweep, bandit: Any, inputs: int) -> list[Row]:
 
 
 def draws(ranges: Mapping[str, Sequence[float]], samples: int) -> list[Row]:
-    """Random values, uniform in the logarithm; the first ones do not depend on the number of
-    samples."""
+    """`samples` random configurations, uniform in the logarithm of each number. More samples do not
+    change the first ones."""
     if not ranges:
         return [{}]
     for name, ends in ranges.items():
@@ -228,10 +229,10 @@ def check(bandit: Any, row: Row, inputs: int) -> None:
     of `inputs` features."""
     if row.get("lengthscale", 1.0) <= 0 or not all(map(math.isfinite, row.values())):
         raise ValueError(f"{row}: a lengthscale must be above 0, and every number finite.")
-    two = Arms(jnp.stack([jnp.zeros(inputs), jnp.ones(inputs)]))
+    two_arms = Arms(jnp.stack([jnp.zeros(inputs), jnp.ones(inputs)]))
     try:
         with warnings.catch_warnings():  # the warnings concern these two arms only
             warnings.simplefilter("ignore")
-            with_numbers(bandit, row).init(two, jax.random.key(0))
+            with_numbers(bandit, row).init(two_arms, jax.random.key(0))
     except ValueError as error:
         raise ValueError(f"the configuration {row} cannot be run: {error}") from error

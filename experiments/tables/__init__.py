@@ -1,2 +1,2 @@
-"""`jsketch.suggest` beside other packages, on tables of hyperparameters that others use, on large
-pools and on a stream."""
+"""Comparisons of `jsketch.suggest` with other packages, on published tables of hyperparameters, on
+large pools and on a stream."""

@@ -1,9 +1,9 @@
-"""Regrets by table and their aggregate, from the saved curves of `main`: two CSV tables and a
-picture.
+"""Two CSV tables and a picture of the regrets on each table and of their aggregate, from the saved
+curves of `main`.
 
 The score of a run is its regret over the mean regret of random settings on the same table after the
 same number of evaluations. Scores of all tables are aggregated by their interquartile mean, with
-intervals of a bootstrap that draws the seeds of each table anew, and by performance profiles
+intervals of a bootstrap that resamples the seeds of each table, and by performance profiles
 (Agarwal, Schwarzer, Castro, Courville, Bellemare. Deep reinforcement learning at the edge of the
 statistical precipice. NeurIPS 2021).
 """
@@ -24,7 +24,8 @@ from experiments.tables.recorded import ERRORS, TABLES
 OURS, RANDOM = "suggest_10", "random"
 RESAMPLES = 2_000  # of the bootstrap
 PROFILE_T = 100  # evaluations of the performance profiles
-# of REGRETS; less_ours is the difference from OURS, and interval its 95% half width
+# columns of REGRETS; less_ours is the regret minus that of OURS, and interval the half width of
+# the 95% interval of this difference
 COLUMNS = (
     *("table", "method", "runs", "evaluations", "regret", "standard_error"),
     *("less_ours", "interval", "cpu_seconds"),
@@ -50,8 +51,8 @@ def interquartile_mean(values: np.ndarray) -> np.ndarray:
 
 
 def interval(strata: Sequence[np.ndarray]) -> tuple[float, float]:
-    """The 95% bootstrap interval of the interquartile mean; the values of each stratum [S] are
-    drawn anew with replacement."""
+    """The 95% bootstrap interval of the interquartile mean. Each stratum [S], the scores on one
+    table, is resampled with replacement."""
     random = np.random.default_rng(0)
     drawn = [
         values[random.integers(len(values), size=(RESAMPLES, len(values)))] for values in strata
@@ -66,8 +67,8 @@ def profile(strata: Sequence[np.ndarray], thresholds: np.ndarray) -> np.ndarray:
 
 
 def scores(regrets: Regrets, names: Sequence[str], t: int) -> dict[str, list[np.ndarray]]:
-    """{method: scores [S] after t evaluations on each of these tables}, of the methods that have
-    runs of t evaluations on all of them."""
+    """{method: its scores [S] after t evaluations on each table of `names`}, for the methods that
+    have runs of t evaluations on all these tables."""
 
     def has_runs(method: str) -> bool:
         runs = [regrets[name].get(method) for name in names]
@@ -94,7 +95,7 @@ def regrets_of(folder: Path) -> Regrets:
 
 
 def groups_of(regrets: Regrets) -> dict[str, tuple[str, ...]]:
-    """The tables that are aggregated together; some methods have runs on HPOLib only."""
+    """{title: tables that are aggregated together}; some methods have runs on HPOLib only."""
     errors = tuple(name for name in regrets if name in ERRORS)
     groups = {} if len(errors) == len(regrets) else {"all tables": tuple(regrets)}
     return groups | ({"HPOLib": errors} if errors else {})
@@ -107,8 +108,8 @@ def evaluations(regrets: dict[str, np.ndarray]) -> tuple[int, ...]:
 
 
 def regret_table(folder: Path) -> pd.DataFrame:
-    """Means and standard errors of the regrets on each table, their differences from ours on the
-    same seeds with half widths of 95% intervals, and published ones."""
+    """Means and standard errors of the regrets on each table, the differences from OURS on the same
+    seeds with half widths of their 95% intervals, and published regrets."""
     summary = tidy.load(folder).summary
     seconds = summary.groupby(["problem", "algorithm"], observed=True)["cpu_seconds"].mean()
     rows = []
@@ -116,19 +117,19 @@ def regret_table(folder: Path) -> pd.DataFrame:
         at = evaluations(methods)
         for method, values in methods.items():
             for t in (t for t in at if t <= values.shape[1]):
-                now, ours = values[:, t - 1], methods[OURS][: len(values), t - 1]
-                less = now[: len(ours)] - ours  # on the same seeds
-                compared = (f"{less.mean():+.2g}", f"{summaries.ci95(less):.2g}")
+                at_t, ours = values[:, t - 1], methods[OURS][: len(values), t - 1]
+                difference = at_t[: len(ours)] - ours  # on the same seeds
+                comparison = (f"{difference.mean():+.2g}", f"{summaries.ci95(difference):.2g}")
                 if method == OURS:
-                    compared = ("", "")
-                about = name, METHODS[method].label, len(values), t
-                estimate = f"{now.mean():.3g}", f"{pd.Series(now).sem():.2g}"
-                rows.append((*about, *estimate, *compared, f"{seconds[name, method]:.3g}"))
+                    comparison = ("", "")
+                key = name, METHODS[method].label, len(values), t
+                estimate = f"{at_t.mean():.3g}", f"{pd.Series(at_t).sem():.2g}"
+                rows.append((*key, *estimate, *comparison, f"{seconds[name, method]:.3g}"))
         for label, numbers in published.REGRET.get(name, {}).items():
             for t, (mean, error) in zip(published.AT, numbers, strict=True):
                 if t in at:
-                    about = name, f"{label}, published", published.RUNS, t
-                    rows.append((*about, f"{mean:.3g}", f"{error:.2g}", "", "", ""))
+                    key = name, f"{label}, published", published.RUNS, t
+                    rows.append((*key, f"{mean:.3g}", f"{error:.2g}", "", "", ""))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -140,8 +141,8 @@ def score_table(folder: Path) -> pd.DataFrame:
             for method, strata in scores(regrets, names, t).items():
                 row = dict(tables=f"{title} ({len(names)})", method=METHODS[method].label)
                 numbers = interquartile_mean(np.concatenate(strata)), *interval(strata)
-                ends = zip(("score", "low", "high"), numbers, strict=True)
-                rows.append(row | dict(evaluations=t) | {name: f"{x:.3f}" for name, x in ends})
+                columns = zip(("score", "low", "high"), numbers, strict=True)
+                rows.append(row | dict(evaluations=t) | {name: f"{x:.3f}" for name, x in columns})
     return pd.DataFrame(rows)
 
 
@@ -152,20 +153,20 @@ def draw(folder: Path) -> None:
     regrets = regrets_of(folder)
     groups = groups_of(regrets)
     horizon = next(iter(regrets.values()))[OURS].shape[1]
-    every = np.unique(np.round(np.linspace(min(10, horizon), horizon, 20)).astype(int))
+    counts = np.unique(np.round(np.linspace(min(10, horizon), horizon, 20)).astype(int))
     with plt.rc_context(STYLE | {"figure.figsize": (9.0, 3.4)}):
         figure, panels = plt.subplots(1, len(groups) + 1)
         for axes, (title, names) in zip(panels, groups.items(), strict=False):
-            by_count = {t: scores(regrets, names, t) for t in every}
-            for method in by_count[every[0]]:
-                made = [t for t in every if method in by_count[t]]
-                strata = [by_count[t][method] for t in made]
+            by_count = {t: scores(regrets, names, t) for t in counts}
+            for method in by_count[counts[0]]:
+                ts = [t for t in counts if method in by_count[t]]
+                strata = [by_count[t][method] for t in ts]
                 middle = [interquartile_mean(np.concatenate(one)) for one in strata]
                 low, high = np.transpose([interval(one) for one in strata])
                 colour, dashes = STYLES[method]
                 label = METHODS[method].label
-                axes.plot(made, middle, color=colour, linestyle=dashes, label=label)
-                axes.fill_between(made, low, high, color=colour, alpha=0.15, linewidth=0)
+                axes.plot(ts, middle, color=colour, linestyle=dashes, label=label)
+                axes.fill_between(ts, low, high, color=colour, alpha=0.15, linewidth=0)
             axes.set_title(f"{title} ({len(names)})")
             axes.set_xlabel("evaluations")
             axes.set_ylabel("regret over that of random, IQM")

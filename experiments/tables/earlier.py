@@ -1,10 +1,10 @@
-"""What earlier campaigns gain: `suggest` on a table of HPOLib, alone and with 60 random settings of
-each of the three other data sets.
+"""By how much earlier campaigns lower the regret: `suggest` on a table of HPOLib, alone and with 60
+random settings of each of the three other tables.
 
     python -m experiments.tables.earlier --seeds 10 --out results/tables/earlier.json
 
 Both start with the same ten random settings and go on in batches of ten. Values are negated
-logarithms of the errors. The regret is that of `experiments.tables.main` for mean errors.
+logarithms of the errors. The regret is that of `experiments.tables.main`, but for mean errors.
 """
 
 import jax
@@ -19,7 +19,7 @@ FIRST, BATCH, EARLIER = 10, 10, 60
 
 
 def regrets(target: str, others: list[str], seed: int, horizon: int) -> np.ndarray:
-    """The regret after each evaluation, [horizon]; `others` are the earlier campaigns."""
+    """The regret after each evaluation, [horizon]; `others` are tables of earlier campaigns."""
     table = recorded.load(target)
     features, columns = recorded.features(table.space)
     values, readings = table.pool.values, -np.log(-table.pool.readings(seed))

@@ -1,10 +1,11 @@
-"""Runs of `jsketch.suggest` and of other packages on tables of hyperparameters, and their
-aggregate.
+"""Runs `jsketch.suggest` and other packages on tables of hyperparameters, and aggregates their
+regrets.
 
     python -m experiments.tables.main --out results/tables/hyperparameters
 
-Each evaluation is one of the recorded trainings, which the seed of a run picks. Every run starts
-with the same ten random settings under a seed. `aggregate` draws the tables and the picture.
+A table holds several recorded trainings of each setting; the seed of a run determines which of them
+an evaluation returns. For a given seed, all methods start with the same ten random settings.
+`aggregate` makes the tables and the picture.
 """
 
 from functools import partial
@@ -35,9 +36,10 @@ def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
 def main() -> None:
     parser = cli.parser(__doc__, horizon=200)
     cli.add_choices(parser, "--tables", list(recorded.TABLES))
-    both = f"{aggregate.OURS} and {aggregate.RANDOM} are always run"
-    cli.add_choices(parser, "--methods", list(METHODS), help=both)
-    parser.add_argument("--seeds", type=cli.count, default=15, help="at most, for each method")
+    methods_help = f"methods; {aggregate.OURS} and {aggregate.RANDOM} are always run"
+    cli.add_choices(parser, "--methods", list(METHODS), help=methods_help)
+    seeds_help = "number of seeds of each method; some methods have fewer (default %(default)s)"
+    parser.add_argument("--seeds", type=cli.count, default=15, help=seeds_help)
     options = cli.parse(parser)
     names = {*options.methods, aggregate.OURS, aggregate.RANDOM}
     methods = {name: method for name, method in METHODS.items() if name in names}
@@ -54,18 +56,18 @@ def main() -> None:
     }
     with outputs.results_folder(options, "tables", config, options.seeds) as results:
         runs = []
-        for table_name, compared in config.items():
+        for table_name, method_configs in config.items():
             table = recorded.load(table_name)
-            for name in compared:
+            for name, method_config in method_configs.items():
                 label = f"{table_name}-{name}"
-                store.record_configuration(options.out, label, config[table_name][name])
+                store.record_configuration(options.out, label, method_config)
                 print(label, flush=True)
-                played = campaigns.play_all(
+                campaign_list = campaigns.play_all(
                     partial(methods[name].play, table, sizes[name]),
                     range(min(options.seeds, methods[name].seeds)),
                     partial(store.run_path, options.out, label),
                 )
-                runs += [run_of(table, name, campaign) for campaign in played]
+                runs += [run_of(table, name, campaign) for campaign in campaign_list]
         summary = dict(config=config, packages=packages, seconds="CPU time with compilation")
         results.write(summary, runs, "tables of hyperparameters")
         aggregate.draw(options.out)

@@ -1,5 +1,5 @@
-"""The methods that are compared on a table. With the same seed, all start with the same random
-settings, and a setting has the same value for all of them.
+"""The methods that are compared on a table. For a given seed, all methods start with the same
+random settings, and a setting has the same value for all methods.
 
 The loops over other packages run on the host; `suggest` and `FixedBKB` are compiled.
 """
@@ -27,12 +27,12 @@ Player = Callable[[Table, Sequence[int], int], Campaign]  # (table, sizes of bat
 
 
 class Method(NamedTuple):
-    """A method and the runs that are made of it."""
+    """A method, and which runs of it are made."""
 
     label: str
     play: Player
     batch: int = 1
-    seeds: int = 15  # fewer, and fewer evaluations, where a run takes minutes
+    seeds: int = 15  # methods whose runs take minutes have fewer seeds and evaluations
     evaluations: int = 200
     tables: tuple[str, ...] = tuple(TABLES)
     packages: tuple[str, ...] = ()  # that this project does not depend on
@@ -62,8 +62,8 @@ def with_baseline(
 
 
 def with_fixed_bkb(table: Table, sizes: Sequence[int], seed: int) -> Campaign:
-    """`FixedBKB` with two posterior standard deviations and no repeated arm. The kernel and the
-    noise are fitted to all values before each batch, as `suggest` fits them."""
+    """`FixedBKB` with a width of two posterior standard deviations, without repeated arms. The
+    kernel and the noise are fitted to all values before each batch, as in `suggest`."""
     return with_baseline(partial(_fixed_bkb, table.pool.library), table, sizes, seed)
 
 
@@ -92,8 +92,8 @@ def _ask(bandit: FixedBKB, state: Any, key: jax.Array) -> Any:
 
 
 def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> Campaign:
-    """A sampler of Optuna with its defaults, which chooses one setting at a time and may repeat
-    one. A repeated setting has the same reading."""
+    """A sampler of Optuna with its defaults. It chooses one setting at a time and may repeat
+    settings; a repeated setting has the same reading."""
     optuna = importlib.import_module("optuna")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     pool, levels, kinds = table.pool, table.space.levels, optuna.distributions
@@ -110,12 +110,12 @@ def with_optuna(sampler: str, table: Table, sizes: Sequence[int], seed: int) -> 
     readings, arms = pool.readings(seed), campaigns.play(pool, sizes[:1], seed).arms.tolist()
     for arm in arms:
         point = [int(number) for number in np.unravel_index(arm, levels)]
-        trial = dict(params=dict(zip(space, point, strict=True)), value=readings[arm])
-        study.add_trial(optuna.trial.create_trial(**trial, distributions=space))
+        fields = dict(params=dict(zip(space, point, strict=True)), value=readings[arm])
+        study.add_trial(optuna.trial.create_trial(**fields, distributions=space))
     while len(arms) < sum(sizes):
-        asked = study.ask(space)
-        arm = int(np.ravel_multi_index([asked.params[name] for name in space], levels))
-        study.tell(asked, readings[arm])
+        trial = study.ask(space)
+        arm = int(np.ravel_multi_index([trial.params[name] for name in space], levels))
+        study.tell(trial, readings[arm])
         arms.append(arm)
     return Campaign(seed, np.array(arms), pool.values[arms])
 

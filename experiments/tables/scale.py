@@ -3,10 +3,10 @@ evaluations: `jsketch.suggest`, a random forest of scikit-learn, and BoTorch.
 
     python -m experiments.tables.scale --out results/tables/scale
 
-The candidates are MADE UP: d = 8, uniform, and a smooth function with noise. Each number comes from
-a separate process. A second call of `suggest` compiles nothing. BoTorch has its defaults; its
-batches of one are the first pick of the batch alone, and later picks are slower, because they are
-joint with all earlier ones.
+The candidates are GENERATED: d = 8, uniform, with values of a smooth function plus noise. Each
+number comes from a separate process. A second call of `suggest` compiles nothing. BoTorch has its
+defaults. `botorch_first_pick` measures the first pick of a batch alone; later picks are slower,
+because each is optimized jointly with all earlier ones.
 """
 
 import json
@@ -58,15 +58,15 @@ def measure(method: str, count: int) -> dict[str, Any]:
 
 
 def print_measurement(method: str, count: str, limit: str) -> None:
-    """The process of `in_process`."""
+    """The program of the process that `in_process` starts."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(limit), resource.RLIM_INFINITY))
     cli.set_up_jax(cached=False)
     print(json.dumps(measure(method, int(count))))
 
 
 def in_process(method: str, count: int, limit: int) -> dict[str, Any] | None:
-    """`measure` in a new process; None where it takes more than `limit` CPU seconds. Raises
-    ValueError where it fails."""
+    """`measure` in a new process; None if it takes more than `limit` CPU seconds. Raises ValueError
+    if it fails."""
     command = [sys.executable, "-c", PROCESS, method, str(count), str(limit)]
     done = subprocess.run(command, cwd=environment.ROOT, capture_output=True, text=True)
     if done.returncode == CPU_LIMIT_STATUS:
@@ -77,7 +77,7 @@ def in_process(method: str, count: int, limit: int) -> dict[str, Any] | None:
 
 
 def lines(rows: dict[str, dict[str, Any]], counts: list[int], limit: int) -> list[str]:
-    """A table in Markdown."""
+    """The lines of a Markdown table of the measurements {method: {count: measurement}}."""
 
     def cell(row: dict[str, Any] | None) -> str:
         if row is None:
@@ -112,8 +112,8 @@ def main() -> None:
             for count in options.counts:
                 # a larger pool takes longer than a smaller one that was stopped
                 stopped = None in rows[method].values()
-                one = None if stopped else in_process(method, count, options.limit)
-                rows[method][str(count)] = one
-                print(f"{method}, {count:,}: {one}", flush=True)
+                measurement = None if stopped else in_process(method, count, options.limit)
+                rows[method][str(count)] = measurement
+                print(f"{method}, {count:,}: {measurement}", flush=True)
         results.write(dict(config=config, packages=versions, rows=rows))
     print("\n".join(lines(rows, options.counts, options.limit)))

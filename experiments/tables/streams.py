@@ -30,7 +30,7 @@ METHODS = (*COMPILED, "sgd_fourier", "river_linear", "river_tree")
 def predictions(
     method: str, xs: np.ndarray, ys: np.ndarray
 ) -> Iterator[tuple[np.ndarray | list[float], int]]:
-    """(predictions, 0) of consecutive chunks of the stream."""
+    """(predictions, size) of consecutive chunks of the stream; the size is 0 for other packages."""
     if method.startswith("river"):
         yield from (([value], 0) for value in drift.river_predictions(method, xs, ys))
     elif method == "sgd_fourier":
@@ -48,13 +48,13 @@ def predictions(
 
 
 def one_pass(method: str, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
-    """Average losses of predictions in [-1, 1], seconds at points of the stream, and CPU
-    seconds."""
-    spent = time.process_time()
+    """Average losses of predictions clipped to [-1, 1] and seconds, both at points of the stream,
+    and the CPU seconds of the pass."""
+    start = time.process_time()
     curve = large_scale.curve_of(lambda: predictions(method, xs, ys), ys, bound=1.0)
-    cpu = np.asarray(time.process_time() - spent)
-    kept = {name: curve[name] for name in ("average_loss", "seconds")}
-    return dict(t=curve["n"], **kept, cpu_seconds=cpu)
+    cpu = np.asarray(time.process_time() - start)
+    metrics = {name: curve[name] for name in ("average_loss", "seconds")}
+    return dict(t=curve["n"], **metrics, cpu_seconds=cpu)
 
 
 @cli.command

@@ -7,9 +7,9 @@ init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
 ask(state, candidates [N,C,d], key) -> [N]  the indices of the candidates to play
 tell(state, x [N,d], y [N], key) -> (state, Info)   the rewards y of the played points x
 
-A state has `exchanges` [] int32, the number of exchanges so far; `sent` [], the numbers (floats)
-that they sent in both directions; and `sent_as_data` [], the numbers that they would have sent as
-points and rewards.
+A state has `exchanges` [] int32, the number of exchanges so far; `sent` [], how many floats the
+exchanges have sent in both directions; and `sent_as_data` [], how many floats they would have sent
+if they had sent points and rewards instead.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from jsketch.types import Arms, Info, PRNGKey, Query
 
 def check_points(clients: int, x: Any, axes: int, inputs: int | None = None) -> Array:
     """The candidates [N,C,d] of N clients (3 axes), or their played points [N,d] (2 axes), as an
-    array. Raises ValueError for an empty or non-finite array, or another number of clients or of
-    inputs."""
+    array. Raises ValueError if it is empty or not finite, or if its shape does not agree with
+    `clients` and `inputs`."""
     x = checks.real("the points of clients", x)
     d = (x.shape[-1] if x.ndim else 1) if inputs is None else inputs
     if x.ndim != axes or x.shape[0] != clients or x.shape[-1] != d:
@@ -76,7 +76,7 @@ class IndependentState:
 
 @struct.dataclass
 class IndependentClients(struct.Settings):
-    """N clients, each with a bandit of `contrib.contextual` and without exchanges: a baseline."""
+    """A baseline: N clients, each with a bandit of `contrib.contextual`, that exchange nothing."""
 
     bandit: Any  # ContextualUCB
     clients: int = struct.field(pytree_node=False, default=8)  # N
@@ -97,9 +97,9 @@ class IndependentClients(struct.Settings):
     def tell(
         self, state: IndependentState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[IndependentState, Info]:
-        """(state, info) after client i has observed the reward y[i] of its point x[i], x [N,d] and
-        y [N]. If one client overflows, no state changes. `dictionary_size` and `width` of the info
-        are the largest of all clients. Raises ValueError as `ask`."""
+        """(state, info) after every client i has observed the reward y[i] of its point x[i], where
+        x is [N,d] and y is [N]. If one client overflows, no state changes. `dictionary_size` and
+        `width` of the info are the largest of all clients. Raises ValueError as `ask`."""
         x, y = check_points(self.clients, x, 2), check_rewards(self.clients, y)
         keys = jax.random.split(key, self.clients)
         states, info = jax.vmap(self.bandit.tell)(state.states, x, y, keys)
@@ -148,14 +148,15 @@ class EmbeddingState:
 @struct.dataclass
 @one_dtype
 class SharedEmbedding(widths.KernelBandit):
-    """N clients on a common Nystrom embedding, which exchanges renew.
+    """N clients on a common Nystrom embedding, which every exchange recomputes.
 
     Follows ApproxDisKernelUCB of C. Li, H. Wang, M. Wang, H. Wang, Communication efficient
     distributed learning for kernelized contextual bandits, NeurIPS 2022 (THEORY 6.10). The
-    posterior of a client is BKB's on the embedding of the last exchange, from the rewards of all
-    clients before the exchange and the rewards of the client after it. An exchange follows when,
-    for some client, the variances of the last exchange at its later points add up to more than D =
-    `threshold` (1/N in the paper's analysis), and after every round with an empty dictionary:
+    posterior of a client is BKB's on the embedding of the last exchange, given the rewards of all
+    clients before the exchange and the client's own rewards after it. An exchange follows when, for
+    some client, the variances (those of the last exchange) at its points since then add up to more
+    than D = `threshold` (1/N in the paper's analysis), `max_wait` rounds after the last exchange,
+    and after every round with an empty dictionary:
 
     1. every point of the history joins the dictionary of m points with probability min(1, qbar
        variance(x)), and its client sends the d numbers of the point;
@@ -166,9 +167,8 @@ class SharedEmbedding(widths.KernelBandit):
     An exchange sends d m + N (d m + 2 m (m + 1)) numbers (`sent`). To send every client the n new
     points with their rewards instead would take N (d + 1) n numbers (`sent_as_data`). The authors'
     published scripts count only what clients send, and have no exchange in the first ten rounds.
-    The width may be
-    `certified_mixture`, `certified`, `bbkb_code`, `Bayesian`, or a `Formula` of the fields of
-    `ClientEvidence`. A round costs O(N C M^2), and an exchange O(H m^2 + m^3).
+    The width may be `certified_mixture`, `certified`, `bbkb_code`, `Bayesian`, or a `Formula` of
+    the fields of `ClientEvidence`. A round costs O(N C M^2), and an exchange O(H m^2 + m^3).
     """
 
     qbar: ArrayLike = 2.0  # oversampling
@@ -179,7 +179,7 @@ class SharedEmbedding(widths.KernelBandit):
     max_wait: int = struct.field(pytree_node=False, default=64)  # B rounds between exchanges
     max_history: int = struct.field(pytree_node=False, default=256)  # H rounds
     capacity: int = struct.field(pytree_node=False, default=64)  # M inducing points
-    # True: a draw beyond the capacity keeps its M likeliest points and does not overflow
+    # True: a draw beyond the capacity does not overflow, but lowers qbar until its points fit
     scale_to_capacity: bool = struct.field(pytree_node=False, default=False)
 
     @property
@@ -266,8 +266,8 @@ class SharedEmbedding(widths.KernelBandit):
         return widths.ucb(mean, variance, self.confidence_width(state)[:, None])
 
     def ask(self, state: EmbeddingState, candidates: Array, key: PRNGKey) -> Array:
-        """The indices [N] int32 of the candidates [N,C,d] to play, which are uniform while the
-        dictionary is empty. Raises ValueError as `check_points`."""
+        """The indices [N] int32 of the candidates [N,C,d] to play; they are drawn uniformly while
+        the dictionary is empty. Raises ValueError as `check_points`."""
         x = self._check_points(state, candidates, 3)
         started = state.sketch.dictionary.size > 0
         keys = jax.random.split(key, self.clients)
@@ -276,25 +276,25 @@ class SharedEmbedding(widths.KernelBandit):
     def tell(
         self, state: EmbeddingState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[EmbeddingState, Info]:
-        """(state, info) after client i has observed the reward y[i] of its point x[i], x [N,d] and
-        y [N], and after the exchange if one follows. A reward that is not finite changes no
-        posterior. If the history or the dictionary overflows, the state does not change. Raises
-        ValueError as `ask`."""
+        """(state, info) after every client i has observed the reward y[i] of its point x[i], where
+        x is [N,d] and y is [N], and after the exchange if one follows. A reward that is not finite
+        changes no posterior. If the history or the dictionary overflows, the state does not change.
+        Raises ValueError as `ask`."""
         n = self.clients
         x = self._check_points(state, x, 2)
         y = jnp.asarray(check_rewards(n, y), x.dtype)
         width = self.confidence_width(state).max()
         finite, is_full = jnp.isfinite(y), state.used + n > state.sketch.domain.count
-        observed = self._observe(state, x, y)
-        longest_wait = observed.used - observed.last >= n * self.max_wait
-        above_threshold = (observed.variance_sum > self.threshold).any()
+        after = self._observe(state, x, y)
+        is_longest_wait = after.used - after.last >= n * self.max_wait
+        above_threshold = (after.variance_sum > self.threshold).any()
         is_empty = (state.sketch.dictionary.size == 0) & finite.any()
-        is_due = (longest_wait | above_threshold | is_empty) & ~is_full
-        carry = (observed, empty_info(width))
+        is_due = (is_longest_wait | above_threshold | is_empty) & ~is_full
+        carry = (after, empty_info(width))
         new, info = cond_per_run(is_due, _exchange, carry, (self, key))
         overflow = is_full | info.overflow
         # a sum is finite only if all its terms are
-        sums = jnp.append(observed.moment.sum(1) + observed.variance_sum, width)
+        sums = jnp.append(after.moment.sum(1) + after.variance_sum, width)
         new = jax.tree.map(partial(jnp.where, overflow), state, new)
         return new, replace(
             info,
@@ -310,7 +310,8 @@ class SharedEmbedding(widths.KernelBandit):
         slot = jnp.minimum(state.used, state.sketch.domain.count - self.clients)
         reward_slot = jnp.minimum(state.used - state.last, state.rewards.shape[0] - self.clients)
         residual, u = self._features(state, x)
-        # the residual is 0 up to rounding at inducing points, and widths take the root of its sum
+        # The residual is 0 up to rounding at inducing points. It is set to 0, because widths take
+        # the root of its sum, which enlarges small errors.
         is_point = (x[:, None] == state.sketch.nystrom.points[None]).all(-1)
         is_inducing = (is_point & state.sketch.dictionary.mask[None]).any(1)
         residual = jnp.where(is_inducing, 0, residual)
@@ -377,8 +378,8 @@ def _exchange(
 def _scaled_draw(
     bandit: SharedEmbedding, sketch: SketchState, feedback: counts.Feedback, key: PRNGKey
 ) -> Array:
-    """The uniform numbers of a draw, with 1 for points that must not join the dictionary. The
-    oversampling is the largest one, at most qbar, with which the draw fits into the capacity;
+    """The uniform numbers of a draw that fits into the capacity, with 1 for points that must not
+    join the dictionary. The draw has the largest oversampling, at most qbar, with which it fits;
     points that tie for the last place do not join."""
     pulls, variance = feedback.pull_counts, sketch.variance
     uniform = jax.random.uniform(key, variance.shape, variance.dtype)

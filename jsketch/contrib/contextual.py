@@ -39,11 +39,11 @@ class ContextualUCB(widths.KernelBandit):
     ask(state, candidates [C,d], key) -> []     the index of the candidate to play
     tell(state, x [d], y [], key) -> (state, Info)   the reward y of any point x. A reward that is
         not finite or exceeds the capacity (`info.overflow`) does not change the state.
-    grow(state) -> state                        with more of the capacity that is exhausted
+    grow(state) -> state                        the same state with more capacity, where exhausted
 
-    A subclass implements `init`, `tell`, `grow` and `posterior`; its states have `evidence` (or it
-    implements `confidence_width`), `inputs`, the number d of inputs, and `started` [] bool, whether
-    a reward was observed.
+    A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `inputs`, the
+    number d of inputs; `started` [] bool, whether a reward was observed; and `evidence`, unless the
+    subclass implements `confidence_width`.
     """
 
     # the confidence width, one of `bandits.widths`
@@ -77,8 +77,8 @@ class ContextualUCB(widths.KernelBandit):
         return jnp.zeros(dimension, checks.floating_dtype(dtype))
 
     def _check_example(self, state: Any, x: Any, y: Any) -> tuple[Array, Array]:
-        """(x [d], y []) as arrays of the same dtype. Raises ValueError for a point that is not
-        finite or has another number of inputs, and unless y is one real number."""
+        """(x [d], y []) as arrays of the same dtype. Raises ValueError unless x is finite and has
+        the number of inputs given to `init`, and y is one real number."""
         x = checks.example(x)
         check_points(self.kernel, x[None], state.inputs)
         checks.one_number(y=y)
@@ -86,7 +86,7 @@ class ContextualUCB(widths.KernelBandit):
 
 
 def check_points(kernel: Any, x: Any, inputs: int) -> None:
-    """Raises ValueError for an empty or non-finite matrix, or another number of inputs."""
+    """Raises ValueError unless x is a nonempty finite matrix with `inputs` columns."""
     checks.candidates(x, inputs)
     checks.kernel_inputs(kernel, x)
 
@@ -100,7 +100,7 @@ def argmax_or_uniform(scores: Array, started: Array, key: PRNGKey) -> Array:
 def info_of_reward(
     info: Info, y: Array, observed: Array, size: Array, overflow: Array, nonfinite: Array
 ) -> Info:
-    """The info of a reward y [], with the width and the other fields of `info`."""
+    """`info` with its fields set for a round with one reward y []; the width stays."""
     return replace(
         info,
         batch_size=jnp.ones((), jnp.int32),
@@ -121,7 +121,7 @@ def empty_info(width: Array) -> Info:
 class KUCBState:
     """The exact posterior of t points, t <= H."""
 
-    history: Kors  # of all points, at mu = lam
+    history: Kors  # the dictionary of all points, at mu = lam
     innovations: Array  # [H], L^-1 Y, then zeros
     evidence: Evidence
 
@@ -137,15 +137,15 @@ class KUCBState:
 @struct.dataclass
 @one_dtype
 class KUCB(ContextualUCB):
-    """Kernel UCB with the exact posterior, O(C H^2) a choice and O(H^2) a reward.
+    """Kernel UCB with the exact posterior. A choice costs O(C H^2) and a reward O(H^2).
 
     Valko, Korda, Munos, Flaounas, Cristianini. Finite-time analysis of kernelised contextual
     bandits. UAI 2013. With K + lam I = L L^T over the played points, l = L^-1 k(x) and v = L^-1 Y,
 
         mean(x) = l^T v,   variance(x) = (k(x,x) - |l|^2) / lam     (THEORY 2.1),
 
-    and the row of L of the point is (l^T, sqrt(k(x,x) - |l|^2 + lam)). These are the row and the
-    residual of a KORS dictionary at mu = lam (`sketch.kors`) that contains all points.
+    and x adds the row (l^T, sqrt(k(x,x) - |l|^2 + lam)) to L. A KORS dictionary at mu = lam
+    (`sketch.kors`) that contains all points has l as its row and k(x,x) - |l|^2 as its residual.
     """
 
     # the confidence width, one of `bandits.widths`
@@ -213,7 +213,7 @@ class KUCB(ContextualUCB):
 
 @struct.dataclass
 class GrowingEvidence:
-    """The scalars [] that widths read, with the variance sigma~_s^2 of each round s."""
+    """The scalars [] that widths read; sigma~_s^2 is the variance before the reward of round s."""
 
     count: Array  # t, observed rewards
     information: Array  # sum_s log(1 + sigma~_s^2(x_s))
@@ -240,8 +240,8 @@ class EKState:
 @struct.dataclass
 @one_dtype
 class EKUCB(ContextualUCB):
-    """Kernel UCB on a dictionary that only grows, O(C M^2) a round for C candidates and O(t M) for
-    a point that joins the dictionary.
+    """Kernel UCB on a dictionary that only grows. A round costs O(C M^2) for C candidates, and a
+    point that joins the dictionary O(t M).
 
     Zenati, Bietti, Diemert, Mairal, Martin, Gaillard. Efficient kernelized UCB for contextual
     bandits. AISTATS 2022. With Z the dictionary and S the played points with rewards Y,
@@ -293,7 +293,7 @@ class EKUCB(ContextualUCB):
     ) -> tuple[EKState, Info]:
         x, y = self._check_example(state, x, y)
         variance = self.posterior(state, x[None])[1][0]
-        # `advance` of zero examples does not change the state
+        # with a limit of zero examples `advance` does not change the state
         limit = jnp.isfinite(y).astype(jnp.int32)
         stream, n_observed, forecast = _advance(self._forecaster(), state.stream, x, y, limit)
         observed, old = n_observed > 0, state.evidence
@@ -306,8 +306,8 @@ class EKUCB(ContextualUCB):
             prior_variance=jnp.where(observed, prior, old.prior_variance),
         )
         info = empty_info(self.confidence_width(state))
-        of_forecast = forecast.dictionary_size, forecast.overflow, forecast.nonfinite
-        return EKState(stream, evidence), info_of_reward(info, y, observed, *of_forecast)
+        size_and_flags = forecast.dictionary_size, forecast.overflow, forecast.nonfinite
+        return EKState(stream, evidence), info_of_reward(info, y, observed, *size_and_flags)
 
     def grow(self, state: EKState) -> EKState:
         """The same state with more capacity for the dictionary or the history, if exhausted."""
@@ -329,7 +329,7 @@ class CBBKBState:
     """The state of PointBBKB, and the rewards of its unfinished batch."""
 
     points: PointState
-    rewards: Array  # [B], NaN beyond the batch
+    rewards: Array  # [B], NaN in free slots
     moment: Array  # [M], the whitened sum of y z over all rewards
 
     @property
@@ -344,23 +344,23 @@ class CBBKBState:
 @struct.dataclass
 @one_dtype
 class CBBKB(ContextualUCB):
-    """BBKB for contexts, or CBKB with `ratio` 1; O(C M^2) a round, and O(H m^2 + m^3) at the end of
-    a batch.
+    """BBKB for contexts, or CBKB with `ratio` 1. A round costs O(C M^2), and the end of a batch
+    O(H m^2 + m^3).
 
     Zenati et al. (AISTATS 2022) compare EK-UCB with both. BKB's dictionary is drawn from all played
     points when 1 + the sum of the variances of the points since the last draw exceeds C
     (Calandriello et al., ICML 2020, Lemma 1), and after every reward while it is empty. The
-    posterior uses every reward immediately: with P the precision of the points since the last draw
-    and b the whitened moments,
+    posterior uses every reward immediately. With s over the points since the last draw, P = (I +
+    sum_s u_s u_s^T)^-1 and b the whitened moment at that draw, the mean given all rewards, on the
+    dictionary of that draw, is (THEORY 6.6)
 
-        mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3,
+        mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3.
 
-    is the mean given all rewards, on the dictionary of the last draw (THEORY 6.6). The width and
-    the variances in the sum are those of the start of the batch; no theorem covers the width for C
-    > 1. In the authors' published scripts the variances shrink within a batch.
+    The width and the variances in the sum are those of the start of the batch; no theorem covers
+    the width for C > 1. In the authors' published scripts the variances shrink within a batch.
     """
 
-    # `_point_bandit` needs the fields of PointBBKB
+    # the fields of PointBBKB, to which `_point_bandit` passes them
     qbar: ArrayLike = 2.0  # oversampling
     ratio: ArrayLike = 2.0  # C >= 1; 1 is CBKB
     max_batch: int = struct.field(pytree_node=False, default=64)  # B

@@ -47,7 +47,8 @@ class DiscountedPKAWV(Forecaster):
 
     features, regularization, penalize_current  as in `online.PKAWV`
     discount  gamma in (0, 1]; with 1 - 1/n the weights of all examples add up to n
-    renew     True: the regularization does not decay, at twice the time (`discounting`)
+    renew     True: the regularization does not decay, and an example takes twice the time
+              (`discounting`)
     """
 
     features: Any
@@ -142,8 +143,8 @@ def _interleaved(rows: Array, between: Array) -> Array:
 class DiscountedKernelAWV(KernelAWV):
     """Kernel-AWV on K_tt + lam diag(gamma^s), s the age of an example; O(t d + t^2) for example t.
 
-    Its regularization decays, so that long streams end with an error (`discounting`, windup):
-    compare with it, and use `DiscountedPKAWV`.
+    Its regularization decays, so that long streams end with an error (windup, see `discounting`).
+    It is for comparisons: applications use `DiscountedPKAWV`.
 
     discount  gamma in (0, 1]
     """
@@ -159,8 +160,8 @@ class DiscountedKernelAWV(KernelAWV):
     ) -> tuple[KernelState, ForecastInfo]:
         new, info = super().update(state, x, y, key)
         squared_pivot = self._row(state, x)[1]
-        lost = jnp.finfo(x.dtype).eps * self.kernel.diag(x[None])[0] / squared_pivot
-        winds_up = (new.used > state.used) & (lost > discounting.LARGEST_WINDUP)
+        relative_error = jnp.finfo(x.dtype).eps * self.kernel.diag(x[None])[0] / squared_pivot
+        winds_up = (new.used > state.used) & (relative_error > discounting.LARGEST_WINDUP)
         return new, replace(info, nonfinite=info.nonfinite | winds_up)
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:

@@ -1,20 +1,21 @@
-"""Discounts for targets that drift: every later example multiplies a weight by gamma.
+"""Discounts for targets that drift: every later example multiplies the weight of an example by
+gamma.
 
 The forecaster is that of Vovk, Azoury and Warmuth with discounts (Jacobsen, Cutkosky. ICML 2024,
-arXiv 2405.19175) as Xie, Zhang, Zhao, Zhou define it (arXiv 2602.08372, Section 3.1); THEORY 7.12
-derives its form for blocks:
+arXiv 2405.19175) as Xie, Zhang, Zhao, Zhou define it (arXiv 2602.08372, Section 3.1):
 
     y^_t = z_t.w,  w = argmin sum_{s<t} gamma^(t-s) (y_s - w.z_s)^2 + (w.z_t)^2 + gamma^t lam |w|^2.
 
-The time t counts labelled examples only. An example without a label is predicted as the next one
-and does not change the state, so that a stream may be cut and padded anywhere.
+THEORY 7.12 derives updates for blocks, with A the matrix of this quadratic form in w. The time t
+counts labelled examples only. An example without a label is predicted as if it were the next
+labelled one and does not change the state, so that a stream may be cut and padded anywhere.
 
 Windup. The regularization decays as gamma^t lam. In a direction of the features without examples
 A^-1 grows as gamma^-t / lam, and the other directions lose digits. `winds_up` flags this before
-predictions are wrong, after about 30 / (1 - gamma) examples for lam = |z|^2 in float64. The field
-`renew`, which the papers do not have, prevents it: each example restores the regularization of one
-feature, which stays between lam gamma^r and lam, r the number of features. `renew` prevents windup
-for r (1 - gamma) up to about 20; a smaller gamma needs fewer features.
+predictions are wrong, after about 30 / (1 - gamma) examples for lam = |z|^2 in float64. With
+`renew`, which the papers do not have, each example restores the regularization of one of the r
+features, so that the regularization of every feature stays between lam gamma^r and lam. This
+prevents windup for r (1 - gamma) up to about 20; a smaller gamma needs fewer features.
 
 Shrinkage. The penalty of the current example divides its prediction by 1 + h, and h is large in
 every direction that is rare among the last 1 / (1 - gamma) examples. For uniform inputs on
@@ -39,7 +40,8 @@ from jsketch.linalg import matmul
 # of predictions at the limit are at most 5e-3 of the labels in blocks, 8e-3 in single steps and
 # 1.4e-2 for `DiscountedKernelAWV`; after 50 further examples they are 0.5.
 LARGEST_WINDUP = 1e-2
-# the least gamma^e of a block: its last pivots are differences that lose as many digits
+# the least gamma^e in a block (e as in `block_discounts`): the last pivots of a block are
+# differences, which lose about log10(gamma^-e) digits
 LEAST_DISCOUNT = 1e-3
 
 
@@ -62,8 +64,8 @@ def gamma_power(discount: Any, exponents: Array, like: Array) -> Array:
 
 
 def block_discounts(discount: Any, learn: Array, like: Array) -> tuple[Array, Array]:
-    """(gamma^(e/2) [B], gamma^n []) of a block with n examples to `learn` [B] bool; e is 1 + the
-    number of such examples before an example."""
+    """(gamma^(e/2) [B], gamma^n []) of a block in which `learn` [B] bool marks n examples. The
+    exponent e of an example is 1 + the number of marked examples before it in the block."""
     cumulative = jnp.cumsum(learn, dtype=jnp.int32)
     exponents = (cumulative + (~learn).astype(jnp.int32)).astype(like.dtype)
     return gamma_of(discount, like) ** (exponents / 2), gamma_power(discount, cumulative[-1], like)
@@ -72,9 +74,9 @@ def block_discounts(discount: Any, learn: Array, like: Array) -> tuple[Array, Ar
 def renewal_rows(
     regularization: ArrayLike, discount: Any, labelled: Array, learn: Array, like: Array
 ) -> Array:
-    """Rows [B,r] with label zero, one for each example to `learn` [B], after `labelled` [] earlier
-    examples. The row of labelled example t restores the regularization lam of feature t modulo r.
-    `like` [B,r] has the shape and dtype."""
+    """Rows [B,r] with label zero, one after each example that `learn` [B] marks, and zeros after
+    the others. The row after labelled example t restores the regularization lam of feature t modulo
+    r; `labelled` [] examples precede the block. `like` [B,r] determines the shape and dtype."""
     size = like.shape[1]
     count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
     # the fraction that remains since the last renewal, r examples ago, or since the start
@@ -94,7 +96,7 @@ def learn_in_short_blocks(
     like: Array,
 ) -> tuple[Any, Array, Array]:
     """(state, g [B], h [B]) of `learn_rows(state, learn [B])`, called for blocks of as many rows as
-    LEAST_DISCOUNT permits: 64 for a discount of at least 0.9."""
+    LEAST_DISCOUNT permits: 65 for a discount of 0.9, and more for a larger one."""
     rows = jnp.arange(len(learn), dtype=jnp.int32)
     gamma = gamma_of(discount, like)
     # a discount of 1 would divide by zero
@@ -107,24 +109,25 @@ def learn_in_short_blocks(
         state, new_g, new_h = learn_rows(state, learn & in_block)
         return state, jnp.where(in_block, new_g, g), jnp.where(in_block, new_h, h)
 
-    # the first block, usually the only one, is not in the loop, which would change the last bits
+    # the first block, usually the only one, is not in the loop: the loop would change the last bits
     first = learn_rows(state, learn & (rows < width))
     return lax.fori_loop(jnp.ones_like(width), (len(learn) + width - 1) // width, step, first)
 
 
 def symmetrize(state: Any, discount: Any) -> Any:
-    """The state, with the mean of A^-1 and its transpose in place of A^-1 for a discount below 1,
-    where the difference of the two by rounding grows as gamma^-t."""
+    """The state, with A^-1 replaced by the mean of A^-1 and its transpose if the discount is below
+    1, because rounding then makes the two differ by an amount that grows as gamma^-t."""
     inverse = state.inverse
     mean = (inverse + inverse.T) / 2
     return replace(state, inverse=jnp.where(jnp.asarray(discount) < 1, mean, inverse))
 
 
 def winds_up(inverse: Array, z: Array, leverage: Array, learn: Array) -> Array:
-    """Whether A^-1 is so large that rounding decides predictions, [] bool. `inverse` [r,r] is A^-1
-    after the rows z [B,r] to `learn` [B], whose leverages [B] are those before them."""
-    # the last update subtracted a term of the size of a leverage from A^-1, whose diagonal is large
-    # in directions without examples
+    """Whether A^-1 is so large that rounding errors dominate predictions, [] bool. `inverse` [r,r]
+    is A^-1 after the update with those rows of z [B,r] that `learn` [B] marks, and `leverage` [B]
+    are their leverages before it."""
+    # The update subtracted terms of the size of a leverage from A^-1. The diagonal of A^-1 is large
+    # in directions without examples.
     growth = matmul(jnp.square(z), jnp.diagonal(inverse))
     largest = jnp.max(jnp.where(learn, jnp.maximum(growth, leverage), 0))
     return jnp.finfo(z.dtype).eps * largest > LARGEST_WINDUP

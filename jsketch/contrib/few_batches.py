@@ -26,8 +26,8 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
 def batch_lengths(horizon: int) -> list[int]:
-    """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1, the last of which is
-    cut so that their sum is T: at most ceil(log2 log2 T) + 1 batches for T >= 3."""
+    """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1. The last one is cut so
+    that the lengths sum to T. There are at most ceil(log2 log2 T) + 1 batches for T >= 3."""
     batches: list[int] = []
     previous = 1
     while sum(batches) < horizon:
@@ -109,16 +109,16 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
     def tell(
         self, state: ExplorationState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExplorationState, Info]:
-        """(state, info) with the posterior of this batch, and without the arms whose upper bound is
-        below the largest lower bound."""
+        """(state, info) after the batch. The posterior is that of this batch alone, and arms whose
+        upper bound is below the largest lower bound are eliminated."""
         width = self.confidence_width(state)
         new, info = exact_state.observe(
             self, replace(state, posterior=self._prior(state, state.capacity)), query, y, width, key
         )
         mean = new.posterior.mean
         half_width = width * jnp.sqrt(new.posterior.variance)
-        best = jnp.max(jnp.where(state.active, mean - half_width, -jnp.inf))
-        active = state.active & ~(mean + half_width < best)
+        largest_lower_bound = jnp.max(jnp.where(state.active, mean - half_width, -jnp.inf))
+        active = state.active & ~(mean + half_width < largest_lower_bound)
         new = replace(new, active=active, batches=state.batches + 1)
         return select_state(info.overflow | (info.observed == 0), state, new), info
 
@@ -133,8 +133,8 @@ class RandomExploration(BatchedExploration):
     """`BatchedExploration` with uniform picks among the active arms; O(A + T) a batch.
 
     Follows Salgia, Vakili, Zhao, Random exploration in Bayesian optimization: order-optimal regret
-    and computational efficiency, ICML 2024 (REDS). The first batch has ceil(sqrt(T)) evaluations,
-    which the paper leaves open, and the posterior is exact instead of on a uniform subset.
+    and computational efficiency, ICML 2024 (REDS). The paper leaves the length of the first batch
+    open; it is ceil(sqrt(T)) here. The posterior is exact; the paper's is on a uniform subset.
     """
 
     def ask(self, state: ExplorationState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:

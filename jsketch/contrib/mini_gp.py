@@ -30,7 +30,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 class MiniGP(ExactBandit):
     """mini-GP-UCB or mini-GP-EI over finite arms. A batch repeats one arm; O(A N) a batch."""
 
-    # C >= 1, which divides the standard deviation of the candidate; with 1 a batch is one pull
+    # C >= 1, by which a batch divides the standard deviation of its arm; with 1 a batch is one pull
     ratio: ArrayLike = 2.0
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     # B; a full batch is flagged `truncated`
@@ -45,13 +45,14 @@ class MiniGP(ExactBandit):
         return state
 
     def confidence_width(self, state: ExactState) -> Array:
-        """C beta_t, []; a batch divides the standard deviation by C (Lemma 3.2 of the paper)."""
+        """C beta_t, [], because a batch divides the standard deviation by C (Lemma 3.2)."""
         beta = super().confidence_width(state)
         return jnp.asarray(in_dtype(self.ratio, beta.dtype) * beta)
 
     def scores(self, state: ExactState) -> Array:
         """The acquisition [A] of all arms: upper confidence bounds, or expected improvements over
-        the best posterior mean of a pulled arm, with the width times the standard deviation."""
+        the best posterior mean of a pulled arm, in which the standard deviation is multiplied by
+        the width."""
         posterior, width = state.posterior, self.confidence_width(state)
         if self.acquisition == "ucb":
             return ucb(posterior.mean, posterior.variance, width)
@@ -64,27 +65,28 @@ class MiniGP(ExactBandit):
         return jnp.where(positive, gain * norm.cdf(z) + sd * norm.pdf(z), jnp.maximum(gain, 0))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        limited = checks.evaluation_limit(limit)
-        limit = jnp.clip(limited, 1, self.max_batch)
+        unclipped_limit = checks.evaluation_limit(limit)
+        limit = jnp.clip(unclipped_limit, 1, self.max_batch)
         best = jnp.argmax(self.scores(state)).astype(jnp.int32)
         arm = jnp.where(state.count == 0, state.first_arm, best)
         variance = self._resolved_variance(state, arm)
         ratio = in_dtype(self.ratio, variance.dtype)
         repeats = (jnp.square(ratio) - 1) / jnp.where(variance > 0, variance, 1)
-        times = jnp.where(variance > 0, jnp.clip(repeats, 1, self.max_batch), 1).astype(jnp.int32)
+        length = jnp.where(variance > 0, jnp.clip(repeats, 1, self.max_batch), 1).astype(jnp.int32)
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
-        is_cut = (variance > 0) & (jnp.floor(repeats) > self.max_batch) & (limited > self.max_batch)
+        is_longer = (variance > 0) & (jnp.floor(repeats) > self.max_batch)
+        is_cut = is_longer & (unclipped_limit > self.max_batch)
         return Query(
             index=jnp.full(self.max_batch, arm),
-            mask=slots < jnp.minimum(times, limit),
+            mask=slots < jnp.minimum(length, limit),
             truncated=is_cut if self.max_batch > 1 else None,
         )
 
     def _resolved_variance(self, state: ExactState, arm: Array) -> Array:
         """The variance [] of an arm, but at least s / (1 + t S) / 2, where s is its prior variance
         and S the largest prior variance: half of the least possible variance after t observations.
-        Near a pulled arm rounding leaves 0 or 1e-17, with which a batch would have 1 or `max_batch`
-        evaluations."""
+        Near a pulled arm rounding leaves a variance of 0 or 1e-17, with which a batch would have 1
+        or `max_batch` evaluations."""
         arms = state.domain.features
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         prior = kernel.diag(arms) / jnp.asarray(lam, arms.dtype)
@@ -94,8 +96,8 @@ class MiniGP(ExactBandit):
     def tell(  # type: ignore[override]
         self, state: ExactState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[ExactState, Info]:
-        """(state, info) after one observation of the mean of the rewards, which belong to one arm.
-        Raises ValueError for a second arm."""
+        """(state, info) after the rewards of one arm, which the posterior contains as one
+        observation of their mean. Raises ValueError for a second arm."""
         query, y = checks.feedback(state.domain, query, y)
         arm, y = _one_arm(query, y)
         observed = counts.observed_slots(query, y)
@@ -114,9 +116,9 @@ class MiniGP(ExactBandit):
 
 
 def _one_arm(query: Query, y: Array) -> tuple[Array, Array]:
-    """(arm [], rewards [B]) of a query for one arm, that of its first slot in use. Raises
-    ValueError for a second arm; under tracing, rewards of a second arm become infinite, which sets
-    `info.nonfinite`, and are ignored."""
+    """(arm [], rewards [B]) of a query that repeats one arm, the arm of its first slot in use.
+    Raises ValueError for a second arm. Under tracing, rewards of a second arm become infinite
+    instead: they are ignored and set `info.nonfinite`."""
     arm = query.index[jnp.argmax(query.mask & ~jnp.isinf(y))]
     is_second = query.mask & (query.index != arm)
     if not is_traced(is_second) and bool(is_second.any()):

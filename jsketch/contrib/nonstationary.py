@@ -45,8 +45,8 @@ class DiscountedBKB(BKB):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
-        """As `BKB.init`. Pull counts and reward sums may have weights such as discount^age, except
-        for dictionary="bless"."""
+        """As `BKB.init`. Pull counts and reward sums in `data` may have weights such as
+        discount^age, except for dictionary="bless"."""
         discounting.check_discount(self.discount)
         return super().init(domain, key, data=data)
 
@@ -106,8 +106,8 @@ class WindowBKB(BKB):
         checks.settings(self)
         if self.resparsify is not None:
             raise ValueError(
-                "WindowBKB draws its dictionary after every batch (resparsify=EVERY_BATCH): without"
-                " the observations that leave the window an extended dictionary is not accurate."
+                "WindowBKB draws its dictionary after every batch (resparsify=EVERY_BATCH): an"
+                " extended dictionary is not accurate after observations have left the window."
             )
         start = super().init(domain, key)
         dtype = start.mean.dtype

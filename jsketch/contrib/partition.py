@@ -3,8 +3,8 @@ high.
 
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
 domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, and f
-changes within the cell by at most V = F |k(c,.) - k(x,.)|, x a corner. The cell with the largest
-index mean + width sd + V is split while width sd <= V; then its centre is evaluated.
+changes within the cell by at most V = F |k(c,.) - k(x,.)| for a corner x. The cell of the largest
+score, mean + width * sd + V, is split while width * sd <= V; then its centre is evaluated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Partition:
     centre: Array  # [L, d]
     half: Array  # [L, d], half of the sides
     used: Array  # [] int32, number of cells
-    # [] bool, whether a split was due and no slot was free: later points are too coarse
+    # [] bool, whether a split was due when no slot was free; the partition is then too coarse
     full: Array
 
 
@@ -67,7 +67,7 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
     slots = jnp.arange(partition.centre.shape[0], dtype=jnp.int32)
 
     def evaluate(centre: Array, half: Array) -> tuple[Array, Array, Array]:
-        """(index [n], width sd [n], V [n]) of cells."""
+        """(score [n], width * sd [n], V [n]) of cells."""
         mean, variance = bandit.posterior(state, centre)
         deviation = width * jnp.sqrt(variance)
         change = variation(bandit.kernel, bandit.norm_bound, centre, half)
@@ -76,39 +76,40 @@ def search(bandit: PointBBKB, state: PointState, partition: Partition) -> tuple[
     def split(
         carry: tuple[Partition, Array, Array, Array],
     ) -> tuple[Partition, Array, Array, Array]:
-        """Splits the cell of largest index in three along its longest side, in units of the sides
-        of the box. The middle cell keeps the centre."""
-        cells, index, deviation, change = carry
-        top = jnp.argmax(index).astype(jnp.int32)
+        """Splits the cell of the largest score in three along its longest side, measured in units
+        of the sides of the box. The middle cell keeps the centre."""
+        cells, score, deviation, change = carry
+        top = jnp.argmax(score).astype(jnp.int32)
         half, centre = cells.half[top], cells.centre[top]
         side = jnp.argmax(half / jnp.max(cells.half, 0)).astype(jnp.int32)
         step = jnp.where(jnp.arange(half.shape[0], dtype=jnp.int32) == side, 2 * half / 3, 0)
         third = half - step
         children = jnp.stack([centre, centre - step, centre + step])
         places = jnp.stack([top, cells.used, cells.used + 1])
-        scores = evaluate(children, jnp.broadcast_to(third, children.shape))
+        of_children = evaluate(children, jnp.broadcast_to(third, children.shape))
         cells = replace(cells, used=cells.used + 2)
-        values = [index, deviation, change]
+        values = [score, deviation, change]
         for i in range(3):
             cells = replace(
                 cells,
                 centre=put(cells.centre, places[i], children[i]),
                 half=put(cells.half, places[i], third),
             )
-            values = [put(old, places[i], new[i]) for old, new in zip(values, scores, strict=True)]
+            pairs = zip(values, of_children, strict=True)
+            values = [put(old, places[i], new[i]) for old, new in pairs]
         return cells, values[0], values[1], values[2]
 
     def is_due(carry: tuple[Partition, Array, Array, Array]) -> Array:
-        """Whether the cell of largest index should be split."""
-        _, index, deviation, change = carry
-        top = jnp.argmax(index)
+        """Whether the cell of the largest score should be split."""
+        _, score, deviation, change = carry
+        top = jnp.argmax(score)
         return deviation[top] <= change[top]
 
     def has_slots(cells: Partition) -> Array:
         return cells.used + 2 <= slots.shape[0]
 
-    index, deviation, change = evaluate(partition.centre, partition.half)
-    start = (partition, jnp.where(slots < partition.used, index, -jnp.inf), deviation, change)
+    score, deviation, change = evaluate(partition.centre, partition.half)
+    start = (partition, jnp.where(slots < partition.used, score, -jnp.inf), deviation, change)
     end = lax.while_loop(lambda carry: is_due(carry) & has_slots(carry[0]), split, start)
-    cells, index, _, _ = end
-    return cells.centre[jnp.argmax(index)], replace(cells, full=cells.full | is_due(end))
+    cells, score, _, _ = end
+    return cells.centre[jnp.argmax(score)], replace(cells, full=cells.full | is_due(end))

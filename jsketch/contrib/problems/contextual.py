@@ -1,8 +1,8 @@
 """Problems with contexts: every round has a context, uniform on [0,1]^c, in which a bandit plays
 one of C actions. Regret compares with the best of the C actions in each context.
 
-`Squares` and `StepDiagonal` are those of Zenati et al. (AISTATS 2022), as in their published
-scripts. Any callable pytree reward(context [c], action [a]) -> [] makes a problem.
+`Squares` and `StepDiagonal` are those of Zenati et al. (AISTATS 2022), as in the scripts they have
+published. Any callable pytree reward(context [c], action [a]) -> [] can give the mean rewards.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ContextualArms:
 
 @struct.dataclass
 class ClientArms:
-    """A problem with contexts for N clients. In every round each client has another context."""
+    """A problem with contexts for N clients. In every round each client has its own context."""
 
     problem: ContextualArms
 

@@ -32,7 +32,7 @@ class DriftingArms:
     abrupt: bool = struct.field(pytree_node=False, default=False)
 
     def mean_reward(self, t: ArrayLike) -> Array:
-        """The mean rewards [A] at round t [], the first of which is 0."""
+        """The mean rewards [A] at round t []; the first round is t = 0."""
         last = self.anchors.shape[0] - 1
         t = jnp.asarray(t, self.anchors.dtype)
         position = jnp.clip(t / self.period, 0, last)
@@ -83,8 +83,8 @@ def drifting_draw(
     norm: ArrayLike = 1.0,
     abrupt: bool = False,
 ) -> DriftingArms:
-    """A problem between `anchors` functions of `rkhs_draw`, each of RKHS norm `norm`, on features
-    [A,d]. Raises ValueError for invalid arguments."""
+    """A problem whose anchors are `anchors` functions of `rkhs_draw`, each of RKHS norm `norm`, on
+    features [A,d]. Raises ValueError for invalid arguments."""
     checks.capacity(anchors=anchors)
     checks.positive(period=period)
     checks.nonnegative(noise_std=noise_std)

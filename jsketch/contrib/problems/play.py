@@ -26,7 +26,7 @@ class RunRecord:
     """The record of a run, with arrays [T], or [S,T] over seeds. `ClientArms` has actions and
     rewards [T,N], and sums of regrets over the clients."""
 
-    action: Array  # int32, the number of the arm or candidate
+    action: Array  # int32, the index of the arm or candidate
     reward: Array
     regret: Array  # the largest mean reward of the round minus that of the action
     uniform_regret: Array  # the expected regret of a uniform action
@@ -34,13 +34,14 @@ class RunRecord:
     width: Array
     overflow: Array  # bool, whether the capacity was exceeded and the reward was not applied
     nonfinite: Array  # bool
-    sent: Any = None  # with clients: numbers sent so far
-    sent_as_data: Any = None  # with clients: numbers sent so far if points and rewards are sent
-    exchanges: Any = None  # int32, with clients: exchanges so far
+    # these three only with clients, see `contrib.clients`
+    sent: Any = None  # floats sent so far
+    sent_as_data: Any = None  # floats that points and rewards would have taken so far
+    exchanges: Any = None  # int32, exchanges so far
 
 
 def record(info: Info, **fields: Any) -> RunRecord:
-    """The record of a round, with fields of the info and these other fields."""
+    """The record of a round, with four fields from `info` and the others from `fields`."""
     names = "dictionary_size", "width", "overflow", "nonfinite"
     return RunRecord(**{name: getattr(info, name) for name in names}, **fields)
 
@@ -80,9 +81,9 @@ def play(
 
     bandit   for `ContextualArms` one of `contrib.contextual`, for `ClientArms` one of
              `contrib.clients`, for `DriftingArms` any algorithm over arms, whose batches are cut to
-             their first evaluation. Its capacity has to suffice for `horizon` rounds
+             their first evaluation. The capacity of the bandit must suffice for `horizon` rounds
     keys     keys [S], one for each run
-    restart  rounds after which the state is reset to that of `init`; None: never
+    restart  the state is reset to that of `init` after this many rounds; None: never
 
     Raises ValueError for invalid arguments and when the capacity of the bandit is too small, and
     FloatingPointError when a posterior is not finite.

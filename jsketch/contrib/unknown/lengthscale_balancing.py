@@ -12,11 +12,11 @@ its error (`deviation`). Each round
     updates every learner with y_t                                                         (line 6)
     rules out g if  mean_g + e_g + sum_{S_g} 2 w sigma / n_g < max_h (mean_h - e_h)        (line 12)
 
-The theorem of the paper is for base=GPUCB. With any base a well-specified candidate is never ruled
-out with probability 1 - base.delta - delta, if its width holds at all times: `mixture` for GPUCB,
-`certified` and `certified_mixture` for BKB and BBKB (THEORY 6.8). With `certified` and `norm_test`
-the probability is 1 - 2 base.delta - delta. BBKB's local rule needs `strict=True` and
-`local_statistic="guaranteed"`.
+The theorem of the paper is for base=GPUCB. With any base, the probability that a well-specified
+candidate is never ruled out is at least 1 - base.delta - delta, if the width of the base holds at
+all times: `mixture` for GPUCB, `certified` and `certified_mixture` for BKB and BBKB (THEORY 6.8).
+With `certified` and `norm_test` the probability is at least 1 - 2 base.delta - delta. BBKB's local
+rule needs `strict=True` and `local_statistic="guaranteed"`.
 """
 
 from __future__ import annotations
@@ -79,15 +79,15 @@ class LengthscaleBalancing(Algorithm):
     harm the posteriors, but invalidate the test between candidates.
     """
 
-    # the settings of all learners; the lengthscale of its kernel is ignored, and its `norm_bound`
-    # is that of the longest lengthscale
+    # the settings of all learners; the lengthscale of the kernel is ignored, and `norm_bound` is
+    # that of the longest lengthscale
     base: Any
     lengthscales: Any  # [G], the longest first; the paper has theta_0 exp(-i/d)
     norm_bounds: Any = None  # [G]; None: `scaled_norm_bounds`
     delta: ArrayLike = 0.1  # failure probability of the test, in addition to that of the base
     # suspected regret R_g of line 3: "order" is Theorem 2.3 up to a constant, and "realised" the
-    # sum of 2 w sigma so far; "evidence" takes the candidate of the largest marginal likelihood
-    # instead, without a regret bound (THEORY 6.8)
+    # sum of 2 w sigma so far; "evidence" instead takes the candidate with the largest lower bound
+    # on the marginal likelihood, without a regret bound (THEORY 6.8)
     rule: str = struct.field(pytree_node=False, default="order")
     # True: candidates whose norm bound the data contradict are also ruled out (THEORY 6.9)
     norm_test: bool = struct.field(pytree_node=False, default=False)
@@ -177,8 +177,8 @@ class LengthscaleBalancing(Algorithm):
         self, state: BalancingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[BalancingState, Info]:
         """(state, info) after the update of every learner and the test. Width and size in the info
-        are those of the candidate that chose the arms, flags those of all active candidates. If one
-        of these overflows, the state does not change."""
+        are those of the candidate that chose the arms. A flag is set if it is set for any active
+        candidate; if an active candidate overflows, the state does not change."""
         query, y = checks.feedback(state.domain, query, y)
         candidate, active = self.choose_candidate(state), ~state.ruled_out
 
@@ -202,25 +202,25 @@ class LengthscaleBalancing(Algorithm):
     def _add_observations(
         self, state: BalancingState, candidate: Array, query: Query, y: Array, width: Array
     ) -> BalancingState:
-        """The state with the rewards added to the sums of the candidate that chose the arms."""
+        """The state with the observations in the sums of the candidate that chose the arms."""
         observed = counts.observed_slots(query, y)
         exact = isinstance(self.base, GPUCB)
         posterior = state.learners.posterior if exact else state.learners
         variance = posterior.variance[candidate][query.index]
         is_chosen = jnp.arange(state.pulls.shape[0], dtype=jnp.int32) == candidate
 
-        def added(before: Array, values: Array) -> Array:
-            return before + jnp.where(is_chosen, jnp.where(observed, values, 0).sum(), 0)
+        def add(sums: Array, values: Array) -> Array:
+            return sums + jnp.where(is_chosen, jnp.where(observed, values, 0).sum(), 0)
 
         return replace(
             state,
-            pulls=added(state.pulls, jnp.ones_like(y)),
-            reward_sums_chosen=added(state.reward_sums_chosen, y),
-            suspected=added(state.suspected, 2 * width * jnp.sqrt(variance)),
+            pulls=add(state.pulls, jnp.ones_like(y)),
+            reward_sums_chosen=add(state.reward_sums_chosen, y),
+            suspected=add(state.suspected, 2 * width * jnp.sqrt(variance)),
         )
 
     def _ruled_out(self, state: BalancingState, observed: Array) -> Array:
-        """The candidates [G] bool that the round rules out; none without an observation."""
+        """The candidates [G] bool that the round rules out; none if `observed` [] is False."""
         base = self.base
         sums = state.pulls, state.reward_sums_chosen, state.suspected
         out = ruled_out_by_rewards(~state.ruled_out, *sums, base.noise_std, self.delta)
@@ -261,8 +261,8 @@ def log_regret_order(log_information: Array, log_norm_bounds: Array, n: Array) -
 
 
 def argmin_active(active: Array, regret: Array) -> Array:
-    """The index [] int32 of the first `active` [G] bool candidate with the least regret [G], also
-    where all regrets are infinite or NaN."""
+    """The index [] int32 of the first `active` [G] bool candidate with the least regret [G], even
+    if all regrets are infinite or NaN."""
     largest = jnp.finfo(regret.dtype).max
     finite = jnp.clip(jnp.where(jnp.isnan(regret), largest, regret), -largest, largest)
     return jnp.argmin(jnp.where(active, finite, jnp.inf)).astype(jnp.int32)

@@ -1,11 +1,11 @@
 """A lower bound on the RKHS norm of f from data, and BKB and BBKB that double their norm bound.
 
-BKB (Calandriello et al., COLT 2019, Section 4) recommends to guess and double an unknown norm bound
-F without a definition. Here F is doubled, at `init` with earlier evaluations and after every round,
-until it is at least `norm_lower_bound`, which never exceeds |f| with probability 1 - delta. A valid
-bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9). The event is
-that of the width `certified_mixture` at the same delta; with `certified` the failure probabilities
-add up. No regret bound follows, because a run may never pull the arms where f is large.
+The paper of BKB (COLT 2019, Section 4) recommends to guess an unknown norm bound F and to double
+it, but leaves open when. Here F is doubled, at `init` with earlier evaluations and after every
+round, until it is at least `norm_lower_bound`, which never exceeds |f| with probability 1 - delta.
+A valid bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9). The
+event is that of the width `certified_mixture` at the same delta; with `certified` the failure
+probabilities add up. No regret bound follows: a run may never pull the arms where f is large.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jsketch.precision import one_dtype
 from jsketch.types import Algorithm, Arms, Data, Info, PRNGKey, Query
 
 ALGORITHMS = (BKB, BBKB)
-# ratios rho / lam of the computed lower bounds, all of which hold: the largest one is used
+# the ratios rho / lam for which lower bounds are computed; all bounds hold, and the largest is used
 MULTIPLES = tuple(8.0**j for j in range(1, 8))
 
 
