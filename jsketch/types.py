@@ -13,14 +13,15 @@ choices are static) with three pure methods:
 `data` is None or `Evaluations`; an algorithm that cannot start from them raises a ValueError.
 
 `limit` [] is the number of evaluations that can be made now, a scalar integer (it may be traced). A
-longer batch is cut to `limit` evaluations; the guarantees still hold. A masked slot or a NaN in `y`
-is not observed. A reward of an arm that does not exist raises a ValueError; where the arms are
-traced, the reward is ignored and sets the flag `nonfinite`, as an infinite reward does.
+longer batch is cut to `limit` evaluations; the guarantees still hold. A slot whose mask is False,
+or whose value in `y` is NaN, is not observed. A reward of an arm that does not exist raises a
+ValueError; if the query is traced, the reward is ignored and sets the flag `nonfinite`, as an
+infinite reward does.
 
-Of several arms with the largest score the one with the lowest index is picked. `init` warns of arms
-with equal features. Such arms "tie": the same call compiled differently (under vmap or in threads,
-with another capacity or on another device) rounds differently. It makes the same picks, except that
-one of several tied arms may replace another.
+If several arms have the largest score, the one with the lowest index is picked. Arms with equal
+features "tie", and `init` warns of them: a call that is compiled differently (under vmap, in
+threads, with another capacity or on another device) rounds differently, and may pick another one of
+several tied arms. It makes the same picks otherwise.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Arms:
     floating point numbers; for a `Precomputed` kernel they are arm numbers [A, 1]."""
 
     features: Array  # [A, d]
-    # None where one device has all arms; otherwise the `jsketch.scale.shards.Shard` of
-    # `scale.place`, which pads the arms to the same number of rows on each device
+    # None if one device has all arms; otherwise the `jsketch.scale.shards.Shard` that
+    # `scale.place` makes when it pads the arms to the same number of rows on each device
     shard: Any = struct.field(pytree_node=False, default=None)
 
     @property
@@ -110,8 +111,8 @@ class Info:
 
     batch_size: Array  # [] int32, evaluations of the round, failed ones included
     observed: Array  # [] int32, evaluations with a finite reward
-    # [] int32, inducing points (or distinct arms, for the exact posterior) after the round; arms in
-    # the span of the others count too
+    # [] int32, inducing points (or distinct arms, for the exact posterior) after the round,
+    # including those in the span of the others
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary exceeds the capacity: the round is NOT applied
@@ -202,8 +203,8 @@ class ArmProblem(Protocol):
 
 
 def detach(state: SomeState) -> SomeState:
-    """The state without its domain, of which the output of a vmapped program would have a copy for
-    every seed."""
+    """The state without its domain; if a vmapped program returned the domain, its output would
+    have a copy for every seed."""
     return replace(state, domain=None)
 
 
@@ -242,9 +243,9 @@ class BoxOptimizer(Protocol):
     the schedules; `limit` is the number of evaluations that can be made now (None: the rest of N).
     `init` raises ValueError for invalid settings, and for a horizon that exceeds the memory. The
     first query has all `initial` uniform random points, the same for all optimisers under the same
-    key (`jsketch.box.history`). A query is not empty before N evaluations, and is cut there and at
-    the limit. The same arguments of `ask` give the same query. A value in `y` that is not finite is
-    a failed evaluation: it is counted, and is neither observed nor the best.
+    key (`jsketch.box.history`). Before N evaluations no query is empty; it is cut to the limit and
+    to N evaluations in all. The same arguments of `ask` give the same query. A value in `y` that is
+    not finite is a failed evaluation: it is counted, and is neither observed nor the best.
     """
 
     def init(
@@ -289,7 +290,7 @@ class Forecaster(struct.Settings):
         raise NotImplementedError
 
     def predict(self, state: Any, x: Array) -> Array:
-        """y^ [] for x [d], before its label is observed."""
+        """The prediction y^ [] at x [d], before its label is observed."""
         raise NotImplementedError
 
     def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
@@ -298,7 +299,8 @@ class Forecaster(struct.Settings):
         raise NotImplementedError
 
     def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, Any]:
-        """(state, y^ [], info) of `predict`, then `update`. A subclass overrides it for speed."""
+        """(state, y^ [], info) of `predict`, then `update`. A subclass may override it for
+        speed."""
         prediction = self.predict(state, x)
         state, info = self.update(state, x, y, key)
         return state, prediction, info
