@@ -442,7 +442,7 @@ def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
     """(query, rewards [B]) as JAX arrays, the rewards in the dtype of the arms.
 
     Raises ValueError for rewards of another shape and for arms that do not exist. If the query is
-    traced, the reward of such an arm becomes infinite: `tell` then sets `nonfinite` and ignores it.
+    traced, the reward of such an arm becomes infinite; `tell` ignores it and sets `nonfinite`.
     """
     query = arm_query(domain, query)
     y = rewards(query, y, domain.features.dtype)

@@ -110,8 +110,8 @@ class Settings:
 
 class _Docstring:
     """The docstring of a class, followed by a line for each field that it does not document, with
-    the text that the class, or its nearest base, has for the field in a comment or a docstring. The
-    whole is assembled when it is first read."""
+    the description of the field in a comment or docstring of the class or of its nearest base. The
+    text is assembled when it is first read."""
 
     def __init__(self, cls: Any):
         self.cls, self.plain, self.complete = cls, cls.__doc__, ""

@@ -243,9 +243,9 @@ class BoxOptimizer(Protocol):
     the schedules; `limit` is the number of evaluations that can be made now (None: the rest of N).
     `init` raises ValueError for invalid settings, and for a horizon that exceeds the memory. The
     first query has all `initial` uniform random points, the same for all optimisers under the same
-    key (`jsketch.box.history`). Before N evaluations no query is empty; it is cut to the limit and
-    to N evaluations in all. The same arguments of `ask` give the same query. A value in `y` that is
-    not finite is a failed evaluation: it is counted, and is neither observed nor the best.
+    key (`jsketch.box.history`). Before N evaluations no query is empty; a query is cut to the limit
+    and to N evaluations in all. The same arguments of `ask` give the same query. A value in `y`
+    that is not finite is a failed evaluation: it is counted, and is neither observed nor the best.
     """
 
     def init(
