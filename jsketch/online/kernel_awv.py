@@ -21,7 +21,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class KernelState:
-    """The t labelled examples, at most N, and L^-1, where L L^T = K_tt + lam I."""
+    """The t labelled examples, at most N, and L^-1, where K_tt + lam I = L L^T."""
 
     points: Array  # [N, d]
     inverse: Array  # [N, N], L^-1, lower triangular; the rows beyond t are those of the identity
