@@ -77,7 +77,7 @@ count = _number_in("must be an integer, at least 0", -1, integers=True)
 
 
 def choice(choices: tuple[Any, ...], **values: Any) -> None:
-    """Every named value is one of the choices, texts or truth values."""
+    """Every named value is one of the choices, which are texts or truth values."""
     for name, value in values.items():
         if not isinstance(value, str | bool | np.bool_) or value not in choices:
             words = "True or False" if choices == BOOLEANS else f"one of {choices}"

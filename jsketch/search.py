@@ -126,12 +126,12 @@ def maximise_over_box(
     differentiate  `reverse_mode` or `forward_mode`
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
-    cube = jax.random.uniform(key, (candidates, box.lower.shape[0]), box.lower.dtype)
+    unit_points = jax.random.uniform(key, (candidates, box.lower.shape[0]), box.lower.dtype)
 
     def value(unit: Array) -> Array:
         return score(lower + sides * unit)
 
-    first = cube[lax.top_k(value(cube), starts)[1]]
+    first = unit_points[lax.top_k(value(unit_points), starts)[1]]
     points = jnp.concatenate([ascend_cube(value, first, steps, differentiate).last, first])
     values = value(points)
     winner = jnp.argmax(values)

@@ -122,12 +122,12 @@ def _without_defaults(value: Any, fields: Mapping[str, Any]) -> Mapping[str, Any
     if not dataclasses.is_dataclass(value):
         return fields
     defaults = {field.name: field.default for field in dataclasses.fields(value)}
-    plain = bool | int | float | str | tuple
+    comparable = bool | int | float | str | tuple
     return {
         name: field
         for name, field in fields.items()
         if field is not defaults.get(name)
-        and not (isinstance(field, plain) and field == defaults.get(name))
+        and not (isinstance(field, comparable) and field == defaults.get(name))
     }
 
 

@@ -124,8 +124,8 @@ def run(
     checks.bandit(algorithm)
     checks.problem(problem)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
-        number = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
-        raise ValueError(f"states is a list of {seeds}, one for each key; {number} was given.")
+        cause = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
+        raise ValueError(f"states is a list of {seeds}, one for each key; {cause} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _check_start(algorithm, problem, horizon, states)
