@@ -1,9 +1,9 @@
 """Shared types and protocols: domains, queries, infos, algorithms and problems.
 
-The protocols are structural: no class has to inherit from them. An algorithm over arms inherits
-`Algorithm` and a forecaster inherits `Forecaster`, which have the defaults of optional methods. An
-algorithm over arms is a frozen pytree of hyperparameters (numbers are leaves, capacities and
-choices are static) with three pure methods:
+The protocols are structural: no class has to inherit from them. The base classes `Algorithm`, of
+algorithms over arms, and `Forecaster` have the defaults of optional methods. An algorithm over arms
+is a frozen pytree of hyperparameters (numbers are leaves, capacities and choices are static) with
+three pure methods:
 
     init(domain, key, *, horizon=None, data=None)  -> state
     ask(state, key, limit=None)                    -> Query, the same one for the same arguments
@@ -90,7 +90,7 @@ class Query:
 
     index: Array  # [B] int32, arm of each evaluation
     mask: Array  # [B] bool, true for a slot that is to be evaluated
-    # [] bool, true where the batch was cut at capacity B before the algorithm's stopping rule ended
+    # [] bool, true if the batch was cut at capacity B before the algorithm's stopping rule ended
     # it; None for an algorithm without a stopping rule
     truncated: Array | None = None
 
@@ -101,7 +101,7 @@ class Query:
 
     @property
     def was_truncated(self) -> Array:
-        """`truncated`, or false where it is None, []."""
+        """`truncated`, or false if it is None, []."""
         return jnp.asarray(False if self.truncated is None else self.truncated)
 
 
@@ -116,13 +116,13 @@ class Info:
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary exceeds the capacity: the round is NOT applied
-    # [] bool, `Query.was_truncated`; for `FixedBKB`, true where too many arms were pending
+    # [] bool, `Query.was_truncated`; for `FixedBKB`, true if too many arms were pending
     truncated: Array
     # [] bool, an ignored reward was infinite or of an arm that does not exist, or the posterior or
     # the width is not finite
     nonfinite: Array
-    # [] bool, true where rounding (near-duplicates in the dictionary, float32) may change variances
-    # by more than 0.1% of the largest. Only algorithms with a sketched posterior set it
+    # [] bool, true if rounding (near-duplicates in the dictionary, float32) may change variances by
+    # more than 0.1% of the largest. Only algorithms with a sketched posterior set it
     imprecise: Array | bool = False
 
 
@@ -174,8 +174,8 @@ class Algorithm(struct.Settings):
         return None
 
     def remaining(self, state: Any) -> Array | None:
-        """Number of evaluations that the algorithm can still make, [] int32; None without a limit,
-        where arms may be evaluated again."""
+        """Number of evaluations that the algorithm can still make, [] int32; None if there is no
+        limit, because arms may be evaluated again."""
         return None
 
     def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
@@ -229,7 +229,7 @@ class BoxQuery:
 @struct.dataclass
 class BoxInfo:
     """A record of one round of a box optimiser; an optimiser may have a class with more fields. The
-    loops warn where a field `nonfinite` [] bool is true."""
+    loops warn if a field `nonfinite` [] bool is true."""
 
     observed: Array  # [] int32, evaluations with a finite value
     failed: Array  # [] int32, other evaluations
@@ -306,8 +306,8 @@ class Forecaster(struct.Settings):
         return state, prediction, info
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and returns True, where rounding errors are too large for an example x [d]; called
-        on the host."""
+        """Warns, and returns True, if rounding errors are too large for an example x [d]; called on
+        the host."""
         return False
 
 

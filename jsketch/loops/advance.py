@@ -126,7 +126,7 @@ class Clock:
 
 def larger_capacity(capacity: int, arms: int) -> int:
     """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
-    eighth larger; at most A. Raises RuntimeError at A, where a larger one cannot help."""
+    eighth larger; at most A. Raises RuntimeError if it was A, because a larger one cannot help."""
     if capacity >= arms:
         raise RuntimeError(
             f"the algorithm sets info.overflow at a capacity of {capacity} inducing points, which"
@@ -205,6 +205,6 @@ def advance(
 
 
 def capacity_of(state: Any, batched: bool) -> int:
-    """The capacity of a state, which has a leading axis where `batched`; 0 if it has none."""
+    """The capacity of a state, whose leaves have a leading axis if `batched`; 0 without any."""
     first = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if batched else s, state)
     return getattr(first, "capacity", 0)

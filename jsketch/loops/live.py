@@ -60,7 +60,7 @@ class Live:
     """
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
-        """Raises ValueError for static mistakes, and for float64 where JAX does not enable it."""
+        """Raises ValueError for static mistakes, and for float64 if JAX does not enable it."""
         checks.forecaster(forecaster)
         checks.capacity(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
@@ -285,7 +285,7 @@ class Live:
         array = np.asarray(value)
         if array.dtype == self.dtype:
             return array
-        # a number that overflows the dtype becomes infinite, for which the caller raises
+        # a number that overflows the dtype becomes infinite, and the caller then raises an error
         with np.errstate(over="ignore"):
             return np.asarray(checks.real(name, array)).astype(self.dtype)
 

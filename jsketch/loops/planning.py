@@ -64,7 +64,7 @@ def plan(
 
     The memory is that of XLA's analysis of the compiled program. The first evaluations are timed
     for about PILOT_SECONDS, and the others are assumed to take as long as the last timed ones. The
-    estimate is rough: too low where the sketch still grows, too high where the batches grow.
+    estimate is rough: too low if the sketch still grows, too high if the batches grow.
 
     Raises ValueError for static mistakes, as `init` does, and if the runs need more memory.
 

@@ -140,8 +140,8 @@ def rollout(
     and vmap, over keys and over all numbers of the algorithm and the problem.
 
     algorithm  an algorithm over arms or over a box (`jsketch.types`)
-    problem    a problem over arms, or one over a box, which has a `domain` (`problems.on_box` makes
-               one of a function)
+    problem    a problem over arms; or one over a box, which has a `domain`, such as
+               `problems.on_box(function, box)`
     key        one key, of the algorithm's random choices and of the noise
     horizon    int (static), evaluations
     progress   over arms, the result of an earlier call, from which the run resumes
@@ -220,11 +220,11 @@ class BoxRun:
 
     x: Array  # [T, d]
     y: Array  # [T], as observed; NaN or infinite for a failed evaluation
-    value: Array  # [T], without noise; NaN where the objective has no `value`
+    value: Array  # [T], without noise; NaN if the objective has no `value`
     best: Array  # [T], largest observed so far, -inf before the first
     info: Any  # `BoxInfo` of the round of each evaluation, fields [T, ...]
     state: Any
-    t: Array  # [] int32, evaluations; below T where the optimiser returned an empty query
+    t: Array  # [] int32, evaluations; fewer than T if the optimiser returned an empty query
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""

@@ -98,7 +98,7 @@ def run(
     Raises ValueError for static mistakes, and for a file of another run or version or one that
     another process is writing; FloatingPointError if a reward of an arm is infinite or the
     posterior is not finite; RuntimeError if the algorithm returns an empty query before the
-    horizon. Warns of batches that end at their capacity, and where rounding may have changed
+    horizon. Warns of batches that end at their capacity, and if rounding may have changed
     variances.
     """
     checks.horizon(horizon)
@@ -253,7 +253,7 @@ _first_run = jax.jit(lambda tree: jax.tree.map(lambda leaf: leaf[0], tree))
 
 
 def _raise_flags(progress: Progress, horizon: int) -> None:
-    """Raises an error or warns where a flag of the finished runs is set."""
+    """Raises an error or warns if a flag of the finished runs is set."""
     if bool(np.any(progress.exhausted)):
         raise RuntimeError(
             f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the"

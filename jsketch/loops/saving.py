@@ -131,9 +131,9 @@ def lock_files(files: Iterable[RunFile | None]) -> Iterator[None]:
 def write(path: str | os.PathLike[str], content: bytes) -> None:
     """Replaces the content of the file at `path`; missing folders are made.
 
-    The content is written to a temporary file beside it, which is then renamed: an interrupted
-    write leaves the old file, and the last of several writers wins. A symbolic link is followed.
-    Devices and pipes (/dev/stdout) are written directly. Raises an OSError that names `path`.
+    The content is written to a temporary file in the same folder, which is then renamed: an
+    interrupted write leaves the old file, and the last of several writers wins. A symbolic link is
+    followed. Devices and pipes (/dev/stdout) are written directly. An OSError names `path`.
     """
     path = Path(path)
     try:

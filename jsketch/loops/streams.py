@@ -163,7 +163,7 @@ def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int
 
 
 def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
-    """The pass in blocks that end early where the forecaster's features change."""
+    """The pass in blocks that end before an example that changes the forecaster's features."""
     inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
     labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
     trace = jax.tree.map(lambda values: jnp.pad(values, (0, block)), resume.forecasts)
@@ -429,8 +429,8 @@ def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
 
 
 def _longest_example(xs: Array) -> Array:
-    """The longest example [d] of xs [n,d], where features that grow with their inputs have the
-    largest rounding errors."""
+    """The longest example [d] of xs [n,d]. Features that grow with their inputs have the largest
+    rounding errors there."""
     values = np.asarray(xs)
     with np.errstate(over="ignore"):
         return xs[int(np.argmax(np.einsum("nd,nd->n", values, values)))]

@@ -97,6 +97,6 @@ class KernelAWV(KernelForecaster):
         return row, jnp.asarray(self._diagonal(state, x), x.dtype) + residual
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        """The regularization [] of a new example x [d], which is added to k(x,x) on the diagonal. A
-        subclass may override it."""
+        """The number [] that is added to k(x,x) on the diagonal for a new example x [d]. A subclass
+        may override this method."""
         return self.regularization

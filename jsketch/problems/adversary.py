@@ -138,8 +138,8 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     rounds      int, steps n of a game
     keys        keys [S], one for each game
 
-    Raises ValueError for invalid arguments and where the capacity of the forecaster is too small,
-    because a game does not grow it, and FloatingPointError where a forecaster is not finite.
+    Raises ValueError for invalid arguments and if the capacity of the forecaster is too small,
+    because a game does not grow it, and FloatingPointError if a forecaster is not finite.
     """
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)

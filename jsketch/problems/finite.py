@@ -31,8 +31,8 @@ class GaussianArms:
 
 @struct.dataclass
 class RecordedArms:
-    """Reward = a random one of the recorded evaluations of the arm, whose mean is the mean
-    reward."""
+    """A reward of an arm is a random one of its recorded evaluations, and its mean reward is their
+    mean."""
 
     arms: Arms  # [A, d]
     evaluations: Array  # [A, R]

@@ -111,7 +111,8 @@ class GOUCB(struct.Settings):
                     "first_order", the maximum of the linearization in w; "plain", the paper's
                     gradient steps over x and w
     refit           after each evaluation w_t is a least-squares fit of all observations. Without
-                    it w_t is that of eq. 5, which may stop moving and select the same point again
+                    it w_t is that of eq. 5; it may stop moving, and then the same point is chosen
+                    again
     exploration_rows  eqs. 3 and 5 include the points of phase I; a refit always includes them
     standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1. Mean
                     and deviation are those of phase I, or with `refit` of all observations
@@ -280,8 +281,8 @@ class GOUCB(struct.Settings):
     def _start_positions(self, scores: Array, usable: Array) -> Array:
         """The positions [K] of the candidates from which the ascent starts, given their scores
         [1 + C]. One half are uniform candidates, because the others, the best observed point and
-        the largest scores, may lie on one hill. Candidates that are not usable [1 + C] come
-        last."""
+        the largest scores, may lie near one local maximum. Candidates that are not usable [1 + C]
+        come last."""
         uniform = (self.starts - 1) // 2
         uniform_positions = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
         score_of_best = jnp.inf if self.from_best else -jnp.inf

@@ -142,9 +142,9 @@ class Turbo(struct.Settings):
         y = history.checked_values(query, y)
         new_history = history.add(state.history, query, y)
         owner = history.write(state.owner, query.region, state.history.count, query.size)
-        numbers = jnp.arange(self.regions, dtype=jnp.int32)
+        index = jnp.arange(self.regions, dtype=jnp.int32)
 
-        of_region = query.mask[None, :] & (query.region[None, :] == numbers[:, None])
+        of_region = query.mask[None, :] & (query.region[None, :] == index[:, None])
         new_best = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
         observed = state.history.ok[None, :] & self._members(state)
         best = jnp.max(jnp.where(observed, state.history.y, -jnp.inf), 1)
