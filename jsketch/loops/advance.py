@@ -205,6 +205,6 @@ def advance(
 
 
 def capacity_of(state: Any, batched: bool) -> int:
-    """The capacity of a state, whose leaves have a leading axis if `batched`; 0 without any."""
+    """The capacity of a state (0 if it has none), whose leaves have a leading axis if `batched`."""
     first = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if batched else s, state)
     return getattr(first, "capacity", 0)

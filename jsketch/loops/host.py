@@ -156,16 +156,16 @@ def _run_rounds(
     warned = False
     try:
         while driven.t < horizon or driven.n_unobserved:
-            observed = driven.t - driven.n_unobserved
-            if observed and not driven.n_unobserved and should_stop(driven):
+            n_observed = driven.t - driven.n_unobserved
+            if n_observed and not driven.n_unobserved and should_stop(driven):
                 driven = replace(driven, stopped=True)
                 break
             # after an interruption the query is the same, and begins with unobserved evaluations
-            limit = max(horizon - observed, driven.n_unobserved)
-            query = rounds.ask(driven.state, jax.random.fold_in(roots.ask, observed), limit)
+            limit = max(horizon - n_observed, driven.n_unobserved)
+            query = rounds.ask(driven.state, jax.random.fold_in(roots.ask, n_observed), limit)
             mask = np.asarray(query.mask)
             points = np.asarray(query.index if over_arms else query.x)[mask]
-            if not np.array_equal(points[: driven.n_unobserved], driven.x[observed:]):
+            if not np.array_equal(points[: driven.n_unobserved], driven.x[n_observed:]):
                 raise ValueError(
                     f"state is of another run: its last {driven.n_unobserved} evaluations are not"
                     " those of the algorithm's query."
@@ -186,8 +186,8 @@ def _run_rounds(
                     _save(file, driven)
                     n_saved = driven.t
             y = np.full(mask.shape, np.nan)
-            y[mask] = driven.y[observed:]
-            tell_key = jax.random.fold_in(roots.tell, observed)
+            y[mask] = driven.y[n_observed:]
+            tell_key = jax.random.fold_in(roots.tell, n_observed)
             new_state, info = rounds.tell(driven.state, query, y, tell_key)
             imprecise = driven.imprecise or bool(getattr(info, "imprecise", False))
             driven = replace(driven, state=new_state, n_unobserved=0, imprecise=imprecise)

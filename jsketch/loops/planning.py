@@ -103,7 +103,7 @@ def plan(
             " smaller capacity, fewer runs at a time or float32 need less."
         )
 
-    evaluations, pilot_seconds, rate, step = 0, 0.0, 0.0, 1
+    evaluations, pilot_seconds, evaluation_seconds, step = 0, 0.0, 0.0, 1
     while pilot_seconds < PILOT_SECONDS and evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
@@ -115,7 +115,7 @@ def plan(
         )
         seconds, t = time.perf_counter() - start_time, int(progress.t)
         pilot_seconds += seconds
-        rate = seconds / (t - evaluations) if t > evaluations else rate
+        evaluation_seconds = seconds / (t - evaluations) if t > evaluations else evaluation_seconds
         evaluations, step = t, 2 * step
         if bool(progress.overflow):
             capacity = advance.larger_capacity(capacity, problem.arms.count)
@@ -123,7 +123,7 @@ def plan(
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break
-    seconds = seeds * (pilot_seconds + rate * (horizon - evaluations))
+    seconds = seeds * (pilot_seconds + evaluation_seconds * (horizon - evaluations))
     if not vmapped:
         seconds /= max(1.0, THREAD_SPEED * workers)
     elif seeds > 1 and not devices.on_accelerator():

@@ -314,14 +314,14 @@ def _predict_chunks(
     report: _Report | None,
 ) -> Iterator[tuple[Forecasts, Any]]:
     """Yields the (forecasts, state) of every chunk."""
-    begin, inputs, size = first, None, 0
+    begin, input_shape, size = first, None, 0
     for xs, ys in pairs(chunks):
         shape = np.shape(xs)
-        inputs, size = inputs or shape[1:], size or len(xs)
-        if shape[1:] != inputs:
+        input_shape, size = input_shape or shape[1:], size or len(xs)
+        if shape[1:] != input_shape:
             raise ValueError(
-                f"the first chunk has examples of shape {inputs}; the chunk after {first - begin}"
-                f" examples has {shape[1:]}."
+                f"the first chunk has examples of shape {input_shape}; the chunk after"
+                f" {first - begin} examples has {shape[1:]}."
             )
         forecasts, state = predict(xs, ys, state, first, size=size)
         first += len(forecasts.loss)

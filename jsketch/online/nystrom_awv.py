@@ -167,10 +167,10 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         def add_coordinate(posterior: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             inverse, weights, v = posterior
             mixed = matmul(basis, sums.mixed)
-            mixed = mixed - v * matmul(v, mixed)
+            mixed = mixed - v * matmul(v, mixed)  # p
             solved = matmul(inverse, mixed)
             schur = lam + sums.square - matmul(mixed, solved)
-            solved = solved - v
+            solved = solved - v  # A^-1 p - v
             new_weight = (sums.moment - matmul(mixed, weights)) / schur
             inverse = (
                 inverse

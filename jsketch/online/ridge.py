@@ -121,13 +121,13 @@ def learn_block(
     diagonal = jnp.eye(size, dtype=z.dtype) if roots is None else jnp.diag(jnp.square(roots))
     # [r, B], because products with the long side first are faster
     directions = matmul(inverse, z.T)
-    start = matmul(z, weights)
-    errors = jnp.where(learn, y, 0) - start
+    outputs = matmul(z, weights)
+    errors = jnp.where(learn, y, 0) - outputs
     gram = diagonal + matmul(z, directions)
     columns = eliminate(jnp.concatenate([gram, errors[None], directions]), learn)
     lower, innovations, solved = columns[:size], columns[size], columns[size + 1 :]
     # computed without the label of its own row, so that not even rounding depends on that label
-    g = start + matmul(jnp.tril(lower, -1), innovations)
+    g = outputs + matmul(jnp.tril(lower, -1), innovations)
     inverse = inverse - matmul(solved, solved.T)
     weights = weights + matmul(solved, innovations)
     pivots = jnp.diagonal(lower)

@@ -220,10 +220,10 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
     def to_surface(gradient: Array) -> Displacement:
         """The displacement from the centre to the surface of the ball, never beyond it."""
         image = sigma.image_of_solution(gradient)
-        natural = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
+        solution = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
         # a gradient whose squares underflow has no direction
-        unit = jnp.sqrt(sigma.squared_norm(natural.w, natural.image) + tiny)
-        return Displacement(radius * (natural.w / unit), radius * (natural.image / unit))
+        norm = jnp.sqrt(sigma.squared_norm(solution.w, solution.image) + tiny)
+        return Displacement(radius * (solution.w / norm), radius * (solution.image / norm))
 
     def project(p: Displacement) -> Displacement:
         # a ball of radius 0 has no other point than its centre

@@ -299,8 +299,8 @@ class GOUCB(struct.Settings):
         # the slot of that candidate in `_start_positions`
         best = (self.starts - 1) // 2 + (self.from_best and self.starts > 1)
         slots = jnp.arange(self.starts, dtype=jnp.int32)[:, None]
-        drawn = jax.random.normal(key, gradients.shape, gradients.dtype)
-        return jnp.where((slots - best) % DIRECTIONS == 0, gradients, drawn)
+        random_directions = jax.random.normal(key, gradients.shape, gradients.dtype)
+        return jnp.where((slots - best) % DIRECTIONS == 0, gradients, random_directions)
 
     def _rule(self, dtype: DTypeLike) -> optax.GradientTransformation:
         """The optax rule of the ascent over (x, p)."""
@@ -437,7 +437,7 @@ def printed(initial: int, **changes: Any) -> GOUCB:
     SGD at rate 1e-11 hardly moves the random initial parameters (THEORY 8.3). The paper does not
     specify where the ascent starts: here it starts at the best observed point or, with
     from_best=False, at a uniform one."""
-    settings = GOUCB(
+    optimizer = GOUCB(
         schedule=balls.Printed(),
         oracle=Gradient(rate=1e-11, rule="sgd", steps=2000, restarts=1),
         regularization=None,
@@ -452,4 +452,4 @@ def printed(initial: int, **changes: Any) -> GOUCB:
         starts=1,
         steps=2000,
     )
-    return replace(settings, **changes)
+    return replace(optimizer, **changes)

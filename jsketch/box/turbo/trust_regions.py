@@ -155,12 +155,12 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
     )
 
 
-def restart(regions: Regions, fresh: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
-    """(regions, whether each restarts [R]); the regions in `fresh` replace those with a base side
-    below `least_length`."""
+def restart(regions: Regions, new: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
+    """(regions, whether each restarts [R]); regions with a base side below `least_length` are
+    replaced by those of `new`."""
     restarts = regions.length < least_length
 
     def choose(new: Array, old: Array) -> Array:
         return jnp.where(restarts.reshape(-1, *[1] * (old.ndim - 1)), new, old)
 
-    return jax.tree.map(choose, fresh, regions), restarts
+    return jax.tree.map(choose, new, regions), restarts

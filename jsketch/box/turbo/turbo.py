@@ -153,8 +153,8 @@ class Turbo(struct.Settings):
         )
         count, d = state.regions.points.shape[1:]
         designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))
-        fresh = self._new_regions(new_history.count, designs(jax.random.split(key, self.regions)))
-        regions, restarts = trust_regions.restart(regions, fresh, self.least_length)
+        new = self._new_regions(new_history.count, designs(jax.random.split(key, self.regions)))
+        regions, restarts = trust_regions.restart(regions, new, self.least_length)
         state = replace(state, history=new_history, owner=owner, regions=regions)
         points = max(
             state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MAX_JOINT)
@@ -221,10 +221,10 @@ class Turbo(struct.Settings):
 
         _, picked = lax.scan(pick, jnp.zeros(values.shape[1], bool), values)
         region = picked // u.shape[1]
-        design = slots < ends[-1]
-        point = jnp.where(design[:, None], design_point, u[region, picked % u.shape[1]])
+        is_design = slots < ends[-1]
+        point = jnp.where(is_design[:, None], design_point, u[region, picked % u.shape[1]])
         size = jnp.where(has_no_design.any(), self.batch, jnp.minimum(ends[-1], self.batch))
-        return history.from_unit(state.box, point), jnp.where(design, owner, region), size
+        return history.from_unit(state.box, point), jnp.where(is_design, owner, region), size
 
     def _draw_values(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
         """(candidates of each region [R,C,d], draws of the values there [R,batch,C])."""
