@@ -137,8 +137,8 @@ class Kernel(Protocol):
 
 
 class State(Protocol):
-    """The state of an algorithm over arms, a dataclass with the arms. An algorithm with a
-    `capacity` in its states defines `grow`."""
+    """The state of an algorithm over arms, a dataclass with the arms. An algorithm whose states
+    have a `capacity` defines `grow`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -195,7 +195,7 @@ class ArmProblem(Protocol):
 
     @property
     def mean_reward(self) -> Array:
-        """[A]."""
+        """The mean rewards [A] of the arms."""
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
         """One noisy reward [] of an arm []. The loops vmap it over the slots of a batch and ignore
@@ -232,7 +232,7 @@ class BoxInfo:
     loops warn if a field `nonfinite` [] bool is true."""
 
     observed: Array  # [] int32, evaluations with a finite value
-    failed: Array  # [] int32, other evaluations
+    failed: Array  # [] int32, evaluations without a finite value
     best: Array  # [] largest value so far, -inf before the first
 
 

@@ -94,8 +94,8 @@ class Real:
 class Integer:
     """An integer from low to high, both included. Each has an interval of the same length or, with
     log=True, the interval from value - 1/2 to value + 1/2 on a logarithmic scale. Raises ValueError
-    unless low < high are integers, and for log=True with low < 1. In float32 an optimiser proposes
-    about 2^23 different integers."""
+    unless low < high are integers, and for log=True with low < 1. In float32 an optimiser can
+    propose only about 2^23 different integers."""
 
     name: str
     low: int

@@ -109,7 +109,7 @@ def rebuild(saved: Any) -> Any:
 
 
 def _add(value: Any, name: str, description: dict[str, Any], ancestors: tuple[Any, ...]) -> None:
-    """Adds the parts of a value that is nested in the values `ancestors` to `description`."""
+    """Adds a value and its parts to `description`. The value is nested in the `ancestors`."""
     if any(value is ancestor for ancestor in ancestors):
         description[name] = "a reference to an object that contains it"
         return

@@ -298,7 +298,7 @@ class _BoxRounds(NamedTuple):
 
     def evaluate(self, points: np.ndarray) -> float:
         """The value of one point [1, d]. Raises ValueError unless it is one number, and if a finite
-        value is infinite in the dtype of the box."""
+        value becomes infinite in the dtype of the box."""
         y = np.asarray(self.objective(points[0]))
         if y.shape != () or y.dtype.kind not in "biuf":
             raise ValueError(

@@ -86,8 +86,8 @@ def run(
 
     on_progress  a function of (evaluations so far, seconds without compilation), which is called
                  about `reports` times in a run, and more often with a checkpoint
-    states       S states to start from, such as `init` makes of observed evaluations; None: `init`
-                 is called for every key
+    states       S states to start from, such as `init` returns for observed evaluations; None:
+                 `init` is called for every key
     checkpoint   a file to which the run is saved about 20 times; the same call resumes from it.
                  Several seeds on threads have one file each: name.0, name.1, ... Functions and
                  classes are compared by name: an edited kernel or problem is not noticed unless

@@ -38,7 +38,7 @@ class MixtureState:
     """The states of the experts, and their weights."""
 
     experts: Any  # the state of the forecaster, every leaf with a leading axis G
-    log_weights: Array  # [G]; the weights sum to one, and the least loss has the largest
+    log_weights: Array  # [G]; the weights sum to 1 and are largest for the least loss
 
     @property
     def diverged(self) -> Array:

@@ -58,7 +58,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     memory            int, the initial capacity N for examples
     remember          False (`ForgettingNystromAWV`): observed inputs are not stored. The state has
                       size O(M^2) for any stream, and an example stays projected on the span at
-                      its arrival. The paper has no such algorithm, and its theorems do not hold
+                      its arrival. The paper has no such algorithm, and its theorems do not apply
     """
 
     sampling: Sampling = struct.field(default_factory=Sampling)

@@ -1,5 +1,5 @@
-"""Pros-N-KONS: kernel online Newton steps in the span of a KORS dictionary, which restart whenever
-the dictionary grows.
+"""Pros-N-KONS: kernel online Newton steps in the span of a KORS dictionary. The steps restart
+whenever the dictionary grows.
 
 Calandriello, Lazaric, Valko. Efficient second-order online kernel learning with adaptive embedding.
 NeurIPS 2017, with the settings that PKAWV compares with (THEORY 7.8): squared loss, predictions
@@ -106,7 +106,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         identity = jnp.eye(count, dtype=z.dtype)
         curvature = 1 / (8 * bound**2)
 
-        # [G; L]; z^T u; the change of u is -moves D; rows s with s D = sqrt(damping) A_t^-1 z_t; y^
+        # carry: [G; L], Z u, moves (u = u_0 - moves D), rows c (c D = sqrt(damping) A_t^-1 z_t), y^
         def step(t: Array, carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, ...]:
             stacked, outputs, moves, scaled, predictions = carry
             column = lax.dynamic_index_in_dim(stacked, t, 1, keepdims=False)

@@ -1,4 +1,4 @@
-"""Problems with finite arms: mean rewards with Gaussian noise, or recorded evaluations."""
+"""Problems with finitely many arms: mean rewards with Gaussian noise, or recorded evaluations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RecordedArms:
 
     @property
     def mean_reward(self) -> Array:
-        """The average evaluations, [A]."""
+        """The mean [A] of the evaluations of each arm."""
         return self.evaluations.mean(1)
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:

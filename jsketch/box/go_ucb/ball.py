@@ -2,8 +2,8 @@
 9), and the optimistic value of a point, the maximum of f_w(x) over w in the ball.
 
 Sigma = lam I + G^T G, where the rows of G [T, d_w] are the gradients g_i of the T observed points;
-rows of zeros change nothing. No d_w x d_w matrix is formed: all products cost O(T d_w + T^2). With
-A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
+rows of zeros change nothing. No d_w x d_w matrix is formed: a product with a vector costs only
+O(T d_w + T^2). With A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
 
     Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,
     W = (I - A^T X A) / sqrt(lam),  X = L^-T (I + L)^-1,

@@ -57,13 +57,13 @@ class GOState:
 
 @struct.dataclass
 class Proposal:
-    """Diagnostics of a proposed point, in units of y. They are NaN in phase I and for a uniform
+    """Diagnostics of a proposed point. They are NaN in phase I and, except for beta, for a uniform
     point."""
 
     beta: Array  # [], beta_t
     distance: Array  # [], |w - w_t|_Sigma^2 of the optimistic w, <= beta_t
-    acquisition: Array  # [], f_w(x_t)
-    at_starts: Array  # [], the largest acquisition at the starts of the ascent
+    acquisition: Array  # [], f_w(x_t), in units of y
+    at_starts: Array  # [], the largest acquisition at the starts of the ascent, in units of y
     # [] bool: the ascent found no finite acquisition, so the point is a uniform one
     fallback: Array
 
@@ -83,7 +83,9 @@ class Exclusions(NamedTuple):
 @struct.dataclass
 class GOInfo(BoxInfo):
     proposal: Proposal
-    diverged: Array  # [] bool: the new parameters are not finite, so the previous ones stay
+    # [] bool: the new parameters or their loss are not finite; if it is the parameters, the
+    # previous ones stay
+    diverged: Array
     # [] int32, number of the rows that this round computed (all rows with `refit`) and that eqs. 3
     # and 5 exclude because the model's value or gradient is not finite
     nonfinite_rows: Array
