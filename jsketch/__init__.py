@@ -9,7 +9,7 @@ with the posterior, and each observation updates it. The names of this package:
     Query, Info         the evaluations of a round, and its record
     Space               named hyperparameters and their ranges
     minimize, maximize  the best point of a function of a Space or of the elements of a list
-    run, rollout        runs on a problem that can be traced; rollout works inside your jit
+    run, rollout        runs on a problem that can be traced; `rollout` works under jit and vmap
     drive               runs with a function on the host
     prequential, Live   forecasts of a stream, or of one example at a time
     chunks              a stream in a file, an array or an iterator, for `prequential`
@@ -27,7 +27,7 @@ Four packages are imported when they are first used:
 
     jsketch.adapters  forecasters for scikit-learn and river
     jsketch.contrib   methods after the papers; their interfaces may change
-    jsketch.scale     arms beyond one device or one memory
+    jsketch.scale     arms on several devices or in a file, and streams on several cores
     jsketch.suggest   the next batch of experiments from a table
 
 `jsketch.types` has the protocols that new algorithms, kernels and problems implement, and
@@ -42,7 +42,8 @@ Variances are in the papers' "leverage units", divided by the regularization lam
 prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posterior.bayes_std(variance,
 lambda)`.
 
-The library follows the dtype of the arms and sets no jax configuration; experiments run in float64.
+Computations have the dtype of the arms, and the library does not change the configuration of JAX;
+the experiments run in float64.
 """
 
 from importlib import import_module

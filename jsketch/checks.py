@@ -20,9 +20,9 @@ from jsketch.types import Arms, Box, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
 INT32_MAX = 2**31 - 1
-GRAM_ARMS = 32  # arms whose Gram matrix is checked
+GRAM_ARMS = 32  # number of arms whose Gram matrix is checked
 INDEFINITENESS = 1e-4  # rounding explains negative eigenvalues up to this share of the largest
-LARGEST_ROUNDING = 1e-3  # rounding errors above this share of k(x,x) are warned of
+LARGEST_ROUNDING = 1e-3  # larger rounding errors, as a share of k(x,x), cause a warning
 
 
 # Numbers and choices
@@ -77,7 +77,7 @@ count = _number_in("must be an integer, at least 0", -1, integers=True)
 
 
 def choice(choices: tuple[Any, ...], **values: Any) -> None:
-    """Every named value is one of the choices, texts or truth values."""
+    """Every named value is one of the choices, which are texts or truth values."""
     for name, value in values.items():
         if not isinstance(value, str | bool | np.bool_) or value not in choices:
             words = "True or False" if choices == BOOLEANS else f"one of {choices}"
@@ -109,7 +109,7 @@ RANGES: dict[str, Callable[..., None]] = {
 }
 
 
-# components of algorithms by field name: their methods or fields, and words for messages
+# {field of an algorithm: (methods or fields of its value, description of the value in messages)}
 _KERNEL = ("gram diag", "a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0)")
 _BANDIT = ("init ask tell", "an algorithm over arms, such as BBKB(kernel)")
 COMPONENTS: dict[str, tuple[str, str]] = {
@@ -134,8 +134,9 @@ def component(name: str, value: Any) -> None:
 
 def constructor_arguments(algorithm: Any) -> None:
     """The components, the static fields and the width of an algorithm, or of another `Settings`,
-    are valid. Static fields are in their RANGES or their class's `choices`, and True or False where
-    the default is one of them. Numbers may be arrays, over which the algorithm is vmapped."""
+    are valid. A static field is one of the `choices` of its class, or True or False if its default
+    is, or lies in its range in RANGES. The other numbers are not checked: they may be arrays over
+    which the algorithm is vmapped."""
     choices = getattr(algorithm, "choices", {})
     for field in algorithm.__dataclass_fields__.values():
         name, value = field.name, getattr(algorithm, field.name)
@@ -175,7 +176,7 @@ def settings(algorithm: Any) -> None:
 
 
 def is_real(dtype: Any) -> bool:
-    """Whether a dtype is one of real numbers, such as bfloat16 and bool."""
+    """Whether the values of a dtype are real numbers; those of bfloat16 and bool are."""
     real = jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)
     return bool(real or jnp.issubdtype(dtype, bool))
 
@@ -197,9 +198,9 @@ def not_smaller(current: int, **values: int) -> None:
 
 
 def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
-    """The memory of the device suffices for `numbers` numbers, which the named sizes need, and each
-    size is a 32-bit integer. Temporary arrays are not counted, so that only sizes that are far too
-    large raise an error."""
+    """The named sizes are 32-bit integers, and the `numbers` numbers that they need fit into the
+    memory of the device. Temporary arrays are not counted, so that a size that is slightly too
+    large raises no error."""
     needed, available = int(numbers) * jnp.dtype(dtype).itemsize, devices.memory()
     if available is not None and needed > available:
         names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])
@@ -221,7 +222,8 @@ def horizon(value: Any) -> int:
 
 
 def real(name: str, value: Any) -> Any:
-    """The named value as an array of real numbers; a JAX array stays one, others become NumPy's."""
+    """The value as an array of real numbers: a JAX array if it is one or is traced, otherwise a
+    NumPy array. `name` is its name in messages."""
     try:
         array: Any = value
         if not isinstance(value, jax.Array):
@@ -230,14 +232,14 @@ def real(name: str, value: Any) -> Any:
         array = array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be real numbers: {error}.") from error
-    # `is_real` takes more time than learning an example
+    # the kinds are compared first, because `is_real` takes longer than learning an example
     if array.dtype.kind not in "fiub" and not is_real(array.dtype):
         raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
     return array
 
 
 def _keys(ndim: int, words: str, **values: Any) -> PRNGKey:
-    """The one named value as typed keys; uint32 pairs are converted."""
+    """The named value as typed keys; pairs of uint32 numbers are converted."""
     ((name, value),) = values.items()
     pairs = isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32
     if pairs and value.ndim == ndim + 1 and value.shape[-1] == 2:
@@ -269,8 +271,8 @@ def function_of(name: str, function: Any, arguments: str) -> None:
 
 
 def objective(function: Any, *arguments: Any) -> None:
-    """The objective of the `arguments` x [d] and key returns one real number, and so does its
-    method `value` of x, if it has one. Both are traced and not compiled."""
+    """The function returns one real number for the `arguments` x [d] and key, and so does its
+    method `value` for x, if there is one. Both are traced but not compiled."""
     methods = [("the objective", function, "x, key")]
     if getattr(function, "value", None) is not None:
         methods.append(("the objective's value", function.value, "x"))
@@ -304,7 +306,7 @@ def arms(domain: Any) -> Arms:
 
 
 def rows_of_arms(features: Any) -> Any:
-    """The features of arms [A, d] as an array of NumPy or JAX; warns as `arms`."""
+    """The features of arms [A, d] as a NumPy or JAX array; warns as `arms` does."""
     features = as_array(features)
     if jnp.ndim(features) != 2:
         raise ValueError(
@@ -330,7 +332,7 @@ def rows_of_arms(features: Any) -> Any:
     constant = np.flatnonzero(np.ptp(numbers, axis=0) == 0)
     if constant.size and numbers.shape[1] > 1:
         warn(f"features {constant.tolist()} have the same value for every arm.")
-    # equal rows have equal projections, and other rows have them with probability 0
+    # equal rows have equal projections; those of different rows differ with probability 1
     projection = numbers @ np.random.default_rng(0).standard_normal(numbers.shape[1])
     repeated = len(numbers) - np.unique(projection).size
     if repeated:
@@ -408,8 +410,9 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
 
 
 def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> tuple[Array, Array]:
-    """Finite examples [n,d] and labels [n], which may be NaN, as JAX arrays of the floating point
-    `dtype`; None: the dtype of the examples. `first` is the number of the first example."""
+    """(finite examples [n,d], labels [n]) as JAX arrays of the floating point `dtype`; None: the
+    dtype of the examples. Labels may be NaN. `first` is the index of the first example in the
+    stream, for messages."""
     xs, ys = real("examples", xs), real("labels", ys)
     if xs.ndim != 2 or ys.shape != xs.shape[:1]:
         cause = f"the shapes are {xs.shape} and {ys.shape}"
@@ -432,14 +435,14 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> 
     return xs, ys
 
 
-# Queries, rewards and earlier evaluations over arms. Wrong values of tracers set a flag
+# Queries, rewards and earlier evaluations over arms. A wrong reward that is traced sets a flag
 
 
 def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
     """(query, rewards [B]) as JAX arrays, the rewards in the dtype of the arms.
 
-    Raises ValueError for rewards of another shape and for arms that do not exist. Under a trace,
-    the reward of such an arm becomes infinite, which sets `nonfinite` and is ignored.
+    Raises ValueError for rewards of another shape and for arms that do not exist. If the query is
+    traced, the reward of such an arm becomes infinite; `tell` ignores it and sets `nonfinite`.
     """
     query = arm_query(domain, query)
     y = rewards(query, y, domain.features.dtype)
@@ -447,9 +450,9 @@ def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
 
 
 def arm_query(domain: Arms, query: Query) -> Query:
-    """The query as JAX arrays, with the number A for arms that do not exist, at which a scatter
-    writes nothing. Raises ValueError unless the query has a vector of arm numbers and a bool for
-    each; and, unless it is traced, for a slot in use with an arm that does not exist."""
+    """The query as JAX arrays, in which arms that do not exist have the number A, because a scatter
+    to row A writes nothing. Raises ValueError unless the query has a vector of arm numbers and a
+    bool for each and, if it is not traced, for a slot in use with an arm that does not exist."""
     if not (hasattr(query, "index") and hasattr(query, "mask")):
         cause = f"a {type(query).__name__} was given"
         raise ValueError(f"a query is the result of `ask`, or Query(index, mask); {cause}.")
@@ -466,7 +469,7 @@ def arm_query(domain: Arms, query: Query) -> Query:
 
 
 def mark_invalid_arms(domain: Arms, numbers: ArrayLike) -> Array:
-    """The arm numbers as int32, with the number A for arms that do not exist."""
+    """The arm numbers as int32; arms that do not exist have the number A."""
     numbers = jnp.asarray(numbers)
     invalid = (numbers < 0) | (numbers >= domain.count)
     # converted, because the dtype of an empty list is a float
@@ -507,8 +510,8 @@ def no_evaluations(algorithm: Any, data: Any) -> None:
 
 
 def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = True) -> None:
-    """Earlier evaluations are vectors [A]: counts, which are nonnegative and with `whole` integers,
-    and sums of rewards, which are finite, and zero where the count is."""
+    """Earlier evaluations are two vectors [A]. The counts are nonnegative, and whole numbers if
+    `whole`. The sums of rewards are finite, and zero for an arm whose count is zero."""
     for name, value in (("pull_counts", pull_counts), ("reward_sums", reward_sums)):
         if np.shape(value) != (domain.count,):
             raise ValueError(
@@ -575,7 +578,7 @@ def _pytree(name: str, value: Any) -> None:
 
 
 def state(bandit: Any, domain: Arms, value: Any) -> None:
-    """The given state is one of this algorithm on these arms."""
+    """The value is a state of this algorithm on these arms."""
     state_type(bandit, value, jax.eval_shape(bandit.init, domain, jax.random.key(0)))
     if value.domain is None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
@@ -587,7 +590,7 @@ def state(bandit: Any, domain: Arms, value: Any) -> None:
 
 
 def state_type(algorithm: Any, value: Any, expected: Any) -> None:
-    """The given state of an algorithm has the type of the expected one."""
+    """The value has the type of the expected state of the algorithm."""
     if type(value) is not type(expected):
         raise ValueError(
             f"state is of another algorithm: it is a {type(value).__name__}, and the states of"
@@ -634,21 +637,21 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
     """The kernel is defined on the arms, and the regularization does not overflow their dtype.
 
     Warns of a kernel that is not positive semi-definite, of a regularization that is too small for
-    float32 (THEORY 9.1), and of arms so far apart that rounding changes their kernel values with
-    `others` other points by more than LARGEST_ROUNDING k(x,x)."""
-    # arms are repeated where there are fewer, so that one shape is compiled
+    float32 (THEORY 9.1), and of arms so far apart that rounding changes kernel values between the
+    arms and `others` other points by more than LARGEST_ROUNDING k(x,x)."""
+    # if there are fewer arms, some are repeated, so that one shape is compiled
     chosen = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
-    # inside a jit of the user even constants are traced otherwise
+    # without this context, even constants are traced if the caller is under jit
     with jax.ensure_compile_time_eval():
         kernel_inputs(kernel, domain.features)
         if is_traced(domain, kernel):
             return
         sample = domain.features[chosen]
-        # without `others` the shape does not depend on the number of arms
+        # the features of all arms, whose shape differs between problems, only if they are needed
         x = domain.features if others else sample
         try:
             try:
-                # op by op the compilation would take a third of a second
+                # one program, because compiling each operation takes a third of a second in all
                 gram, rounding = jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
                 gram, rounding = _probe(kernel, sample, x, others)
@@ -690,12 +693,12 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
             f"regularization must be above {least:.2g}: variances are k(x,x) / regularization,"
             f" which overflows {dtype.name}; {regularization} was given."
         )
-    least = 1e-3 * float(gram[0, 0])
-    if dtype == jnp.float32 and value < least:
+    recommended = 1e-3 * float(gram[0, 0])
+    if dtype == jnp.float32 and value < recommended:
         warn(
             f"regularization {regularization} is too small to be meaningful in float32: it divides"
             " residuals, whose rounding errors are about 1e-5 k(x,x). Use arms in float64"
-            f" (jax_enable_x64) or a regularization of at least {least:g}."
+            f" (jax_enable_x64) or a regularization of at least {recommended:g}."
         )
 
 

@@ -1,5 +1,5 @@
 """The device on which programs run. Programs for an accelerator have fewer and larger steps than
-those for a CPU, and compute the same numbers up to rounding."""
+programs for a CPU, and compute the same numbers up to rounding."""
 
 import os
 
@@ -7,12 +7,12 @@ import jax
 
 
 def on_accelerator() -> bool:
-    """Whether the default device of JAX is not a CPU, when a program is traced."""
+    """Whether the default device of JAX is not a CPU; evaluated when a program is traced."""
     return jax.default_backend() != "cpu"
 
 
 def memory() -> int | None:
-    """Bytes of the default device, or of the machine for a CPU; None where they are unknown."""
+    """The memory of the default device in bytes, for a CPU that of the machine; None if unknown."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"])

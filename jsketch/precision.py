@@ -24,8 +24,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def dtype_of(value: Any) -> Any:
-    """The floating dtype, as in JAX, of the first array or NumPy number among the leaves. Without
-    one it is that of the first Python number, or JAX's default without any number."""
+    """The dtype, as JAX converts it, of the first leaf that is a floating point array or NumPy
+    number; if there is none, of the first Python float; if there is none, JAX's default."""
     for leaf in sorted(jax.tree.leaves(value), key=_is_python_number):
         dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
         if jnp.issubdtype(dtype, jnp.floating):
@@ -39,9 +39,9 @@ def _is_python_number(leaf: Any) -> bool:
 
 
 def one_dtype(algorithm: Class) -> Class:
-    """A class decorator, below `struct.dataclass`. Every public method with arguments converts the
-    fields of the object and the other arguments to the dtype of the first argument (arms, box,
-    state or example)."""
+    """A class decorator, applied before `struct.dataclass`. Every public method with arguments
+    converts the fields of the object and the other arguments to the dtype of the first argument
+    (arms, box, state or example)."""
     for name, method in list(vars(algorithm).items()):
         if (
             inspect.isfunction(method)

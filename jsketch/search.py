@@ -1,6 +1,6 @@
 """Maximisation over a box: random candidates, then projected gradient ascent from the best of them.
 
-All ascents are `ascend`, also that of GO-UCB over pairs of a point and parameters.
+All ascents call `ascend`, as does that of GO-UCB over pairs of a point and parameters.
 `maximise_over_box` returns the best of the first and last points of its ascents.
 `maximise_over_cube` returns the best point of all steps, and half of its candidates may lie around
 the best observed point.
@@ -22,7 +22,7 @@ CANDIDATES, STARTS, STEPS = 1024, 16, 80  # defaults of `maximise_over_box`
 RATE = 0.05  # the first step of Adam, in sides of the box; it falls to zero along a cosine
 
 Score = Callable[[Array], Array]  # points [n,d] -> scores [n], row by row
-# (score, points) -> (scores [K], their gradients by the points)
+# (score, points) -> (scores [K], their gradients with respect to the points)
 Differentiate = Callable[[Callable[[Any], Array], Any], tuple[Array, Any]]
 
 
@@ -46,7 +46,7 @@ def reverse_mode(score: Callable[[Any], Array], points: Any) -> tuple[Array, Any
 
 
 def forward_mode(score: Score, points: Array) -> tuple[Array, Array]:
-    """(scores [n], gradients [n,d]) by forward-mode differentiation, for few inputs d and for
+    """(scores [n], gradients [n,d]) by forward-mode differentiation, which suits few inputs d and
     scores with loops of dynamic length."""
 
     def derivative(direction: Array) -> Array:
@@ -126,12 +126,12 @@ def maximise_over_box(
     differentiate  `reverse_mode` or `forward_mode`
     """
     lower, sides = box.lower[None, :], (box.upper - box.lower)[None, :]
-    cube = jax.random.uniform(key, (candidates, box.lower.shape[0]), box.lower.dtype)
+    unit_points = jax.random.uniform(key, (candidates, box.lower.shape[0]), box.lower.dtype)
 
     def value(unit: Array) -> Array:
         return score(lower + sides * unit)
 
-    first = cube[lax.top_k(value(cube), starts)[1]]
+    first = unit_points[lax.top_k(value(unit_points), starts)[1]]
     points = jnp.concatenate([ascend_cube(value, first, steps, differentiate).last, first])
     values = value(points)
     winner = jnp.argmax(values)
@@ -179,7 +179,7 @@ def maximise_over_cube(
 
 def points_around(key: PRNGKey, u: Array, count: int) -> Array:
     """Random points [count,d] around u [d] in the unit cube. Each differs from u in a random share
-    of its inputs, by normal steps of 0.2 to 0.002 of a side."""
+    of its inputs, by normal steps with a random deviation from 0.002 to 0.2 of a side."""
     share_key, input_key, size_key, step_key = jax.random.split(key, 4)
     shape = (count, u.shape[0])
     share = jax.random.uniform(share_key, (count, 1), u.dtype)

@@ -1,8 +1,9 @@
 """Short texts of values: arrays by dtype and shape, functions by name.
 
-`struct.dataclass` makes `short_repr` the repr of its classes, in at most LINES lines. A class with
-a method `summary`, which returns {name: value}, shows those values in place of its fields, and is a
-table in a notebook. Where the fields do not fit into a line, those with their default are left out.
+`struct.dataclass` makes `short_repr`, of at most LINES lines, the repr of its classes. If a class
+has a method `summary`, which returns {name: value}, its repr has those values in place of its
+fields, and a notebook displays them as a table. Fields that equal their default are left out if all
+fields do not fit into one line.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import jax
 import numpy as np
 
 LINES, WIDTH = 10, 100
-MAX_ENTRIES = 6  # of an array, tuple, list or dict whose entries are shown
-DEPTH = 3  # of nested objects
+MAX_ENTRIES = 6  # the largest size of an array, tuple, list or dict whose entries are shown
+DEPTH = 3  # levels of nested objects that are shown
 
 
 def short_repr(value: Any) -> str:
-    """The repr of an object: one line, or a line for each of its first fields."""
+    """The repr of an object: one line or, if that is too long, a line for each of its first
+    fields."""
     for fields in (_summary(value), _without_defaults(value, _summary(value))):
         texts = [
             f"{key}={_cut(text(field), WIDTH - len(key) - 4)}" for key, field in fields.items()
@@ -76,6 +78,7 @@ def text(value: Any, depth: int = DEPTH) -> str:
 
 
 def _array(value: Any) -> str:
+    # NumPy arrays have no `is_deleted`; bool() is False
     concrete = not isinstance(value, jax.core.Tracer) and not getattr(value, "is_deleted", bool)()
     if concrete and value.size <= MAX_ENTRIES and value.ndim <= 1 and value.dtype.kind in "biuf":
         entries = np.ravel(value).tolist()
@@ -97,8 +100,8 @@ def _collection(value: Any, depth: int) -> str:
 
 
 def _summary(value: Any) -> Mapping[str, Any]:
-    """The summary of an object, or its fields. Where the fields are not arrays, such as the axes of
-    a vmap, `summary` fails."""
+    """The summary of an object, or its fields if it has none or if `summary` fails, as it does if
+    the fields are not arrays (an object may contain the axes of a vmap)."""
     if hasattr(value, "summary"):
         try:
             return value.summary()
@@ -119,12 +122,12 @@ def _without_defaults(value: Any, fields: Mapping[str, Any]) -> Mapping[str, Any
     if not dataclasses.is_dataclass(value):
         return fields
     defaults = {field.name: field.default for field in dataclasses.fields(value)}
-    plain = bool | int | float | str | tuple
+    comparable = bool | int | float | str | tuple
     return {
         name: field
         for name, field in fields.items()
         if field is not defaults.get(name)
-        and not (isinstance(field, plain) and field == defaults.get(name))
+        and not (isinstance(field, comparable) and field == defaults.get(name))
     }
 
 

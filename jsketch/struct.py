@@ -51,7 +51,7 @@ def _replace(self: Any, /, **changes: Any) -> Any:
 @dataclass_transform(field_specifiers=(field,))
 def dataclass(cls: Class) -> Class:
     """The class as a frozen dataclass and a pytree. Its fields are leaves, except those declared by
-    `field(pytree_node=False)`, which are static: each of their values compiles a program. Raises
+    `field(pytree_node=False)`, which are static: a new value compiles a new program. Raises
     ValueError for a field that is not an argument of the constructor."""
     if "__repr__" not in vars(cls):
         cls.__repr__ = show.short_repr  # type: ignore[assignment, method-assign]
@@ -76,8 +76,8 @@ def dataclass(cls: Class) -> Class:
 
 
 def checked_names(function: Function) -> Function:
-    """The function, or the class with its constructor, with a check of the names of arguments: a
-    wrong name raises a TypeError with the nearest parameter."""
+    """The function, or the class, with a check of the names of its (constructor's) arguments: a
+    wrong name raises a TypeError that suggests the nearest one."""
     if isinstance(function, type):
         function.__init__ = _with_check(function.__init__, function.__name__)  # type: ignore[misc]
         return function
@@ -109,8 +109,9 @@ class Settings:
 
 
 class _Docstring:
-    """The docstring of a class, followed by a line for each field that it does not document: the
-    comment of the field, in the class or in its nearest base. It is made when it is first read."""
+    """The docstring of a class, followed by a line for each field that it does not document, with
+    the description of the field in a comment or docstring of the class or of its nearest base. The
+    text is assembled when it is first read."""
 
     def __init__(self, cls: Any):
         self.cls, self.plain, self.complete = cls, cls.__doc__, ""
@@ -141,7 +142,7 @@ def _with_fields(cls: Any, plain: str) -> str:
 
 
 def _entries(doc: str | None) -> dict[str, str]:
-    """{name: description} of the lines "name, name   description" of a docstring."""
+    """{name: description} from the lines "name, name   description" of a docstring."""
     entry = r"^ {4}(\w+(?:, \w+)*) {2,}(\S.*(?:\n {5,}\S.*)*)"
     return {
         name: " ".join(match[2].split())
@@ -151,8 +152,8 @@ def _entries(doc: str | None) -> dict[str, str]:
 
 
 def _comments(cls: type) -> dict[str, str]:
-    """{name: comment} of the annotated names in the source of a class: the comments above a name
-    and at its lines. Empty without a source."""
+    """{name: comment} of the annotated names in the source of a class. A comment joins those above
+    the name and at the ends of its lines. Empty if the source cannot be read."""
     try:
         source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):
@@ -207,7 +208,8 @@ def _register_state_dict(cls: type, leaves: list[str]) -> None:
 
 def in_dtype(tree: Tree, dtype: DTypeLike) -> Tree:
     """The pytree with its floating point arrays and NumPy numbers in that dtype. Python numbers do
-    not change, and neither do the weakly typed arrays that jit makes of them."""
+    not change, and neither do the weakly typed arrays into which jit converts them. If the dtype is
+    not floating, nothing changes."""
     leaves, structure = jax.tree.flatten(tree)
     dtype, changed = jax.dtypes.canonicalize_dtype(dtype), False
     if not jnp.issubdtype(dtype, jnp.floating):

@@ -1,9 +1,9 @@
 """Shared types and protocols: domains, queries, infos, algorithms and problems.
 
-The protocols are structural: no class has to inherit from them. An algorithm over arms inherits
-`Algorithm` and a forecaster inherits `Forecaster`, which have the defaults of optional methods. An
-algorithm over arms is a frozen pytree of hyperparameters (numbers are leaves, capacities and
-choices are static) with three pure methods:
+The protocols are structural: no class has to inherit from them. The base classes `Algorithm`, of
+algorithms over arms, and `Forecaster` have the defaults of optional methods. An algorithm over arms
+is a frozen pytree of hyperparameters (numbers are leaves, capacities and choices are static) with
+three pure methods:
 
     init(domain, key, *, horizon=None, data=None)  -> state
     ask(state, key, limit=None)                    -> Query, the same one for the same arguments
@@ -13,14 +13,15 @@ choices are static) with three pure methods:
 `data` is None or `Evaluations`; an algorithm that cannot start from them raises a ValueError.
 
 `limit` [] is the number of evaluations that can be made now, a scalar integer (it may be traced). A
-longer batch is cut to `limit` evaluations; the guarantees still hold. A masked slot or a NaN in `y`
-is not observed. A reward of an arm that does not exist raises a ValueError; where the arms are
-traced, the reward is ignored and sets the flag `nonfinite`, as an infinite reward does.
+longer batch is cut to `limit` evaluations; the guarantees still hold. A slot whose mask is False,
+or whose value in `y` is NaN, is not observed. A reward of an arm that does not exist raises a
+ValueError; if the query is traced, the reward is ignored and sets the flag `nonfinite`, as an
+infinite reward does.
 
-Of several arms with the largest score the one with the lowest index is picked. `init` warns of arms
-with equal features. Such arms "tie": the same call compiled differently (under vmap or in threads,
-with another capacity or on another device) rounds differently. It makes the same picks, except that
-one of several tied arms may replace another.
+If several arms have the largest score, the one with the lowest index is picked. Arms with equal
+features "tie", and `init` warns of them: a call that is compiled differently (under vmap, in
+threads, with another capacity or on another device) rounds differently, and may pick another one of
+several tied arms. It makes the same picks otherwise.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Arms:
     floating point numbers; for a `Precomputed` kernel they are arm numbers [A, 1]."""
 
     features: Array  # [A, d]
-    # None where one device has all arms; otherwise the `jsketch.scale.shards.Shard` of
-    # `scale.place`, which pads the arms to the same number of rows on each device
+    # None if one device has all arms; otherwise the `jsketch.scale.shards.Shard` that
+    # `scale.place` makes when it pads the arms to the same number of rows on each device
     shard: Any = struct.field(pytree_node=False, default=None)
 
     @property
@@ -89,7 +90,7 @@ class Query:
 
     index: Array  # [B] int32, arm of each evaluation
     mask: Array  # [B] bool, true for a slot that is to be evaluated
-    # [] bool, true where the batch was cut at capacity B before the algorithm's stopping rule ended
+    # [] bool, true if the batch was cut at capacity B before the algorithm's stopping rule ended
     # it; None for an algorithm without a stopping rule
     truncated: Array | None = None
 
@@ -100,7 +101,7 @@ class Query:
 
     @property
     def was_truncated(self) -> Array:
-        """`truncated`, or false where it is None, []."""
+        """`truncated`, or false if it is None, []."""
         return jnp.asarray(False if self.truncated is None else self.truncated)
 
 
@@ -110,18 +111,18 @@ class Info:
 
     batch_size: Array  # [] int32, evaluations of the round, failed ones included
     observed: Array  # [] int32, evaluations with a finite reward
-    # [] int32, inducing points (or distinct arms, for the exact posterior) after the round; arms in
-    # the span of the others count too
+    # [] int32, inducing points (or distinct arms, for the exact posterior) after the round,
+    # including those in the span of the others
     dictionary_size: Array
     width: Array  # [] confidence width with which the round was chosen
     overflow: Array  # [] bool, the new dictionary exceeds the capacity: the round is NOT applied
-    # [] bool, `Query.was_truncated`; for `FixedBKB`, true where too many arms were pending
+    # [] bool, `Query.was_truncated`; for `FixedBKB`, true if too many arms were pending
     truncated: Array
     # [] bool, an ignored reward was infinite or of an arm that does not exist, or the posterior or
     # the width is not finite
     nonfinite: Array
-    # [] bool, true where rounding (near-duplicates in the dictionary, float32) may change variances
-    # by more than 0.1% of the largest. Only algorithms with a sketched posterior set it
+    # [] bool, true if rounding (near-duplicates in the dictionary, float32) may change variances by
+    # more than 0.1% of the largest. Only algorithms with a sketched posterior set it
     imprecise: Array | bool = False
 
 
@@ -136,8 +137,8 @@ class Kernel(Protocol):
 
 
 class State(Protocol):
-    """The state of an algorithm over arms, a dataclass with the arms. An algorithm with a
-    `capacity` in its states defines `grow`."""
+    """The state of an algorithm over arms, a dataclass with the arms. An algorithm whose states
+    have a `capacity` defines `grow`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -173,8 +174,8 @@ class Algorithm(struct.Settings):
         return None
 
     def remaining(self, state: Any) -> Array | None:
-        """Number of evaluations that the algorithm can still make, [] int32; None without a limit,
-        where arms may be evaluated again."""
+        """Number of evaluations that the algorithm can still make, [] int32; None if there is no
+        limit, because arms may be evaluated again."""
         return None
 
     def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
@@ -194,7 +195,7 @@ class ArmProblem(Protocol):
 
     @property
     def mean_reward(self) -> Array:
-        """[A]."""
+        """The mean rewards [A] of the arms."""
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:
         """One noisy reward [] of an arm []. The loops vmap it over the slots of a batch and ignore
@@ -202,8 +203,8 @@ class ArmProblem(Protocol):
 
 
 def detach(state: SomeState) -> SomeState:
-    """The state without its domain, of which the output of a vmapped program would have a copy for
-    every seed."""
+    """The state without its domain; if a vmapped program returned the domain, its output would
+    have a copy for every seed."""
     return replace(state, domain=None)
 
 
@@ -228,10 +229,10 @@ class BoxQuery:
 @struct.dataclass
 class BoxInfo:
     """A record of one round of a box optimiser; an optimiser may have a class with more fields. The
-    loops warn where a field `nonfinite` [] bool is true."""
+    loops warn if a field `nonfinite` [] bool is true."""
 
     observed: Array  # [] int32, evaluations with a finite value
-    failed: Array  # [] int32, other evaluations
+    failed: Array  # [] int32, evaluations without a finite value
     best: Array  # [] largest value so far, -inf before the first
 
 
@@ -242,9 +243,9 @@ class BoxOptimizer(Protocol):
     the schedules; `limit` is the number of evaluations that can be made now (None: the rest of N).
     `init` raises ValueError for invalid settings, and for a horizon that exceeds the memory. The
     first query has all `initial` uniform random points, the same for all optimisers under the same
-    key (`jsketch.box.history`). A query is not empty before N evaluations, and is cut there and at
-    the limit. The same arguments of `ask` give the same query. A value in `y` that is not finite is
-    a failed evaluation: it is counted, and is neither observed nor the best.
+    key (`jsketch.box.history`). Before N evaluations no query is empty; a query is cut to the limit
+    and to N evaluations in all. The same arguments of `ask` give the same query. A value in `y`
+    that is not finite is a failed evaluation: it is counted, and is neither observed nor the best.
     """
 
     def init(
@@ -289,7 +290,7 @@ class Forecaster(struct.Settings):
         raise NotImplementedError
 
     def predict(self, state: Any, x: Array) -> Array:
-        """y^ [] for x [d], before its label is observed."""
+        """The prediction y^ [] at x [d], before its label is observed."""
         raise NotImplementedError
 
     def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
@@ -298,14 +299,15 @@ class Forecaster(struct.Settings):
         raise NotImplementedError
 
     def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, Any]:
-        """(state, y^ [], info) of `predict`, then `update`. A subclass overrides it for speed."""
+        """(state, y^ [], info) of `predict`, then `update`. A subclass may override it for
+        speed."""
         prediction = self.predict(state, x)
         state, info = self.update(state, x, y, key)
         return state, prediction, info
 
     def check_rounding(self, x: Array) -> bool:
-        """Warns, and returns True, where rounding errors are too large for an example x [d]; called
-        on the host."""
+        """Warns, and returns True, if rounding errors are too large for an example x [d]; called on
+        the host."""
         return False
 
 

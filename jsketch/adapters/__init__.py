@@ -1,5 +1,5 @@
-"""Forecasters with the interfaces of scikit-learn and river, which are imported with the classes
-that need them."""
+"""Forecasters with the interfaces of scikit-learn and river. Each of the two packages is imported
+when its class is first used."""
 
 from __future__ import annotations
 

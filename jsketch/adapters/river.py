@@ -17,15 +17,15 @@ except ImportError as error:
 
 
 class RiverRegressor(base.Regressor):
-    """A forecaster of dicts of numbers, for pipelines, wrappers and `progressive_val_score`.
+    """A forecaster with dicts as examples, for pipelines, wrappers and `progressive_val_score`.
 
     forecaster  a forecaster (`jsketch.types.Forecaster`)
     seed        int, the seed of its random numbers
 
     The first learned example determines the names of the features. All others must have the same
-    names, in any order. The inputs of the forecaster, as for the lengthscales of an ARD kernel, are
-    the features in the order of their names. A label NaN or None is missing. Methods raise
-    ValueError, and learn nothing, for other names and for values that are not finite numbers.
+    names, in any order. The inputs of the forecaster are the features sorted by name, which is also
+    the order of the lengthscales of an ARD kernel. A label that is NaN or None is missing. Methods
+    raise ValueError, and learn nothing, for other names and for values that are not finite numbers.
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):
@@ -46,7 +46,8 @@ class RiverRegressor(base.Regressor):
         return self._stream(names).predict([x[name] for name in names])
 
     def _names(self, x: dict[Any, Any]) -> list[Any]:
-        """The names in the order of the inputs. Raises ValueError if x has other names."""
+        """The names of x in the order of the inputs. Raises ValueError if x has other names than
+        the first learned example."""
         names = _sorted(x) if self.names is None else self.names
         if len(x) != len(names) or not all(name in x for name in names):
             missing, new = [n for n in names if n not in x], [n for n in x if n not in names]

@@ -28,7 +28,7 @@ except ImportError as error:
 
 
 class SklearnRegressor(RegressorMixin, BaseEstimator):
-    """A forecaster of rows, for `Pipeline`, `cross_val_score` and `GridSearchCV`.
+    """A forecaster with rows as examples, for `Pipeline`, `cross_val_score` and `GridSearchCV`.
 
     forecaster  a forecaster (`jsketch.types.Forecaster`)
     seed        int, the seed of its random numbers
@@ -86,7 +86,7 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
     def set_params(self, **params: Any) -> SklearnRegressor:
         """Sets parameters. Raises ValueError, and sets nothing, for an unknown parameter."""
         new: dict[str, Any] = self.get_params(deep=False)
-        # an object is set before its fields
+        # an object is replaced before its fields, which a new object would reset
         for name in sorted(params, key=lambda name: name.count("__")):
             names = [*new, *dict(_fields(new["forecaster"], "forecaster"))]
             if name not in names:
@@ -112,7 +112,7 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
 
 
 def _fields(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Pairs (path, value) of the fields of a dataclass and, recursively, of their fields."""
+    """Pairs (path, value) of the fields of a dataclass and, recursively, of the fields of these."""
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         for field in dataclasses.fields(part):
             value = getattr(part, field.name)

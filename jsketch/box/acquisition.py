@@ -1,9 +1,9 @@
 """Acquisition functions of a Gaussian posterior.
 
-The logarithm of the expected improvement has a gradient also far from the data, where the expected
-improvement is rounded to zero: Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected improvements
-to expected improvement for Bayesian optimization. NeurIPS 2023. In the far tail Laplace's continued
-fraction of Mills' ratio has no cancellation.
+The logarithm of the expected improvement has a nonzero gradient even far from the data, where the
+expected improvement is rounded to zero: Ament, Daulton, Eriksson, Balandat, Bakshy. Unexpected
+improvements to expected improvement for Bayesian optimization. NeurIPS 2023. In the tail z < TAIL,
+Laplace's continued fraction of Mills' ratio avoids cancellation.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
-TAIL = -5.0  # below it the continued fraction is used; above, cancellation costs less than 2 digits
+TAIL = -5.0  # the continued fraction is used below; above, cancellation costs less than 2 digits
 TERMS = 20  # terms of the continued fraction, which give a relative error of at most 1e-13
 
 

@@ -1,5 +1,5 @@
-"""Observations of a box optimiser at a fixed capacity, its initial points, and units for points and
-values.
+"""The observations of a box optimiser at a fixed capacity, its initial points, and the scaling of
+points and values.
 
 An optimiser whose state contains a `History` implements the protocol with
 
@@ -63,12 +63,13 @@ def checked_box(box: Box) -> Box:
 
 
 def to_unit(box: Box, x: Array) -> Array:
-    """Points x [..., d] of the box in the unit cube."""
+    """The points of the unit cube that correspond to points x [..., d] of the box."""
     return (x - aligned(box.lower, x)) / aligned(box.upper - box.lower, x)
 
 
 def from_unit(box: Box, u: Array) -> Array:
-    """Points u [..., d] of the unit cube in the box, clipped to it."""
+    """The points of the box that correspond to points u [..., d] of the unit cube, clipped to the
+    box."""
     lower, upper = aligned(box.lower, u), aligned(box.upper, u)
     return jnp.clip(lower + u * (upper - lower), lower, upper)
 
@@ -134,14 +135,15 @@ def add(history: History, query: BoxQuery, y: Any) -> History:
 
 
 def best(history: History) -> tuple[Array, Array]:
-    """(x [d], y []) of the first largest value; y is -inf without a finite value."""
+    """(x [d], y []) of the largest value, the first one if several are equal; y is -inf if no value
+    is finite."""
     score = jnp.where(history.ok, history.y, -jnp.inf)
     first = jnp.argmax(score)
     return history.x[first], score[first]
 
 
 def remaining(history: History, limit: ArrayLike | None) -> Array:
-    """The number [] int32 of evaluations within the capacity and the limit of `ask`."""
+    """The number [] int32 of evaluations that the capacity and the limit of `ask` allow."""
     return jnp.minimum(history.capacity - history.count, checks.evaluation_limit(limit))
 
 
@@ -182,12 +184,12 @@ class Moments(NamedTuple):
 
 
 def moments(y: Array, ok: Array) -> Moments:
-    """Moments of the values y [N] where ok [N] is true, 0 without any. A deviation of the size of
-    rounding errors, as for equal values, is 0. The unit is within a factor of 8 of the largest |y|,
-    because the squares of values near 1e200 or 1e-200 overflow or underflow."""
+    """The moments of the values y [N] where ok [N] is true; 0 if there are none. A deviation of the
+    size of rounding errors, as for equal values, becomes 0. In these units the squares of values
+    near 1e200 or 1e-200 do not overflow or underflow."""
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
-    # the inverse of the largest power of two would be rounded to zero
+    # without the 8, the unit could be a power of two whose inverse is rounded to zero
     unit = largest / (8 * jnp.frexp(largest)[0])
     count = jnp.maximum(ok.sum(), 1).astype(y.dtype)
     scaled = jnp.where(ok, y / unit, 0)
@@ -199,12 +201,12 @@ def moments(y: Array, ok: Array) -> Moments:
 
 @struct.dataclass
 class Scaling:
-    """Units of a parametric model: an invertible affine map of points and values."""
+    """Units of a parametric model: invertible affine maps of points and of values."""
 
-    middle: Array  # [d]
+    middle: Array  # [d], the centre of the box
     half: Array  # [d], half the sides
-    mean: Array  # []
-    deviation: Array  # []
+    mean: Array  # [], of the values
+    deviation: Array  # [], of the values
 
     def inputs(self, x: Array) -> Array:
         """Points x [..., d] in the model's units."""
@@ -216,7 +218,7 @@ class Scaling:
 
     def values(self, y: Array) -> Array:
         """Values of the objective in the model's units."""
-        # differences and inverses of the largest floats would overflow
+        # without the divisions by 8, large floats would overflow when they are subtracted
         return (y / 8 - self.mean / 8) / (self.deviation / 8)
 
     def rewards(self, v: Array) -> Array:
@@ -231,7 +233,7 @@ def identity_scaling(box: Box) -> Scaling:
 
 
 def standard_scaling(box: Box, observed: History) -> Scaling:
-    """The map of the box to [-1,1]^d, and of observed values to mean 0 and deviation 1 (equal
+    """The maps of the box to [-1,1]^d, and of the observed values to mean 0 and deviation 1 (equal
     values are only centred)."""
     unit, mean, deviation = moments(observed.y, observed.ok)
     deviation = jnp.where(deviation > 0, unit * deviation, 1)

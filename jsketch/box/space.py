@@ -1,8 +1,8 @@
 """Named hyperparameters (reals, integers, categories) as points of [0,10]^d.
 
 In GO-UCB's mapping (Liu, Wang. ICML 2023, Appendix D.2) each hyperparameter has one input in
-[0,10]. Reals are mapped linearly, and integers and categories have intervals of equal length. The
-logarithmic scale is an addition. `minimize` and `drive` use a space on the host:
+[0,10]. Reals are mapped linearly, and each integer or category has an interval of the same length.
+The logarithmic scale is not in the paper. `minimize` and `drive` use a space on the host:
 
     space = Space(learning_rate=(1e-4, 1.0, "log"), depth=(1, 8, int), loss=["a", "b"])
     objective = space.objective(lambda h: train(h["learning_rate"], h["depth"], h["loss"]))
@@ -27,7 +27,7 @@ from jsketch import checks, struct
 from jsketch.types import Box
 
 SIDE = 10.0  # the length of the box in each input
-MARGIN = 1e-6  # the distance of decoded values from open ends, as a share of the range
+MARGIN = 1e-6  # the least distance of decoded values from open ends, as a share of the range
 
 
 class Hyperparameter(Protocol):
@@ -71,7 +71,7 @@ class Real:
         return min(max(value, float(self.low)), float(self.high))
 
     def encode(self, value: Any) -> float:
-        """The point of [0,1] that decodes to a value. Raises ValueError for values outside."""
+        """The point of [0,1] that decodes to a value. Raises ValueError outside the range."""
         inside = _is_number(value) and (
             self.low < value < self.high if self.open else self.low <= value <= self.high
         )
@@ -94,8 +94,8 @@ class Real:
 class Integer:
     """An integer from low to high, both included. Each has an interval of the same length or, with
     log=True, the interval from value - 1/2 to value + 1/2 on a logarithmic scale. Raises ValueError
-    unless low < high are integers, and for log=True with low < 1. In float32 an optimiser proposes
-    about 2^23 different integers."""
+    unless low < high are integers, and for log=True with low < 1. In float32 an optimiser can
+    propose only about 2^23 different integers."""
 
     name: str
     low: int
@@ -109,7 +109,7 @@ class Integer:
         _check_range(self, "low >= 1", self.low >= 1)
 
     def decode(self, unit: float) -> int:
-        """The value whose interval contains unit; 1 belongs to the last."""
+        """The value whose interval contains `unit`; 1 belongs to the last interval."""
         if self.log:
             low, high = self._log_ends()
             value = round(math.exp(low + unit * (high - low)))
@@ -134,7 +134,7 @@ class Integer:
         return int(self.high) - int(self.low) + 1
 
     def centred(self, units: np.ndarray) -> np.ndarray:
-        """The points that `encode` returns for the values at points of [0,1]."""
+        """For each of the points [n] of [0,1], `encode` of the value at that point."""
         if not self.log:
             return _centred(units, self.count)
         low, high = self._log_ends()
@@ -168,7 +168,7 @@ class Category:
         object.__setattr__(self, "choices", tuple(self.choices))
 
     def decode(self, unit: float) -> Any:
-        """The choice whose interval contains unit; 1 belongs to the last."""
+        """The choice whose interval contains `unit`; 1 belongs to the last interval."""
         return self.choices[_interval(unit, self.count)]
 
     def encode(self, value: Any) -> float:
@@ -300,7 +300,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _check_range(h: Real | Integer, condition: str, allows_log: bool) -> None:
-    """Raises ValueError unless low < high, and for log=True unless the condition is met."""
+    """Raises ValueError unless low < high, and for log=True unless `allows_log`, the truth of the
+    condition."""
     if not h.low < h.high:
         raise ValueError(
             f"{h.name}: low must be below high; low = {h.low}, high = {h.high} was given."
@@ -310,10 +311,10 @@ def _check_range(h: Real | Integer, condition: str, allows_log: bool) -> None:
 
 
 def _interval(unit: float, count: int) -> int:
-    """The number of the interval, among `count` equal ones of [0,1], that contains `unit`."""
+    """The index of the interval that contains `unit`, among `count` equal intervals of [0,1]."""
     return min(max(math.floor(unit * count), 0), count - 1)
 
 
 def _centred(units: np.ndarray, count: int) -> np.ndarray:
-    """The middles of the intervals, among `count` equal ones, that contain points of [0,1]."""
+    """The middles of the intervals, among `count` equal ones of [0,1], that contain the points."""
     return (np.clip(np.floor(units * count), 0, count - 1) + 0.5) / count

@@ -1,4 +1,4 @@
-"""The baseline of uniform random points of a box."""
+"""The baseline that evaluates uniform random points of a box."""
 
 from __future__ import annotations
 

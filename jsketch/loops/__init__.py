@@ -2,16 +2,16 @@
 
     rollout      a run as a pure function for jit and vmap, at a fixed capacity
     run          runs on the host for one key or several, with capacities that grow
-    drive        a run with an objective on the host, which is saved and resumed; `gap` bounds its
-                 simple regret
+    drive        a run with an objective on the host; the run can be saved and resumed, and `gap`
+                 bounds its simple regret
     prequential  predictions of a stream, each before its label is observed
     default_forecaster  a forecaster for a stream of unknown scales
     chunks       a stream in arrays, a file or an iterator, for `prequential`
-    Live         a stream whose examples arrive one at a time, which is saved and resumed
+    Live         a stream whose examples arrive one at a time, and which can be saved and resumed
     plan         estimates of time and memory
 
-A round asks for a batch, evaluates it and tells the result. The horizon counts evaluations, traces
-have the evaluation axis [T], and the last batch is cut at T.
+A round calls `ask` for a batch, evaluates it, and passes the results to `tell`. The horizon T
+counts evaluations: traces have the evaluation axis [T], and the last batch is cut at T.
 """
 
 from jsketch.loops.advance import compiled_programs

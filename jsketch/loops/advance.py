@@ -1,8 +1,8 @@
 """Compiled runs over arms in segments. Between segments the host enlarges capacities, saves the run
 and reports progress.
 
-A program is one run, one bandit under several seeds, or a grid: several bandits that differ in
-their numbers, with one seed each.
+A program has one of three layouts: "run" is one run; "seeds" is one bandit with several keys; and
+"grid" is several bandits that differ in their numbers, with one key each.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from jsketch.loops.saving import RunFile
 from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
 
 # small capacities grow faster, because each new capacity compiles a program; from LARGE_CAPACITY on
-# the refreshes of scores at a needlessly large capacity cost more than a compilation
+# computing all scores at a needlessly large capacity costs more than a compilation
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 2.25, 1.125
 LARGE_CAPACITY = 256
 
-# These passes take nearly half of the compile time, and programs that consist of matrix products
-# are as fast without them (`scripts/bench`). XLA raises an error for a flag that its version does
-# not have
+# The disabled passes take nearly half of the compile time, and programs that consist of matrix
+# products are as fast without them (`scripts/bench`). XLA raises an error for a flag that its
+# version does not have
 COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
     COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False
@@ -57,7 +57,8 @@ def run_segment(
     horizon: int,
     layout: Layout = "run",
 ) -> Progress:
-    """Continues a program to evaluation `until`; the arguments are those of `advance`."""
+    """Continues a program from `progress` to evaluation `until`; the other arguments are those of
+    `advance`."""
     return _vmap(
         lambda bandit, key, progress: rollout(bandit, problem, key, horizon, progress, until),
         layout,
@@ -73,8 +74,8 @@ def start_runs(
 
 
 def _vmap(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """A function of a bandit and other arguments, vmapped over the runs of a program: in a grid the
-    numbers of the bandit have an axis too."""
+    """A function of a bandit and other arguments, vmapped over the runs of a program. Only in a
+    grid do the numbers of the bandit have an axis of runs."""
     if layout == "run":
         return function
     return lambda bandit, *rest: jax.vmap(
@@ -83,13 +84,13 @@ def _vmap(function: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
 
 
 def compiled_programs() -> int:
-    """Number of programs that runs over arms have compiled in this process. Other numbers or seeds
-    compile no further program."""
+    """The number of programs that runs over arms have compiled in this process. Runs that differ
+    only in their numbers or keys share a program."""
     programs: tuple[Any, ...] = (run_segment, start_runs)
     return sum(program._cache_size() for program in programs)
 
 
-# threads that need the same program wait for the first of them, which compiles it
+# held while a program is compiled, so that other threads that need it wait instead of compiling it
 _compiling = threading.Lock()
 
 
@@ -125,7 +126,7 @@ class Clock:
 
 def larger_capacity(capacity: int, arms: int) -> int:
     """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
-    eighth larger; at most A. Raises RuntimeError at A, where a larger one cannot help."""
+    eighth larger; at most A. Raises RuntimeError if it was A, because a larger one cannot help."""
     if capacity >= arms:
         raise RuntimeError(
             f"the algorithm sets info.overflow at a capacity of {capacity} inducing points, which"
@@ -150,14 +151,15 @@ def advance(
     """Runs one program to its horizon.
 
     bandit    an algorithm whose numbers are [], or [R] for a grid
-    keys      one key, or keys [R] over seeds and for a grid
+    keys      one key for the layout "run", keys [R] for the others
     state     the state to start from, with a leading axis [R] for R keys; None: that of `init`
-    layout    "run", "seeds" or "grid", the meaning of the keys
-    steps     number of segments; progress is reported after each
+    layout    "run", "seeds" or "grid"
+    steps     the approximate number of segments, at least SAVES with a file; progress is reported
+              after each
     file      the file to which the run is saved, and from which it resumes
 
     A run whose flag `nonfinite` or `exhausted` is set ends before its horizon. In a grid the other
-    runs continue; over seeds all runs end with it.
+    runs continue; in the layout "seeds" all runs end with it.
     """
     vmapped = layout != "run"
     length = max(1, horizon // max(steps, 1 if file is None else SAVES))
@@ -165,7 +167,7 @@ def advance(
     def grow(state: Any, capacity: int) -> Any:
         return _vmap(lambda bandit, state: bandit.grow(state, capacity), layout)(bandit, state)
 
-    step = partial(run_segment, horizon=horizon, layout=layout)
+    run_to = partial(run_segment, horizon=horizon, layout=layout)
     progress = clock.compile(start_runs, bandit, problem, keys, horizon, layout)
     if state is not None:
         # a copy, because `run_segment` reuses the memory of its argument
@@ -175,12 +177,14 @@ def advance(
         if header["capacity"] > capacity_of(progress.state, vmapped):
             progress = replace(progress, state=grow(progress.state, header["capacity"]))
         progress = jax.tree.map(jnp.asarray, file.restore(progress, saved))
-    progress = clock.compile(step, bandit, problem, keys, progress, jnp.asarray(0))
+    progress = clock.compile(run_to, bandit, problem, keys, progress, jnp.asarray(0))
     runs = keys.shape[0] if vmapped else 1
     until = reported = 0
     while True:
         until = min(horizon, max(until, int(np.min(progress.t))) + length)
-        progress = jax.block_until_ready(step(bandit, problem, keys, progress, jnp.asarray(until)))
+        progress = jax.block_until_ready(
+            run_to(bandit, problem, keys, progress, jnp.asarray(until))
+        )
         ended = np.asarray(progress.nonfinite | progress.exhausted)
         if layout != "grid" and ended.any():
             return progress
@@ -188,7 +192,7 @@ def advance(
             capacity = capacity_of(progress.state, vmapped)
             state = grow(progress.state, larger_capacity(capacity, problem.arms.count))
             progress = replace(progress, state=state, overflow=jnp.zeros_like(progress.overflow))
-            progress = clock.compile(step, bandit, problem, keys, progress, jnp.asarray(0))
+            progress = clock.compile(run_to, bandit, problem, keys, progress, jnp.asarray(0))
             continue
         if file is not None:
             capacity = capacity_of(progress.state, vmapped)
@@ -201,6 +205,6 @@ def advance(
 
 
 def capacity_of(state: Any, batched: bool) -> int:
-    """The capacity of a state, which has a leading axis where `batched`; 0 if it has none."""
+    """The capacity of a state (0 if it has none), whose leaves have a leading axis if `batched`."""
     first = jax.eval_shape(lambda s: jax.tree.map(lambda leaf: leaf[0], s) if batched else s, state)
     return getattr(first, "capacity", 0)

@@ -18,7 +18,7 @@ Pair = tuple[Any, Any]  # (xs, ys)
 
 @dataclass(frozen=True)
 class _Chunks:
-    """Chunks that every loop reads from the start."""
+    """An iterable of chunks. Every loop over it starts at the first chunk."""
 
     read: Callable[[], Iterator[Pair]]
 
@@ -58,7 +58,7 @@ def chunks(
             raise ValueError(
                 "ys are the labels of arrays; those of a file are the column `target`."
             )
-        _read_file(Path(xs), target, inputs, size)  # raises errors now
+        _read_file(Path(xs), target, inputs, size)  # raises errors before the first loop
         return _Chunks(lambda: _rechunk(_read_file(Path(xs), target, inputs, size), size))
     if target is not None or inputs is not None:
         raise ValueError("target and inputs are columns of a file; labels of arrays are ys.")
@@ -111,8 +111,8 @@ def _read_pairs(pairs: Iterable[Any], size: int) -> Iterator[Pair]:
 def _read_file(
     path: Path, target: str | None, inputs: Sequence[str] | None, size: int
 ) -> Iterator[Pair]:
-    """The parts of a file, which are read later. Raises ValueError for another kind of file or
-    other columns, and FileNotFoundError."""
+    """The pairs (xs, ys) of the parts of a file; a part is read when a loop reaches it. Raises
+    ValueError for another kind of file or other columns, and FileNotFoundError."""
     kind = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
     if kind not in (".parquet", ".pq", ".csv", ".csv.gz", ".tsv"):
         raise ValueError(f"a stream is read from a .parquet or .csv file; {path} was given.")

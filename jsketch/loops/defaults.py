@@ -14,7 +14,7 @@ from jsketch.loops.streams import is_pair, pairs, stream
 from jsketch.online import PKAWV
 from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
-EVENTS = 1_000  # first events from which the choice is made
+EVENTS = 1_000  # the choice is made from the first EVENTS examples, here called events
 MAX_DEGREE, MAX_FEATURES = 8, 300  # a million events then take a minute
 # candidates: lengthscales over sqrt(d) of standardized inputs, and regularizations. In float32 only
 # the first one is tried: with a smaller one, rounding makes a stream of a million events diverge

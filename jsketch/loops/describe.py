@@ -1,9 +1,10 @@
 """Descriptions of algorithms, problems and forecasters: classes, numbers and static choices.
-A file contains a description, which a resumed run must match.
+The file of a run contains the description of the run, and a run that resumes from the file must
+have the same description.
 
-Code is compared by its name only: an edited kernel or objective is not noticed. A function or an
-object may have an attribute `checkpoint_tag`, a text that is compared too and that the user changes
-together with the code.
+Functions and classes are compared by name only: an edited kernel or objective is not noticed. A
+function or an object may have an attribute `checkpoint_tag`, a text that is compared too and that
+the user changes together with the code.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 
 MAX_NUMBERS, MAX_ENTRIES = 16, 64  # longer arrays and longer lists are described by a hash
-MAX_DIFFERENCES = 8  # of a message
+MAX_DIFFERENCES = 8  # listed in a message
 TAG = "checkpoint_tag"
 
-# values without parts
+# types of values without parts
 LEAVES: tuple[type, ...] = (
     *(bool, str, int, float, complex, bytes, type(None), type(...), enum.Enum, types.ModuleType),
     *(np.generic, np.dtype, np.ndarray, jax.Array),
@@ -43,7 +44,7 @@ def describe(value: Any) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """'kernel.lengthscale was 0.5, is 0.7' for every name whose descriptions differ."""
+    """A text such as 'kernel.lengthscale was 0.5, is 0.7' for every name whose values differ."""
     changes = []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, "absent"), after.get(name, "absent")
@@ -108,7 +109,7 @@ def rebuild(saved: Any) -> Any:
 
 
 def _add(value: Any, name: str, description: dict[str, Any], ancestors: tuple[Any, ...]) -> None:
-    """Adds the description of a value that is nested in the values `ancestors`."""
+    """Adds a value and its parts to `description`. The value is nested in the `ancestors`."""
     if any(value is ancestor for ancestor in ancestors):
         description[name] = "a reference to an object that contains it"
         return
@@ -131,6 +132,7 @@ def _parts(value: Any) -> tuple[Any, Parts]:
         return "mesh", list(value.shape.items())
     if isinstance(value, functools.partial):
         return "partial", [(part, getattr(value, part)) for part in ("func", "args", "keywords")]
+    # only bound methods, because the `__self__` of a built-in function is a module
     if not isinstance(getattr(value, "__self__", types), types.ModuleType):
         return f"method {value.__name__}", [("self", value.__self__)]
     if hasattr(value, "__qualname__"):
@@ -149,7 +151,7 @@ def _parts(value: Any) -> tuple[Any, Parts]:
 
 
 def _fields(value: Any) -> Parts:
-    """The attributes of an object by name; without any, its children as a pytree."""
+    """The attributes of an object by name or, if it has none, its children as a pytree."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=True))
     if dataclasses.is_dataclass(value):

@@ -1,5 +1,5 @@
 """Runs with an objective on the host, such as a laboratory or the training of a model, over arms or
-over a box; they are saved and resumed."""
+over a box. A run can be saved and resumed."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from jsketch.warn import warn
 class Driven:
     """The evaluations of `drive` so far; `drive(..., state=...)` resumes the run."""
 
-    state: Any  # of the algorithm, after all evaluations but the last `n_unobserved`
+    state: Any  # state of the algorithm after all evaluations but the last `n_unobserved`
     x: np.ndarray = struct.field(pytree_node=False)  # [t] arm numbers, or [t, d] points of a box
     y: np.ndarray = struct.field(pytree_node=False)  # [t], NaN for a failed evaluation
-    # last evaluations that the algorithm has not observed, because an error interrupted the round
+    # number of the last evaluations, which the algorithm has not observed because an error
+    # interrupted the round
     n_unobserved: int = struct.field(pytree_node=False, default=0)
     # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)
-    stopped: bool = struct.field(pytree_node=False, default=False)  # by the rule `stop`
+    stopped: bool = struct.field(pytree_node=False, default=False)  # the rule `stop` ended the run
     imprecise: bool = struct.field(pytree_node=False, default=False)  # `Info.imprecise` of a round
 
     def summary(self) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class Driven:
 
     @property
     def best(self) -> tuple[Any, float]:
-        """(x, y) of the largest finite value. Raises ValueError where there is none."""
+        """(x, y) of the largest finite value. Raises ValueError if there is none."""
         if not np.isfinite(self.y).any():
             raise ValueError("no evaluation has succeeded so far, so there is no best point.")
         first = int(np.argmax(np.where(np.isfinite(self.y), self.y, -np.inf)))
@@ -87,18 +88,18 @@ def drive(
                 resumes a killed run from it, with the same picks; over arms a larger horizon adds
                 evaluations
     stop        a function of the run so far (a `Driven`), which is called before every round but
-                the first: the run ends where it returns True. Or a number above 0, in units of the
-                rewards: the run ends once `gap` is below it. Either sets `stopped`
+                the first: the run ends when it returns True. Or a number above 0, in units of the
+                rewards: the run ends when `gap` is below it. Either sets `stopped`
 
-    Warns where the algorithm returns an empty query before the horizon (this sets `exhausted`),
-    where rounding may have changed variances, and where a model is not finite.
+    Warns if the algorithm returns an empty query before the horizon (this sets `exhausted`), if
+    rounding may have changed variances, and if a model is not finite.
 
     Raises ValueError for a wrong number of rewards, for an infinite reward of an arm, for a state
-    of another algorithm or domain or one beside a checkpoint that exists, and for a checkpoint that
-    is damaged, belongs to another run or version of jsketch, or is being written by another
-    process. Raises FloatingPointError over arms where the posterior is not finite. An exception
-    that ends the run, of the objective or by Ctrl-C, has the finished evaluations in its attribute
-    `driven`.
+    of another algorithm or domain, for a state together with a checkpoint that exists, and for a
+    checkpoint that is damaged, belongs to another run or version of jsketch, or is being written by
+    another process. Raises FloatingPointError over arms if the posterior is not finite. An
+    exception that ends the run, such as one of the objective or KeyboardInterrupt, has the finished
+    evaluations in its attribute `driven`.
     """
     checks.horizon(horizon)
     key = checks.one_key(key=key)
@@ -122,7 +123,7 @@ def drive(
     else:
         rounds = _ArmRounds(algorithm, objective, domain, horizon)
         driven = rounds.start(roots.init, state)
-        rounds = rounds._replace(domain=driven.state.domain)  # as arrays
+        rounds = rounds._replace(domain=driven.state.domain)  # the same arms, as JAX arrays
     should_stop = _stop_rule(algorithm, driven.state, stop)
     file = None if checkpoint is None else _file(checkpoint, rounds, driven, key)
     with lock_files([file]):
@@ -148,23 +149,23 @@ def _run_rounds(
     file: RunFile | None,
     should_stop: Callable[[Driven], bool],
 ) -> Driven:
-    """Continues the run `driven` to the horizon, to an empty query of the algorithm, or until
-    should_stop(driven) is true."""
+    """Continues the run `driven` until the horizon, until the algorithm returns an empty query, or
+    until should_stop(driven) is true."""
     n_saved = driven.t if file is not None and file.path.exists() else 0
     over_arms = isinstance(rounds, _ArmRounds)
     warned = False
     try:
         while driven.t < horizon or driven.n_unobserved:
-            observed = driven.t - driven.n_unobserved
-            if observed and not driven.n_unobserved and should_stop(driven):
+            n_observed = driven.t - driven.n_unobserved
+            if n_observed and not driven.n_unobserved and should_stop(driven):
                 driven = replace(driven, stopped=True)
                 break
-            # after an interruption the query is the same: the unobserved evaluations come first
-            limit = max(horizon - observed, driven.n_unobserved)
-            query = rounds.ask(driven.state, jax.random.fold_in(roots.ask, observed), limit)
+            # after an interruption the query is the same, and begins with unobserved evaluations
+            limit = max(horizon - n_observed, driven.n_unobserved)
+            query = rounds.ask(driven.state, jax.random.fold_in(roots.ask, n_observed), limit)
             mask = np.asarray(query.mask)
             points = np.asarray(query.index if over_arms else query.x)[mask]
-            if not np.array_equal(points[: driven.n_unobserved], driven.x[observed:]):
+            if not np.array_equal(points[: driven.n_unobserved], driven.x[n_observed:]):
                 raise ValueError(
                     f"state is of another run: its last {driven.n_unobserved} evaluations are not"
                     " those of the algorithm's query."
@@ -185,8 +186,8 @@ def _run_rounds(
                     _save(file, driven)
                     n_saved = driven.t
             y = np.full(mask.shape, np.nan)
-            y[mask] = driven.y[observed:]
-            tell_key = jax.random.fold_in(roots.tell, observed)
+            y[mask] = driven.y[n_observed:]
+            tell_key = jax.random.fold_in(roots.tell, n_observed)
             new_state, info = rounds.tell(driven.state, query, y, tell_key)
             imprecise = driven.imprecise or bool(getattr(info, "imprecise", False))
             driven = replace(driven, state=new_state, n_unobserved=0, imprecise=imprecise)
@@ -235,8 +236,8 @@ class _ArmRounds(NamedTuple):
         return checks.arm_query(state.domain, _ask(self.algorithm, state, key, limit))
 
     def evaluate(self, arms: np.ndarray) -> np.ndarray:
-        """The rewards [n] of arms [n]. Raises ValueError, whose attribute `returned` is the result
-        of the objective, unless each reward is NaN or finite in the dtype of the arms."""
+        """The rewards [n] of arms [n]. Unless each reward is NaN or finite in the dtype of the
+        arms, raises a ValueError whose attribute `returned` is the result of the objective."""
         returned, message = self.objective(arms), None
         rewards = np.asarray(checks.real("rewards", returned), dtype=float)
         dtype = self.domain.features.dtype
@@ -258,7 +259,7 @@ class _ArmRounds(NamedTuple):
         return rewards
 
     def tell(self, state: Any, query: Any, y: np.ndarray, key: PRNGKey) -> tuple[Any, Any]:
-        """(state, info) after `tell`; the capacity grows until the state fits."""
+        """(state, info) of `tell`; the capacity grows until the new dictionary fits."""
         rewards = jnp.asarray(y, state.domain.features.dtype)
         while True:
             new, info = _tell(self.algorithm, state, query, rewards, key)
@@ -296,8 +297,8 @@ class _BoxRounds(NamedTuple):
         return _ask(self.algorithm, state, key, limit)
 
     def evaluate(self, points: np.ndarray) -> float:
-        """The value of one point [1, d]. Raises ValueError unless it is one number, and NaN,
-        infinite or finite in the dtype of the box."""
+        """The value of one point [1, d]. Raises ValueError unless it is one number, and if a finite
+        value becomes infinite in the dtype of the box."""
         y = np.asarray(self.objective(points[0]))
         if y.shape != () or y.dtype.kind not in "biuf":
             raise ValueError(
@@ -323,8 +324,8 @@ def _is_infinite(values: np.ndarray, dtype: Any) -> np.ndarray:
 def _file(
     path: str | os.PathLike[str], rounds: _ArmRounds | _BoxRounds, start: Driven, key: PRNGKey
 ) -> RunFile:
-    """The file of a run. Its description leaves out the version of JAX: a run in a laboratory may
-    take months, and another version changes later picks by rounding only."""
+    """The file of a run. Its description does not include the version of JAX: a run in a laboratory
+    may take months, and another version changes later picks only by its rounding."""
     if isinstance(rounds, _ArmRounds):
         parts: dict[str, Any] = dict(arms=rounds.domain.features)
     else:
@@ -349,8 +350,8 @@ def _save(file: RunFile, driven: Driven) -> None:
 
 
 def _load(file: RunFile, rounds: _ArmRounds | _BoxRounds, start: Driven, has_state: bool) -> Driven:
-    """The run in the file, or `start` where there is no file. Raises ValueError for a file beside a
-    state of the caller (`has_state`)."""
+    """The run in the file, or `start` if there is no file. Raises ValueError if there is a file and
+    the caller has given a state too (`has_state`)."""
     content = file.load()
     if content is None:
         return start
@@ -375,10 +376,10 @@ def gap(bandit: Any, state: Any) -> float:
     units of the rewards: the largest upper bound of all arms minus the largest lower bound.
 
     With `width=widths.certified` and true values of norm_bound, noise_std and delta, the bound
-    holds at all rounds together with probability 1 - delta (THEORY 2.4, 4.4). With the authors'
-    widths (`*_code`) the bound is a heuristic, and also with algorithms that forget, whose bounds
-    hold at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without bounds of
-    every arm.
+    holds at all rounds together with probability 1 - delta (THEORY 2.4, 4.4). The bound is a
+    heuristic with the authors' widths (`*_code`), and with algorithms that forget, whose confidence
+    bounds hold at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without
+    confidence bounds of every arm.
     """
     bounds = bandit.confidence_bounds(state)
     if bounds is None:
@@ -396,8 +397,8 @@ def _gap(mean: Array, variance: Array, width: Array) -> Array:
 
 
 def _stop_rule(algorithm: Any, state: Any, stop: Any) -> Callable[[Driven], bool]:
-    """Whether a run ends, as a function of the run so far. Raises ValueError unless `stop` is None,
-    a function, or a number above 0 for an algorithm with a `gap`."""
+    """The function of the run so far that returns whether the run ends. Raises ValueError unless
+    `stop` is None, a function, or a number above 0 for an algorithm with a `gap`."""
     if stop is None:
         return lambda driven: False
     if callable(stop):

@@ -1,7 +1,7 @@
-"""A stream whose examples arrive one at a time, and which is saved and resumed.
+"""A stream whose examples arrive one at a time, and which can be saved and resumed.
 
-`Live` is the only mutable object of the package. Its predictions are those of `prequential` with
-the same key on the same examples.
+A `Live` is mutable, in contrast to states. Its predictions are those of `prequential` with the same
+key on the same examples.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 Predictions = TypeVar("Predictions", float, np.ndarray)
 
-MAX_ROWS = 1024  # rows that one program predicts
+MAX_ROWS = 1024  # the most rows that one program predicts
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 _preview = jax.jit(lambda f, state, x, key, t: preview(f, state, x, fold_in(key, t)))
 _preview_all = jax.jit(lambda f, state, xs, key, t: preview_all(f, state, xs, fold_in(key, t)))
-# the memory of the state is donated: to copy a large state takes ten times as long as the update
+# the memory of the state is donated, because copying a large state takes ten times as long as the
+# update
 _step = jax.jit(
     lambda f, state, x, y, key, t: f.step(state, x, y, fold_in(key, t)), donate_argnums=1
 )
@@ -43,8 +44,8 @@ _step = jax.jit(
 class Live:
     """A forecaster and its state after `received` examples of d = `inputs` numbers.
 
-    `mean_squared_error` and `mean_absolute_error` are those of the predictions before each label,
-    over the `labelled` examples.
+    `mean_squared_error` and `mean_absolute_error` are means over the `labelled` examples, of the
+    errors of predictions that were made before the label was learned.
 
     forecaster  a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
     inputs      int, numbers d of an example
@@ -59,7 +60,7 @@ class Live:
     """
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
-        """Raises ValueError for static mistakes, and for float64 where JAX does not enable it."""
+        """Raises ValueError for static mistakes, and for float64 if JAX does not enable it."""
         checks.forecaster(forecaster)
         checks.capacity(inputs=inputs)
         self.forecaster, self.inputs, self.received = forecaster, int(inputs), 0
@@ -70,7 +71,7 @@ class Live:
         self._key = checks.one_key(key=key)
         init_key, self._stream_key = jax.random.split(self._key)
         example = jnp.zeros(self.inputs, self.dtype)
-        # raises errors of static mistakes, and warns of rounding, outside of jit
+        # outside of jit, `init` raises errors for static mistakes and warns of rounding
         forecaster.init(example, init_key)
         # squared length of the longest example whose rounding was checked; infinite after a warning
         with warnings.catch_warnings():
@@ -98,8 +99,8 @@ class Live:
     _repr_html_ = html_table
 
     def predict(self, x: Any) -> float:
-        """The prediction at x [d]. The capacity of the state grows where it is too small for x.
-        Raises FloatingPointError where the prediction is not finite."""
+        """The prediction at x [d]. If the capacity of the state is too small for x, it grows.
+        Raises FloatingPointError if the prediction is not finite."""
         x = self._example(x)
         self._check_state()
         while True:
@@ -112,8 +113,8 @@ class Live:
         return self._check_finite(float(prediction))
 
     def learn(self, x: Any, y: float) -> ForecastInfo:
-        """Learns label y at x [d]; an example with the label NaN is counted and not learned. Raises
-        FloatingPointError where the state is no longer finite."""
+        """Learns label y at x [d]; an example with the label NaN is counted but not learned. Raises
+        FloatingPointError if the state is no longer finite."""
         return self._advance(self._example(x), self._label(y))[1]
 
     def predict_learn(self, x: Any, y: float) -> float:
@@ -121,7 +122,7 @@ class Live:
         return self._check_finite(self._advance(self._example(x), self._label(y))[0])
 
     def predict_many(self, xs: Any) -> np.ndarray:
-        """`predict` at every row of xs [n,d] from the same state: [n]."""
+        """The predictions [n] at the rows of xs [n,d], all from the same state."""
         xs = self._examples(xs, np.zeros(np.shape(xs)[:1]))[0]
         self._check_state()
         rows = [
@@ -132,7 +133,7 @@ class Live:
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
         """Learns ys [n] at xs [n,d] in order and returns the forecasts of `prequential`. Every
-        new n compiles a program. Where it raises FloatingPointError, nothing is learned."""
+        new n compiles a program. If it raises FloatingPointError, nothing is learned."""
         xs, ys = self._examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(
@@ -159,9 +160,9 @@ class Live:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], forecaster: Any = None) -> Live:
-        """The stream of a file. `forecaster` may be left out if all its parts are classes of
-        jsketch. Raises FileNotFoundError without a file, and ValueError for a file that is damaged
-        or of another forecaster, whose differences the message lists."""
+        """The stream in a file. `forecaster` may be left out if all its parts are classes of
+        jsketch. Raises FileNotFoundError if there is no file, and ValueError for a file that is
+        damaged or of another forecaster; the message lists the differences."""
         path = Path(path)
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist.")
@@ -228,7 +229,7 @@ class Live:
         return predictions
 
     def _predict_rows(self, xs: np.ndarray) -> np.ndarray:
-        # few programs are compiled, because the number of rows is a power of two
+        # rows are padded to a power of two, so that few programs are compiled
         padded = np.pad(xs, ((0, 2 ** (len(xs) - 1).bit_length() - len(xs)), (0, 0)), mode="edge")
         while True:
             predictions, overflow = _preview_all(
@@ -284,7 +285,7 @@ class Live:
         array = np.asarray(value)
         if array.dtype == self.dtype:
             return array
-        # a number that overflows the dtype becomes infinite, for which the caller raises
+        # a number that overflows the dtype becomes infinite, and the caller then raises an error
         with np.errstate(over="ignore"):
             return np.asarray(checks.real(name, array)).astype(self.dtype)
 
@@ -294,7 +295,8 @@ def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:
 
 
 def _checked_dtype(dtype: DTypeLike) -> np.dtype:
-    """The dtype. Raises ValueError unless JAX computes in it."""
+    """The dtype as a NumPy dtype. Raises ValueError unless it is floating and JAX computes in it
+    as it is configured."""
     floating = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
     if not jnp.issubdtype(floating, jnp.floating):
         raise ValueError(f"dtype must be a floating point type; {dtype!r} was given.")

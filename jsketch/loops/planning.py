@@ -15,8 +15,8 @@ from jsketch.loops import advance
 PILOT_SECONDS = 1.0  # approximate duration of the timed part
 # speed of one of several threads, relative to a single one (measured: ten runs on Abalone)
 THREAD_SPEED = 0.86
-# time of seeds in one program on a CPU, relative to separate runs (measured: 24 runs on Abalone);
-# every round waits for the slowest seed
+# time of vmapped seeds on a CPU, relative to the time of separate runs (measured: 24 runs on
+# Abalone); every round waits for the slowest seed
 VMAP_SLOWDOWN_ON_CPU = 6.0
 
 
@@ -29,8 +29,8 @@ class Plan:
     horizon: int
     seeds: int
     seconds: float  # wall time of all seeds, without compilation
-    compile_seconds: float  # of the timed programs; small with a warm compilation cache
-    bytes: int  # at the initial capacity, including the problem
+    compile_seconds: float  # of the timed programs; small if they are in the compilation cache
+    bytes: int  # memory at the initial capacity, including the problem
     capacity: int  # for inducing points, after the timed part; 0 for an algorithm without them
     pilot: int  # number of timed evaluations
 
@@ -55,7 +55,8 @@ def plan(
     strategy: str | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Estimates the time and the memory of `run` over arms. A run that follows compiles nothing.
+    """Estimates the time and the memory of `run` over arms. The same run on threads reuses the
+    programs that are compiled here.
 
     bandit, problem, horizon, strategy, workers   as in `run`
     seeds     int, number of runs
@@ -63,9 +64,9 @@ def plan(
 
     The memory is that of XLA's analysis of the compiled program. The first evaluations are timed
     for about PILOT_SECONDS, and the others are assumed to take as long as the last timed ones. The
-    estimate is rough: too low where the sketch still grows, too high where the batches grow.
+    estimate is rough: too low if the sketch still grows, too high if the batches grow.
 
-    Raises ValueError for static mistakes, as `init` does, and for a run that needs more memory.
+    Raises ValueError for static mistakes, as `init` does, and if the runs need more memory.
 
     Example:
         print(plan(BBKB(kernels.Gaussian(1.0)), problem, 10_000, seeds=10))
@@ -86,7 +87,7 @@ def plan(
     key = jax.random.key(0)
     bandit = bandit.with_initial_capacity(problem.arms, horizon)
     start_time = time.perf_counter()
-    # the programs of `advance`, which a run then finds compiled
+    # the programs of `advance`, so that a later run does not compile them again
     progress = advance.start_runs(bandit, problem, key, horizon, "run")
     program = dict(horizon=horizon, layout="run")
     capacity = advance.capacity_of(progress.state, False)
@@ -102,7 +103,7 @@ def plan(
             " smaller capacity, fewer runs at a time or float32 need less."
         )
 
-    evaluations, pilot_seconds, rate, step = 0, 0.0, 0.0, 1
+    evaluations, pilot_seconds, evaluation_seconds, step = 0, 0.0, 0.0, 1
     while pilot_seconds < PILOT_SECONDS and evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
@@ -114,7 +115,7 @@ def plan(
         )
         seconds, t = time.perf_counter() - start_time, int(progress.t)
         pilot_seconds += seconds
-        rate = seconds / (t - evaluations) if t > evaluations else rate
+        evaluation_seconds = seconds / (t - evaluations) if t > evaluations else evaluation_seconds
         evaluations, step = t, 2 * step
         if bool(progress.overflow):
             capacity = advance.larger_capacity(capacity, problem.arms.count)
@@ -122,7 +123,7 @@ def plan(
             progress = replace(progress, state=grown, overflow=jnp.zeros_like(progress.overflow))
         elif bool(progress.stopped):
             break
-    seconds = seeds * (pilot_seconds + rate * (horizon - evaluations))
+    seconds = seeds * (pilot_seconds + evaluation_seconds * (horizon - evaluations))
     if not vmapped:
         seconds /= max(1.0, THREAD_SPEED * workers)
     elif seeds > 1 and not devices.on_accelerator():

@@ -1,7 +1,7 @@
 """Pure runs of an algorithm on a problem over arms or over a box, for use inside jit and vmap.
 
-The key of a random draw folds the number of the evaluation into one of four independent keys
-(`Roots`), so that the noise under the same key is the same for all algorithms.
+The key of a random draw is one of four independent keys (`Roots`) with the index of the evaluation
+folded in, so that under one key the noise is the same for all algorithms.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Trace:
     arm: Array  # int32
     reward: Array
     regret: Array  # f* - f(x_t), instantaneous
-    round: Array  # int32, number of the round
+    round: Array  # int32, index of the round
     batch_size: Array  # int32, size of the batch that the evaluation belongs to
     # int32, inducing points (or distinct arms, for the exact posterior) after the round
     dictionary_size: Array
@@ -53,10 +53,11 @@ class Trace:
 
 @struct.dataclass
 class Progress:
-    """A run up to evaluation t, which ends early where a flag is set. The flags are arrays; on the
-    host `run` raises an error or warns for each."""
+    """A run up to evaluation t. It has ended early if `overflow`, `nonfinite` or `exhausted` is
+    true. On the host, `run` enlarges the capacity for `overflow`, and raises an error or warns for
+    every other flag."""
 
-    state: Any  # of the bandit, without its domain
+    state: Any  # state of the bandit, without its domain
     trace: Trace  # valid up to t
     t: Array  # [] int32, evaluations made
     round: Array  # [] int32, rounds made
@@ -84,8 +85,8 @@ def start(bandit: Bandit[Any], problem: ArmProblem, key: PRNGKey, horizon: int) 
 
 
 def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int) -> Array:
-    """Rewards [B] of a query whose first evaluation is the t-th; the slots in use are sampled in
-    chunks of `size`."""
+    """The rewards [B] of a query whose first evaluation has index t; NaN in padding. The slots in
+    use are sampled in chunks of `size`."""
     dtype = problem.mean_reward.dtype
 
     def sample_chunk(chunk: Array, y: Array) -> Array:
@@ -104,8 +105,8 @@ def _sample(problem: ArmProblem, key: PRNGKey, t: Array, query: Query, size: int
 def _record(
     trace: Trace, t: Array, query: Query, y: Array, row: dict[str, Array], regrets: Array, size: int
 ) -> Trace:
-    """The trace with the evaluations of a query from the t-th on, which are written in chunks of
-    `size` slots; `row` contains the columns that are constant within a round."""
+    """The trace with the evaluations of a query written from index t on, in chunks of `size` slots;
+    `row` contains the columns that are constant within a round."""
     length, count = trace.arm.shape[0], query.size.astype(jnp.int32)
     size = min(size, length)
 
@@ -139,16 +140,16 @@ def rollout(
     and vmap, over keys and over all numbers of the algorithm and the problem.
 
     algorithm  an algorithm over arms or over a box (`jsketch.types`)
-    problem    a problem over arms, or one over a box, which has a `domain` (`problems.on_box` makes
-               one of a function)
+    problem    a problem over arms; or one over a box, which has a `domain`, such as
+               `problems.on_box(function, box)`
     key        one key, of the algorithm's random choices and of the noise
     horizon    int (static), evaluations
     progress   over arms, the result of an earlier call, from which the run resumes
     until      [] int, over arms, the evaluation at which to pause; None: the horizon
 
     Returns a `BoxRun` over a box, and over arms a `Progress` at the capacity of the algorithm. The
-    caller checks its flags `overflow`, `nonfinite` and `exhausted`: where one of them is set, the
-    run has ended at `progress.t`, and its trace is valid up to there.
+    caller checks its flags `overflow`, `nonfinite` and `exhausted`: if one of them is set, the run
+    has ended early at `progress.t`, and its trace is valid up to there.
 
     Raises ValueError for an invalid box and for an objective with other arguments or results.
     """
@@ -173,10 +174,10 @@ def rollout(
                 f" {type(query).__name__} was returned."
             )
         slots = query.index.shape[0]
-        # under vmap each step of a common loop would copy the rewards and traces of all runs
         size = slots if devices.on_accelerator() else min(CHUNK, slots)
         record = partial(_record, size=size)
         sample = partial(_sample, size=size)
+        # in a loop over the chunks of all vmapped runs, each step would copy the arrays of all runs
         y = sequential_vmap(sample, problem, roots.problem, p.t, query)
         state, info = algorithm.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
         row = dict(
@@ -219,11 +220,11 @@ class BoxRun:
 
     x: Array  # [T, d]
     y: Array  # [T], as observed; NaN or infinite for a failed evaluation
-    value: Array  # [T], without noise; NaN where the objective has no `value`
+    value: Array  # [T], without noise; NaN if the objective has no `value`
     best: Array  # [T], largest observed so far, -inf before the first
     info: Any  # `BoxInfo` of the round of each evaluation, fields [T, ...]
     state: Any
-    t: Array  # [] int32, evaluations; below T where the optimiser returned an empty query
+    t: Array  # [] int32, evaluations; fewer than T if the optimiser returned an empty query
 
     def summary(self) -> dict[str, Any]:
         """The values that the repr shows."""
@@ -248,7 +249,7 @@ def _rollout_over_box(
     value = getattr(objective, "value", None)
 
     def evaluate(query: BoxQuery, t: Array) -> tuple[Array, Array]:
-        """(y [B], value [B]), by a loop over the slots in use, not over all B."""
+        """(y [B], value [B]) by a loop over only the slots in use."""
 
         def evaluate_slot(i: Array, results: tuple[Array, Array]) -> tuple[Array, Array]:
             x, (y, values) = query.x[i], results

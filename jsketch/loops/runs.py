@@ -27,8 +27,8 @@ from jsketch.warn import warn
 
 @struct.dataclass
 class Run:
-    """A finished run over arms, or S of them: then the arrays have a leading seed axis, except for
-    the domain of `state`."""
+    """A finished run over arms, or S of them. For S runs, all arrays except the domain of `state`
+    have a leading seed axis."""
 
     trace: Trace
     state: Any
@@ -76,18 +76,18 @@ def run(
     key          one key, or keys [S]
     horizon      int, evaluations of a run
     strategy     "vmap" runs all seeds in one program (the default on an accelerator); "threads"
-                 runs a program of one seed for each (the default on a CPU, where a vmapped loop
-                 waits for its slowest seed). Both give the same picks, up to arms that tie
+                 runs one program for each seed (the default on a CPU, where a vmapped loop waits
+                 for its slowest seed). Both give the same picks, up to arms that tie
                  (`jsketch.types`)
-    workers      int, threads on which programs of one seed run at a time. jaxlib 0.10.2 may compute
-                 wrong products where two threads of a process run programs: use processes instead
+    workers      int, threads of the strategy "threads". jaxlib 0.10.2 may compute wrong products if
+                 two threads of a process run programs: use processes instead
 
     The other arguments are for runs over arms only.
 
     on_progress  a function of (evaluations so far, seconds without compilation), which is called
-                 `reports` times in a run
-    states       S states to start from, such as `init` makes of observed evaluations; None: `init`
-                 is called for every key
+                 about `reports` times in a run, and more often with a checkpoint
+    states       S states to start from, such as `init` returns for observed evaluations; None:
+                 `init` is called for every key
     checkpoint   a file to which the run is saved about 20 times; the same call resumes from it.
                  Several seeds on threads have one file each: name.0, name.1, ... Functions and
                  classes are compared by name: an edited kernel or problem is not noticed unless
@@ -98,7 +98,7 @@ def run(
     Raises ValueError for static mistakes, and for a file of another run or version or one that
     another process is writing; FloatingPointError if a reward of an arm is infinite or the
     posterior is not finite; RuntimeError if the algorithm returns an empty query before the
-    horizon. Warns of batches that end at their capacity, and where rounding may have changed
+    horizon. Warns of batches that end at their capacity, and if rounding may have changed
     variances.
     """
     checks.horizon(horizon)
@@ -124,8 +124,8 @@ def run(
     checks.bandit(algorithm)
     checks.problem(problem)
     if states is not None and (not isinstance(states, Sequence) or len(states) != seeds):
-        number = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
-        raise ValueError(f"states is a list of {seeds}, one for each key; {number} was given.")
+        cause = len(states) if isinstance(states, Sequence) else f"a {type(states).__name__}"
+        raise ValueError(f"states is a list of {seeds}, one for each key; {cause} was given.")
     if on_progress is not None:
         checks.function_of("on_progress", on_progress, "evaluations, seconds")
     _check_start(algorithm, problem, horizon, states)
@@ -137,7 +137,7 @@ def run(
     if vmapped:
         progress = _run_in_one_program(algorithm, run_program, file_of, keys, states)
     else:
-        # two programs that wait for each other's devices would never end
+        # two programs over several devices could wait for each other forever
         workers = workers if problem.arms.shard is None else 1
         progress = _run_on_threads(algorithm, run_program, file_of, keys, states, workers)
     seconds = clock.run_seconds
@@ -159,8 +159,8 @@ def run(
 def _check_start(
     bandit: Any, problem: ArmProblem, horizon: int, states: Sequence[Any] | None
 ) -> None:
-    """Raises ValueError for static mistakes, which `init` finds outside of jit, and for a horizon
-    above `bandit.remaining(state)`, the evaluations that the algorithm can still make."""
+    """Raises ValueError for static mistakes, which `init` checks outside of jit, and for a horizon
+    above `bandit.remaining(state)`, the number of evaluations that the algorithm can still make."""
     initial = bandit.init(problem.arms, jax.random.key(0), horizon=horizon)
     for state in states or []:
         checks.state(bandit, problem.arms, state)
@@ -184,8 +184,8 @@ def _file(
     state: Any,
     number: int | None = None,
 ) -> RunFile | None:
-    """The file of the run with that number (None: of all runs), with keys [] or [S] and the initial
-    state (None: that of `init`); None without a path."""
+    """The file of the run with that number (None: of all runs), which has these keys [] or [S] and
+    this initial state (None: that of `init`); None if the path is None."""
     if path is None:
         return None
     return run_file(
@@ -225,7 +225,7 @@ def _run_on_threads(
     states: Sequence[Any] | None,
     workers: int,
 ) -> Progress:
-    """Runs a program of one seed on each of the workers, with one file for each seed."""
+    """Runs one program for each seed on `workers` threads, with one file for each seed."""
     starts = [None] * len(keys) if states is None else list(states)
     numbers = [None] if len(keys) == 1 else range(len(keys))
     files = list(map(file_of, keys, starts, numbers))
@@ -253,7 +253,7 @@ _first_run = jax.jit(lambda tree: jax.tree.map(lambda leaf: leaf[0], tree))
 
 
 def _raise_flags(progress: Progress, horizon: int) -> None:
-    """Raises an error or warns where a flag of the finished runs is set."""
+    """Raises an error or warns if a flag of the finished runs is set."""
     if bool(np.any(progress.exhausted)):
         raise RuntimeError(
             f"the run stopped after {int(np.min(progress.t))} of {horizon} evaluations: the"
@@ -295,7 +295,7 @@ def _run_over_box(
     optimizer: Any, problem: Any, key: PRNGKey, horizon: int, vmapped: bool, workers: int
 ) -> BoxRun:
     """The run over a box with one key, or the runs with keys [S]."""
-    # raises errors of static mistakes, outside of jit
+    # outside of jit, `init` raises errors for static mistakes
     optimizer.init(problem.domain, jax.random.key(0), horizon=horizon)
     if key.ndim == 0:
         result = _box_run(optimizer, problem, key, horizon)
@@ -323,8 +323,8 @@ def _run_over_box(
 
 
 def warn_of_nonfinite(info: Any) -> bool:
-    """Warns, and returns True, where the info of rounds over a box reports numbers that are not
-    finite."""
+    """Warns, and returns True, if the info of rounds over a box has a flag `nonfinite` that is
+    set."""
     nonfinite = bool(np.any(getattr(info, "nonfinite", False)))
     if nonfinite:
         warn(

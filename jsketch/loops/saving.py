@@ -1,8 +1,8 @@
-"""Files of runs and of streams. They are replaced atomically, by one writer at a time, and only the
-run that wrote a file can read it.
+"""Files of runs and of streams. A file is replaced atomically, by one writer at a time, and only a
+run with the same description as the writer's can resume from it.
 
-A file has a line of JSON with its kind, the version of the format and a hash of the rest; then a
-line of JSON, the header; then the arrays of the state as flax serializes them.
+The first line of a file is JSON with its kind, the version of the format and a hash of the rest.
+The second line is the header, also JSON. Then come the arrays of the state as flax serializes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jsketch.loops.describe import describe, differences
 from jsketch.warn import warn
 
 SIMULATED_RUN, HOST_RUN, STREAM = "jsketch run", "jsketch run on the host", "jsketch live stream"
-VERSION = 3  # of the format
+VERSION = 3  # of the format of files
 ADVICE = "Name another file, or remove it."
 # errors of file systems without locks, such as some network file systems
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
@@ -36,9 +36,9 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 class RunFile(NamedTuple):
     """The file of a run or a stream.
 
-    path         of the file
+    path         the path of the file
     kind         SIMULATED_RUN, HOST_RUN or STREAM
-    description  of the run (`describe`); `load` raises an error for a file with another one
+    description  `describe` of the run; `load` raises an error for a file with another one
     """
 
     path: Path
@@ -46,16 +46,16 @@ class RunFile(NamedTuple):
     description: dict[str, Any]
 
     def save(self, state: Any, **header: Any) -> None:
-        """Replaces the file; `header` has a few numbers that are readable without the state."""
-        lines = json.dumps(dict(belongs=self.description) | header).encode() + b"\n"
-        content = lines + serialization.to_bytes(state)
+        """Replaces the file; `header` has values that can be read without the state."""
+        header_line = json.dumps(dict(belongs=self.description) | header).encode() + b"\n"
+        content = header_line + serialization.to_bytes(state)
         digest = hashlib.sha256(content).hexdigest()
         first = dict(format=self.kind, version=VERSION, sha256=digest)
         write(self.path, json.dumps(first).encode() + b"\n" + content)
 
     def load(self) -> tuple[dict[str, Any], bytes] | None:
-        """(header, state as bytes); None where there is no file. Raises ValueError for a file that
-        is damaged or of another run, whose differences the message lists."""
+        """(header, state as bytes); None if there is no file. Raises ValueError for a file that is
+        damaged or of another run; the message lists the differences."""
         if not self.path.exists():
             return None
         header, state = parse(self.path, self.path.read_bytes(), self.kind)
@@ -65,7 +65,7 @@ class RunFile(NamedTuple):
         return header, state
 
     def restore(self, like: Any, state: bytes) -> Any:
-        """The state of the file, with the structure of `like`. Raises ValueError where the fields
+        """The state in the bytes, with the structure of `like`. Raises ValueError if the fields
         differ."""
         try:
             return serialization.from_bytes(like, state)
@@ -99,8 +99,8 @@ def parse(path: Path, content: bytes, kind: str) -> tuple[dict[str, Any], bytes]
 def run_file(
     path: str | os.PathLike[str], kind: str, key: jax.Array | None = None, **parts: Any
 ) -> RunFile:
-    """The file of a run that is described by these parts and its key. Raises ValueError unless a
-    file can be written at the path, and for arrays over several processes."""
+    """The file of a run, which these parts and the key describe. Raises ValueError unless the path
+    is that of a file in a folder that exists, and for arrays over several processes."""
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"checkpoint is the path of a file; {path!r} was given.")
     path = Path(path)
@@ -120,7 +120,7 @@ def run_file(
 
 @contextmanager
 def lock_files(files: Iterable[RunFile | None]) -> Iterator[None]:
-    """Holds the lock files `path.lock` of several files. Raises ValueError as `hold`."""
+    """Holds the lock files `path.lock` of several files. Raises ValueError as `hold` does."""
     with ExitStack() as stack:
         for file in filter(None, files):
             lock = Path(f"{file.path}.lock")
@@ -131,9 +131,9 @@ def lock_files(files: Iterable[RunFile | None]) -> Iterator[None]:
 def write(path: str | os.PathLike[str], content: bytes) -> None:
     """Replaces the content of the file at `path`; missing folders are made.
 
-    The content is written to a temporary file beside it, which is then renamed: an interrupted
-    write leaves the old file, and the last of several writers wins. A symbolic link is followed.
-    Devices and pipes (/dev/stdout) are written directly. Raises an OSError that names `path`.
+    The content is written to a temporary file in the same folder, which is then renamed: an
+    interrupted write leaves the old file, and the last of several writers wins. A symbolic link is
+    followed. Devices and pipes (/dev/stdout) are written directly. An OSError names `path`.
     """
     path = Path(path)
     try:

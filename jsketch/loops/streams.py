@@ -1,10 +1,10 @@
 """Runs of a forecaster over a stream: every prediction is made before its label is observed.
 
-    stream       the pure pass, for use inside jit and vmap; in blocks where the forecaster has them
-    prequential  the pass on the host over arrays or chunks; its capacities grow automatically
+    stream       the pure pass, for use inside jit and vmap; in blocks if the forecaster takes them
+    prequential  the pass on the host over arrays or chunks; capacities grow automatically
 
-The key of an example depends on its number in the stream, so that a stream in several parts has the
-same predictions.
+The key of an example depends on its index in the stream, so that the predictions do not change if
+the stream is split into parts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from jsketch.types import PRNGKey
 from jsketch.warn import warn
 
 BLOCK = 64  # examples of a block, the fastest number on a CPU (r = 190 to 715; THEORY 7.3)
-# inputs whose scale is checked, and the least share of the kernel that their features represent
+# number of examples whose scale is checked, and the least share of the kernel that Taylor features
+# represent at them without a warning
 SCALE_INPUTS, LEAST_SHARE = 1_000, 0.1
 
 
@@ -141,7 +142,7 @@ def _loss(prediction: Array, y: Array) -> Array:
 
 
 def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int) -> Pass:
-    """The pass in blocks; the last one is padded with examples without labels."""
+    """The pass in blocks; the last block is padded with examples without labels."""
     count = ys.shape[0]
     size = min(block, count)
     blocks = -(-count // size)
@@ -153,16 +154,16 @@ def _stream_blocks(forecaster: Any, state: Any, xs: Array, ys: Array, block: int
         state, prediction, info = forecaster.predict_update(state, *example)
         return state, (prediction, info.dictionary_size, info.nonfinite)
 
-    state, (prediction, size_after, nonfinite) = lax.scan(step, state, (padded, labels))
+    state, (prediction, dictionary_size, nonfinite) = lax.scan(step, state, (padded, labels))
     prediction = prediction.reshape(-1)[:count]
-    sizes = jnp.repeat(size_after, size)[:count]
-    trace = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), sizes)
+    dictionary_size = jnp.repeat(dictionary_size, size)[:count]
+    trace = Forecasts(prediction, _loss(prediction, ys), jnp.isfinite(ys), dictionary_size)
     end = jnp.asarray(count, jnp.int32)
     return Pass(state, trace, end, end, jnp.zeros((), bool), nonfinite.any())
 
 
 def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, resume: Pass) -> Pass:
-    """The pass in blocks that end early where the forecaster's features change."""
+    """The pass in blocks that end before an example that changes the forecaster's features."""
     inputs = jnp.pad(xs, ((0, block), (0, 0)), mode="edge")
     labels = jnp.pad(ys, (0, block), constant_values=jnp.nan)
     trace = jax.tree.map(lambda values: jnp.pad(values, (0, block)), resume.forecasts)
@@ -173,8 +174,8 @@ def _stream_growing_blocks(forecaster: Any, xs: Array, ys: Array, block: int, re
         # under vmap a finished run continues, with a limit of zero, until the last one ends
         limit = jnp.where(_unfinished(run), run.count - run.t, 0)
         state, prediction, done, info = forecaster.advance(run.state, x, y, limit)
-        sizes = jnp.broadcast_to(info.dictionary_size, (block,))
-        new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), sizes)
+        dictionary_size = jnp.broadcast_to(info.dictionary_size, (block,))
+        new = Forecasts(prediction, _loss(prediction, y), jnp.isfinite(y), dictionary_size)
         # the next blocks overwrite the entries after `done`
         trace = jax.tree.map(
             lambda old, values: lax.dynamic_update_slice_in_dim(old, values, run.t, 0),
@@ -224,8 +225,8 @@ def prequential(
     state        a state that this function returned, to resume from; its dtype is that of the
                  computation. None: a new one
     first        int, number of examples before these in the whole stream; 0 without a state
-    block        int, examples that are learned together where the forecaster takes blocks; it
-                 changes no prediction, up to rounding
+    block        int, examples that are learned together if the forecaster takes blocks; it changes
+                 no prediction, up to rounding
     on_progress  a function of the number of examples so far, called after each pair
     progress     whether a line with the number of examples, their rate and the mean squared error
                  so far is printed to stderr after each pair
@@ -237,7 +238,7 @@ def prequential(
     (`online.rounding`), and of inputs too large for the degree of Taylor features. Raises
     ValueError for shapes that do not fit, inputs that are not finite real numbers, an empty stream,
     chunks with other numbers of inputs and the state of another forecaster. Raises
-    FloatingPointError for an infinite label, and where a prediction or the state is not finite.
+    FloatingPointError for an infinite label, and if a prediction or the state is not finite.
     """
     predict = partial(_predict, forecaster, key, block=block)
     one_pair = is_pair(examples)
@@ -255,8 +256,8 @@ def prequential(
 
 
 def is_pair(examples: Any) -> bool:
-    """Whether the examples are one pair (xs, ys). Raises ValueError unless they are one, or an
-    iterable of pairs that is no tuple."""
+    """Whether the examples are one pair (xs, ys). Raises ValueError unless they are a tuple of two
+    or another iterable."""
     if isinstance(examples, str | os.PathLike):
         raise ValueError(f"a file is read by chunks({str(examples)!r}, target=...).")
     if hasattr(examples, "shape") or not isinstance(examples, Iterable):
@@ -270,7 +271,8 @@ def is_pair(examples: Any) -> bool:
 
 
 def pairs(examples: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """The elements of an iterable. Raises ValueError without any, and unless each is a pair."""
+    """The elements of an iterable. Raises ValueError if there are none, and unless each is a
+    pair."""
     empty = True
     for pair in examples:
         empty = False
@@ -287,7 +289,7 @@ class _Report:
     """Prints the number of examples, their rate and the mean squared error so far."""
 
     def __init__(self, first: int):
-        self.count, self.labelled, self.loss = first, 0, 0.0
+        self.first, self.labelled, self.loss = first, 0, 0.0
         self.received, self.start = 0, time.perf_counter()
 
     def add(self, forecasts: Forecasts) -> None:
@@ -296,7 +298,7 @@ class _Report:
         self.loss += float(loss.sum())
         self.labelled += labelled
         rate = self.received / (time.perf_counter() - self.start)
-        line = f"{self.count + self.received:,} examples, {rate:,.0f} a second"
+        line = f"{self.first + self.received:,} examples, {rate:,.0f} a second"
         if labelled:
             total, last = self.loss / self.labelled, loss.sum() / labelled
             line += f": mean squared error {total:.4g}, {last:.4g} in the last {len(loss):,}"
@@ -312,14 +314,14 @@ def _predict_chunks(
     report: _Report | None,
 ) -> Iterator[tuple[Forecasts, Any]]:
     """Yields the (forecasts, state) of every chunk."""
-    begin, inputs, size = first, None, 0
+    begin, input_shape, size = first, None, 0
     for xs, ys in pairs(chunks):
         shape = np.shape(xs)
-        inputs, size = inputs or shape[1:], size or len(xs)
-        if shape[1:] != inputs:
+        input_shape, size = input_shape or shape[1:], size or len(xs)
+        if shape[1:] != input_shape:
             raise ValueError(
-                f"the first chunk has examples of shape {inputs}; the chunk after {first - begin}"
-                f" examples has {shape[1:]}."
+                f"the first chunk has examples of shape {input_shape}; the chunk after"
+                f" {first - begin} examples has {shape[1:]}."
             )
         forecasts, state = predict(xs, ys, state, first, size=size)
         first += len(forecasts.loss)
@@ -362,8 +364,8 @@ def _predict(
 def prepare(
     forecaster: Any, key: PRNGKey, xs: Any, ys: Any, state: Any, first: int, block: int
 ) -> tuple[Any, Array, Array, Any, PRNGKey]:
-    """(forecaster, xs, ys, state, key of the stream) of the arguments of `prequential`, in one
-    dtype, with its checks and warnings on the host."""
+    """(forecaster, xs, ys, state, key of the stream), all in one dtype, from the arguments of
+    `prequential`, after its checks and warnings on the host."""
     checks.forecaster(forecaster)
     checks.count(first=first)
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state), first)
@@ -374,7 +376,7 @@ def prepare(
     init_key, stream_key = jax.random.split(key)
     longest = _longest_example(xs)
     if state is None:
-        # raises errors of static mistakes, and warns of rounding, outside of jit
+        # outside of jit, `init` raises errors for static mistakes and warns of rounding
         forecaster.init(longest, init_key)
         _warn_of_scale(forecaster, xs)
         state = _start(forecaster, xs[0], init_key)
@@ -385,8 +387,8 @@ def prepare(
 
 
 def check_finite(nonfinite: Array, forecasts: Forecasts, first: int) -> None:
-    """Raises FloatingPointError where a pass was stopped (`nonfinite` []), or a prediction is not
-    finite."""
+    """Raises FloatingPointError if the flag `nonfinite` [] of a pass is set, or if a prediction is
+    not finite."""
     if bool(nonfinite):
         raise FloatingPointError(
             "the stream stopped: a label was infinite, or the state is no longer finite. Use NaN"
@@ -401,7 +403,7 @@ def check_finite(nonfinite: Array, forecasts: Forecasts, first: int) -> None:
 
 
 def _warn_of_scale(forecaster: Any, xs: Array) -> None:
-    """Warns where Taylor features are nearly zero at most of the first inputs."""
+    """Warns if Taylor features represent little of the kernel at half of the first examples."""
     features = getattr(getattr(forecaster, "forecaster", forecaster), "features", None)
     if not isinstance(features, Taylor) or np.ndim(features.lengthscale):
         return
@@ -417,7 +419,8 @@ def _warn_of_scale(forecaster: Any, xs: Array) -> None:
 def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
     """Raises ValueError unless the state has the fields of `init` for x [d]."""
     expected = jax.eval_shape(_start, forecaster, x, key)
-    # texts, because the structures of two classes of flax.struct may be equal (`jsketch.struct`)
+    # compared as texts, because two classes of flax.struct may have equal structures
+    # (`jsketch.struct`)
     if str(jax.tree.structure(state)) != str(jax.tree.structure(expected)):
         raise ValueError(
             f"state is of another forecaster: {type(forecaster).__name__} resumes from a"
@@ -426,8 +429,8 @@ def _check_state(forecaster: Any, state: Any, x: Array, key: PRNGKey) -> None:
 
 
 def _longest_example(xs: Array) -> Array:
-    """The longest example [d] of xs [n,d], where features that grow with their inputs have the
-    largest rounding errors."""
+    """The longest example [d] of xs [n,d]. Features that grow with their inputs have the largest
+    rounding errors there."""
     values = np.asarray(xs)
     with np.errstate(over="ignore"):
         return xs[int(np.argmax(np.einsum("nd,nd->n", values, values)))]

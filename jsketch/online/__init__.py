@@ -1,4 +1,4 @@
-"""Forecasters of streams, which predict the label of an example before they learn it."""
+"""Forecasters of streams: each predicts the label of an example before it learns the label."""
 
 from jsketch.online.gradient import FOGD, NOGD
 from jsketch.online.kernel_awv import KernelAWV

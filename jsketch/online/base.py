@@ -25,7 +25,7 @@ TAKES = ("examples", "blocks", "growing blocks")
 @struct.dataclass
 @one_dtype
 class KernelForecaster(Forecaster):
-    """Base of the forecasters in the space of a kernel."""
+    """The base class of the forecasters in the space of a kernel."""
 
     # a kernel of `jsketch.kernels`
     kernel: Any
@@ -35,7 +35,7 @@ class KernelForecaster(Forecaster):
         return rounding.check_kernel(self.kernel, x, self.regularization)
 
     def _check_init(self, x: Array, size: Callable[[int], int], **capacities: int) -> Array:
-        """`checked_example`, with checks of the settings and of rounding errors."""
+        """`checked_example`, after a check of the settings; warns if rounding errors are large."""
         checks.settings(self)
         x = checked_example(self.kernel, x, size, **capacities)
         self.check_rounding(x)
@@ -44,8 +44,8 @@ class KernelForecaster(Forecaster):
 
 @one_dtype
 class GrowingBlocks(Forecaster):
-    """Base of the forecasters whose features change at some examples, where blocks end. A single
-    step is a block of one example."""
+    """The base class of the forecasters whose features change at some examples. A block ends before
+    such an example. A single step is a block of one example."""
 
     takes = "growing blocks"
 
@@ -100,7 +100,7 @@ def empty_dictionary(
 
 
 def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any:
-    """The same `DictionaryState` with another capacity M."""
+    """The same `DictionaryState` with a larger capacity M."""
     extra = capacity - state.basis.shape[0]
     lam = jnp.asarray(regularization, state.basis.dtype)
     return replace(
@@ -114,7 +114,7 @@ def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any
 
 def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacities: int) -> Array:
     """x as an array [d]. Raises ValueError unless x is one example for which the kernel is defined,
-    and if a state of size(d) numbers with these capacities exceeds the memory."""
+    and if the size(d) numbers of a state with these capacities exceed the memory."""
     checks.capacity(**capacities)
     x = checks.example(x)
     checks.kernel_inputs(kernel, x[None])
@@ -141,7 +141,7 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
     def preview_row(x: Array) -> tuple[Array, Array]:
         return preview(forecaster, state, x, key)
 
-    # vmap would hold a dictionary for every row
+    # vmap would make a copy of the dictionary for every row
     sequential = takes(forecaster) == "growing blocks"
     predictions, overflow = lax.map(preview_row, xs) if sequential else jax.vmap(preview_row)(xs)
     return predictions, overflow.any()
@@ -150,7 +150,7 @@ def preview_all(forecaster: Any, state: Any, xs: Array, key: PRNGKey) -> tuple[A
 def info_after(
     size: ArrayLike, y: Array, weights: Array, overflow: ArrayLike = False
 ) -> ForecastInfo:
-    """The info of a forecaster with `size` features or points, and these weights, after labels
-    y."""
+    """The info after the labels y [B] of a forecaster that now has `size` features or points and
+    these weights."""
     nonfinite = jnp.isinf(y).any() | ~jnp.isfinite(weights).all()
     return ForecastInfo(jnp.asarray(size, jnp.int32), jnp.asarray(overflow, bool), nonfinite)

@@ -26,12 +26,12 @@ from jsketch.sketch.fourier import Fourier, RandomFourier
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 
-def descend(
+def gradient_steps(
     weights: Array, z: Array, y: Array, learn: Array, step_size: ArrayLike
 ) -> tuple[Array, Array]:
-    """(weights [r], predictions [B]) of gradient steps for the squared loss on the rows of z [B,r],
-    y [B] where `learn` [B] is true, in order. The errors e of the predictions solve the unit
-    triangular system (I + 2 eta tril(Z Z^T, -1)) e = Z w - y."""
+    """(weights [r], predictions [B]) after gradient steps on the squared losses of the rows of
+    z [B,r], y [B] where `learn` [B] is true, in order. The errors e of the predictions solve the
+    unit triangular system (I + 2 eta tril(Z Z^T, -1)) e = Z w - y."""
     labelled = jnp.where(learn[:, None], z, 0)
     twice_step = 2 * jnp.asarray(step_size, z.dtype)
     couplings = twice_step * jnp.tril(matmul(z, labelled.T), -1)
@@ -84,7 +84,7 @@ class FOGD(Forecaster):
     ) -> tuple[GradientState, Array, ForecastInfo]:
         """Predicts and learns a block x [B,d], y [B] in order: (state, y^ [B], info)."""
         z = fourier.features(state.features, x)
-        weights, prediction = descend(state.weights, z, y, jnp.isfinite(y), self.step_size)
+        weights, prediction = gradient_steps(state.weights, z, y, jnp.isfinite(y), self.step_size)
         info = info_after(2 * self.count, y, weights)
         return replace(state, weights=weights), prediction, info
 
@@ -129,7 +129,7 @@ class NOGD(GrowingBlocks):
         done = jnp.minimum(jnp.where(incomplete, 1, len(y)), limit)
         state = self._join(state, x[0], incomplete & (done > 0) & jnp.isfinite(y[0]))
         processed = jnp.arange(len(y), dtype=jnp.int32) < done
-        weights, prediction = descend(
+        weights, prediction = gradient_steps(
             state.weights, self._features(state, x), y, processed & jnp.isfinite(y), self.step_size
         )
         state = replace(state, weights=weights)

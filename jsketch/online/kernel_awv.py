@@ -21,7 +21,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class KernelState:
-    """The t labelled examples, at most N, and L^-1, where L L^T = K_tt + lam I."""
+    """The t labelled examples, at most N, and L^-1, where K_tt + lam I = L L^T."""
 
     points: Array  # [N, d]
     inverse: Array  # [N, N], L^-1, lower triangular; the rows beyond t are those of the identity
@@ -97,6 +97,6 @@ class KernelAWV(KernelForecaster):
         return row, jnp.asarray(self._diagonal(state, x), x.dtype) + residual
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        """The regularization [] of a new example x [d], which is added to k(x,x) on the diagonal. A
-        subclass may override it."""
+        """The number [] that is added to k(x,x) on the diagonal for a new example x [d]. A subclass
+        may override this method."""
         return self.regularization

@@ -38,7 +38,7 @@ class MixtureState:
     """The states of the experts, and their weights."""
 
     experts: Any  # the state of the forecaster, every leaf with a leading axis G
-    log_weights: Array  # [G]; the weights sum to one, and the least loss has the largest
+    log_weights: Array  # [G]; the weights sum to 1 and are largest for the least loss
 
     @property
     def diverged(self) -> Array:
@@ -48,8 +48,8 @@ class MixtureState:
 
 @struct.dataclass
 class MixtureInfo(ForecastInfo):
-    """`ForecastInfo` with the largest size of an expert, `overflow` if an expert has no capacity,
-    and `nonfinite` if a label is infinite or all experts have diverged."""
+    """`ForecastInfo` with the largest dictionary size of the experts. `overflow` is true if an
+    expert overflows, and `nonfinite` if a label is infinite or all experts have diverged."""
 
     diverged: Array  # [G] bool, the experts that diverged in this example or block
 
@@ -63,16 +63,16 @@ class Mixture(Forecaster):
     grid           the values of these fields, every leaf with a leading axis G:
                    {"regularization": [G]}, or an object such as {"kernel": Gaussian([G])}.
                    Features that all experts share are computed once. All experts have the same key
-    bound          B. Predictions are clipped to [-B, B]. The experts learn other labels unchanged,
-                   but in the weights and in the guarantee such labels count as -B or B
+    bound          B. Predictions are clipped to [-B, B]. The experts learn labels outside of
+                   [-B, B] unchanged, but the weights and the guarantee count them as -B or B
     learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
     sequential     True: the experts are computed one after the other, which is faster than one
-                   vmap if a cache holds only one state
+                   vmap if the cache has space for only one state
 
-    An expert whose state is not finite, or whose prediction is NaN, loses its weight permanently
-    (`info.diverged`; `prequential` and `Live` warn), in a block from its first NaN on. The bound
-    against the others still holds.
+    An expert whose state is not finite, or whose prediction is NaN, loses its weight permanently,
+    in a block from its first NaN on. `info.diverged` marks it, and `prequential` and `Live` warn.
+    The bound against the other experts still holds.
     """
 
     forecaster: Any
@@ -87,7 +87,7 @@ class Mixture(Forecaster):
 
     @property
     def takes(self) -> str:
-        """The attribute of the experts."""
+        """The attribute `takes` of the experts."""
         return takes(self.forecaster)
 
     def init(self, x: Array, key: PRNGKey) -> MixtureState:
@@ -104,8 +104,8 @@ class Mixture(Forecaster):
         return MixtureState(experts, jnp.full(count, -np.log(count), x.dtype))
 
     def check_rounding(self, x: Array) -> bool:
-        """Whether the rounding errors of an expert are too large for an example x [d]; warns of
-        each (`rounding`)."""
+        """Whether the rounding errors of any expert are too large for an example x [d]; warns for
+        each such expert (`rounding`)."""
         experts = self._experts(_check_grid(self.forecaster, self.grid))
         return any([expert.check_rounding(x) for expert in experts])
 
@@ -151,8 +151,8 @@ class Mixture(Forecaster):
 
         result = advance_to(jnp.asarray(limit, jnp.int32))
         done = result[2].min()
-        # the blocks of experts with different dictionaries end at different examples; all experts
-        # then learn again up to the first end
+        # the blocks of experts with different dictionaries may end at different examples; then all
+        # experts learn the block again, up to the first of these ends
         same_end = (result[2] == done).all() | (done == 0)
         experts, predictions, _, infos = lax.cond(
             same_end, lambda: result, lambda: advance_to(done)
@@ -161,7 +161,7 @@ class Mixture(Forecaster):
         # predictions after `done` do not count, not even as NaN
         predictions, y = jnp.where(learned, predictions, 0), jnp.where(learned, y, jnp.nan)
         new, prediction, info = self._learn(state, experts, predictions, y, infos)
-        # a second normalization of the weights may change their last bits
+        # where nothing is learned, another normalization could change the last bits of the weights
         log_weights = jnp.where(done > 0, new.log_weights, state.log_weights)
         return replace(new, log_weights=log_weights), prediction, done, info
 
@@ -198,18 +198,18 @@ class Mixture(Forecaster):
     def _learn(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """(state, y^ [B], info) after a block of labels y [B], from the predictions [G,B] and the
-        new states of the experts."""
+        """(state, y^ [B], info) after a block of labels y [B], from the predictions [G,B], the new
+        states and the infos of the experts."""
         infinite = jnp.isinf(y).any()
         log_weights, prediction = self._weigh(state.log_weights, predictions, y)
-        # after an infinite label all experts are nonfinite
+        # an infinite label makes the info of every expert nonfinite, and excludes none
         log_weights = jnp.where(infos.nonfinite & ~infinite, -jnp.inf, log_weights)
         # without normalization large sums of losses would absorb their differences
         total = logsumexp(log_weights)
         log_weights = log_weights - jnp.where(jnp.isneginf(total), 0, total)
         new, overflow = MixtureState(experts, log_weights), infos.overflow.any()
         if self.forecaster.grows:
-            # no expert learns if one has no capacity
+            # no expert learns if one of them overflows
             new = jax.tree.map(lambda old, new: jnp.where(overflow, old, new), state, new)
         info = MixtureInfo(
             dictionary_size=infos.dictionary_size.max(),
@@ -220,8 +220,8 @@ class Mixture(Forecaster):
         return new, prediction, info
 
     def _weigh(self, log_weights: Array, predictions: Array, y: Array) -> tuple[Array, Array]:
-        """(log weights [G] after a block, up to a constant; y^ [B]) of predictions [G,B] and labels
-        y [B]. An expert has no weight from its first NaN on."""
+        """(log weights [G] after a block, up to a constant; y^ [B]) from predictions [G,B] and
+        labels y [B]. An expert has no weight from its first NaN on."""
         bound = jnp.asarray(self.bound, predictions.dtype)
         excluded = jnp.isneginf(log_weights)[:, None] | (
             jnp.cumsum(jnp.isnan(predictions), axis=1, dtype=jnp.int32) > 0
@@ -234,13 +234,13 @@ class Mixture(Forecaster):
         return new[:, -1], self._combine(jnp.where(excluded, -jnp.inf, old), predictions)
 
     def _combine(self, log_weights: Array, predictions: Array) -> Array:
-        """y^ [...] of predictions [G, ...] in [-B, B] and log weights [G, ...]."""
+        """y^ [...] from predictions [G, ...] in [-B, B] and log weights [G, ...]."""
         if self.rule == "average":
             return (jax.nn.softmax(log_weights, axis=0) * predictions).sum(0)
         bound = jnp.asarray(self.bound, predictions.dtype)
         rate = self._rate(bound)
-        # the pooled losses of the experts for the labels -B and B, against which y^ balances its
-        # losses
+        # minus eta times the pooled losses of the experts for the labels -B and B; y^ balances its
+        # own losses for these labels against them
         low = logsumexp(log_weights - rate * jnp.square(predictions + bound), axis=0)
         high = logsumexp(log_weights - rate * jnp.square(predictions - bound), axis=0)
         return (high - low) / (4 * rate * bound)
@@ -255,7 +255,7 @@ class Mixture(Forecaster):
 def over_regularizations(
     forecaster: Any, regularizations: Any, bound: ArrayLike, **options: Any
 ) -> Mixture:
-    """The `Mixture` of a forecaster at regularizations [G]; options are further fields."""
+    """The `Mixture` of a forecaster with regularizations [G]; `options` are its other fields."""
     grid = {"regularization": jnp.asarray(regularizations, float)}
     return Mixture(forecaster, grid, bound, **options)
 

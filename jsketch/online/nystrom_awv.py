@@ -1,5 +1,5 @@
-"""PKAWV with Nystrom features on a KORS dictionary: exact ridge regression on the span of a
-growing dictionary.
+"""PKAWV with Nystrom features on a KORS dictionary: exact ridge regression on the span of a growing
+dictionary.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, Section 3.2 and Appendix H (THEORY 7.6). The paper stores an
 n x m matrix. This code stores the observed inputs, O(n d), and evaluates the kernel again, O(n m),
@@ -30,8 +30,8 @@ from jsketch.sketch.kors import Arrival, Sampling
 from jsketch.sketch.newton import Rotation
 from jsketch.types import ForecastInfo, PRNGKey
 
-CHUNK = 1024  # observed examples in one kernel matrix
-LEAST_ROWS = 64  # examples in a block of `prequential`
+CHUNK = 1024  # number of observed examples in one kernel matrix
+LEAST_ROWS = 64  # number of examples in a block of `prequential`
 
 
 def _round_up_to_chunks(rows: int) -> int:
@@ -58,7 +58,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     memory            int, the initial capacity N for examples
     remember          False (`ForgettingNystromAWV`): observed inputs are not stored. The state has
                       size O(M^2) for any stream, and an example stays projected on the span at
-                      its arrival. The paper has no such algorithm, and its theorems do not hold
+                      its arrival. The paper has no such algorithm, and its theorems do not apply
     """
 
     sampling: Sampling = struct.field(default_factory=Sampling)
@@ -88,8 +88,9 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     def advance(
         self, state: NystromState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
-        """As `GrowingBlocks.advance`. Under vmap only a run with a new coordinate evaluates the
-        kernel at its observed examples. Raises ValueError for a block longer than the memory."""
+        """As `GrowingBlocks.advance`. Even under vmap, a run without a new coordinate does not
+        evaluate the kernel at its observed examples. Raises ValueError for a block longer than the
+        memory."""
         count = len(y)
         slots = jnp.arange(count, dtype=jnp.int32)
         if self.remember and count > state.inputs.shape[0]:
@@ -130,7 +131,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         or both, whichever is exhausted."""
         size, rows = state.basis.shape[0], state.inputs.shape[0]
         capacity = size if int(state.dictionary.used) < size else 2 * size
-        # a block overflows as a whole: if the inducing points have capacity, the memory has none
+        # a block overflows as a whole: if there is space for inducing points, the memory is full
         full = capacity == size or int(state.received) + min(rows, CHUNK) > rows
         extra = _round_up_to_chunks(4 * rows) - rows if self.remember and full else 0
         return replace(
@@ -140,11 +141,11 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         )
 
     def _join(self, state: NystromState, arrival: Arrival, x: Array) -> tuple[NystromState, Array]:
-        """(the state with x [d] in the dictionary if it joined; z [B,M] of the block).
+        """(the state with x [d] in the dictionary if it joins; the features z [B,M] of the block).
 
-        Let v be the unit vector of the new coordinate, c_i this coordinate of an observed example,
-        and p = sum_i c_i z_i without v. A grows by v p^T + p v^T + sum_i c_i^2 v v^T. Without a
-        new coordinate v is zero, and nothing changes.
+        Let v be the unit vector of the new coordinate, c_i the new coordinate of the i-th observed
+        example, and p the sum of c_i z_i over the other coordinates. A increases by v p^T + p v^T +
+        sum_i c_i^2 v v^T. If there is no new coordinate, v is zero and nothing changes.
         """
         dictionary = arrival.dictionary
         lam = jnp.asarray(self.regularization, arrival.k.dtype)
@@ -166,17 +167,17 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         def add_coordinate(posterior: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             inverse, weights, v = posterior
             mixed = matmul(basis, sums.mixed)
-            mixed = mixed - v * matmul(v, mixed)
+            mixed = mixed - v * matmul(v, mixed)  # p
             solved = matmul(inverse, mixed)
             schur = lam + sums.square - matmul(mixed, solved)
-            solved = solved - v
+            solved = solved - v  # A^-1 p - v
             new_weight = (sums.moment - matmul(mixed, weights)) / schur
             inverse = (
                 inverse
                 - v[:, None] * (v / lam)[None, :]
                 + solved[:, None] * (solved / schur)[None, :]
             )
-            # returned unchanged, v would let XLA compute v v^T before every step
+            # if v were returned unchanged, XLA would compute v v^T before every step
             return inverse, weights - solved * new_weight, jnp.zeros_like(v)
 
         inverse, weights, _ = lazy_cond(
@@ -186,9 +187,9 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         return state, z
 
     def _sums(self, state: NystromState, points: Array, dual: Array, new: Array) -> _Sums:
-        """The sums over the observed examples of the `new` [] coordinate k_I(x)^T dual, zero if
-        there is none. `dual` [M] and columns of the basis are zero from m on, so that the rows of
-        `points` [M,d] do not matter there."""
+        """The sums over the observed examples for their new coordinate k_I(x)^T dual; zero unless
+        there is one (`new` []). `dual` [M] and the columns of the basis are zero from m on, so that
+        the rows of `points` [M,d] have no effect there."""
         zero = jnp.zeros((), dual.dtype)
         zeros = _Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:
@@ -197,8 +198,8 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         return cond_per_run(new, _sum_chunks, zeros, (self.kernel, observed, points, dual))
 
     def _store(self, state: NystromState, x: Array, y: Array, done: Array) -> NystromState:
-        """The state with the block x [B,d], y [B] appended to the observed examples. Its rows from
-        `done` on are zero, and the next block overwrites them."""
+        """The state with the block x [B,d], y [B] appended to the observed examples. The rows of
+        the block from `done` on are zero, and the next block overwrites them."""
         start = state.received
         inputs, labels = (
             jnp.where(done > 0, new, lax.dynamic_slice_in_dim(old, start, len(new)))
@@ -218,7 +219,7 @@ class _Observed(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums over the labelled examples, where c_i are their coordinates along a direction."""
+    """Sums over the labelled examples, where c_i is the new coordinate of example i."""
 
     mixed: Array  # [M], sum_i c_i k_I(x_i)
     square: Array  # [], sum_i c_i^2
@@ -226,8 +227,8 @@ class _Sums(NamedTuple):
 
 
 def _sum_chunks(zeros: _Sums, args: tuple[Any, _Observed, Array, Array]) -> _Sums:
-    """The sums of the coordinate k_I(x_i)^T dual; args are (kernel, observed, points [M,d], dual
-    [M])."""
+    """The sums for the coordinates k_I(x_i)^T dual, by chunks of examples; args are (kernel,
+    observed, points [M,d], dual [M])."""
     kernel, observed, points, dual = args
     size = min(CHUNK, observed.inputs.shape[0])
 
@@ -257,7 +258,8 @@ class _Posterior(NamedTuple):
 
 
 def _rotate(posterior: _Posterior, rotation: Rotation) -> _Posterior:
-    """The posterior in other coordinates; in the new dimensions it is the prior."""
+    """The posterior after a rotation of the coordinates. In dimensions that the rotation adds, it
+    is the prior."""
     rows, rank = rotation
     inverse = matmul_rows(matmul_rows(rows, posterior.inverse, rank), rows.T, rank)
     missing = jnp.eye(len(rows), dtype=rows.dtype) - matmul_rows(rows, rows.T, rank)

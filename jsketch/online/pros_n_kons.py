@@ -1,12 +1,12 @@
-"""Pros-N-KONS: kernel online Newton steps in the span of a KORS dictionary, restarted whenever it
-grows.
+"""Pros-N-KONS: kernel online Newton steps in the span of a KORS dictionary. The steps restart
+whenever the dictionary grows.
 
 Calandriello, Lazaric, Valko. Efficient second-order online kernel learning with adaptive embedding.
 NeurIPS 2017, with the settings that PKAWV compares with (THEORY 7.8): squared loss, predictions
 clipped to [-C, C], curvature sigma = 1/(8 C^2). For an example x with features z, weights u and A:
 
-    w = u - h A^-1 z / z^T A^-1 z, the closest weights in the norm of A that predict
-        y^ = clip(z^T u, -C, C)
+    w = u - h A^-1 z / z^T A^-1 z with h = z^T u - y^, the weights closest to u in the norm of A
+        that predict y^ = clip(z^T u, -C, C)
     g = 2 (y^ - y) z,   A <- A + sigma/2 g g^T,   u <- w - A^-1 g
 """
 
@@ -69,8 +69,8 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     def _restart(
         self, state: base.DictionaryState, arrival: Arrival, x: Array
     ) -> tuple[base.DictionaryState, Array]:
-        """(state, z [B,M] of the block). If x [d] joins the dictionary, the posterior is the
-        prior."""
+        """(state, features z [B,M] of the block). If x [d], the first example of the block, joins
+        the dictionary, A and the weights restart."""
         dictionary = arrival.dictionary
         joined, z = newton.join_first(
             state.basis,
@@ -106,6 +106,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         identity = jnp.eye(count, dtype=z.dtype)
         curvature = 1 / (8 * bound**2)
 
+        # carry: [G; L], Z u, moves (u = u_0 - moves D), rows c (c D = sqrt(damping) A_t^-1 z_t), y^
         def step(t: Array, carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, ...]:
             stacked, outputs, moves, scaled, predictions = carry
             column = lax.dynamic_index_in_dim(stacked, t, 1, keepdims=False)

@@ -22,7 +22,7 @@ from jsketch.online.base import info_after
 from jsketch.precision import one_dtype
 from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
-PANEL = 32  # columns of a block that are eliminated one by one; products eliminate the others
+PANEL = 32  # columns that are eliminated one by one before a matrix product updates the others
 
 
 def awv_prediction(g: Array, leverage: Array, penalize_current: bool) -> Array:
@@ -96,8 +96,8 @@ class PKAWV(Forecaster):
     def predict_update(
         self, state: RidgeState, x: Array, y: Array
     ) -> tuple[RidgeState, Array, ForecastInfo]:
-        """Predicts and learns a block x [B,d], y [B] in order: (state, y^ [B], info), as B calls of
-        `predict` and `update`."""
+        """Predicts and learns a block x [B,d], y [B] in order, as B calls of `predict` and `update`
+        do: (state, y^ [B], info)."""
         z = self.features.features(x)
         inverse, weights, g, h = learn_block(state.inverse, state.weights, z, y, jnp.isfinite(y))
         info = info_after(len(weights), y, weights)
@@ -119,15 +119,15 @@ def learn_block(
     """
     size = len(y)
     diagonal = jnp.eye(size, dtype=z.dtype) if roots is None else jnp.diag(jnp.square(roots))
-    # [r, B]: products with the long side first are faster
+    # [r, B], because products with the long side first are faster
     directions = matmul(inverse, z.T)
-    start = matmul(z, weights)
-    errors = jnp.where(learn, y, 0) - start
+    outputs = matmul(z, weights)
+    errors = jnp.where(learn, y, 0) - outputs
     gram = diagonal + matmul(z, directions)
     columns = eliminate(jnp.concatenate([gram, errors[None], directions]), learn)
     lower, innovations, solved = columns[:size], columns[size], columns[size + 1 :]
-    # computed in this way, a prediction does not depend on its label, not even by rounding
-    g = start + matmul(jnp.tril(lower, -1), innovations)
+    # computed without the label of its own row, so that not even rounding depends on that label
+    g = outputs + matmul(jnp.tril(lower, -1), innovations)
     inverse = inverse - matmul(solved, solved.T)
     weights = weights + matmul(solved, innovations)
     pivots = jnp.diagonal(lower)
@@ -136,8 +136,9 @@ def learn_block(
 
 
 def eliminate(columns: Array, active: Array) -> Array:
-    """[L; R L^-T] of columns [S; R], where S [B,B] = L L^T is symmetric, and R [C,B]. Columns that
-    are not `active` [B] do not eliminate: L has the root of their pivot, and zeros otherwise.
+    """[L; R L^-T] from the columns [S; R], where S [B,B] = L L^T is symmetric, and R is [C,B]. A
+    column that is not `active` [B] is not eliminated from the others: the result has the root of
+    its pivot there, and zeros otherwise.
 
     S may have a condition number of 1 / eps. Therefore multipliers and rows come from the same
     triangle of S, and one step of refinement makes a product with L^-1 as accurate as substitution

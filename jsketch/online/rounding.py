@@ -1,10 +1,10 @@
-"""A warning before rounding errors dominate predictions.
+"""A warning if rounding errors could be large in predictions.
 
 Forecasters start from A^-1 = I / lam and subtract the part that each example explains, as the
-papers do. The first example in a direction reduces A^-1 there from 1 / lam to 1 / (lam + |z|^2),
-and the difference has a relative error of eps |z|^2 / lam. Every example before the first one in a
-direction adds to this error (THEORY 9.5). On 110 streams the errors of PKAWV's predictions were 0.1
-to 35 eps |z|^2 / lam.
+papers do. The first example in a direction reduces A^-1 in that direction from 1 / lam to
+1 / (lam + |z|^2), and the result has a relative error of eps |z|^2 / lam. Every earlier example
+adds to this error (THEORY 9.5). On 110 streams the errors of PKAWV's predictions were 0.1 to 35 eps
+|z|^2 / lam.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST_ERROR, LARGEST_ERROR_FLOAT32 = 1e-6, 1e-4
 
 def check(square: ArrayLike, regularization: Any, dtype: DTypeLike) -> bool:
     """Whether the regularization is too small in this dtype for examples with |z|^2 = square [],
-    k(x,x) for a kernel; warns if so. Traced values are not checked."""
+    which is k(x,x) for a kernel; warns if it is. Traced values are not checked."""
     if is_traced(square, regularization):
         return False
     largest, smallest = float(np.max(square)), float(np.min(regularization))

@@ -27,8 +27,8 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class SketchedState:
-    """f = sum_i c_i k(x_i, .) over t of at most N examples + sum_j b_j k(s_j, .) over m of at most
-    M sampled examples."""
+    """f = sum_i c_i k(x_i, .) + sum_j b_j k(s_j, .) with t of at most N examples x_i and m of at
+    most M sampled examples s_j."""
 
     points: Array  # [N, d]
     coefficients: Array  # [N], c
@@ -48,7 +48,7 @@ class SketchedKONS(KernelForecaster):
     bound                C, on |y| and on the predictions
     minimum_probability  gamma; 1 is KONS
     oversampling         beta
-    capacity             int, the initial capacities N and M for examples and sampled examples
+    capacity             int, the initial capacity N for examples and M for sampled examples
     """
 
     bound: ArrayLike = 1.0

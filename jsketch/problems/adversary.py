@@ -6,8 +6,8 @@ maximises the regret after the step,
     sum_{s <= t} (y_s - y^_s)^2 - sum_{s <= t} (y_s - f(x_s))^2,
 
 with f the kernel ridge regression on all t examples. The paper searches x and y by finite
-differences from one start. Here the label is an end of its interval, because the regret is convex
-in y, and gradient ascent through `predict` from many starts finds the input.
+differences from one start. Here y is an end of its interval, because the regret is convex in y, and
+x is found by gradient ascent through `predict` from many starts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jsketch.types import Box, PRNGKey
 
 @struct.dataclass
 class GameState:
-    """The summary of the examples so far, at most N."""
+    """The state of a game after some of its N steps."""
 
     ridge: KernelState  # kernel ridge regression on the examples
     loss: Array  # [], the forecaster's cumulative squared loss
@@ -77,7 +77,7 @@ def regret(adversary: Adversary, before: GameState, x: Array, y: Array, predicti
 def choose(
     adversary: Adversary, forecaster: Any, state: Any, before: GameState, key: PRNGKey
 ) -> tuple[Array, Array]:
-    """The example (x [d], y []) with the largest regret that the search finds, for a forecaster in
+    """The example (x [d], y []) with the largest regret that the search finds for a forecaster in
     this state."""
     high = jnp.asarray(adversary.bound, before.loss.dtype)
 
@@ -138,8 +138,8 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     rounds      int, steps n of a game
     keys        keys [S], one for each game
 
-    Raises ValueError for invalid arguments and where the capacity of the forecaster is too small,
-    because a game does not grow it, and FloatingPointError where a forecaster is not finite.
+    Raises ValueError for invalid arguments and if the capacity of the forecaster is too small,
+    because a game does not grow it, and FloatingPointError if a forecaster is not finite.
     """
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)
@@ -172,7 +172,7 @@ def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) ->
 
 
 def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> Array:
-    """The loss [] of the comparator on all examples and (x, y), O(t^2) with one more row of L."""
+    """The loss [] of the comparator on all examples and (x, y), in O(t^2) by one more row of L."""
     lam = jnp.asarray(adversary.regularization, x.dtype)
     used = jnp.arange(ridge.points.shape[0], dtype=jnp.int32) < ridge.used
     cross = jnp.where(used, adversary.kernel.gram(x[None], ridge.points)[0], 0)

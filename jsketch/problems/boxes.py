@@ -2,8 +2,8 @@
 
 A problem is a callable pytree: `problem(x, key) -> y` is a noisy evaluation, and `problem.value(x)`
 the value without noise. `on_box` makes a problem of another function. The first three functions are
-those of GO-UCB's Figure 2 (THEORY 8.4); the others are from the literature on optimisation,
-with the opposite sign.
+those of GO-UCB's Figure 2 (THEORY 8.4); the others are from the literature on optimisation, with
+the opposite sign.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def _all_ones_network(x: Array) -> Array:
 
 
 def all_ones_network(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f1 of GO-UCB: 25 hidden sigmoid units with all weights and biases 1, on [-5,5]^d. In 20
-    dimensions 24% of all points are within 1e-3 of the maximum."""
+    """f1 of GO-UCB: a network of 25 sigmoid units with all weights and biases 1, on [-5,5]^d. In 20
+    dimensions the values of 24% of all points are within 1e-3 of the maximum."""
     maximum = 25 / (1 + math.exp(-5 * d - 1)) + 1
     return _on_cube(_all_ones_network, (-5, 5), d, 5, maximum, noise_std)
 
@@ -106,8 +106,8 @@ def _styblinski_tang(x: Array) -> Array:
 
 
 def styblinski_tang(d: int = 20, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper omits the parentheses. One
-    of 2^d local maxima is global."""
+    """f2 of GO-UCB: -1/2 sum (x^4 - 16 x^2 + 5 x) on [-5,5]^d; the paper omits the parentheses. Of
+    its 2^d local maxima one is global."""
     # the least root of the derivative, 4 x^3 - 32 x + 5
     root = -2.903534027771177
     maximum = -d * (root**4 - 16 * root**2 + 5 * root) / 2
@@ -131,8 +131,8 @@ def _root_mean_square(x: Array) -> Array:
 
 @_root_mean_square.defjvp
 def _root_mean_square_jvp(points: tuple[Array], changes: tuple[Array]) -> tuple[Array, Array]:
-    """The derivative, 0 at 0. The root is bounded below instead of compared with zero, because a
-    compiled program may round 0 to 1e-17 in one place and not in another."""
+    """The derivative, which is defined as 0 at x = 0. The divisor is bounded below: a comparison of
+    the root with 0 could fail, because a compiled program may compute 1e-17 in place of 0."""
     (x,), (change,) = points, changes
     root = _root_mean_square(x)
     return root, jnp.mean(x * change) / jnp.maximum(root, 4096 * jnp.finfo(x.dtype).eps)
@@ -140,7 +140,7 @@ def _root_mean_square_jvp(points: tuple[Array], changes: tuple[Array]) -> tuple[
 
 def _ackley(x: Array) -> Array:
     radius = _root_mean_square(x)
-    # with expm1 the maximum is exactly zero
+    # expm1 makes the maximum exactly zero
     return 20 * jnp.expm1(-radius / 5) + math.e * jnp.expm1(jnp.mean(jnp.cos(2 * jnp.pi * x)) - 1)
 
 

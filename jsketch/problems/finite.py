@@ -1,4 +1,4 @@
-"""Problems with finite arms: mean rewards with Gaussian noise, or recorded evaluations."""
+"""Problems with finitely many arms: mean rewards with Gaussian noise, or recorded evaluations."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class GaussianArms:
 
 @struct.dataclass
 class RecordedArms:
-    """Reward = a random one of the recorded evaluations of the arm, whose mean is the mean
-    reward."""
+    """A reward of an arm is a random one of its recorded evaluations, and its mean reward is their
+    mean."""
 
     arms: Arms  # [A, d]
     evaluations: Array  # [A, R]
 
     @property
     def mean_reward(self) -> Array:
-        """The average evaluations, [A]."""
+        """The mean [A] of the evaluations of each arm."""
         return self.evaluations.mean(1)
 
     def sample(self, key: PRNGKey, arm: Array) -> Array:

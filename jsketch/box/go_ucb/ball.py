@@ -2,8 +2,8 @@
 9), and the optimistic value of a point, the maximum of f_w(x) over w in the ball.
 
 Sigma = lam I + G^T G, where the rows of G [T, d_w] are the gradients g_i of the T observed points;
-rows of zeros change nothing. No d_w x d_w matrix is formed: all products cost O(T d_w + T^2). With
-A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
+rows of zeros change nothing. No d_w x d_w matrix is formed: a product with a vector costs only
+O(T d_w + T^2). With A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
 
     Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,
     W = (I - A^T X A) / sqrt(lam),  X = L^-T (I + L)^-1,
@@ -53,7 +53,7 @@ class Ellipsoid:
         return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
 
     def squared_norm(self, v: Array, image: Array | None = None) -> Array:
-        """|v|_Sigma^2, []; the image is A v [T], and is computed if it is None."""
+        """|v|_Sigma^2, []; the image is A v [T], which is computed if it is not given."""
         image = matmul(self.rows, v) if image is None else image
         return self.regularization * (jnp.square(v).sum() + jnp.square(image).sum())
 
@@ -144,7 +144,7 @@ class Theory(struct.Settings):
 
 
 def printed_regularization(horizon: int) -> float:
-    """lam = sqrt(T) log^2 T of Appendix D.1, but at least 1, as it would be 0 at T = 1."""
+    """lam = sqrt(T) log^2 T of Appendix D.1, but at least 1, because it would be 0 at T = 1."""
     return max(math.sqrt(horizon) * math.log(horizon) ** 2, 1.0)
 
 
@@ -162,8 +162,8 @@ class Ball:
 
 
 class Form(NamedTuple):
-    """A parametrization of the maximum of f_w(x) over the ball: the maximum of value(x, p), where
-    the pytree p represents w."""
+    """A parametrization of the ball by pytrees p: the maximum of value(x, p) over p is that of
+    f_w(x) over w in the ball."""
 
     value: Callable[[Array, Any], Array]  # (x [d], p) -> []
     start: Callable[[Array], Any]  # gradient of f_w(x) by w at w_t [d_w] -> the first p
@@ -173,7 +173,7 @@ class Form(NamedTuple):
 
 
 class Displacement(NamedTuple):
-    """w - w_t with its image under A, which reduces the cost of its length to O(d_w)."""
+    """w - w_t with its image under A, with which |w - w_t|_Sigma costs only O(d_w + T)."""
 
     w: Array  # [d_w]
     image: Array  # [T]
@@ -184,7 +184,7 @@ def _identity(p: Any) -> Any:
 
 
 def first_order(model: FlatModel, ball: Ball, x: Array) -> tuple[Array, Array]:
-    """(the maximum [] over the ball of the linearization at w_t, f_x(w_t) + sqrt(beta)
+    """(the maximum [] over the ball of the linearization at w_t, f_w_t(x) + sqrt(beta)
     |g|_Sigma^-1; the u [d_w] of the unit ball that attains it) for x [d]."""
     value, gradient = jax.value_and_grad(model.value)(ball.centre, x)
     whitened = ball.sigma.inverse_root_transposed(gradient)
@@ -194,7 +194,7 @@ def first_order(model: FlatModel, ball: Ball, x: Array) -> tuple[Array, Array]:
 
 
 def linearized_form(model: FlatModel, ball: Ball) -> Form:
-    """The first-order form, in which the maximum over w has a closed form and p is empty."""
+    """The form of the linearization, whose maximum over w has a closed form; p is empty."""
     return Form(
         value=lambda x, p: first_order(model, ball, x)[0],
         start=lambda gradient: gradient[:0],
@@ -220,10 +220,10 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
     def to_surface(gradient: Array) -> Displacement:
         """The displacement from the centre to the surface of the ball, never beyond it."""
         image = sigma.image_of_solution(gradient)
-        natural = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
+        solution = Displacement(gradient / sigma.regularization - matmul(image, sigma.rows), image)
         # a gradient whose squares underflow has no direction
-        unit = jnp.sqrt(sigma.squared_norm(natural.w, natural.image) + tiny)
-        return Displacement(radius * (natural.w / unit), radius * (natural.image / unit))
+        norm = jnp.sqrt(sigma.squared_norm(solution.w, solution.image) + tiny)
+        return Displacement(radius * (solution.w / norm), radius * (solution.image / norm))
 
     def project(p: Displacement) -> Displacement:
         # a ball of radius 0 has no other point than its centre
@@ -241,8 +241,8 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
 
 
 def plain_form(model: FlatModel, ball: Ball) -> Form:
-    """The paper's form, in which p is w - w_t; it starts at zero and is scaled back to the surface
-    when it leaves the ball."""
+    """The paper's form, in which p is w - w_t. The ascent starts at p = 0, and scales p back to the
+    surface when it leaves the ball."""
 
     def project(p: Array) -> Array:
         return p / jnp.maximum(1, jnp.sqrt(ball.sigma.squared_norm(p) / ball.beta))

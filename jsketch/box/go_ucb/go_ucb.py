@@ -35,12 +35,12 @@ FORMS = {
     "plain": balls.plain_form,
     "first_order": balls.linearized_form,
 }
-# The step of the ascent over w, in radii of the ball. A long step that is projected back follows
-# the gradient along the surface.
+# The length of a step of the ascent over w, in radii of the ball. A long step that is projected
+# back follows the gradient along the surface.
 BALL_RATE = 2.0
-# The step falls to zero over this last share of the steps, for maxima inside the ball.
+# The length falls to zero over this last share of the steps, for maxima inside the ball.
 BALL_DECAY = 0.1
-DIRECTIONS = 4  # one of this many starts over w follows the gradient; the others are random
+DIRECTIONS = 4  # one in this many starts moves w along the gradient; the others move it at random
 
 
 @struct.dataclass
@@ -57,14 +57,14 @@ class GOState:
 
 @struct.dataclass
 class Proposal:
-    """Diagnostics of a proposed point, in units of y. They are NaN in phase I and for a uniform
+    """Diagnostics of a proposed point. They are NaN in phase I and, except for beta, for a uniform
     point."""
 
     beta: Array  # [], beta_t
     distance: Array  # [], |w - w_t|_Sigma^2 of the optimistic w, <= beta_t
-    acquisition: Array  # [], f_w(x_t)
-    at_starts: Array  # [], the largest acquisition at the starts of the ascent
-    # [] bool: the acquisition was not finite at any start, so the point is a uniform one
+    acquisition: Array  # [], f_w(x_t), in units of y
+    at_starts: Array  # [], the largest acquisition at the starts of the ascent, in units of y
+    # [] bool: the ascent found no finite acquisition, so the point is a uniform one
     fallback: Array
 
 
@@ -83,9 +83,11 @@ class Exclusions(NamedTuple):
 @struct.dataclass
 class GOInfo(BoxInfo):
     proposal: Proposal
-    diverged: Array  # [] bool: the new parameters are not finite, so the previous ones stay
-    # [] int32, the evaluations that eqs. 3 and 5 exclude because the model's value or gradient is
-    # not finite there, among the rows that this round computed (all rows with `refit`)
+    # [] bool: the new parameters or their loss are not finite; if it is the parameters, the
+    # previous ones stay
+    diverged: Array
+    # [] int32, number of the rows that this round computed (all rows with `refit`) and that eqs. 3
+    # and 5 exclude because the model's value or gradient is not finite
     nonfinite_rows: Array
 
     @property
@@ -100,7 +102,7 @@ class GOUCB(struct.Settings):
     """GO-UCB: `initial` uniform points in the first round, then one point a round.
 
     schedule        beta_t, a schedule of `ball` such as `OFUL`
-    oracle          the least-squares fit, `LevenbergMarquardt` or `Gradient`
+    oracle          the method of least-squares fits, `LevenbergMarquardt` or `Gradient`
     regularization  lam; None is the paper's sqrt(T) log^2 T
     reach           the largest distance of a point from the best observed one in each input, as a
                     share of the side. Over a whole box the maximum of a network lies in a corner,
@@ -111,19 +113,20 @@ class GOUCB(struct.Settings):
                     "first_order", the maximum of the linearization in w; "plain", the paper's
                     gradient steps over x and w
     refit           after each evaluation w_t is a least-squares fit of all observations. Without
-                    it w_t is that of eq. 5, which may stop moving and select the same point again
+                    it w_t is that of eq. 5; it may stop moving, and then the same point is chosen
+                    again
     exploration_rows  eqs. 3 and 5 include the points of phase I; a refit always includes them
     standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1. Mean
                     and deviation are those of phase I, or with `refit` of all observations
     initial         int, uniform points of phase I
-    candidates      int, random points that are scored before the ascent
+    candidates      int, number of random points that are scored before the ascent
     starts          int, number of these points from which the ascent starts
     steps           int, number of steps of the ascent
     from_best       the best observed point is one of the starts
 
     A `reach` below 1, `refit` and `exploration_rows` go beyond the paper, and its theorem does not
-    cover them. `printed` makes the optimiser with the settings that the paper prints. The defaults
-    were chosen on functions other than the paper's (experiments/go_ucb_2023/choose.py).
+    cover them. `printed` returns the optimiser with the settings that the paper prints. The
+    defaults were chosen on other functions than the paper's (experiments/go_ucb_2023/choose.py).
     """
 
     schedule: Any = OFUL()
@@ -178,8 +181,8 @@ class GOUCB(struct.Settings):
     def tell(
         self, state: GOState, query: GOQuery, y: Array, key: PRNGKey
     ) -> tuple[GOState, GOInfo]:
-        """The state with the values y [B]. The oracle fits w0 after phase I; each later evaluation
-        leads to a refit, or to one more row of eqs. 3 and 5."""
+        """The state with the values y [B]. After phase I the oracle fits w0; after each later
+        evaluation it refits w_t or, without `refit`, eqs. 3 and 5 have one more row."""
         observed = history.add(state.history, query, y)
         none_excluded = Exclusions(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
         is_first_round, unchanged = state.history.count == 0, (state, none_excluded)
@@ -188,13 +191,13 @@ class GOUCB(struct.Settings):
             lambda _: self._fit_phase_one(replace(state, history=observed), key),
             unchanged,
         )
-        new, not_finite = lazy_cond(
+        new, exclusions = lazy_cond(
             ~is_first_round, lambda _: self._add_evaluation(state, observed), after_phase_one
         )
         # a query beyond the horizon is empty and changes nothing
         new = jax.tree.map(lambda old, new: jnp.where(query.size > 0, new, old), state, new)
         info = history.info(state.history, observed)
-        return new, GOInfo(info.observed, info.failed, info.best, query.proposal, *not_finite)
+        return new, GOInfo(info.observed, info.failed, info.best, query.proposal, *exclusions)
 
     def ball(self, state: GOState) -> Ball:
         """Ball_t around w_t (eqs. 3 and 6)."""
@@ -210,7 +213,7 @@ class GOUCB(struct.Settings):
         return Ball(sigma, state.centre, self.schedule(step))
 
     def propose(self, state: GOState, key: PRNGKey) -> tuple[Array, Proposal]:
-        """(x_t [d], its diagnostics) of phase II."""
+        """(the next point x_t [d] of phase II, its diagnostics)."""
         ball = self.ball(state)
         model = flatten(self.model, state.box.lower)
         lower, upper = self._region(state)
@@ -257,16 +260,17 @@ class GOUCB(struct.Settings):
         return jnp.clip(x, state.box.lower, state.box.upper), proposal
 
     def _region(self, state: GOState) -> tuple[Array, Array]:
-        """(lower [d], upper [d]) of the points within `reach`, in the model's units."""
+        """(lower [d], upper [d]) of the points within `reach` of the best observed point, in the
+        model's units."""
         best = state.scaling.inputs(history.best(state.history)[0])
         reach = self.reach * (state.box.upper - state.box.lower) / state.scaling.half
         lower, upper = state.scaling.inputs(state.box.lower), state.scaling.inputs(state.box.upper)
         return jnp.maximum(lower, best - reach), jnp.minimum(upper, best + reach)
 
     def _candidates(self, state: GOState, lower: Array, upper: Array, key: PRNGKey) -> Array:
-        """[1 + C, d] in the model's units: the best observed point, and C points of the region.
-        Half of them are uniform; the others are the best point plus normal noise, whose deviation
-        is a tenth of the region's side in each input."""
+        """The candidates [1 + C, d] in the model's units: the best observed point, C/2 uniform
+        points of the region, and C/2 points that are the best point plus normal noise, whose
+        deviation is a tenth of the region's side in each input."""
         best = state.scaling.inputs(history.best(state.history)[0])
         uniform_key, move_key = jax.random.split(key)
         half = self.candidates // 2
@@ -278,8 +282,9 @@ class GOUCB(struct.Settings):
 
     def _start_positions(self, scores: Array, usable: Array) -> Array:
         """The positions [K] of the candidates from which the ascent starts, given their scores
-        [1 + C]: the best observed point, the largest scores, and as many uniform candidates,
-        because the former may lie on one hill. Candidates that are not usable [1 + C] come last."""
+        [1 + C]. One half are uniform candidates, because the others, the best observed point and
+        the largest scores, may lie near one local maximum. Candidates that are not usable [1 + C]
+        come last."""
         uniform = (self.starts - 1) // 2
         uniform_positions = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
         score_of_best = jnp.inf if self.from_best else -jnp.inf
@@ -291,13 +296,13 @@ class GOUCB(struct.Settings):
     def _directions(self, gradients: Array, key: PRNGKey) -> Array:
         """The directions [K, d_w] in which w leaves the centre at each start: the gradients
         [K, d_w], or random directions at three of four starts, because a network has many local
-        maxima in w and the gradient leads to only one of them. The best candidate always follows
-        its gradient."""
-        # the position of the best candidate in `_starts`
+        maxima in w and the gradient leads to only one of them. The direction of the candidate with
+        the largest score is always its gradient."""
+        # the slot of that candidate in `_start_positions`
         best = (self.starts - 1) // 2 + (self.from_best and self.starts > 1)
         slots = jnp.arange(self.starts, dtype=jnp.int32)[:, None]
-        drawn = jax.random.normal(key, gradients.shape, gradients.dtype)
-        return jnp.where((slots - best) % DIRECTIONS == 0, gradients, drawn)
+        random_directions = jax.random.normal(key, gradients.shape, gradients.dtype)
+        return jnp.where((slots - best) % DIRECTIONS == 0, gradients, random_directions)
 
     def _rule(self, dtype: DTypeLike) -> optax.GradientTransformation:
         """The optax rule of the ascent over (x, p)."""
@@ -312,7 +317,7 @@ class GOUCB(struct.Settings):
             remaining = (self.steps - count.astype(dtype)) / (self.steps * BALL_DECAY)
             return BALL_RATE * jnp.minimum(remaining, 1)
 
-        # Adam scales every coordinate separately, which suits a box; on the surface of a ball it
+        # Adam scales every coordinate separately, which suits a box. On the surface of a ball Adam
         # would not converge to the point where the gradient is normal to the surface.
         ball_rule = optax.sgd(constant_then_decay)
         return optax.partition({"x": optax.adam(cosine), "p": ball_rule}, ("x", "p"))
@@ -339,7 +344,7 @@ class GOUCB(struct.Settings):
         if not self.standardize:
             return self._append_row(new)
         return lax.cond(
-            # fewer than two values have no deviation, so that there was no scaling
+            # fewer than two values have no deviation, so the values have not been scaled so far
             state.history.ok.sum() < 2,
             lambda: self._rescale(new),
             lambda: self._append_row(new),
@@ -410,7 +415,7 @@ class GOUCB(struct.Settings):
 
 
 def finite_or_previous(new: Array, previous: Array) -> tuple[Array, Array]:
-    """(`new` if all of it is finite, otherwise `previous`; whether `new` is not finite)."""
+    """(`new` if all its entries are finite, otherwise `previous`; whether it is `previous`)."""
     diverged = ~jnp.isfinite(new).all()
     return jnp.where(diverged, previous, new), diverged
 
@@ -418,9 +423,10 @@ def finite_or_previous(new: Array, previous: Array) -> tuple[Array, Array]:
 def compute_rows(
     w: Array, values: Array, gradients: Array, y: Array, ok: Array
 ) -> tuple[Array, Array, Array]:
-    """(g_i [..., d_w], g_i^T w + y_i - f_{x_i}(w) [...], whether the row is excluded [...]) of
-    observations y [...]. A row that is not finite is excluded. Excluded rows, and those of failed
-    evaluations (ok [...] is false), are zero."""
+    """(rows g_i [..., d_w], targets g_i^T w + y_i - f_{x_i}(w) [...], whether each row is excluded
+    [...]) for observations y [...] and the values f_{x_i}(w) [...] and gradients [..., d_w] of the
+    model. A row that is not finite is excluded. Excluded rows, and those of failed evaluations
+    (ok [...] is false), are zero."""
     targets = matmul(gradients, w) + (y - values)
     usable = ok & finite_rows(values, gradients) & jnp.isfinite(targets)
     rows = jnp.where(usable[..., None], gradients, 0)
@@ -428,11 +434,12 @@ def compute_rows(
 
 
 def printed(initial: int, **changes: Any) -> GOUCB:
-    """`GOUCB` with the settings of Appendix D.1 and other fields as in `changes`.
+    """`GOUCB` with the settings of Appendix D.1, except for the fields in `changes`.
 
-    SGD at rate 1e-11 leaves the parameters as drawn (THEORY 8.3). The paper does not specify where
-    the ascent starts: here at the best observed point, with from_best=False at a uniform one."""
-    settings = GOUCB(
+    SGD at rate 1e-11 hardly moves the random initial parameters (THEORY 8.3). The paper does not
+    specify where the ascent starts: here it starts at the best observed point or, with
+    from_best=False, at a uniform one."""
+    optimizer = GOUCB(
         schedule=balls.Printed(),
         oracle=Gradient(rate=1e-11, rule="sgd", steps=2000, restarts=1),
         regularization=None,
@@ -447,4 +454,4 @@ def printed(initial: int, **changes: Any) -> GOUCB:
         starts=1,
         steps=2000,
     )
-    return replace(settings, **changes)
+    return replace(optimizer, **changes)

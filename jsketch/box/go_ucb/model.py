@@ -4,10 +4,10 @@ A model is anything with `init(key, x) -> w`, a pytree of parameters, and `apply
 for x [d]: a flax module, or a `Parametric` of two functions. d_w is the number of its parameters.
 `Network` is the model of the paper's experiments (section 6).
 
-A regression oracle (eq. 2) has refine(model, w, x, y, mask) -> Fit, which improves given
-parameters in a fixed number of steps, and a number of `restarts`. With fewer points than
-parameters, as in the paper, every good fit interpolates, and a step in the n-dimensional dual,
-`LevenbergMarquardt`, costs least.
+A regression oracle (eq. 2) has a number of `restarts` and a method refine(model, w, x, y, mask) ->
+Fit, which improves the parameters w in a fixed number of steps. With n points and more parameters,
+as in the paper, every good fit interpolates, and the steps of `LevenbergMarquardt`, in the
+n-dimensional dual, cost least.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FlatModel(NamedTuple):
 
 def finite_rows(values: Array, gradients: Array) -> Array:
     """[...] bool, whether the value f_w(x) [...] and the squared norm of the gradient [..., d_w]
-    are finite, so that the point can be a row of a linear model."""
+    are finite, so that the linear model of eqs. 3 and 5 can have a row for the point."""
     return jnp.isfinite(values) & jnp.isfinite(jnp.square(gradients).sum(-1))
 
 
@@ -129,8 +129,8 @@ def mean_squared_error(model: FlatModel, w: Array, x: Array, y: Array, mask: Arr
 
 def fit(oracle: Any, model: FlatModel, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
     """The best of `oracle.restarts` fits from random parameters to y [n] at x [n,d] where the mask
-    [n] is true. It is the first fit among those that are exact to rounding. If no fit is finite, it
-    is the first random parameters with an infinite loss."""
+    [n] is true. If several fits are exact up to rounding, it is the first of them. If no fit is
+    finite, it is the first random parameters with an infinite loss."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
     fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
     # rounding must not decide between interpolating fits, which differ at all other points
@@ -153,9 +153,9 @@ def _residuals(model: FlatModel, w: Array, x: Array, y: Array, mask: Array) -> t
 
 @struct.dataclass
 class LevenbergMarquardt(struct.Settings):
-    """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each. mu falls after a step
-    that reduces the loss and rises after a rejected one, so the loss never exceeds that of the
-    start."""
+    """Damped Gauss-Newton steps J^T (J J^T + mu I)^-1 r, O(n^2 d_w) each, for the residuals r and
+    their Jacobian J of f_w. A step that does not reduce the loss is rejected. mu falls after a step
+    that reduces the loss, and rises after a rejected one."""
 
     damping: ArrayLike = 1e-2  # the first mu, in units of the mean diagonal of J J^T
     steps: int = struct.field(pytree_node=False, default=30)

@@ -1,7 +1,7 @@
 """Hyperparameters of a GP: their bounds, their priors, and their maximum a posteriori or maximum
 likelihood estimate by L-BFGS in bounded log space, from several starts.
 
-The fit of TuRBO (`jsketch.box.turbo`) is Adam from one fixed start, as in its authors' code.
+TuRBO (`jsketch.box.turbo`) fits by Adam from one fixed start instead, as in its authors' code.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from jsketch.types import PRNGKey, is_traced
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 Interval = tuple[ArrayLike, ArrayLike]
-LINE_SEARCH_STEPS = 15  # the most evaluations of one step
-TOLERANCE = 1e-5  # the search ends when all derivatives by free coordinates are below it
+LINE_SEARCH_STEPS = 15  # the most evaluations of one line search
+TOLERANCE = 1e-5  # a search ends when no derivative by a free coordinate is larger
 # the largest distance of a start from the middle of its range, as a share of half of the range: the
 # inverse of the transform has no derivative at the bounds
 MAX_START = 0.99
@@ -32,7 +32,7 @@ MAX_START = 0.99
 @struct.dataclass
 class Bounds:
     """Intervals of the hyperparameters, with lengthscales in sides of the box and variances in
-    units of the variance of y. The defaults are TuRBO's with less noise (THEORY 8.5)."""
+    units of the variance of y. The defaults are TuRBO's, but allow less noise (THEORY 8.5)."""
 
     lengthscale: Interval = (0.005, 2.0)
     outputscale: Interval = (0.05, 20.0)
@@ -73,8 +73,8 @@ class Prior:
     """Independent prior densities, in the units of `Bounds`; None is a constant density.
 
     `lengthscale` is the density for one input; with d inputs, it is the density of each lengthscale
-    divided by sqrt(d). Without it, maximum likelihood lengthscales of few points are often too
-    long, and runs end on the first hill. `NOISE` is a prior of the noise for noisy values.
+    divided by sqrt(d). Without it, the likeliest lengthscales for few points are often too long,
+    and runs end at a poor local maximum. `NOISE` is a prior of the noise for noisy values.
     """
 
     lengthscale: Any = LENGTHSCALE
@@ -115,8 +115,8 @@ class Limits(NamedTuple):
 
 
 def limits_of(bounds: Bounds, d: int, points: int, dtype: DTypeLike) -> Limits:
-    """The bounds as vectors. In float32 the lower bound of the noise may be larger, so that a
-    covariance of `points` points is positive definite."""
+    """The bounds as vectors. In float32 the bounds of the noise may be raised, so that a covariance
+    of `points` points is positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
 
     def side_of(side: int) -> Array:
@@ -133,11 +133,11 @@ def hyperparameters_of(vector: Array) -> Hyperparameters:
 
 
 def _to_free(numbers: Hyperparameters, limits: Limits) -> Array:
-    """The free coordinates z [d+2] of hyperparameters, with log = middle + half range * sin z. With
-    a logistic curve, which does not attain its bounds, the search might diverge."""
+    """The free coordinates z [d+2] of hyperparameters: their logarithms are middle + half range *
+    sin z. With a logistic curve, which does not attain its bounds, the search might diverge."""
     low, high = (jnp.log(end) for end in limits)
-    ends = jnp.stack([numbers.outputscale, numbers.noise])
-    logs = jnp.log(jnp.concatenate([numbers.lengthscale, ends]))
+    variances = jnp.stack([numbers.outputscale, numbers.noise])
+    logs = jnp.log(jnp.concatenate([numbers.lengthscale, variances]))
     return jnp.arcsin(jnp.clip((2 * logs - low - high) / (high - low), -MAX_START, MAX_START))
 
 
@@ -171,11 +171,11 @@ def fit(
     steps: int,
     prior: Any = None,
 ) -> tuple[Hyperparameters, Array]:
-    """(hyperparameters, their log marginal likelihood []), the best result of L-BFGS from several
-    starts, never worse than any of them.
+    """(hyperparameters, their log marginal likelihood []): the best result of L-BFGS from several
+    starts, which is at least as good as every start.
 
     start     hyperparameters of the previous fit, the first start
-    restarts  int, further starts: `default`, then random ones
+    restarts  int, number of further starts: `default_numbers`, then random ones
     steps     int, the most steps from each start
     prior     None, or an object whose log_density(hyperparameters) [] is added to the log
               likelihood
@@ -201,8 +201,8 @@ def fit(
 
 
 def map_or_vmap(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The function mapped over the leading axis of its arguments: by vmap on an accelerator, one
-    after the other on a CPU, where batched products of small matrices are slow."""
+    """The function mapped over the leading axis of its arguments: by vmap on an accelerator, but by
+    a loop on a CPU, where batched products of small matrices are slow."""
     if jax.default_backend() == "cpu":
         return lax.map(lambda row: function(*row), arguments)
     return jax.vmap(function)(*arguments)
@@ -221,8 +221,8 @@ class _Search(NamedTuple):
 
 
 def minimise(loss: Callable[[Array], Array], start: Array, steps: int) -> tuple[Array, Array]:
-    """(the best point [p], its loss []) of at most `steps` L-BFGS steps from start [p], which is
-    the best point if no loss is finite."""
+    """(the best point [p], its loss []) of at most `steps` L-BFGS steps from start [p]; if no loss
+    is finite, (start, infinity)."""
     line_search = optax.scale_by_zoom_linesearch(LINE_SEARCH_STEPS, initial_guess_strategy="one")
     solver = optax.lbfgs(linesearch=line_search)
 

@@ -1,5 +1,5 @@
-"""GP-EI, GP-PI and GP-UCB on a box: an exact GP, refitted after each evaluation, and the maximum of
-an acquisition function.
+"""GP-EI, GP-PI and GP-UCB on a box: an exact GP is refitted after each evaluation, and the next
+point maximises an acquisition function.
 
 Jones, Schonlau, Welch. Efficient global optimization of expensive black-box functions. 1998 (EI).
 Kushner. 1964 (PI). Srinivas, Krause, Kakade, Seeger. Gaussian process optimization in the bandit
@@ -33,7 +33,7 @@ class GPState:
     box: Box
     initial: Array  # [n, d]
     history: History
-    numbers: Hyperparameters  # the last fit, the start of the next one
+    numbers: Hyperparameters  # result of the last fit, and the first start of the next one
 
 
 @struct.dataclass
@@ -52,20 +52,20 @@ class GPBandit(struct.Settings):
     """A GP optimiser: `initial` uniform points in the first round, then one point a round. `tell`
     refits the hyperparameters, and `ask` maximises the acquisition function.
 
-    kernel       a kernel of inputs divided by their fitted lengthscales (Matern 5/2 or Gaussian)
+    kernel       a kernel of the inputs divided by the fitted lengthscales (Matern 5/2 or Gaussian)
     bounds       `Bounds`, the intervals of the hyperparameters
     prior        `Prior`, their prior densities; None is maximum likelihood
-    margin       EI and PI are improvements over the best observed value plus `margin` standard
+    margin       EI and PI count improvements over the best observed value plus `margin` standard
                  deviations of y. With 0, PI is greedy; with large margins EI converges slowly
     width        UCB is mean + width * standard deviation (the default is scikit-optimize's)
     acquisition  "log_ei" (the logarithm of EI), "pi" or "ucb"
     initial      int, uniform points of the first round
-    restarts     int, fits from other starts than the last fit
+    restarts     int, number of starts of a fit in addition to the result of the last fit
     fit_steps    int, L-BFGS steps from each start
     candidates   int, random points among which the starts of the ascent are chosen
     sample_around_best  half of the candidates lie near the best observed point, where the maximum
                  of the acquisition function is often narrow. False: all are uniform
-    starts       int, ascents from each half of the candidates
+    starts       int, number of ascents from the best candidates of each half
     steps        int, steps of each ascent
     """
 

@@ -1,9 +1,9 @@
-"""Exact GP regression on the unit cube at a fixed capacity: marginal likelihood, and posterior at
-new points.
+"""Exact GP regression on the unit cube at a fixed capacity: the marginal likelihood, and the
+posterior at new points.
 
-Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equations 2.25, 2.26, 2.30
-and 5.9. Variances are those of the function, not in leverage units. Unused slots have no effect:
-they are an identity block in the Gram matrix and zero in every product.
+Rasmussen and Williams (R&W), Gaussian Processes for Machine Learning, 2006, equations 2.25, 2.26,
+2.30 and 5.9. Variances are those of the function, not in leverage units. Unused slots have no
+effect: they are an identity block in the covariance and zero in every product.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Data(NamedTuple):
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """The data of points u [N,d] of the unit cube and values y [N] where the mask [N] is true,
-    scaled to mean 0 and standard deviation 1. Equal values are only centred."""
+    """The data of points u [N,d] of the unit cube and values y [N] where the mask [N] is true. The
+    values are scaled to mean 0 and standard deviation 1; equal values are only centred."""
     unit, mean, deviation = moments(y, mask)
     varies = deviation > 0
     deviation = jnp.where(varies, deviation, 1)
@@ -69,8 +69,8 @@ def _solve(factor: Factor, data: Data) -> Array:
 
 
 def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -> Array:
-    """log p(y | u), [], of the standardized y (R&W eq. 2.30), whose gradient is that of eq. 5.9 and
-    needs only matrix products."""
+    """log p(y | u), [], of the standardized y (R&W eq. 2.30). Its gradient (eq. 5.9) needs only
+    matrix products."""
     covariance = covariance_of_values(kernel, numbers, data)
     factor = cholesky_inverse(lax.stop_gradient(covariance))
     weights = _solve(factor, data)
@@ -78,7 +78,7 @@ def log_marginal_likelihood(kernel: Any, numbers: Hyperparameters, data: Data) -
     value = -(matmul(data.y, weights) + factor.logdet + count * math.log(2 * math.pi)) / 2
     # d value = tr((w w^T - C^-1) dC) / 2 needs no derivative of the factorization
     slope = (weights[:, None] * weights[None, :] - matmul(factor.inverse.T, factor.inverse)) / 2
-    # the value of `change` is zero, and its derivative is that of the covariance
+    # `change` is zero, but its derivative is that of the covariance
     change = covariance - lax.stop_gradient(covariance)
     return value + jnp.sum(slope * change)
 
@@ -128,12 +128,13 @@ def joint_posterior(posterior: Posterior, u: Array) -> tuple[Array, Array]:
 
 
 def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: int) -> Array:
-    """Functions drawn from the posterior, at u [q,d], [draws,q], in O(q).
+    """The values [draws,q] at u [q,d] of functions drawn from the posterior, in O(q).
 
-    By Matheron's rule a draw is one of the prior plus the posterior mean of the residuals between
-    the data and the noisy draw at their points. Prior draws are in random Fourier features, whose
-    covariance is exact on average (Wilson et al. Efficiently sampling functions from Gaussian
-    process posteriors. ICML 2020). Raises ValueError for a kernel without Fourier features.
+    By Matheron's rule, a posterior draw is a prior draw plus the posterior mean given the residuals
+    between the data and the prior draw with noise at the points of the data. Prior draws are linear
+    in random Fourier features, whose covariance is exact on average (Wilson et al. Efficiently
+    sampling functions from Gaussian process posteriors. ICML 2020). Raises ValueError for a kernel
+    without Fourier features.
     """
     numbers, data = posterior.numbers, posterior.data
     frequency_key, weight_key, noise_key = jax.random.split(key, 3)
@@ -152,7 +153,7 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
 
 def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
     """function(data) at the smallest of the capacities N, N/2, ... that suffices for the data,
-    because the cost is cubic in the capacity. The shape of the result must not depend on it."""
+    because the cost is cubic in the capacity, on which the shape of the result must not depend."""
     sizes = [len(data.y)]
     while sizes[-1] >= 2 * SMALLEST_CAPACITY:
         sizes.append(-(-sizes[-1] // 2))

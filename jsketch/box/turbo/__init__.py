@@ -1,6 +1,6 @@
 """TuRBO (Eriksson, Pearce, Gardner, Turner, Poloczek, NeurIPS 2019).
 
-local_gp        the Gaussian process of one region: fit and joint draws
+local_gp        the Gaussian process of one region: its fit and joint draws
 trust_regions   candidates, and the rules by which regions change
 turbo           `Turbo`
 """

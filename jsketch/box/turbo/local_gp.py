@@ -1,5 +1,5 @@
-"""The GP of TuRBO: a constant mean, hyperparameters after a few steps of Adam from one start, and
-joint draws of noisy values.
+"""The GP of TuRBO. It has a constant mean, its hyperparameters are fitted by a few steps of Adam
+from one start, and its draws are joint draws of noisy values.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
 optimization. NeurIPS 2019; the constants are those of the authors' code.
@@ -23,8 +23,8 @@ from jsketch.linalg import BLOCK, cholesky_inverse, matmul
 from jsketch.types import PRNGKey
 
 LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, with mean 0
-RATE = 0.1  # the step of Adam
-# distance of starts from the bounds, where derivatives vanish, as a share of the range
+RATE = 0.1  # the learning rate of Adam
+# least distance of the start from the bounds, where derivatives vanish, as a share of the range
 START_MARGIN = 0.01
 MAX_JOINT = 2000  # the most points of an exact joint draw; others use Fourier features
 
@@ -38,8 +38,8 @@ class Model:
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """As `regression.standardized`, with the median in place of the mean, which depends less on a
-    few very low values."""
+    """As `regression.standardized`, but centred at the median, which depends less than the mean on
+    a few very low values."""
     data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
     ascending = jnp.sort(jnp.where(mask, y, jnp.inf))
@@ -50,7 +50,8 @@ def standardized(u: Array, y: Array, mask: Array) -> Data:
 
 
 class _Parameters(NamedTuple):
-    """The parameters of Adam: the mean, and numbers low + (high - low) sigmoid(free)."""
+    """The parameters that Adam optimizes: the mean, and free coordinates of the hyperparameters,
+    which are low + (high - low) sigmoid(free)."""
 
     mean: Array
     lengthscale: Array
@@ -63,7 +64,7 @@ _Limits = list[tuple[Array, Array]]
 
 
 def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
-    """The limits of each number. In float32 the lower bound of the noise may be larger, so that a
+    """The limits of each hyperparameter. In float32 those of the noise may be raised, so that a
     covariance of `points` points is positive definite."""
     floor = 10 * points * jnp.finfo(dtype).eps
     limits = []
@@ -104,8 +105,8 @@ def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
 
 def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Model:
     """The model after `steps` of Adam on the mean negative log marginal likelihood, always from the
-    same start, which is returned if a step is not finite. `points` is the largest number of points
-    whose covariance will be factorized."""
+    same start. If a step is not finite, the model is the start. `points` is the largest number of
+    points whose covariance will be factorized."""
     d, dtype = data.u.shape[1], data.u.dtype
     limits = _limits(bounds, points, dtype)
     start = _start(limits, d, dtype)
@@ -126,13 +127,14 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
 
 
 def _gradient(kernel: Any, free: _Parameters, limits: _Limits, data: Data) -> _Parameters:
-    """The derivative of the log marginal likelihood, R&W eq. 5.9, without its value."""
+    """The gradient of the log marginal likelihood (R&W eq. 5.9), without its value."""
     model = _model(free, limits)
     covariance = regression.covariance_of_values(kernel, model.numbers, data)
     inverse = gram_of_lower(cholesky_inverse(covariance).inverse)
     weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
+    # a function with the same gradient, which is linear in the covariance and the mean
     def linear(free: _Parameters) -> Array:
         covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
         return jnp.sum(by_covariance * covariance) + weights.sum() * free.mean
@@ -163,8 +165,8 @@ def _subtract_mean(model: Model, data: Data) -> Data:
 def draw(
     kernel: Any, model: Model, data: Data, u: Array, key: PRNGKey, draws: int, frequencies: int
 ) -> Array:
-    """Noisy values drawn jointly from the posterior at u [q,d], [draws,q], in the units of y. They
-    are exact up to MAX_JOINT points, and use random Fourier features for more."""
+    """Noisy values [draws,q] drawn jointly from the posterior at u [q,d], in the units of y. The
+    draws are exact for at most MAX_JOINT points, and use random Fourier features for more."""
     data, noise = _subtract_mean(model, data), model.numbers.noise
     value_key, noise_key = jax.random.split(key)
     if len(u) > MAX_JOINT:
@@ -189,7 +191,7 @@ def draw(
 
 def root_times(matrix: Array, z: Array) -> Array:
     """L z for a positive definite matrix [q,q] = L L^T and z [q,k], by halves and in matrix
-    products, as `cholesky_inverse`."""
+    products, as in `cholesky_inverse`."""
     half = len(matrix) // 2
     if half < BLOCK:
         # L = matrix L^-T

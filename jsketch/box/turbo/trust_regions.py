@@ -1,5 +1,5 @@
-"""The trust regions of TuRBO: their candidates (Sobol points of a box around the best observation),
-and the rules by which they grow, shrink and restart.
+"""The trust regions of TuRBO: the candidates of a region (Sobol points of a box around the best
+observation), and the rules by which regions grow, shrink and restart.
 
 Eriksson, Pearce, Gardner, Turner, Poloczek. Scalable global optimization via local Bayesian
 optimization. NeurIPS 2019, section 2 (THEORY 8.5).
@@ -25,7 +25,7 @@ from jsketch.types import PRNGKey
 
 FIRST_LENGTH, LARGEST_LENGTH = 0.8, 1.6  # base sides, in sides of the box
 GROW_AFTER = 3  # consecutive rounds with a success
-IMPROVEMENT = 1e-3  # the least improvement of a success, as a share of the best value's size
+IMPROVEMENT = 1e-3  # the least improvement that is a success, as a share of |best value|
 MEAN_PERTURBED = 20  # mean number of inputs in which a candidate differs from the best point
 BITS = 30  # binary digits of the Sobol points
 BOUNDS = Bounds(lengthscale=(0.005, 2.0), outputscale=(0.05, 20.0), noise=(5e-4, 0.2))
@@ -35,7 +35,7 @@ BOUNDS = Bounds(lengthscale=(0.005, 2.0), outputscale=(0.05, 20.0), noise=(5e-4,
 class Regions:
     """R trust regions. The data of a region are its evaluations since its last restart."""
 
-    first: Array  # [R] int32, number of the first evaluation after the last restart
+    first: Array  # [R] int32, index of the first evaluation after the last restart
     points: Array  # [R, P, d] in the unit cube, the design after a restart, evaluated in reverse
     design: Array  # [R] int32, the number of design points that are not evaluated yet
     length: Array  # [R], base side
@@ -45,8 +45,8 @@ class Regions:
 
 
 def new_regions(design: Array, first: Array, points: Array, bounds: Bounds) -> Regions:
-    """New regions after `first` [] evaluations, with `design` [R] of the points [R,P,d] to
-    evaluate."""
+    """Regions that start after `first` [] evaluations; each evaluates the first `design` [R] of its
+    points [R,P,d]."""
     zero = jnp.zeros_like(design)
     d, dtype = points.shape[2], points.dtype
     model = local_gp.default_model(bounds, d, dtype)
@@ -80,14 +80,14 @@ def _directions(bits: int, d: int) -> np.ndarray:
     points = qmc.Sobol(d, scramble=False, bits=BITS).random_base2(bits)
     points = (points * 2**BITS).astype(np.uint32)
     # in the order of the Gray code, point 2^k differs from the previous one by the k-th direction
-    last = 2 ** np.arange(bits)
-    return points[last] ^ points[last - 1]
+    powers = 2 ** np.arange(bits)
+    return points[powers] ^ points[powers - 1]
 
 
 def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
-    """The first `count` scrambled Sobol points [count,d] in [0,1); traceable. The digits of each
-    input are multiplied by a random lower triangular matrix and shifted (Matousek. On the
-    L2-discrepancy for anchored boxes. Journal of Complexity 1998)."""
+    """The first `count` scrambled Sobol points [count,d] in [0,1); the function can be traced. The
+    binary digits of each input are multiplied by a random lower triangular matrix and shifted
+    (Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998)."""
     bits = max(1, (count - 1).bit_length())
     matrix_key, shift_key = jax.random.split(key)
     # row j contains the digits whose sum is digit j (from the top): j and random ones above it
@@ -108,10 +108,10 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
 def candidates(
     data: Data, members: Array, lengthscale: Array, length: Array, key: PRNGKey, count: int
 ) -> Array:
-    """Candidates [count,d] of one region. A candidate has about MEAN_PERTURBED inputs, at least
-    one, of a Sobol point of the region's box; the others are those of the best observation, the
-    centre. `members` [N] are the region's slots of the data; if all evaluations of the region
-    failed, the first of them is the centre."""
+    """Candidates [count,d] of one region. About MEAN_PERTURBED inputs of a candidate, at least one,
+    are those of a Sobol point of the region's box; the others are those of the centre, the best
+    observation. `members` [N] bool are the region's slots of the data; if all evaluations of the
+    region failed, the first of them is the centre."""
     point_key, which_key, extra_key = jax.random.split(key, 3)
     shape, dtype = (count, data.u.shape[1]), data.u.dtype
     # a failure of this region ranks below all observations and above the slots of other regions
@@ -131,8 +131,9 @@ def candidates(
 
 def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array) -> Regions:
     """The regions with new counters and lengths after a round. `evaluated` [R] is the number of
-    evaluations for each region, `new_best` [R] their best value, and `best` [R] the best value
-    before the round (-inf without any). Points of a design are neither success nor failure."""
+    evaluations for each region in the round, `new_best` [R] is their best value, and `best` [R] is
+    the best value before the round (-inf if there is none). An evaluation of a design point is
+    neither a success nor a failure."""
     best_or_zero = jnp.where(jnp.isfinite(best), best, 0)
     threshold = best_or_zero + IMPROVEMENT * jnp.abs(best_or_zero)
     success = new_best > jnp.where(jnp.isfinite(best), threshold, -jnp.inf)
@@ -154,12 +155,12 @@ def after_round(regions: Regions, best: Array, new_best: Array, evaluated: Array
     )
 
 
-def restart(regions: Regions, fresh: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
-    """(regions, whether each is restarted [R]): those of `fresh` replace regions with a side below
-    `least_length`."""
+def restart(regions: Regions, new: Regions, least_length: ArrayLike) -> tuple[Regions, Array]:
+    """(regions, whether each restarts [R]); regions with a base side below `least_length` are
+    replaced by those of `new`."""
     restarts = regions.length < least_length
 
     def choose(new: Array, old: Array) -> Array:
         return jnp.where(restarts.reshape(-1, *[1] * (old.ndim - 1)), new, old)
 
-    return jax.tree.map(choose, fresh, regions), restarts
+    return jax.tree.map(choose, new, regions), restarts

@@ -55,15 +55,15 @@ class Turbo(struct.Settings):
     """TuRBO, whose trust regions share the initial points and compete for the points of a batch. A
     region that is too small restarts with a Latin hypercube of as many points as it first had.
 
-    kernel        a kernel of inputs divided by their fitted lengthscales
+    kernel        a kernel of the inputs divided by the fitted lengthscales
     bounds        `Bounds`, by default the published ones. For functions without noise,
                   Bounds(noise=(1e-6, 1e-5)) and a smaller `least_length` find better points
     least_length  a region restarts if its base side, in sides of the box, is shorter
     regions       int, trust regions
     batch         int, evaluations of a round
     initial       int, uniform points of the first round
-    candidates    int, points for each region and round at which values are drawn jointly; by
-                  default 100 for each input, and at most 5000
+    candidates    int, number of points at which values are drawn jointly, in each region and round;
+                  by default 100 for each input, but at most 5000
     frequencies   int, random Fourier features of the draws at more than 2000 candidates
     fit_steps     int, steps of Adam of each fit
 
@@ -102,7 +102,7 @@ class Turbo(struct.Settings):
         # the largest arrays are the covariance of a region, its factor and one product
         observed = history.empty(box, horizon, 3 * horizon**2)
         initial = history.initial_points(box, key, self.initial)
-        # the first points of the regions are the initial points
+        # the initial points take the place of the first design points
         placeholder = jnp.zeros(
             (self.regions, -(-self.initial // self.regions), box.lower.size), initial.dtype
         )
@@ -115,8 +115,8 @@ class Turbo(struct.Settings):
         )
 
     def ask(self, state: TurboState, key: PRNGKey, limit: ArrayLike | None = None) -> TurboQuery:
-        """The initial points, distributed over the regions; then the designs of regions that have
-        restarted, and the maxima of Thompson samples."""
+        """The initial points, distributed over the regions, in the first round; later the design
+        points of regions that have restarted, and the maxima of Thompson samples."""
         slots = max(self.initial, self.batch)
 
         def padded(x: Array, region: Array) -> tuple[Array, Array]:
@@ -142,9 +142,9 @@ class Turbo(struct.Settings):
         y = history.checked_values(query, y)
         new_history = history.add(state.history, query, y)
         owner = history.write(state.owner, query.region, state.history.count, query.size)
-        numbers = jnp.arange(self.regions, dtype=jnp.int32)
+        index = jnp.arange(self.regions, dtype=jnp.int32)
 
-        of_region = query.mask[None, :] & (query.region[None, :] == numbers[:, None])
+        of_region = query.mask[None, :] & (query.region[None, :] == index[:, None])
         new_best = jnp.max(jnp.where(of_region & jnp.isfinite(y)[None, :], y, -jnp.inf), 1)
         observed = state.history.ok[None, :] & self._members(state)
         best = jnp.max(jnp.where(observed, state.history.y, -jnp.inf), 1)
@@ -153,8 +153,8 @@ class Turbo(struct.Settings):
         )
         count, d = state.regions.points.shape[1:]
         designs = jax.vmap(lambda k: trust_regions.latin_hypercube(k, count, d, y.dtype))
-        fresh = self._new_regions(new_history.count, designs(jax.random.split(key, self.regions)))
-        regions, restarts = trust_regions.restart(regions, fresh, self.least_length)
+        new = self._new_regions(new_history.count, designs(jax.random.split(key, self.regions)))
+        regions, restarts = trust_regions.restart(regions, new, self.least_length)
         state = replace(state, history=new_history, owner=owner, regions=regions)
         points = max(
             state.owner.shape[0], min(self._candidates(state.initial.shape[1]), local_gp.MAX_JOINT)
@@ -205,7 +205,7 @@ class Turbo(struct.Settings):
     def _propose(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array, Array]:
         """(points [batch,d], their regions [batch], the number of points in use [])."""
         slots = jnp.arange(self.batch, dtype=jnp.int32)
-        # the designs come first, region after region
+        # the design points come first, region after region
         ends = jnp.cumsum(state.regions.design, dtype=jnp.int32)
         owner = jnp.searchsorted(ends, slots, side="right").astype(jnp.int32)
         design_point = state.regions.points[owner, ends[owner] - slots - 1]
@@ -221,10 +221,10 @@ class Turbo(struct.Settings):
 
         _, picked = lax.scan(pick, jnp.zeros(values.shape[1], bool), values)
         region = picked // u.shape[1]
-        design = slots < ends[-1]
-        point = jnp.where(design[:, None], design_point, u[region, picked % u.shape[1]])
+        is_design = slots < ends[-1]
+        point = jnp.where(is_design[:, None], design_point, u[region, picked % u.shape[1]])
         size = jnp.where(has_no_design.any(), self.batch, jnp.minimum(ends[-1], self.batch))
-        return history.from_unit(state.box, point), jnp.where(design, owner, region), size
+        return history.from_unit(state.box, point), jnp.where(is_design, owner, region), size
 
     def _draw_values(self, state: TurboState, key: PRNGKey) -> tuple[Array, Array]:
         """(candidates of each region [R,C,d], draws of the values there [R,batch,C])."""
