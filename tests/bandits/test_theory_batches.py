@@ -19,9 +19,9 @@ def test_ratio_bounds_hold(ratio):
     for p in random_problems():
         _, _, batch = batch_of(p, ratio, noise_std=0.3, norm_bound=1.0)
         total, _, with_e = bounds(p, batch)
-        start = oracles.embedded_after(p.gram, p.keep, p.counts, np.array([], int), p.lam)
+        start = oracles.variance_after(p.gram, p.keep, p.counts, np.array([], int), p.lam)
         for size in range(1, len(batch) + 1):
-            after = oracles.embedded_after(p.gram, p.keep, p.counts, batch[:size], p.lam)
+            after = oracles.variance_after(p.gram, p.keep, p.counts, batch[:size], p.lam)
             true = start / after
             assert (true <= total[size - 1] * (1 + 1e-6)).all()
             assert (true <= with_e[size - 1] * (1 + 1e-6)).all()
