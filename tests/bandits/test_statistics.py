@@ -18,7 +18,7 @@ KERNEL = kernels.Gaussian(0.3)
 SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA)
 COMMON = dict(kernel=KERNEL, regularization=LAM, **SETTINGS, capacity=64)
 STOPS = (5, 20, HORIZON)
-# {width that chooses the arms: further widths that are claiming on the same runs}
+# {width that chooses the arms: further widths that are tested on the same runs}
 OTHER_WIDTHS = {"certified": [widths.certified_mixture], "tight": [widths.mixture]}
 
 
@@ -60,14 +60,11 @@ def test_confidence_intervals_cover(name):
     """
     bandit = BANDITS[name]
     problem, at_stops = states(bandit)
-    for claiming in (
-        bandit,
-        *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ())),
-    ):
+    for variant in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
         for state in at_stops:
             posterior = getattr(state, "posterior", state)
-            width = np.asarray(jax.vmap(claiming.confidence_width)(state))[:, None]
+            width = np.asarray(jax.vmap(variant.confidence_width)(state))[:, None]
             error = np.abs(np.asarray(posterior.mean - problem.mean_reward))
             failed |= (error > width * np.sqrt(np.asarray(posterior.variance)) + 1e-9).any(1)
         assert failed.sum() <= 14

@@ -68,7 +68,7 @@ def test_standardized_features_are_those_of_scaled_inputs():
     np.testing.assert_allclose(features[:, 1:], basis.features((x - shift) / scale))
 
 
-def test_the_kept_share_is_the_squared_length_of_the_features():
+def test_the_represented_share_is_the_squared_length_of_the_features():
     x, taylor = np.random.default_rng(3).normal(size=(6, 2)) * 2, Taylor(2, 4, 1.3)
     lengths = np.square(taylor.features(jax.numpy.asarray(x))).sum(1)
     np.testing.assert_allclose(taylor.represented_share(x), lengths, rtol=1e-6)

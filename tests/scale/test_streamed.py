@@ -45,8 +45,8 @@ def arms_asked(query):
 
 
 def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
-    """The batches of the arms in memory and in the file, round by round, and the last states. With
-    `pend` every second batch is pending while the next one is chosen."""
+    """(batches of the arms in memory and in the file, chunks read, last states) round by round.
+    With `pend` every second batch is pending while the next one is chosen."""
     x = arms_of("float32" if options.get("screen") else "float64")
     domain = Arms(jnp.asarray(x, jnp.float64))
     over_file = Streamed(bandit, **SMALL | options)
@@ -67,12 +67,12 @@ def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
         if pend and t % 2 == 0:
             state, other = bandit.pend(state, query), over_file.pend(other, chosen.query)
             continue
-        for one, another in pending:
-            y, key = rewards_of(one, x, t), jax.random.fold_in(KEY, t)
-            state, info = TELL(bandit, state, one, jnp.asarray(y), key)
+        for in_memory, of_file in pending:
+            y, key = rewards_of(in_memory, x, t), jax.random.fold_in(KEY, t)
+            state, info = TELL(bandit, state, in_memory, jnp.asarray(y), key)
             assert not bool(info.overflow)
-            other, same = over_file.tell(other, another, y, key)
-            assert int(same.dictionary_size) == int(info.dictionary_size)
+            other, file_info = over_file.tell(other, of_file, y, key)
+            assert int(file_info.dictionary_size) == int(info.dictionary_size)
         pending = []
     return batches, reads, state, other
 
@@ -151,12 +151,12 @@ def scores_and_bounds(folder, seed):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scores_in_float64_are_below_the_bounds_of_float32(tmp_path):
-    """The bounds are at most 100 times as far from the scores as rounding errors."""
+    """The largest slack is, in the median, less than 100 times the largest rounding error."""
     slack = []
     for seed in range(12):
-        bound, score, true = scores_and_bounds(tmp_path, seed)
-        assert (true <= bound).all()
-        slack.append(np.max(bound - true) / np.max(np.abs(score - true)))
+        bound, score, exact = scores_and_bounds(tmp_path, seed)
+        assert (exact <= bound).all()
+        slack.append(np.max(bound - exact) / np.max(np.abs(score - exact)))
     assert np.median(slack) < 100
 
 
@@ -173,7 +173,7 @@ def test_a_violated_bound_is_flagged(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_empty_histories_and_files_without_new_arms(tmp_path):
-    """Empty lists equal no data. In the second case all arms are tracked."""
+    """Empty lists equal no data. After evaluations of all arms the file has no new arm."""
     x = arms_of("float32")
     file, over_file = save_arms(tmp_path, x), Streamed(CASES["screened"][0], **SMALL, screen=True)
     starts = (None, FileEvaluations([], []))
