@@ -13,7 +13,7 @@ from jsketch.box import UniformBox, history
 from jsketch.problems import boxes
 
 HORIZON = 11
-# allowed between programs that round differently
+# largest difference between programs that round differently
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
 # the hyperparameter that a test changes without a new compilation
 NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb": "reach"}

@@ -43,7 +43,7 @@ tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, que
 
 
 def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
-    """[(state, query, info) of each round], and the last state."""
+    """([(state, query, info) of each round], the last state)."""
     state, history_of_rounds = optimizer.init(box, KEY, horizon=HORIZON), []
     while (t := int(state.history.count)) < HORIZON:
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
@@ -158,11 +158,11 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     np.testing.assert_allclose(last.gradients[3:], g, rtol=1e-9, atol=1e-10)
     assert not np.asarray(last.gradients[:3]).any()
     sigma = balls.ellipsoid(last.gradients, LAM)
-    logdet, longest = float(sigma.logdet), max(r @ r for r in g)
+    logdet, max_square = float(sigma.logdet), max(r @ r for r in g)
     assert logdet == pytest.approx(np.log1p(u2).sum(), rel=1e-9)
-    assert logdet <= model.size * np.log1p(len(g) * longest / (model.size * LAM))
+    assert logdet <= model.size * np.log1p(len(g) * max_square / (model.size * LAM))
     assert sum(float(sigma.inverse_squared_norm(jnp.asarray(r))) for r in g) <= logdet
-    c = longest / LAM
+    c = max_square / LAM
     assert sum(u2) <= c / np.log1p(c) * logdet
 
 
@@ -247,13 +247,13 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
-    """The best of 48 long ascents over w alone adds at most 0.3% to the optimism."""
+    """48 long ascents over w alone add at most 0.3% to the optimism, f_w(x) - f_{w_t}(x)."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
 
     @jax.jit
     def best_of_many(state, x):
-        """(the largest f_w(x), f_x(w_t))."""
+        """(the largest f_w(x), f_{w_t}(x))."""
         ball, z = optimizer.ball(state), state.scaling.inputs(x)
         form = balls.whitened_form(model, ball)
 
@@ -365,24 +365,24 @@ def test_regret_given_the_truth_in_the_ball(truth, guess, linear_is_enough):
             2 * beta * curvature_of_hill(largest) / lam,
         )
 
-    state, beyond = optimizer.init(LINE, KEY, horizon=horizon), 0
+    state, n_beyond_first = optimizer.init(LINE, KEY, horizon=horizon), 0
     for t in range(horizon):
         state, numbers = round_of(state, jax.random.key(t))
-        distance, optimistic, above, first, second = (float(number) for number in numbers)
+        distance, optimistic, excess, first, second = (float(number) for number in numbers)
         if t > 0:  # phase II
             assert distance <= beta and optimistic >= highest - 1e-6
-            assert above <= first + second
-            beyond += above > first
-    assert (beyond == 0) == linear_is_enough
+            assert excess <= first + second
+            n_beyond_first += excess > first
+    assert (n_beyond_first == 0) == linear_is_enough
 
 
 @pytest.mark.slow
 def test_the_ball_keeps_the_truth_under_noise():
-    """Lemma 5.3: w* lies in the ball at all t in a fraction 1 - delta of 48 runs, with the radius
-    of eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. With the
-    printed oracle, which leaves w0 as drawn, it does not. The noise is small enough for a fit to
-    these few points to stay in the box W nearly always; the paper's oracle is confined to W, and
-    the library's is not."""
+    """Lemma 5.3: w* lies in the ball at all t in at least 1 - delta of 48 runs, with the radius of
+    eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. (If it did
+    with probability 1 - delta exactly, the test would fail for half of all keys.) With the printed
+    oracle, which leaves w0 as drawn, it does not. The noise is so small that a fit to these few
+    points nearly always stays in the box W, to which only the paper's oracle is confined."""
     truth, noise, first, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1
     # in this box no other parameters have the values of w*
     low, high = jnp.array([-1.1, 0.2]), jnp.array([2.1, 2.2])
@@ -400,7 +400,7 @@ def test_the_ball_keeps_the_truth_under_noise():
 
     @jax.jit
     @partial(jax.vmap, in_axes=(None, 0))
-    def largest_share(oracle, key):
+    def largest_ratio(oracle, key):
         """The largest |w_t - w*|^2_Sigma / beta_t of phase II."""
         with_oracle = optimizer.replace(oracle=oracle)
 
@@ -409,12 +409,12 @@ def test_the_ball_keeps_the_truth_under_noise():
             ball, query = with_oracle.ball(state), with_oracle.ask(state, keys[0])
             y = jax.vmap(partial(model.apply, truth))(query.x)
             y = y + noise * jax.random.normal(keys[1], y.shape)
-            share = ball.sigma.squared_norm(ball.centre - truth) / ball.beta
-            return with_oracle.tell(state, query, y, keys[2])[0], share
+            ratio = ball.sigma.squared_norm(ball.centre - truth) / ball.beta
+            return with_oracle.tell(state, query, y, keys[2])[0], ratio
 
         state = with_oracle.init(LINE, key, horizon=first + 36)
         return jax.lax.scan(round_of, state, jax.random.split(key, first + 36))[1][first:].max()
 
     keys = jax.random.split(jax.random.key(5), 48)
     for oracle, covers in ((LM(steps=12, restarts=4), True), (go_ucb.printed(1).oracle, False)):
-        assert ((largest_share(oracle, keys) <= 1).mean() >= 1 - delta) == covers
+        assert ((largest_ratio(oracle, keys) <= 1).mean() >= 1 - delta) == covers
