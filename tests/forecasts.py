@@ -54,8 +54,8 @@ def on_a_dictionary(ys, joined, features, lam, awv):
 
 
 def leverages(ys, joined, features, lam):
-    """z^T A^-1 z of each example, [n]. z are its features in the span of the points joined by then,
-    and A = lam I + the sum of z z^T of the labelled examples before it."""
+    """z^T A^-1 z of each example, [n], with its features z in the span of the points joined by
+    then, and A = lam I + the sum of z z^T over the labelled examples before it."""
     values = []
     for t, m in enumerate(have_joined(joined, len(ys))):
         z, past = features[m], labelled_before(ys, t)

@@ -22,7 +22,7 @@ DENSE = jax.jit(exact.dense)
 
 
 class Problem:
-    """Random arms, counts and rewards, and a dictionary of 6 arms, half of them pulled."""
+    """Random arms, counts and rewards, and a dictionary of 6 random arms, pulled or not."""
 
     def __init__(self, seed):
         random = np.random.default_rng(seed)

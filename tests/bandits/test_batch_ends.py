@@ -23,7 +23,8 @@ whitened_features = jax.jit(
 
 @functools.partial(jax.jit, static_argnums=5)
 def local_bounds(state, kernel, lam, arms, size, guaranteed):
-    """Local bounds [A] of a batch of `size` picks; infinite stored bounds force all of them."""
+    """Local bounds [A] of `size` picks. The stored bounds are infinite, so that all are
+    computed."""
     statistic = "guaranteed" if guaranteed else "full"
     bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
     batch = adaptive_batch.start(state, bandit, state.mean)
@@ -65,7 +66,7 @@ def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
             np.testing.assert_array_equal(picks, batch[: pick + 1])
             picks = picks_of(p, after[pick] * (1 + 1e-6), **options)
             np.testing.assert_array_equal(picks, batch[: pick + 2])
-            ends += after[pick] < 50  # where a millionth is less than 1e-4
+            ends += after[pick] < 50  # a millionth of this bound is less than 1e-4
     assert ends >= 10
 
 
@@ -94,7 +95,7 @@ def test_local_bounds_of_all_arms_are_lemma_3s():
     assert n_different >= 1
 
 
-def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
+def test_the_variance_of_a_dictionary_arm_is_its_embedded_part():
     """At lam = 1e-9 the rounding error of a residual would add a millionth to a variance of 1."""
     for seed in range(5):
         p = Problem(seed)

@@ -55,7 +55,7 @@ def test_picks_are_those_of_the_rule_in_plain_python():
 
 
 def test_mutations_are_uniform_and_ignore_padding():
-    """Each of 3 neighbours is a third of 4,000 picks, within 4 standard errors. A correct
+    """Each of 3 neighbours has a third of 4,000 picks, within 4 standard errors. A correct
     implementation fails with probability 2e-4."""
     table = jnp.full((81, 6), -1).at[:, jnp.array([0, 2, 5])].set(jnp.array([4, 7, 9]))
     bandit = RegularizedEvolution(table, population=2, sample=2)

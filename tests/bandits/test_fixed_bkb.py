@@ -1,5 +1,4 @@
-"""Batches of a fixed size with pending evaluations. The posterior does not depend on the order in
-which rewards are observed."""
+"""Batches of a fixed size, and pending evaluations."""
 
 import jax
 import jax.numpy as jnp

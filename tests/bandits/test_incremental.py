@@ -55,7 +55,7 @@ def test_updates_match_a_refresh_from_scratch(regularization, stride):
 
 
 def test_overflow_and_near_duplicates_are_reported():
-    """`refresh` returns (is accurate, fits the capacity of 4). Arm 6 is 1e-6 from arm 0."""
+    """`update` returns (accurate, fits the capacity of 4). Arm 6 is 1e-6 from arm 0."""
     x = np.concatenate([np.arange(6.0), [1e-6]])[:, None]
     kernel = kernels.Gaussian(0.5)
     state = BBKB(kernel=kernel, capacity=4).init(Arms(x), KEY)
@@ -90,8 +90,8 @@ def test_runs_with_updates_pick_the_same_arms(name):
 
 
 def test_the_initial_capacity_is_the_expected_size_of_the_dictionary():
-    """The size is that expected after uniform pulls, from leverage scores by a dense solution. The
-    capacity is INITIAL_SIZE_RATIO times this size, rounded up by at most 16."""
+    """The expected size is that after uniform pulls, with leverage scores from a dense solution.
+    The capacity is INITIAL_SIZE_RATIO times this size, rounded up by at most 16."""
     x = np.random.default_rng(0).uniform(0, 6, (60, 1))
     horizon, regularization, kernel = 240, 0.05, kernels.Gaussian(0.4)
     gram = np.asarray(kernel.gram(jnp.asarray(x), jnp.asarray(x)))

@@ -139,7 +139,7 @@ def test_soful_samples_have_the_right_law():
 
 
 @each
-def test_a_batch_is_its_evaluations_one_by_one(name):
+def test_a_batch_gives_the_state_of_its_single_evaluations(name):
     bandit = FORMS[name]
     state = bandit.init(linear_problem().arms, KEY)
     several = Query(jnp.array([3, 8, 3, 0], jnp.int32), jnp.array([True, True, True, False]))

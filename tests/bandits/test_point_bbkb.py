@@ -47,7 +47,7 @@ def test_with_one_candidate_matrix_it_is_bkb():
 
 
 def test_batches_and_posterior_with_changing_contexts_are_exact():
-    """They are those of a GP on all observed points. One evaluation fails."""
+    """Ends of batches, means and variances are those of an exact GP. One evaluation fails."""
     bandit = PointBBKB(
         **OPTIONS | dict(capacity=64), qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64
     )
@@ -112,7 +112,7 @@ def test_growing_and_extending_leave_the_posterior_unchanged():
     assert int(bandit.pull(larger, jnp.asarray(X[8])).batch_size) == 1
 
 
-def test_partition_search_refines_where_it_pays():
+def test_partition_search_covers_the_box_and_reduces_the_regret():
     """The cells partition the box, and width * sd at the last centre exceeds V of its cell."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
     bandit = BANDIT.replace(max_history=48, capacity=48)

@@ -107,7 +107,7 @@ def test_compiled_and_eager_calls_agree(cache, name):
 
 
 @for_each(FEWER - {"eps_greedy"})
-def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
+def test_vmap_over_seeds_and_numbers_equals_separate_runs(cache, name):
     """Three runs differ in their seed, and a fourth run in every number of the algorithm."""
     changed = jax.tree.map(smaller, CASES[name])
     bandits, keys = [CASES[name]] * 3 + [changed], [*KEYS, KEY]
@@ -143,7 +143,7 @@ def replay_rewards(start=0):
 
 
 @few
-def test_drive_is_run_and_resumes(cache, name):
+def test_drive_has_the_picks_of_run_and_resumes(cache, name):
     bandit, arms = CASES[name], problem().arms
     whole = loops.drive(bandit, replay_rewards(), arms, KEY, HORIZON)
     np.testing.assert_array_equal(whole.x, cache.run(name).trace.arm)

@@ -79,9 +79,9 @@ def test_confidence_intervals_cover(name):
 )
 def test_variances_are_accurate_to_a_factor_3(qbar):
     """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2): at the qbar of the theory no variance in 64 runs is
-    off by more than 3; at qbar = 2, of which the theory states nothing, less than a tenth is.
-    Dictionaries are smaller than the loose bound of the papers. At qbar = 2 their mean size is at
-    most C qbar times an effective dimension from the sketched variances, within 4 standard
+    off by more than this factor; at qbar = 2, of which the theory states nothing, less than a tenth
+    is. Dictionaries are smaller than the loose bound of the papers. At qbar = 2 their mean size is
+    at most C qbar times an effective dimension from the sketched variances, within 4 standard
     errors."""
     # the same shapes as in `test_confidence_intervals_cover`, so that JAX reuses its program
     bandit = BANDITS["certified"].replace(qbar=qbar)

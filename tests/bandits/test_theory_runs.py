@@ -1,6 +1,6 @@
 """Statements about whole runs of BKB and BBKB that hold with probability 0.9: at least 18 of 20
-runs must satisfy them. If one held with probability 0.9 exactly, the test would fail for a third of
-all keys; the bounds are loose, so that the probability is larger."""
+runs must satisfy each of them. If a statement held with probability 0.9 exactly, its test would
+fail for a third of all keys."""
 
 import jax
 import numpy as np

@@ -32,8 +32,8 @@ def test_a_warm_start_has_the_exact_posterior_of_its_data():
 
 @pytest.mark.parametrize("seeds", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_bless_scores_are_within_a_factor_3(seeds):
-    """All 2,000 scores are within it in 95% of the seeds; dictionaries have at most 13 d_eff
-    arms."""
+    """In at least 95% of the seeds all 2,000 scores are within a factor 3 of the exact ones.
+    Dictionaries have at most 13 d_eff arms."""
     kernel, lam, counts = kernels.Gaussian(0.2), 0.1, np.ones(2000)
     exact = bless.exact_leverage_scores(kernel, SQUARE, counts, lam)
     accurate, sizes = 0, []
@@ -83,7 +83,8 @@ def test_leverage_scores_of_near_copies(apart, lam):
 
 @pytest.mark.parametrize("method", ["bless", "leverage"])
 def test_a_warm_start_with_a_sampled_dictionary_is_accurate(method):
-    """Variances are within a factor 3 of exact ones: leverage scores, as each arm has one pull."""
+    """Variances are within a factor 3 of the exact ones, which are the leverage scores because each
+    arm has one pull."""
     x = SQUARE[:300]
     counts = np.ones(300)
     bandit = BBKB(kernels.Gaussian(0.3), 0.1, capacity=256, qbar=8.0)

@@ -148,7 +148,7 @@ VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """They match after each of three batches, with dictionaries of some or all arms."""
+    """Both match after each of three batches, with dictionaries of some or all arms."""
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     bandit = BBKB(SCALED, lam, **assumed, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
@@ -204,7 +204,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
 
 
 def test_the_information_of_past_evaluations_includes_the_residuals():
-    """It starts at the upper bound of THEORY 2.4, logdet(V/lam) + rho/lam."""
+    """The information is at first the upper bound of THEORY 2.4, logdet(V/lam) + rho/lam."""
     for seed in range(3):
         p = Problem(seed)
         _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)

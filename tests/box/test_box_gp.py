@@ -100,7 +100,7 @@ def test_fits_of_degenerate_data_are_finite(values):
 
 
 def test_the_variance_has_a_floor():
-    """It is eps times the outputscale. Without noise, variances of observed points would be 0."""
+    """The floor is eps times the outputscale, where noiseless observations would give 0."""
     u = jnp.linspace(0, 1, 5)[:, None]
     numbers = Hyperparameters(jnp.array([1e-3]), jnp.array(4.0), jnp.array(0.0))
 
@@ -125,7 +125,7 @@ def test_draws_have_the_posteriors_mean_and_covariance(name):
     mean, matrix = (np.asarray(part) for part in gp.joint_posterior(posterior, points))
     error = np.sqrt(np.diag(matrix) / 4000)
     assert (np.abs(draws.mean(0) - mean) < 5 * error).all()
-    # the fourth moments of a mixture over frequencies exceed the normal's, whose error this is
+    # `error` is that of normal draws; the fourth moments of a mixture over frequencies are larger
     error = np.sqrt((np.outer(np.diag(matrix), np.diag(matrix)) + matrix**2) / 4000)
     assert (np.abs(np.cov(draws.T) - matrix) < 8 * error).all()
 

@@ -64,7 +64,7 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
 
 
 def test_single_precision_resolves_small_deviations():
-    """Values near 1000 have a deviation of 0.5. Equal values are divided by 1."""
+    """Values near 1000 have a deviation of 0.5. The scale of equal values is 1."""
     box = jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain)
     state = SMALL.init(box, KEY, horizon=4)
     past = state.history.replace(
@@ -112,8 +112,8 @@ def _norm_at(x):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_point_without_a_finite_gradient_is_excluded(name):
-    """Its gradient row is zero, the fit uses the other points, and the next point differs from
-    it."""
+    """The point's gradient row is zero, the fit uses the other points, and the next point
+    differs."""
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **FORMS[name])
     state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     query = ask(optimizer, state, KEY)

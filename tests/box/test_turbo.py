@@ -27,9 +27,9 @@ def test_sobol_points_are_evenly_spread_and_random():
     for points in (first_key, second_key):
         for column in points.T:  # each of the 64 intervals of every input has one point
             assert sorted(np.floor(column * 64)) == list(range(64))
-    plain = qmc.discrepancy(qmc.Sobol(5, scramble=False).random_base2(6))
+    unscrambled = qmc.discrepancy(qmc.Sobol(5, scramble=False).random_base2(6))
     random = qmc.discrepancy(np.random.default_rng(0).uniform(size=(64, 5)))
-    assert qmc.discrepancy(first_key) < 2 * plain < 0.5 * random
+    assert qmc.discrepancy(first_key) < 2 * unscrambled < 0.5 * random
     # the third point is uniform: its mean is within 5 standard errors
     first = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])(jax.random.split(KEY, 4000))
     assert float(first.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
@@ -51,7 +51,7 @@ def test_candidates_fill_the_box_around_the_best_observation():
     assert np.prod(sides) == pytest.approx(0.3**3)
     assert (np.abs(u - 0.6) <= sides / 2 + 1e-12).all()
     np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
-    assert (u != 0.6).all()  # with so few inputs, candidates change all
+    assert (u != 0.6).all()  # candidates change all of so few inputs
     large = trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512)
     assert large.min() >= 0 and large.max() <= 1
 

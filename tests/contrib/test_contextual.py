@@ -125,7 +125,7 @@ def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
 
 
 @pytest.mark.parametrize("name", ["cbkb", "cbbkb"])
-def test_resampled_posteriors_and_batches_are_dense(runs, name):
+def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
     """A dictionary is drawn when 1 + the sum of variances exceeds C, and while it is empty."""
     bandit, (state, (mean, variance), _) = CASES[name], runs[name]
     index = np.asarray(state.points.sketch.dictionary.index)

@@ -99,10 +99,10 @@ def test_a_discount_of_one_changes_nothing():
             DiscountedKernelAWV(kernel, LAM, discount=1.0, capacity=64),
         ),
     ):
-        (predictions, state), (discounted, end) = (in_parts(each, xs, ys) for each in pair)
+        (predictions, state), (discounted, end) = (in_parts(one, xs, ys) for one in pair)
         np.testing.assert_array_equal(discounted, predictions)
         np.testing.assert_array_equal(end.inverse, state.inverse)
-        single, discounted = ([p for p, _, _ in steps(each, xs[:12], ys[:12])] for each in pair)
+        single, discounted = ([p for p, _, _ in steps(one, xs[:12], ys[:12])] for one in pair)
         np.testing.assert_allclose(discounted, single, rtol=1e-12, atol=1e-14)
 
 

@@ -64,7 +64,7 @@ def weights_at(step, discount, window):
     ],
     ids=["discounted", "window"],
 )
-def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
+def test_posteriors_match_dense_weighted_ones(bandit, discount, window):
     """THEORY 6.5, with all pulled arms in the dictionary, and with a dictionary that is drawn."""
     stacked, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
     drawn = states(bandit)[0]

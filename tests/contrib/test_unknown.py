@@ -171,7 +171,7 @@ def test_ruled_out_candidates_never_choose():
     states = [state.replace(ruled_out=jnp.arange(3) < g) for g in range(3)]
     chosen = [int(bandit.choose_candidate(state)) for state in states]
     assert chosen == [0, 1, 2]
-    # B sqrt(gamma_n) overflows: it is e^91 larger for candidate 1 and grows like (log n)^250
+    # B sqrt(gamma_n) overflows: it is e^91 times as large for candidate 1, and grows as (log n)^250
     for pulls, number in ((20.0, 0), (40.0, 1)):
         later = state.replace(pulls=jnp.array([pulls, 9.0, 9.0]))
         assert int(bandit.choose_candidate(later)) == number

@@ -49,8 +49,8 @@ def test_formula_diagonal_and_positivity(name):
     assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()
 
 
-# (kernel, its largest derivative in the squared distance); exp(-r), which has no such bound, always
-# sums squared differences
+# (kernel, its largest derivative in the squared distance); it has none for exp(-r), whose distances
+# are always sums of squared differences
 SLOPES = {
     "gaussian": (kernels.Gaussian(1.0), 1 / 2),
     "rational": (kernels.RationalQuadratic(1.0, 0.7), 1 / 2),

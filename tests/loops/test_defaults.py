@@ -36,7 +36,7 @@ def test_the_default_does_not_depend_on_the_chunks_or_on_later_events(capsys):
     np.testing.assert_allclose(whole.features.scale, parts.features.scale)
 
 
-def test_missing_labels_and_constant_inputs_are_no_obstacle():
+def test_missing_labels_and_constant_inputs_are_accepted():
     x, y = events(1_000)
     x[:, 1] = 7.0
     y[::2] = np.nan

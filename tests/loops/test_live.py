@@ -125,7 +125,7 @@ def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
 
 
 @each
-def test_batches_are_single_examples(name):
+def test_batches_have_the_predictions_of_single_examples(name):
     """Batches and single examples alternate, and `predict_many` uses one state for all rows."""
     xs, ys = examples()
     forecaster = CASES[name].replace(capacity=64) if name == "kors" else CASES[name]

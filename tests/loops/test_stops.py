@@ -253,7 +253,7 @@ def test_a_function_of_the_run_ends_it():
 
 @pytest.mark.parametrize("bandit", [GPUCB(KERNEL), FixedBKB(KERNEL, batch=3, max_pending=3)])
 def test_every_algorithm_with_bounds_has_a_gap(bandit):
-    """Without data it is twice the width times the prior deviation, 1 / sqrt(lambda)."""
+    """Without data the gap is twice the width times the prior deviation, 1 / sqrt(lambda)."""
     start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
     width = float(bandit.confidence_width(start))
     assert loops.gap(bandit, start) == pytest.approx(20 * width)

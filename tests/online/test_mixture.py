@@ -199,8 +199,7 @@ def test_no_expert_diverges_at_an_infinite_label():
 
 
 def test_the_declaration_of_a_forecaster_fits_its_methods():
-    """Without the declaration a forecaster would be slow. A mixture declares that of its
-    experts."""
+    """Without its declaration a forecaster would be slow. A mixture has that of its experts."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster

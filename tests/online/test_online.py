@@ -79,7 +79,7 @@ VARIANTS = {
 
 
 def rows(names, shared=()):
-    """The names; variants, and rows that share the code of the property, are marked slow."""
+    """Test parameters of these names; VARIANTS, and the names in `shared`, are slow."""
     return [
         pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS | set(shared) else n for n in names
     ]

@@ -17,7 +17,7 @@ from jsketch.types import Query
 KEY = jax.random.key(0)
 LAM = 1e-4
 GAUSSIAN = [("gaussian", 1, 1.0, 0)]
-CUT = 8 * np.finfo(LD).eps  # smallest relative pivot, times the number of points
+CUT = 8 * np.finfo(LD).eps  # pivots below CUT times the number of points are left out
 
 
 def ts(table, **options):
