@@ -107,8 +107,8 @@ def state_after(bandit, arms, y):
 
 
 def test_thompson_samples_have_the_right_law():
-    """4,000 draws of 12 arms have the mean and covariance of a fit from scratch, in 90 comparisons
-    of `check_law`, of which one fails with probability 6e-4."""
+    """4,000 draws of 12 arms have the mean and covariance of a fit from scratch: `check_law`
+    compares 90 entries, and a correct sampler fails with probability 6e-4."""
     bandit = BANDITS["ts"].replace(scale=0.7)
     arms, y = np.array([1, 3, 3, 3, 7, 20]), np.sin(np.arange(6))
     state = state_after(bandit, arms, y)

@@ -112,7 +112,7 @@ def test_all_directions_give_linear_ucb(size):
 
 
 def test_gaussian_projections_keep_inner_products_on_average():
-    """The mean of 4,000 Gram matrices has each of 10 entries within 4 standard errors of x.y, which
+    """The mean of 4,000 Gram matrices has 10 entries within 4 standard errors of x.y; a correct map
     fails with probability 6e-4. The variance of an entry is (|x|^2 |y|^2 + (x.y)^2) / m."""
     x = jax.random.normal(KEY, (4, INPUTS))
     projections = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(
@@ -125,8 +125,8 @@ def test_gaussian_projections_keep_inner_products_on_average():
 
 
 def test_soful_samples_have_the_right_law():
-    """4,000 draws of 8 arms have the mean and covariance of the dense posterior in 44 comparisons
-    of `check_law`, of which one fails with probability 3e-4."""
+    """4,000 draws of 8 arms have the mean and covariance of a dense posterior: `check_law` compares
+    44 entries, and a correct sampler fails with probability 3e-4."""
     bandit = FORMS["soful_ts"].replace(scale=0.7)
     state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
     draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:8]))

@@ -78,11 +78,11 @@ def test_confidence_intervals_cover(name):
     ],
 )
 def test_variances_are_accurate_to_a_factor_3(qbar):
-    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2): at the qbar of the theory no variance in 64 runs is
-    off by more than this factor; at qbar = 2, of which the theory states nothing, less than a tenth
-    is. Dictionaries are smaller than the loose bound of the papers. At qbar = 2 their mean size is
-    at most C qbar times an effective dimension from the sketched variances, within 4 standard
-    errors."""
+    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2) lets a fraction delta of runs fail: at the qbar of the
+    theory none of 64 has a variance beyond this factor. At qbar = 2, of which the theory states
+    nothing, less than a tenth of all variances is beyond it. Dictionaries are smaller than the
+    loose bound of the papers, and at qbar = 2 on average at most C qbar times an effective
+    dimension from the sketched variances, within 4 standard errors."""
     # the same shapes as in `test_confidence_intervals_cover`, so that JAX reuses its program
     bandit = BANDITS["certified"].replace(qbar=qbar)
     problem, (*_, state) = states(bandit)
@@ -103,8 +103,8 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
 
 @pytest.mark.parametrize("name", ["exact", "sketched"])
 def test_thompson_samples_have_the_right_law(name):
-    """16,000 draws of 24 arms have the mean and covariance of the posterior in 324 comparisons of
-    `check_law`, of which one fails with probability 2e-3."""
+    """16,000 draws of 24 arms have the mean and covariance of the posterior: `check_law` compares
+    324 entries, and a correct sampler fails with probability 2e-3."""
     x = jax.random.uniform(jax.random.key(3), (24, 2))
     counts = np.array([0.0, 1, 0, 3] * 6)
     sums = counts * np.sin(np.arange(24))
