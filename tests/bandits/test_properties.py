@@ -238,9 +238,9 @@ def test_an_arm_out_of_range_is_refused(cache, name):
 @each
 def test_ask_and_tell_keep_shapes_and_dtypes_of_states(cache, name):
     bandit, state, query, y = cache.midway(name)
-    fresh = bandit.init(problem().arms, KEY)
+    initial = bandit.init(problem().arms, KEY)
     new, _ = cache.tell(bandit, state, query, y, KEY)
-    chex.assert_trees_all_equal_shapes_and_dtypes(fresh, state, new)
+    chex.assert_trees_all_equal_shapes_and_dtypes(initial, state, new)
 
 
 @pytest.mark.float32(only=True)

@@ -144,9 +144,9 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     past_rounds, last = rounds(optimizer)
     model, units = flat(optimizer), last.scaling
     g, targets, u2 = [], [], []
-    slope = jax.jit(jax.value_and_grad(model.value))
+    value_and_gradient = jax.jit(jax.value_and_grad(model.value))
     for i, (state, _, _) in enumerate(past_rounds[1:], 3):
-        value, gradient = slope(state.centre, units.inputs(last.history.x[i]))
+        value, gradient = value_and_gradient(state.centre, units.inputs(last.history.x[i]))
         rows = np.reshape(g, (-1, model.size))
         sigma = LAM * np.eye(model.size) + rows.T @ rows
         w = np.linalg.solve(sigma, LAM * np.asarray(last.w0) + rows.T @ np.array(targets))
@@ -260,12 +260,12 @@ def test_the_choice_is_as_optimistic_as_many_long_ascents():
         def value(p):
             return jax.vmap(partial(form.value, z))(p)
 
-        def slope(_, p):
+        def direction(_, p):
             values, by_p = jax.vmap(jax.value_and_grad(partial(form.value, z)))(p)
             return values, jax.vmap(form.direction)(by_p)
 
         starts = jax.vmap(form.start)(jax.random.normal(KEY, (48, model.size)))
-        ascents = ascend(value, starts, optax.sgd(2.0), jax.vmap(form.project), 200, slope)
+        ascents = ascend(value, starts, optax.sgd(2.0), jax.vmap(form.project), 200, direction)
         largest = jnp.stack([ascents.values.max(), model.value(ball.centre, z)])
         return state.scaling.rewards(largest)
 
@@ -327,20 +327,20 @@ def curvature_of_hill(largest):
 
 
 @pytest.mark.parametrize(
-    ("truth", "guess", "linear_is_enough"),
+    ("truth", "w0", "linear_is_enough"),
     [((1.5, 2.0), (1.56, 1.94), True), ((0.7, 0.7), (0.0, 0.0), False)],
     ids=["near", "saddle"],
 )
-def test_regret_given_the_truth_in_the_ball(truth, guess, linear_is_enough):
+def test_regret_given_the_truth_in_the_ball(truth, w0, linear_is_enough):
     """Lemma 5.4, without noise and with a constant radius for which w* lies in the ball: the
     optimistic value is at least f*, and it exceeds f_{x_t}(w*) by at most 2 sqrt(beta) u_t + 2 beta
     C_h / lam, which bounds r_t. At a saddle, where the gradient is zero, r_t exceeds the first
     term."""
     lam, horizon = 2.0, 7
-    truth, guess = jnp.array(truth), jnp.array(guess)
-    beta = 3 * lam * float(jnp.square(truth - guess).sum())
+    truth, w0 = jnp.array(truth), jnp.array(w0)
+    beta = 3 * lam * float(jnp.square(truth - w0).sum())
     optimizer = GOUCB(
-        model=Parametric(lambda key, x: guess, hill),
+        model=Parametric(lambda key, x: w0, hill),
         schedule=jax.tree_util.Partial(lambda step: jnp.asarray(beta)),
         regularization=lam,
         initial=1,
@@ -383,7 +383,7 @@ def test_the_ball_keeps_the_truth_under_noise():
     with probability 1 - delta exactly, the test would fail for half of all keys.) With the printed
     oracle, which leaves w0 as drawn, it does not. The noise is so small that a fit to these few
     points nearly always stays in the box W, to which only the paper's oracle is confined."""
-    truth, noise, first, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1
+    truth, noise, n, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1
     # in this box no other parameters have the values of w*
     low, high = jnp.array([-1.1, 0.2]), jnp.array([2.1, 2.2])
     model = Parametric(
@@ -395,7 +395,7 @@ def test_the_ball_keeps_the_truth_under_noise():
     g = np.cos(0.5 + 2 * x) * np.stack([np.ones_like(x), 2 * x])
     mu = float(np.linalg.eigvalsh(2 * g @ g.T / x.size)[0])
     schedule = balls.Theory(convexity=mu, noise_std=noise)
-    sizes = dict(initial=first, candidates=32, starts=4, steps=20, regularization=4 / mu * first)
+    sizes = dict(initial=n, candidates=32, starts=4, steps=20, regularization=4 / mu * n)
     optimizer = GOUCB(model=model, schedule=schedule, **sizes, **PAPER)
 
     @jax.jit
@@ -412,8 +412,8 @@ def test_the_ball_keeps_the_truth_under_noise():
             ratio = ball.sigma.squared_norm(ball.centre - truth) / ball.beta
             return with_oracle.tell(state, query, y, keys[2])[0], ratio
 
-        state = with_oracle.init(LINE, key, horizon=first + 36)
-        return jax.lax.scan(round_of, state, jax.random.split(key, first + 36))[1][first:].max()
+        state = with_oracle.init(LINE, key, horizon=n + 36)
+        return jax.lax.scan(round_of, state, jax.random.split(key, n + 36))[1][n:].max()
 
     keys = jax.random.split(jax.random.key(5), 48)
     for oracle, covers in ((LM(steps=12, restarts=4), True), (go_ucb.printed(1).oracle, False)):

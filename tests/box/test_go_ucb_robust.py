@@ -43,9 +43,9 @@ def test_a_refitted_run_evaluates_new_points_and_ends():
 
 
 def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
-    wild = models.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
+    diverging = models.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
     with pytest.warns(UserWarning, match="not finite"):
-        run = loops.run(SMALL.replace(oracle=wild), PROBLEM, KEY, 5)
+        run = loops.run(SMALL.replace(oracle=diverging), PROBLEM, KEY, 5)
     assert np.asarray(run.info.diverged).all() and not np.asarray(run.info.nonfinite_rows).any()
     assert np.isfinite(np.asarray(run.x)).all() and np.isfinite(np.asarray(run.state.centre)).all()
 
@@ -135,20 +135,20 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
 
 def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     """Either the model is NaN near all candidates, or the radius is NaN."""
-    nowhere = Parametric(lambda key, x: jnp.ones(1), lambda w, x: w[0] * jnp.log(-9 - x[0]))
+    not_finite = Parametric(lambda key, x: jnp.ones(1), lambda w, x: w[0] * jnp.log(-9 - x[0]))
     schedule = jax.tree_util.Partial(lambda step: jnp.where(step.t == 2, jnp.nan, jnp.zeros(())))
-    for change in (dict(model=nowhere), dict(schedule=schedule)):
+    for change in (dict(model=not_finite), dict(schedule=schedule)):
         optimizer = SMALL.replace(reach=1.0, **change)
         state, points = optimizer.init(SQUARE, KEY, horizon=HORIZON), []
         query = ask(optimizer, state, KEY)
         for t in range(2):
             state, _ = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
             query = ask(optimizer, state, jax.random.fold_in(KEY, t))
-            assert bool(query.proposal.fallback) == (t == 1 or optimizer.model is nowhere)
+            assert bool(query.proposal.fallback) == (t == 1 or optimizer.model is not_finite)
             assert np.isfinite(np.asarray(query.x)).all()
             points.append(np.asarray(query.x[0]))
         state, info = tell(optimizer, state, query, jnp.ones(3), KEY)
-        if optimizer.model is nowhere:
+        if optimizer.model is not_finite:
             assert np.isnan(float(info.proposal.acquisition)) and bool(info.nonfinite)
             assert bool(info.diverged) and int(info.nonfinite_rows) == 5
         assert (points[0] != points[1]).all()

@@ -96,8 +96,8 @@ def test_distances_to_one_point_are_accurate(count, inputs):
 @pytest.mark.parametrize("name", ["matern_12", "matern_32", "matern_52_ard", "gaussian"])
 def test_gradients_are_finite_at_equal_points(name):
     kernel, _ = FORMULAS[name]
-    slope = jax.grad(lambda x: kernel.gram(x, jnp.asarray(X)).sum())(jnp.asarray(X))
-    assert np.isfinite(slope).all()
+    gradient = jax.grad(lambda x: kernel.gram(x, jnp.asarray(X)).sum())(jnp.asarray(X))
+    assert np.isfinite(gradient).all()
 
 
 def test_lengthscales_of_inputs_far_from_zero():
@@ -116,7 +116,7 @@ def test_compiled_gradients_at_equal_points(name):
     lengthscale = jnp.array([0.05, 0.04, 0.03])
     weights = np.random.default_rng(2).standard_normal((12, 12))
     kernel = SLOPES[name][0]
-    slope = as_users(
+    gradient = as_users(
         jax.grad(lambda s, x: (weights * kernel.gram(x / s[None, :], x / s[None, :])).sum())
     )(lengthscale, x)
     expected = jax.grad(
@@ -127,4 +127,4 @@ def test_compiled_gradients_at_equal_points(name):
             )
         ).sum()
     )
-    np.testing.assert_allclose(slope, expected(lengthscale), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(gradient, expected(lengthscale), rtol=1e-6, atol=1e-8)
