@@ -87,7 +87,7 @@ def clusters(gap, count=600, inputs=4):
 
 @pytest.mark.parametrize(("count", "inputs"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
 def test_distances_to_one_point_are_accurate(count, inputs):
-    """After centring at the mean of all points, distances within a cluster would be off by half."""
+    """Centred at the mean of all, distances in a cluster would be off by 1% in the median."""
     x = clusters(100.0, count, inputs).astype(np.float32)
     distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)

@@ -130,7 +130,7 @@ def test_a_run_from_another_state_is_refused(tmp_path):
 
 
 def failing(call, error, values):
-    """(an objective whose n-th call raises an error, its arguments so far)."""
+    """(an objective whose call number `call` raises the error, the list of its arguments)."""
     calls = []
 
     def objective(at):

@@ -23,7 +23,7 @@ def test_the_default_fits_inputs_and_labels_of_any_units(capsys):
     forecaster = default_forecaster((x, y))
     assert "degree 8" in capsys.readouterr().err
     forecasts, _ = prequential(forecaster, (x, y), KEY)
-    # the labels have a variance of 1,400, the noise of 1
+    # the labels have a variance of 990, the noise of 1
     assert np.asarray(forecasts.loss)[1_500:].mean() < 2
 
 

@@ -52,7 +52,7 @@ def predict_mixture(rule, predictions, weights, bound):
 
 def adversarial_streams(mixture, seeds, n=150):
     """(xs [S,n,1], predictions [S,n], ys [S,n]) for labels that depend on the prediction: labels of
-    the other sign, labels in favour of the leading expert, or random ones."""
+    the other sign, labels in favour of the expert of least weight, or random ones."""
 
     def one(key):
         x_key, label_key, kind_key = jax.random.split(key, 3)

@@ -27,7 +27,7 @@ def ts(table, **options):
 
 
 def smooth_table():
-    """Values [40,40] of a smooth kernel with 6 digits. The smallest eigenvalue is -4e-6."""
+    """Values [40,40] of a smooth kernel with 6 digits. The smallest eigenvalue is -2e-6."""
     x = np.linspace(0, 1, 40)
     return np.round(np.exp(-np.square(x[:, None] - x) / 2), 6)
 
