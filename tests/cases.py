@@ -1,5 +1,5 @@
-"""The tables of bandits and of optimisers over a box, with their tiny problems. A new algorithm
-adds a row, which test_properties.py or test_box_optimisers.py then tests."""
+"""The tables of bandits and of optimisers over a box, and their tiny problems. A new algorithm gets
+a row; test_properties.py and test_box_optimisers.py test every row."""
 
 import jax
 import jax.numpy as jnp
@@ -97,7 +97,7 @@ OPTIMISERS = {
     "go_ucb": GOUCB(initial=INITIAL, candidates=64, starts=8, steps=40, oracle=LM),
 }
 
-# rows that share their code with another one; they are tested once, and in full with -m slow
+# rows that share most of their code with another row; their property tests are slow
 VARIANTS = {
     "uniform_4",
     "gp_bucb_sum",
@@ -124,6 +124,6 @@ def features(dtype=None):
 
 
 def problem(dtype=None):
-    """A smooth reward on the features with noise 0.1."""
+    """A problem with smooth mean rewards and noise of standard deviation 0.1."""
     x = features(dtype)
     return problems.finite_arms(x, jnp.sin(4 * x[:, 0]) * jnp.cos(3 * x[:, 1]), 0.1)

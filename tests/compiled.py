@@ -1,11 +1,11 @@
-"""Programs compiled with XLA's default flags, in a session of tests that compiles fast."""
+"""Compiles with XLA's default flags in a session whose flags make compilation fast."""
 
 import os
 
 import jax
 
-# XLA's defaults of the flags that scripts/test sets, apart from the number of pieces that are
-# compiled side by side, which changes no code
+# XLA's defaults of the flags that scripts/test sets, except the flag of parallel code generation,
+# which does not change the compiled code
 DEFAULTS = {
     "xla_backend_optimization_level": 3,
     "xla_llvm_disable_expensive_passes": False,
@@ -14,7 +14,7 @@ DEFAULTS = {
 
 
 def as_users(function, **options):
-    """jax.jit with the default flags of XLA; those of the session with JSKETCH_AS_USERS=0."""
+    """jax.jit with XLA's default flags, or with those of the session if JSKETCH_AS_USERS=0."""
     flags = os.environ.get("XLA_FLAGS", "") if os.environ.get("JSKETCH_AS_USERS") != "0" else ""
     changed = {name: value for name, value in DEFAULTS.items() if f"--{name}=" in flags}
     return jax.jit(function, compiler_options=changed, **options)

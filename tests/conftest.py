@@ -1,5 +1,5 @@
-"""64-bit floats (JAX_ENABLE_X64=0 for the float32 pass), no implicit promotion of dtypes or ranks,
-and programs that compile fast."""
+"""Configures JAX: 64-bit floats (unless JAX_ENABLE_X64=0, as in the float32 pass), no implicit
+promotion of dtypes or ranks, and flags with which programs compile fast."""
 
 import os
 import sys
@@ -8,8 +8,8 @@ from pathlib import Path
 
 # most of the time of tiny problems is compilation
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-# set before NumPy and SciPy, whose LAPACK JAX uses: threads of several workers on few cores wait
-# for each other
+# set before NumPy and SciPy, whose LAPACK JAX uses, are imported: with several workers on few
+# cores, the threads of LAPACK wait for each other
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import jax
@@ -20,8 +20,9 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # recording the Python lines of every operation takes a twentieth of the time
 jax.config.update("jax_traceback_in_locations_limit", 0)
-# the next session reads the compiled programs; each worker has a folder, so that none reads a file
-# that another one writes. JSKETCH_KEEP=0 writes nothing, which saves a twentieth of the time
+# The next session reads the compiled programs. Each worker has its own folder, so that no worker
+# reads a file while another one writes it. With JSKETCH_KEEP=0 no program is kept, which saves a
+# twentieth of the time
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", os.environ.get("JSKETCH_SESSION", "alone"))
 FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "compiled" / WORKER
 if os.environ.get("JSKETCH_KEEP") != "0":
@@ -29,9 +30,8 @@ if os.environ.get("JSKETCH_KEEP") != "0":
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
-# Linux aborts a process with more than 65,530 memory maps, of which every compiled program holds
-# some: a test adds a thousand or two. Counting them takes 50 milliseconds. At the limit a worker
-# holds 6 GB
+# Linux aborts a process with more than 65,530 memory maps. Compiled programs hold them, a thousand
+# or two for each test. Counting them takes 50 ms. A worker with MAX_MAPS maps has 6 GB of memory
 MAPS = Path("/proc/self/maps")
 MAX_MAPS = 48_000
 SECONDS = 5.0  # between two counts
@@ -39,7 +39,7 @@ last_count = [time.monotonic()]
 
 
 def pytest_collection_modifyitems(items):
-    """Leaves tests that are for the float32 pass alone to it, unless they are slow."""
+    """Deselects tests marked float32(only=True) in a 64-bit session, unless they are slow."""
     if jax.config.jax_enable_x64:
         marks = [(item, item.get_closest_marker("float32")) for item in items]
         items[:] = [i for i, m in marks if "slow" in i.keywords or not (m and m.kwargs)]

@@ -1,11 +1,12 @@
-"""Predictions of forecasters by their definitions, in long double, without updates."""
+"""Predictions of forecasters computed from their definitions in long double, without recursive
+updates. `joined` lists, in order, the examples that join the dictionary."""
 
 import numpy as np
 from truth import LD, cholesky, pivoted, solve
 
 
 def labelled_before(ys, t):
-    """Numbers of the examples before t that have a label."""
+    """Indices of the examples before t that have a label."""
     return np.flatnonzero(np.isfinite(ys[:t]))
 
 
@@ -27,9 +28,10 @@ def ridge(gram, ys, lam, awv):
 
 
 def spans(gram, joined, least=0.0, cut=1e-18):
-    """(orthonormal coordinates [n,r] of all examples in the span of the first 0, 1, ... points that
-    have joined; the residuals [m] of the points when they joined, relative to k(x,x)). Pivoting
-    omits directions below `cut` of the largest k(x,x) and points with residuals below `least`."""
+    """(a list of the orthonormal coordinates [n,r] of all examples in the span of the first 0, 1,
+    ... points of `joined`; the residuals [m] of the points when they join, divided by k(x,x)).
+    Points with residuals of at most `least`, and pivots of at most `cut` times the largest k(x,x),
+    are left out."""
     coordinates, inside, residuals = [np.zeros((len(gram), 0), LD)], [], []
     for j in joined:
         residuals.append(float((gram[j, j] - coordinates[-1][j] @ coordinates[-1][j]) / gram[j, j]))
@@ -39,19 +41,21 @@ def spans(gram, joined, least=0.0, cut=1e-18):
 
 
 def have_joined(joined, count):
-    """The number of points in `joined` that have joined by the time of each of `count` examples."""
+    """The number of points of `joined` up to and including example t, for t < `count`, [count]."""
     return np.searchsorted(joined, np.arange(count), side="right")
 
 
 def on_a_dictionary(ys, joined, features, lam, awv):
-    """`ridge` in the span of the points that have joined by each example, from `spans`."""
+    """`ridge` in the span of the points that have joined by each example; `features` are from
+    `spans`."""
     projected = [z @ z.T for z in features]
     joins = have_joined(joined, len(ys))
     return np.array([regression(projected[m], ys, t, lam, awv) for t, m in enumerate(joins)])
 
 
 def leverages(ys, joined, features, lam):
-    """z^T A^-1 z [n], A of the labelled examples before each, in the span of joined points."""
+    """z^T A^-1 z of each example, [n], with its features z in the span of the points joined by
+    then, and A = lam I + the sum of z z^T over the labelled examples before it."""
     values = []
     for t, m in enumerate(have_joined(joined, len(ys))):
         z, past = features[m], labelled_before(ys, t)
@@ -62,8 +66,8 @@ def leverages(ys, joined, features, lam):
 
 
 def forgetting(ys, joined, features, lam, awv):
-    """Ridge regression on examples, each of which is projected on the span at its arrival. The
-    inner product of two examples is the one in the smaller span."""
+    """Ridge regression in which each example is projected on the span of the points joined by its
+    arrival, so that two examples have the inner product of the smaller of their spans."""
     projected = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(have_joined(joined, len(ys))):
         projected[t, t:] = projected[t:, t] = features[m][t:] @ features[m][t]
@@ -71,9 +75,9 @@ def forgetting(ys, joined, features, lam, awv):
 
 
 def kors_probabilities(gram, joined, mu, beta, eps, code):
-    """min(1, beta tau) of every example from the points that joined before it: tau = (1 + eps) r /
-    (mu + r), r the residual of a regression on the points with noise mu p (mu p^2 in the authors'
-    weights)."""
+    """min(1, beta tau) of every example, where tau = (1 + eps) r / (mu + r), and r is the residual
+    of a regression on the points that joined before it, with noise mu p (mu p^2 in the authors'
+    code)."""
     probabilities, joined_probabilities = [], []
     for t in range(len(gram)):
         inside = [j for j in joined if j < t]
@@ -110,7 +114,8 @@ def sketched_kons(gram, ys, enters, alpha, bound):
 
 
 def _newton_step(z, y, u, inverse, bound, curvature):
-    """(prediction, u, A^-1) of one example: the projection in the norm of A, and the step."""
+    """(prediction, new u, new A^-1) for one example: u is first projected, in the norm of A, on the
+    functions within the bound at z."""
     output = z @ u
     prediction = min(max(output, -LD(bound)), LD(bound))
     if not np.isfinite(y):
@@ -125,10 +130,9 @@ def _newton_step(z, y, u, inverse, bound, curvature):
 
 
 def gradient(features, ys, step):
-    """Gradient steps of the squared loss in the kernel's space: the step for example t is along the
-    projection of its representer on a span, in which all examples have coordinates features[t]
-    [n,r]."""
-    # the values of the function at all examples
+    """Gradient steps of the squared loss in the RKHS. The step for example t is along the
+    projection of k(x_t, .) on a span, in which all examples have coordinates features[t] [n,r]."""
+    # `function` has the values of the current function at all examples
     predictions, function = np.zeros(len(ys), LD), np.zeros(len(ys), LD)
     for t, z in enumerate(features):
         predictions[t] = function[t]
@@ -138,7 +142,8 @@ def gradient(features, ys, step):
 
 
 def mixture(predictions, ys, bound, rule):
-    """The average of experts' predictions [G,n], weighted by exp(-eta losses); or Vovk's."""
+    """Predictions [n] from those of G experts [G,n]: their average with weights exp(-eta losses),
+    or Vovk's rule."""
     rate = LD({"average": 1 / 8, "vovk": 1 / 2}[rule]) / LD(bound) ** 2
     losses, predictions_of_mixture = np.zeros(len(predictions), LD), np.zeros(len(ys), LD)
     clipped = np.clip(predictions, -bound, bound)

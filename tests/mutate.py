@@ -4,8 +4,8 @@ should fail.
     scripts/mutate                     all of them, 10 to 20 minutes on one core
     scripts/mutate --only sketch       those whose file or description contains the word
 
-Prints a Markdown table and exits with status 1 when a test passes for a fault without the field
-`survives`, which gives the reason.
+Prints a Markdown table. Exits with status 1 if the test of a fault passes, unless the field
+`survives` of the fault gives a reason.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="a word of a file or description")
+    parser.add_argument("--only", default="", help="a word in the file or description of a fault")
     word = parser.parse_args().only
     mutations = tomllib.loads(MUTATIONS.read_text())["mutation"]
     chosen = [m for m in mutations if word in f"{m['file']} {m['what']}"]

@@ -1,4 +1,4 @@
-"""Plain and slow NumPy versions of the equations of the papers."""
+"""Oracles of the tests: reference implementations of the papers' equations in slow NumPy."""
 
 import numpy as np
 
@@ -8,8 +8,8 @@ def gaussian(x, y, lengthscale):
 
 
 def exact(gram, counts, sums, lam):
-    """(mean, covariance / lam, logdet(K_T/lam + I)) of a GP from the ungrouped history, by a T x T
-    matrix without counts."""
+    """(mean, covariance / lam, logdet(K_T/lam + I)) of a GP. K_T [T,T] has a row for every pull,
+    and each pull of an arm has the arm's average reward."""
     arms = np.repeat(np.arange(len(counts)), counts.astype(int))
     y = (sums / np.maximum(counts, 1))[arms]
     inner = np.linalg.inv(gram[np.ix_(arms, arms)] + lam * np.eye(len(arms)))
@@ -20,15 +20,15 @@ def exact(gram, counts, sums, lam):
 
 
 def features(gram, dictionary):
-    """z of every arm, [A, rank], by an eigendecomposition that is cut at m eps max(w)."""
+    """Nystrom features [A, rank]; eigenvalues below m eps times the largest one are left out."""
     values, vectors = np.linalg.eigh(gram[np.ix_(dictionary, dictionary)])
     keep = values > len(dictionary) * np.finfo(float).eps * values.max()
     return gram[:, dictionary] @ (vectors[:, keep] / np.sqrt(values[keep]))
 
 
 def sketched(gram, dictionary, counts, sums, lam):
-    """(mean, full covariance k~, embedded covariance e, residual, logdet(V/lam)) of the DTC
-    posterior (BBKB 1 to 3)."""
+    """(mean, full covariance k~, embedded covariance e, residual variances, logdet(V/lam)) of the
+    DTC posterior (BBKB eq. 1 to 3)."""
     z = features(gram, dictionary)
     v = lam * np.eye(z.shape[1]) + z.T @ (counts[:, None] * z)
     inverse = np.linalg.inv(v)
@@ -39,14 +39,15 @@ def sketched(gram, dictionary, counts, sums, lam):
     return z @ inverse @ z.T @ sums, full, embedded, residual, logdet
 
 
-def embedded_after(gram, dictionary, counts, pulls, lam):
-    """The full sketched variance after `pulls` more pulls, computed from scratch."""
+def variance_after(gram, dictionary, counts, pulls, lam):
+    """The variance of `sketched` [A] after the further `pulls`, computed from scratch."""
     counts = counts + np.bincount(pulls, minlength=len(counts))
     return np.diag(sketched(gram, dictionary, counts, counts * 0, lam)[1])
 
 
 def check_law(draws, mean, covariance):
-    """Sample mean and covariance of `draws` [n, A] are within 4.5 standard errors."""
+    """Compares the mean and covariance of `draws` [n,A] with the true ones: A means and A (A + 1) /
+    2 covariances, each within 4.5 standard errors. A correct one fails with probability 7e-6."""
     variance, count = np.diag(covariance), len(draws)
     assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / count)).all()
     error = np.sqrt((np.outer(variance, variance) + covariance**2) / count)

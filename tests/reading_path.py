@@ -1,9 +1,8 @@
-"""Prints the number of files and functions of jsketch that a reader enters between a run and the
-kernel.
+"""Prints how many files and functions of jsketch are called while a run is traced.
 
     python tests/reading_path.py
 
-`sys.setprofile` counts them while a run is traced, including lambdas.
+The functions are those that `sys.setprofile` reports, including lambdas.
 """
 
 import sys
@@ -23,7 +22,7 @@ KEY = jax.random.key(0)
 
 
 def entered_functions(function, *arguments):
-    """{(file, function, first line)} of jsketch that the trace of a function enters."""
+    """{(file, name, first line)} of jsketch's functions called while `function` is traced."""
     frames = set()
 
     def profile(frame, event, _):
@@ -42,14 +41,14 @@ def entered_functions(function, *arguments):
 def main():
     x = jax.random.uniform(KEY, (60, 2))
     problem = problems.finite_arms(x, jnp.sin(x.sum(1)), 0.1)
-    extends = BBKB(kernels.Gaussian(0.5), regularization=0.01, max_batch=16, capacity=48)
-    paper = extends.replace(resparsify=EVERY_BATCH)
+    extending = BBKB(kernels.Gaussian(0.5), regularization=0.01, max_batch=16, capacity=48)
+    resampling = extending.replace(resparsify=EVERY_BATCH)
     branin = problems.boxes.branin()
     forecaster = online.PKAWV(Taylor(2, 3, 1.0), 1.0)
     entries = {
-        "rollout(BBKB)": (lambda key: rollout(paper, problem, key, 40), KEY),
+        "rollout(BBKB)": (lambda key: rollout(resampling, problem, key, 40), KEY),
         "rollout(BBKB that extends its dictionary)": (
-            lambda key: rollout(extends, problem, key, 40),
+            lambda key: rollout(extending, problem, key, 40),
             KEY,
         ),
         "rollout(GOUCB)": (lambda key: loops.rollout(GOUCB(initial=6), branin, key, 12), KEY),

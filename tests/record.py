@@ -2,9 +2,9 @@
 bit.
 
     python tests/record.py make FILE       one run of every row of the case tables
-    python tests/record.py compare A B     exits with status 1 where two recordings differ
+    python tests/record.py compare A B     exits with status 1 if two recordings differ
 
-A refactoring leaves the recording unchanged: make one at the commit before it, and one after it.
+A refactoring must leave the recording unchanged: make one recording before it and one after it.
 """
 
 import sys
@@ -52,10 +52,10 @@ def run_all_cases():
     }
     for name in ("ExpectedImprovement", "Thompson", "TopTwo", "ProbabilityOfBest"):
         options[name] = dict(acquisition=getattr(acquisitions, name)())
-    for name, more in options.items():
-        arguments = dict(candidates=x, arms=arms, values=y, batch=6, pending=[3, 5]) | more
-        found = suggest(**arguments)
-        yield f"suggest/{name}", (found.rows, found.mean, found.std)
+    for name, changed in options.items():
+        arguments = dict(candidates=x, arms=arms, values=y, batch=6, pending=[3, 5]) | changed
+        suggestion = suggest(**arguments)
+        yield f"suggest/{name}", (suggestion.rows, suggestion.mean, suggestion.std)
 
 
 def make(path):

@@ -22,7 +22,7 @@ DENSE = jax.jit(exact.dense)
 
 
 class Problem:
-    """Random arms, counts and rewards, and a dictionary of 6 arms, half of them pulled."""
+    """Random arms, counts and rewards, and a dictionary of 6 random arms, pulled or not."""
 
     def __init__(self, seed):
         random = np.random.default_rng(seed)
@@ -54,9 +54,9 @@ def random_problems():
 
 @partial(jax.jit, static_argnums=(1, 3))
 def states_at(bandit, draw, keys, stops):
-    """(problems [S], the finished runs [S], states [S, len(stops)]) of one run for each key, on the
-    problem draw(key), to the last of the `stops`. Algorithms that differ in numbers share the
-    program."""
+    """(problems [S], finished runs [S], states [S, len(stops)] after each number of evaluations in
+    `stops`). The run of a key is on the problem draw(key) and ends at the last stop. Bandits that
+    differ in numbers only share the program."""
 
     def one(key):
         problem, horizon = draw(key), stops[-1]
@@ -65,7 +65,7 @@ def states_at(bandit, draw, keys, stops):
             progress = loops.rollout(bandit, problem, key, horizon, progress, stop)
             return progress, progress.state
 
-        # A rollout without rounds would be a second program.
+        # a rollout of 0 rounds, which has the same result, would be compiled as a second program
         initial = start(bandit, problem, key, horizon)
         return problem, *jax.lax.scan(until, initial, jnp.array(stops, jnp.int32))
 
@@ -73,7 +73,7 @@ def states_at(bandit, draw, keys, stops):
 
 
 def walk(seed, n=120):
-    """A random walk [n,1] and labels [n]."""
+    """(a random walk [n,1], labels [n])."""
     x = np.cumsum(0.1 * np.random.default_rng(seed).standard_normal((n, 1)), 0)
     return x, np.sin(2 * x[:, 0])
 
@@ -86,7 +86,7 @@ def batch_of(p, ratio, **options):
 
 
 def bounds(p, batch):
-    """The running global bound [B], and local bounds [B, A] with k~ and with e, along a batch."""
+    """(global bounds [B], local bounds [B,A] from k~ and from e) after each pick of a batch."""
     _, full, embedded, _, _ = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)
     variance = np.diag(full)
     local = [1 + np.cumsum(np.square(c[batch]) / variance, 0) for c in (full, embedded)]

@@ -1,8 +1,5 @@
 """Kernels and linear algebra in long double (19 digits where the hardware has them), independent of
-the library.
-
-Problems have tens of points, so that a factorization is a plain loop over columns.
-"""
+the library. Factorizations are plain loops over columns, for problems with tens of points."""
 
 import numpy as np
 
@@ -26,7 +23,8 @@ def matern(r, nu):
 
 
 def gram(parts, x, y):
-    """The kernel's values [n,m]; parts are (name, weight, lengthscale, number) of the summands."""
+    """The kernel's values [n,m]. `parts` lists (name, weight, lengthscale, number) of its summands;
+    the number is nu, alpha or the constant of the polynomial."""
     total = np.zeros((len(x), len(y)), LD)
     for name, weight, scale, number in parts:
         if name == "gaussian":
@@ -60,8 +58,8 @@ def solve(lower, right):
 
 
 def pivoted(matrix, chosen, cut):
-    """(coordinates Z [n,r], where Z Z^T is the projection of the matrix on the chosen rows; the
-    pivots [r]). Pivots are taken in decreasing order until none exceeds the cut."""
+    """(features Z [n,r], where Z Z^T is the Nystrom approximation of the matrix from the chosen
+    rows; the pivots [r]). Pivots are taken in decreasing order until none exceeds the cut."""
     remaining, coordinates, pivots = set(map(int, chosen)), [], []
     diagonal = np.array(np.diag(matrix), LD)
     while remaining:
@@ -78,7 +76,7 @@ def pivoted(matrix, chosen, cut):
 
 
 def disturbed(matrix, random, size=16.0):
-    """The matrix with symmetric errors of `size` roundings, which no float64 program detects."""
+    """The matrix m plus random symmetric errors of at most `size` EPS sqrt(m_ii m_jj)."""
     noise = random.uniform(-1, 1, matrix.shape)
     scale = np.sqrt(np.abs(np.diag(matrix)))
     return matrix + size * EPS * np.outer(scale, scale) * ((noise + noise.T) / 2)

@@ -1,4 +1,4 @@
-"""The pick that ends a batch, to the last digit, and the exact zeros of a dictionary."""
+"""Tests of the pick that ends a batch, and of residual variances that are exactly zero."""
 
 import functools
 
@@ -23,7 +23,8 @@ whitened_features = jax.jit(
 
 @functools.partial(jax.jit, static_argnums=5)
 def local_bounds(state, kernel, lam, arms, size, guaranteed):
-    """Local bounds [A] of a batch whose global bound is infinite."""
+    """Local bounds [A] of `size` picks. The stored bounds are infinite, so that all are
+    computed."""
     statistic = "guaranteed" if guaranteed else "full"
     bandit = BBKB(kernel, lam, rule="global_local", local_statistic=statistic)
     batch = adaptive_batch.start(state, bandit, state.mean)
@@ -35,12 +36,13 @@ dictionary_of_arms = jax.jit(dictionaries.of_arms, static_argnums=1)
 
 
 def picks_of(p, ratio, **options):
-    """The picks at a width that does not depend on C, so that C determines the end only."""
+    """The picks of a batch whose width does not depend on C, so that C determines its end only."""
     return batch_of(p, ratio, width=widths.Bayesian(1.0), **options)[2]
 
 
 def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
-    """The global or local bound after each pick; by default the largest local one over the arms."""
+    """The global bound after each pick if `local` is None, else `over_arms` of the local bounds
+    [B,A], which by default is the largest one over the arms."""
     total, full, embedded = bounds(p, batch)
     if local is None:
         return total
@@ -49,7 +51,8 @@ def bounds_of(p, batch, local, over_arms=lambda bounds: bounds.max(1)):
 
 @pytest.mark.parametrize("local", [None, "full", "guaranteed"])
 def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
-    """The pick is the last with C a millionth below its bound, and not with C a millionth above."""
+    """A pick is the last if C is a millionth below the bound after it. If C is a millionth above
+    this bound, one more pick follows."""
     options = {} if local is None else dict(rule="global_local", local_statistic=local)
     ends = 0
     for seed in range(12):
@@ -63,12 +66,12 @@ def test_a_batch_ends_with_the_pick_whose_bound_exceeds_c(local):
             np.testing.assert_array_equal(picks, batch[: pick + 1])
             picks = picks_of(p, after[pick] * (1 + 1e-6), **options)
             np.testing.assert_array_equal(picks, batch[: pick + 2])
-            ends += after[pick] < 50  # where a millionth is less than 1e-4
+            ends += after[pick] < 50  # a millionth of this bound is less than 1e-4
     assert ends >= 10
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_a_variance_that_is_no_number_ends_its_batch(strict):
+def test_a_nan_variance_ends_its_batch(strict):
     """A batch without an end would keep all runs of a vmap from ending."""
     p = Problem(0)
     bandit, state = p.state(max_batch=60, rule="global_local", strict=strict)
@@ -77,8 +80,8 @@ def test_a_variance_that_is_no_number_ends_its_batch(strict):
 
 
 def test_local_bounds_of_all_arms_are_lemma_3s():
-    """`guaranteed` has the larger one of the sums of the squares of k~ and of e."""
-    differ = 0
+    """The bound of `guaranteed` sums the squares of k~ or of e, whichever sum is larger."""
+    n_different = 0
     for seed in range(16):
         p = Problem(seed)
         _, state = p.state()
@@ -88,12 +91,12 @@ def test_local_bounds_of_all_arms_are_lemma_3s():
             expected = bounds_of(p, picks, "guaranteed" if guaranteed else "full", np.asarray)[-1]
             slots = jnp.asarray(arms, jnp.int32), jnp.asarray(7)
             near(local_bounds(state, p.kernel, p.lam, *slots, guaranteed), expected)
-        differ += (expected > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
-    assert differ >= 1
+        n_different += (expected > bounds_of(p, picks, "full", np.asarray)[-1] * 1.01).any()
+    assert n_different >= 1
 
 
-def test_a_dictionary_arm_has_its_embedded_variance_and_nothing_else():
-    """At lam = 1e-9 a rounded residual would add a millionth to a variance of 1."""
+def test_the_variance_of_a_dictionary_arm_is_its_embedded_part():
+    """At lam = 1e-9 the rounding error of a residual would add a millionth to a variance of 1."""
     for seed in range(5):
         p = Problem(seed)
         p.lam = 1e-9

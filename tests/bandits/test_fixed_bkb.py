@@ -1,5 +1,4 @@
-"""Batches of a fixed size with pending evaluations. The posterior does not depend on the order in
-which rewards are observed."""
+"""Batches of a fixed size, and pending evaluations."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ def new_state(p, **options):
 
 
 def oracle_picks(bandit, state, p, pending, size, free=None):
-    """Picks arms by the largest mean + width * deviation, one after the other. The variances are
+    """The arms of largest mean + width * deviation, picked one after the other. The variances are
     those of the dense covariance after the pending pulls and the earlier picks. With `free` [A]
     only free arms are picked, each of them once, and the array is updated in place."""
     mean, width = np.asarray(state.mean), float(bandit.confidence_width(state))
@@ -43,7 +42,7 @@ def oracle_picks(bandit, state, p, pending, size, free=None):
 @pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, picks):
     """The covariance is the full one of BBKB eq. 2, for any dictionary. Pending pulls lower
-    variances and leave means unchanged. In the second case a batch needs several small working
+    variances and leave means unchanged. With `several_sets` a batch needs several small working
     sets."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
     monkeypatch.setattr(fixed_set, "PICKS", picks)
@@ -55,14 +54,14 @@ def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, pick
         if pending:
             query = Query(jnp.asarray(pending, jnp.int32), jnp.ones(len(pending), bool))
             state = bandit.pend(state, query)
-        picks = oracle_picks(bandit, state, p, pending, 8)
-        np.testing.assert_array_equal(ask(bandit, state).index, picks)
+        expected = oracle_picks(bandit, state, p, pending, 8)
+        np.testing.assert_array_equal(ask(bandit, state).index, expected)
         np.testing.assert_array_equal(state.mean, before)
 
 
 @pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
 def test_no_arm_is_picked_twice(monkeypatch, size, picks):
-    """Arms are neither observed nor pending; a batch ends when no such arm remains."""
+    """No pick is observed or pending, and a batch is shorter if fewer other arms remain."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
     monkeypatch.setattr(fixed_set, "PICKS", picks)
     ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
@@ -72,9 +71,9 @@ def test_no_arm_is_picked_twice(monkeypatch, size, picks):
     state = bandit.pend(state, Query(jnp.asarray([pending], jnp.int32), jnp.ones(1, bool)))
     free = np.asarray(p.counts) == 0
     free[pending] = False
-    picks = oracle_picks(bandit, state, p, [pending], min(8, free.sum()), free)
+    expected = oracle_picks(bandit, state, p, [pending], min(8, free.sum()), free)
     query = ask(bandit, state)
-    np.testing.assert_array_equal(np.asarray(query.index)[: len(picks)], picks)
+    np.testing.assert_array_equal(np.asarray(query.index)[: len(expected)], expected)
     state = state.replace(pull_counts=state.pull_counts.at[3:].set(1))
     state = state.replace(pending=jnp.zeros_like(state.pending))
     n_free = int((state.pull_counts == 0).sum())

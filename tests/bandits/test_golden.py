@@ -23,12 +23,12 @@ from jsketch.types import Evaluations
 HERE = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("JSKETCH_GOLDEN", HERE.parents[1] / "shared" / "golden"))
 KEY = jax.random.key(0)
-# every vector compiles its shapes; these are similar to others
+# each vector compiles programs for its shapes; these vectors are similar to others
 SLOW = ("rbf_lownoise", "rbf_repeats", "rbf_wide")
 
 
 def vectors():
-    """The vectors of tests/golden, and those of another folder whose contents differ."""
+    """Test parameters: the vectors of tests/golden, and those of FOLDER whose contents differ."""
     paths = sorted((HERE / "golden").glob("*.npz"))
     contents = {path.read_bytes() for path in paths}
     other_paths = sorted(FOLDER.glob("*.npz"))
@@ -41,10 +41,10 @@ def vectors():
     return rows if other_paths else [*rows, missing]
 
 
-def close(actual, desired, share):
+def close(actual, desired, tolerance):
     desired = np.asarray(desired, float)
     scale = np.ptp(desired) if desired.size > 1 and np.ptp(desired) > 0 else np.abs(desired).max()
-    np.testing.assert_allclose(np.asarray(actual, float), desired, rtol=0, atol=share * scale)
+    np.testing.assert_allclose(np.asarray(actual, float), desired, rtol=0, atol=tolerance * scale)
 
 
 class Vector:
@@ -69,7 +69,7 @@ class Vector:
 
     @functools.cached_property
     def state(self):
-        """The state of BKB and of BBKB, which is the same one."""
+        """The state of BKB, which is also that of BBKB."""
         return jax.jit(self.start)(self.data["arms"], self.history)
 
     def start(self, x, history):
@@ -163,7 +163,7 @@ def test_widths_are_those_of_the_authors(vector, rule):
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
 def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
-    """The stored scores of the authors are stale below the threshold of THEORY 5.7."""
+    """After each pick the authors update only scores that are at least its score (THEORY 5.7)."""
     d, lam = vector.data, vector.spec["lam"]
     state = vector.state
     _, u = features(vector, state)
@@ -176,7 +176,7 @@ def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
         direction, e = ridge.whitened_gain(precision, jnp.asarray(u[arm]))
         precision = ridge.hallucinate(precision, direction, e)
         scores[arm] = mean[arm] + beta * np.sqrt(u[arm] @ np.asarray(precision) @ u[arm])
-        stale = scores >= scores[arm]
-        embedded = np.einsum("ij,jk,ik->i", u[stale], np.asarray(precision), u[stale])
-        scores[stale] = mean[stale] + beta * np.sqrt(residual[stale] + embedded)
+        updated = scores >= scores[arm]
+        embedded = np.einsum("ij,jk,ik->i", u[updated], np.asarray(precision), u[updated])
+        scores[updated] = mean[updated] + beta * np.sqrt(residual[updated] + embedded)
     close(scores, d[f"{rule}_ucb_after_batch"], 1e-6)

@@ -43,19 +43,19 @@ def test_updates_match_a_refresh_from_scratch(regularization, stride):
             break
         assert fits
         tested += 1
-        scratch = REFRESH(state, kernel, regularization)
-        np.testing.assert_allclose(state.mean, scratch.mean, atol=1e-9)
-        error = np.abs(np.asarray(state.variance - scratch.variance)) * regularization
+        refreshed = REFRESH(state, kernel, regularization)
+        np.testing.assert_allclose(state.mean, refreshed.mean, atol=1e-9)
+        error = np.abs(np.asarray(state.variance - refreshed.variance)) * regularization
         assert error.max() < 1e-9
         for name in ("count", "variance_sum", "logdet", "residual_sum"):
             np.testing.assert_allclose(
-                getattr(state.evidence, name), getattr(scratch.evidence, name), 1e-7, 1e-9
+                getattr(state.evidence, name), getattr(refreshed.evidence, name), 1e-7, 1e-9
             )
     assert tested >= 4
 
 
 def test_overflow_and_near_duplicates_are_reported():
-    """The dictionary does not fit, or an added point is next to the span of the others."""
+    """`update` returns (accurate, fits the capacity of 4). Arm 6 is 1e-6 from arm 0."""
     x = np.concatenate([np.arange(6.0), [1e-6]])[:, None]
     kernel = kernels.Gaussian(0.5)
     state = BBKB(kernel=kernel, capacity=4).init(Arms(x), KEY)
@@ -70,27 +70,28 @@ def test_overflow_and_near_duplicates_are_reported():
 
 
 def without_updates(bandit):
-    """The same algorithm, which computes every posterior from scratch."""
-    scratch = struct.dataclass(type("Scratch", (type(bandit),), {"incremental": False}))
-    return scratch(**{field.name: getattr(bandit, field.name) for field in fields(bandit)})
+    """The same algorithm, which computes every posterior from scratch and not by updates."""
+    variant = struct.dataclass(type("Scratch", (type(bandit),), {"incremental": False}))
+    return variant(**{field.name: getattr(bandit, field.name) for field in fields(bandit)})
 
 
 @pytest.mark.parametrize("name", ["bbkb_global", pytest.param("bkb", marks=pytest.mark.slow)])
 def test_runs_with_updates_pick_the_same_arms(name):
-    """The same holds for several seeds together, some of which draw a new dictionary."""
+    """Three seeds are vmapped, some of which draw a new dictionary."""
     bandit = CASES[name].replace(resparsify=0.25)
     keys = jax.random.split(KEY, 3)
     run = jax.jit(jax.vmap(loops.rollout, (None, None, 0, None)), static_argnums=3)
-    scratch = run(without_updates(bandit), problem(), keys, HORIZON)
+    refreshed = run(without_updates(bandit), problem(), keys, HORIZON)
     updated = run(bandit, problem(), keys, HORIZON)
-    np.testing.assert_array_equal(updated.trace.arm, scratch.trace.arm)
-    np.testing.assert_allclose(updated.trace.width, scratch.trace.width, 1e-7)
+    np.testing.assert_array_equal(updated.trace.arm, refreshed.trace.arm)
+    np.testing.assert_allclose(updated.trace.width, refreshed.trace.width, 1e-7)
     assert (np.asarray(updated.state.updates) > 0).any()
-    assert (np.asarray(scratch.state.updates) == 0).all()
+    assert (np.asarray(refreshed.state.updates) == 0).all()
 
 
-def test_a_run_begins_with_the_expected_size_of_the_dictionary():
-    """The expected size is that of uniform pulls, with leverage scores by a dense solution."""
+def test_the_initial_capacity_is_the_expected_size_of_the_dictionary():
+    """The expected size is that after uniform pulls, with leverage scores from a dense solution.
+    The capacity is INITIAL_SIZE_RATIO times this size, rounded up by at most 16."""
     x = np.random.default_rng(0).uniform(0, 6, (60, 1))
     horizon, regularization, kernel = 240, 0.05, kernels.Gaussian(0.4)
     gram = np.asarray(kernel.gram(jnp.asarray(x), jnp.asarray(x)))
@@ -105,8 +106,8 @@ def test_a_run_begins_with_the_expected_size_of_the_dictionary():
     paper = bandit.replace(resparsify=sketched.EVERY_BATCH)
     assert paper.with_initial_capacity(Arms(x), horizon).capacity == 4
     finite = problems.finite_arms(x, np.sin(x[:, 0]), 0.1)
-    expected = bandit.with_initial_capacity(finite.arms, 20).capacity
-    assert loops.run(bandit, finite, KEY, 20).capacity == expected
+    capacity = bandit.with_initial_capacity(finite.arms, 20).capacity
+    assert loops.run(bandit, finite, KEY, 20).capacity == capacity
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -122,7 +123,7 @@ def test_the_expected_size_of_repeated_arms_is_that_of_their_span(dtype, regular
 @pytest.mark.parametrize("regularization", [1.0, 1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("gap", [None, 1e-2, 1e-7])
 def test_two_hundred_rounds_match_a_refresh_from_scratch(regularization, gap):
-    """A third of the arms may have another arm at a distance `gap`."""
+    """With a `gap`, a third of the arms are copies of other arms, shifted by it."""
     random = np.random.default_rng(7)
     x = random.uniform(0, 6, (ARMS, 2))
     if gap is not None:
@@ -140,8 +141,8 @@ def test_two_hundred_rounds_match_a_refresh_from_scratch(regularization, gap):
         state, info = tell(state, query, jnp.asarray(y), jax.random.fold_in(KEY, t))
         assert not info.overflow
         updated += int(state.updates > 0)
-        scratch = refresh(state, kernel, regularization)
-        error = np.abs(np.asarray(state.variance - scratch.variance)) * regularization
+        refreshed = refresh(state, kernel, regularization)
+        error = np.abs(np.asarray(state.variance - refreshed.variance)) * regularization
         largest = max(largest, error.max())
     print(f"largest error {largest:.1e}, updated in {updated} of 200 rounds")
     assert largest < 1e-9

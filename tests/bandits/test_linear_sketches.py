@@ -1,4 +1,4 @@
-"""SOFUL, CBRAP and the sketches that they use."""
+"""Tests of SOFUL, CBRAP and the sketches that they use."""
 
 from functools import cache
 
@@ -67,7 +67,7 @@ def test_frequent_directions_keep_their_guarantee(size):
     assert bool((sketches.shrunk == 0).all()) == (size >= 9)
 
 
-def test_frequent_directions_read_as_dense_matrices():
+def test_frequent_directions_match_dense_matrices():
     points = jax.random.normal(KEY, (12, 5))
     sketch = sketch_of(points, 3)
     sketched = (sketch.directions.T * sketch.energies[None, :]) @ sketch.directions
@@ -87,14 +87,14 @@ def test_frequent_directions_read_as_dense_matrices():
 
 @cache
 def linear_ucb():
-    """The oracle: exact GP-UCB with a linear kernel."""
-    oracle = GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON)
-    return rollout(oracle, linear_problem(), KEY, HORIZON)
+    """The run of exact GP-UCB with a linear kernel."""
+    bandit = GPUCB(kernels.Linear(), **COMMON, capacity=HORIZON)
+    return rollout(bandit, linear_problem(), KEY, HORIZON)
 
 
 @pytest.mark.parametrize("size", [INPUTS, INPUTS + 3, None], ids=["soful", "larger", "cbrap"])
 def test_all_directions_give_linear_ucb(size):
-    """SOFUL has as many directions as inputs or more, and CBRAP has a rotation."""
+    """SOFUL has at least as many directions as inputs, and CBRAP has a rotation."""
     exact, arms = linear_ucb(), linear_problem().arms
     if size is None:
         bandit = CBRAP(**COMMON, size=INPUTS)
@@ -112,7 +112,8 @@ def test_all_directions_give_linear_ucb(size):
 
 
 def test_gaussian_projections_keep_inner_products_on_average():
-    """The variance of an entry is (|x|^2 |y|^2 + (x.y)^2) / m."""
+    """The mean of 4,000 Gram matrices has 10 entries within 4 standard errors of x.y; a correct map
+    fails with probability 6e-4. The variance of an entry is (|x|^2 |y|^2 + (x.y)^2) / m."""
     x = jax.random.normal(KEY, (4, INPUTS))
     projections = jax.vmap(lambda k: x @ projection.gaussian(k, INPUTS, 3, x.dtype))(
         jax.random.split(KEY, 4000)
@@ -124,7 +125,8 @@ def test_gaussian_projections_keep_inner_products_on_average():
 
 
 def test_soful_samples_have_the_right_law():
-    """Mean and covariance of 4,000 draws of 8 arms have every entry within 4.5 standard errors."""
+    """4,000 draws of 8 arms have the mean and covariance of a dense posterior: `check_law` compares
+    44 entries, and a correct sampler fails with probability 3e-4."""
     bandit = FORMS["soful_ts"].replace(scale=0.7)
     state = run_of("soful_ts").state.replace(domain=linear_problem().arms)
     draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:8]))
@@ -137,7 +139,7 @@ def test_soful_samples_have_the_right_law():
 
 
 @each
-def test_a_batch_is_its_evaluations_one_by_one(name):
+def test_a_batch_gives_the_state_of_its_single_evaluations(name):
     bandit = FORMS[name]
     state = bandit.init(linear_problem().arms, KEY)
     several = Query(jnp.array([3, 8, 3, 0], jnp.int32), jnp.array([True, True, True, False]))
@@ -151,7 +153,7 @@ def test_a_batch_is_its_evaluations_one_by_one(name):
 
 
 def test_the_papers_width():
-    """The width is Theorem 1 of Kuzborskij et al. in NumPy, for a sketch that has lost energy."""
+    """Theorem 1 of Kuzborskij et al. in NumPy, for a sketch whose `shrunk` is positive."""
     state = run_of("soful_paper").state
     assert int(run_of("soful_paper").trace.dictionary_size[-1]) == 3
     ratio = 1 + float(state.sketch.shrunk) / LAM

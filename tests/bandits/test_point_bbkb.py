@@ -1,4 +1,4 @@
-"""BBKB over points: contexts that change at every step, and boxes."""
+"""Tests of PointBBKB with new candidates in every step (contexts) and over a box."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def f(x):
 
 
 def test_with_one_candidate_matrix_it_is_bkb():
-    """C is 1, and the dictionary contains all pulls."""
+    """C is 1, and the dictionary contains all pulled points."""
     arms = Arms(jnp.asarray(X))
     bkb = BKB(**OPTIONS, qbar=KEEP_ALL, width=widths.bkb_code)
     points = PointBBKB(
@@ -46,8 +46,8 @@ def test_with_one_candidate_matrix_it_is_bkb():
         assert int(info.observed) == 1 and not bool(info.overflow) and not bool(info.truncated)
 
 
-def test_contexts_change_and_the_posterior_is_the_oracle():
-    """Means, variances and ends of batches are those of the oracle. One evaluation fails."""
+def test_batches_and_posterior_with_changing_contexts_are_exact():
+    """Ends of batches, means and variances are those of an exact GP. One evaluation fails."""
     bandit = PointBBKB(
         **OPTIONS | dict(capacity=64), qbar=KEEP_ALL, ratio=40.0, max_batch=6, max_history=64
     )
@@ -98,7 +98,7 @@ def test_the_maximum_is_that_of_a_fine_grid():
     assert scores[-1] >= scores[:-1].max() - 1e-6
 
 
-def test_growing_and_extending_change_no_number():
+def test_growing_and_extending_leave_the_posterior_unchanged():
     bandit = PointBBKB(**OPTIONS, ratio=1e9, max_batch=8, max_history=8)
     state = bandit.init(2, KEY)
     for x in X[:8]:
@@ -112,8 +112,8 @@ def test_growing_and_extending_change_no_number():
     assert int(bandit.pull(larger, jnp.asarray(X[8])).batch_size) == 1
 
 
-def test_partition_search_refines_where_it_pays():
-    """Cells always cover the box, and the width at the chosen centre exceeds the cell's V."""
+def test_partition_search_covers_the_box_and_reduces_the_regret():
+    """The cells partition the box, and width * sd at the last centre exceeds V of its cell."""
     box = Box(jnp.array([-1.0, 0.0]), jnp.array([2.0, 1.0]))
     bandit = BANDIT.replace(max_history=48, capacity=48)
 
@@ -152,7 +152,7 @@ def test_partition_search_refines_where_it_pays():
 
 
 def test_a_partition_that_was_full_once_stays_flagged():
-    """Every cell is split with a width of 0, and none with a width of 1e6."""
+    """With a confidence width of 0 every cell is split, and with one of 1e6 no cell."""
     zero_width = PointBBKB(**OPTIONS, width=widths.Bayesian(0.0), max_batch=1, max_history=2)
     large_width = zero_width.replace(width=widths.Bayesian(1e6))
     state = zero_width.init(2, KEY)
@@ -167,7 +167,7 @@ def test_a_partition_that_was_full_once_stays_flagged():
 
 
 def test_the_variation_of_a_cell_is_a_bound():
-    """|f(x) - f(c)| <= V holds for functions of norm 1 and points of the cell."""
+    """|f(x) - f(c)| <= V holds for random f of norm 1 and x in the cell with centre c."""
     random = np.random.default_rng(0)
     kernel = kernels.Matern(jnp.array([0.5, 1.0]), nu=1.5)
     centre, half = random.uniform(0, 1, (20, 2)), random.uniform(0.01, 0.4, (20, 2))

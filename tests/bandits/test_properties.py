@@ -20,10 +20,10 @@ KEYS = jax.random.split(jax.random.key(5), 3)
 FEW = {"uniform", "gp_bucb", "fixed_bkb", "cbrap", "bbkb_global_local"}
 FEWER = {"eps_greedy", "gp_bucb", "fixed_bkb", "bbkb_global_local"}
 GROWING = [name for name in CASES if hasattr(CASES[name], "capacity")]
-# Tests of batches, widths, vectors of the authors, and tests/contrib run these, which share the
-# loop and most of their code with other rows.
+# Other tests run these: those of batches, widths, vectors of the authors, and tests/contrib. They
+# share the loop and most of their code with other rows.
 IN_OTHER_TESTS = VARIANTS - {"uniform_4", "mini_gp_ei"}
-# compiled with the default flags in tests/fuzz, or made of parts that are
+# these, or all their parts, are compiled with the default flags in tests/fuzz
 IN_FUZZ = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
 IN_FUZZ |= {"uniform", "eps_greedy", "gp_ucb", "bkb"}
 SMALL = 10  # In these runs the capacity grows, which compiles them again.
@@ -98,7 +98,7 @@ def test_default_compiler_flags_give_the_same_run(cache, name):
 
 
 @for_each({"gp_bucb", "bbkb_global_local"})
-def test_compiled_is_eager(cache, name):
+def test_compiled_and_eager_calls_agree(cache, name):
     bandit, state, query, y = cache.midway(name)
     chex.assert_trees_all_equal(bandit.ask(state, KEY), query)
     eager = bandit.tell(state, query, y, KEY)
@@ -107,7 +107,7 @@ def test_compiled_is_eager(cache, name):
 
 
 @for_each(FEWER - {"eps_greedy"})
-def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
+def test_vmap_over_seeds_and_numbers_equals_separate_runs(cache, name):
     """Three runs differ in their seed, and a fourth run in every number of the algorithm."""
     changed = jax.tree.map(smaller, CASES[name])
     bandits, keys = [CASES[name]] * 3 + [changed], [*KEYS, KEY]
@@ -122,7 +122,7 @@ def test_vmap_over_seeds_and_numbers_is_separate_runs(cache, name):
 
 @functools.cache
 def rewards():
-    """The rewards [HORIZON,A] of `rollout`, one for every arm at every evaluation."""
+    """The rewards [HORIZON,A] of every arm at every evaluation of `rollout` with KEY."""
     root = loops.rollouts.Roots(*jax.random.split(KEY, 4)).problem
 
     def at(t):
@@ -132,7 +132,7 @@ def rewards():
 
 
 def replay_rewards(start=0):
-    """A host objective that returns these rewards, beginning at evaluation `start`."""
+    """A host objective that returns the `rewards`, beginning at evaluation `start`."""
     done = [start]
 
     def objective(arms):
@@ -143,7 +143,7 @@ def replay_rewards(start=0):
 
 
 @few
-def test_drive_is_run_and_resumes(cache, name):
+def test_drive_has_the_picks_of_run_and_resumes(cache, name):
     bandit, arms = CASES[name], problem().arms
     whole = loops.drive(bandit, replay_rewards(), arms, KEY, HORIZON)
     np.testing.assert_array_equal(whole.x, cache.run(name).trace.arm)
@@ -180,7 +180,7 @@ def test_other_numbers_compile_nothing(cache, name):
 
 @for_each(FEWER, GROWING)
 def test_capacity_changes_no_pick(cache, name):
-    """A round that overflows applies nothing."""
+    """A round that overflows leaves the state unchanged."""
     small = CASES[name].replace(capacity=SMALL)
     stuck = cache.rollout(small, problem(), KEY, HORIZON)
     assert bool(stuck.overflow) and 0 < int(stuck.t) < HORIZON
@@ -209,7 +209,7 @@ def test_failures_change_no_posterior(cache, name):
 
 @each
 def test_wrong_slots_have_the_effect_of_masked_ones(cache, name):
-    """Infinite rewards and traced arms that do not exist are flagged; failures are not."""
+    """Infinite rewards and traced arms that do not exist are flagged; failures (NaN) are not."""
     bandit, state, query, y = cache.midway(name)
     masked = cache.tell(bandit, state, query.replace(mask=query.mask.at[0].set(False)), y, KEY)[0]
     chex.assert_tree_all_finite(masked)
@@ -236,11 +236,11 @@ def test_an_arm_out_of_range_is_refused(cache, name):
 
 
 @each
-def test_states_are_a_fixed_point(cache, name):
+def test_ask_and_tell_keep_shapes_and_dtypes_of_states(cache, name):
     bandit, state, query, y = cache.midway(name)
-    fresh = bandit.init(problem().arms, KEY)
+    initial = bandit.init(problem().arms, KEY)
     new, _ = cache.tell(bandit, state, query, y, KEY)
-    chex.assert_trees_all_equal_shapes_and_dtypes(fresh, state, new)
+    chex.assert_trees_all_equal_shapes_and_dtypes(initial, state, new)
 
 
 @pytest.mark.float32(only=True)
@@ -285,7 +285,7 @@ def test_lazy_picks_are_the_swept_picks_with_ties(monkeypatch, size, max_picks):
 def test_runs_start_from_given_states():
     """Both strategies start from past evaluations, and the given states stay usable."""
     counts = np.arange(60) % 2
-    # the capacity that the runs above grew to, whose programs serve here
+    # the capacity to which runs above grow, so that JAX reuses their programs
     bandit = CASES["fixed_bkb"].replace(capacity=32)
     data = Evaluations(counts, counts * 0.1)
     init = jax.jit(lambda key: bandit.init(problem().arms, key, data=data))

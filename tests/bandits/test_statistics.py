@@ -18,7 +18,7 @@ KERNEL = kernels.Gaussian(0.3)
 SETTINGS = dict(noise_std=NOISE, norm_bound=NORM, delta=DELTA)
 COMMON = dict(kernel=KERNEL, regularization=LAM, **SETTINGS, capacity=64)
 STOPS = (5, 20, HORIZON)
-# These widths are also tested on the runs of another width.
+# {width that chooses the arms: further widths that are tested on the same runs}
 OTHER_WIDTHS = {"certified": [widths.certified_mixture], "tight": [widths.mixture]}
 
 
@@ -29,7 +29,7 @@ def draw(key):
 
 
 def states(bandit):
-    """(the problems [S], states at three times) of 64 runs."""
+    """(problems [S], a list of the states [S] at each of the STOPS) of 64 runs."""
     keys = jax.random.split(jax.random.key(11), SEEDS)
     problem, end, stacked = states_at(bandit, draw, keys, STOPS)
     assert not np.asarray(end.overflow).any()
@@ -52,19 +52,19 @@ BANDITS = {
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n not in OTHER_WIDTHS)) for n in BANDITS]
 )
 def test_confidence_intervals_cover(name):
-    """THEORY 4.4, 4.7, 4.8: |mean - f| <= width sd at all arms and times in at least 1 - delta of
-    runs, whichever width chose the arms.
+    """THEORY 4.4, 4.7, 4.8: |mean - f| <= width * sd at all arms and STOPS in at least 1 - delta of
+    runs, whichever width chooses the arms.
 
-    More than 14 failures in 64 has probability below 1e-3 (mean 6.4, 3 sd = 7.2) if the statement
-    holds.
+    At most 14 of 64 runs may fail. If a run fails with probability delta = 0.1, the test fails with
+    probability 1.4e-3.
     """
     bandit = BANDITS[name]
     problem, at_stops = states(bandit)
-    for claimed in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
+    for variant in (bandit, *(bandit.replace(width=width) for width in OTHER_WIDTHS.get(name, ()))):
         failed = np.zeros(SEEDS, bool)
         for state in at_stops:
             posterior = getattr(state, "posterior", state)
-            width = np.asarray(jax.vmap(claimed.confidence_width)(state))[:, None]
+            width = np.asarray(jax.vmap(variant.confidence_width)(state))[:, None]
             error = np.abs(np.asarray(posterior.mean - problem.mean_reward))
             failed |= (error > width * np.sqrt(np.asarray(posterior.variance)) + 1e-9).any(1)
         assert failed.sum() <= 14
@@ -78,11 +78,12 @@ def test_confidence_intervals_cover(name):
     ],
 )
 def test_variances_are_accurate_to_a_factor_3(qbar):
-    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2): the qbar of the theory has no failure in 64 runs. At
-    qbar = 2, where the theory states nothing, at most a tenth of all variances is off. Sizes of
-    dictionaries are compared with the loose bound of the papers and with qbar times the effective
-    dimension of the variances used for resampling."""
-    # the program of `test_confidence_intervals_cover` serves here too
+    """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2) lets a fraction delta of runs fail: at the qbar of the
+    theory none of 64 has a variance beyond this factor. At qbar = 2, of which the theory states
+    nothing, less than a tenth of all variances is beyond it. Dictionaries are smaller than the
+    loose bound of the papers, and at qbar = 2 on average at most C qbar times an effective
+    dimension from the sketched variances, within 4 standard errors."""
+    # the same shapes as in `test_confidence_intervals_cover`, so that JAX reuses its program
     bandit = BANDITS["certified"].replace(qbar=qbar)
     problem, (*_, state) = states(bandit)
     dense = jax.jit(jax.vmap(lambda x, n, s: exact.dense(KERNEL, x, n, s, LAM).variance))
@@ -94,7 +95,7 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
     d_eff = (np.asarray(state.pull_counts) * exact_variance).sum(1)
     assert (sizes <= 81 * bandit.ratio * (1 + 1 / LAM) ** 2 * qbar * d_eff).all()
     if qbar == 2.0:
-        # the variances resampled with are those before the batch, about C times the ones after it
+        # resampling uses the variances before a batch, up to C times those after it
         limit = bandit.ratio * qbar * np.asarray(state.evidence.variance_sum)
         assert sizes.mean() <= limit.mean() + 4 * sizes.std() / 8
         assert sizes.mean() < 2 * (qbar * d_eff).mean()
@@ -102,7 +103,8 @@ def test_variances_are_accurate_to_a_factor_3(qbar):
 
 @pytest.mark.parametrize("name", ["exact", "sketched"])
 def test_thompson_samples_have_the_right_law(name):
-    """One of 200 runs fails: 800 entries are within 4.5 standard errors of 16,000 draws."""
+    """16,000 draws of 24 arms have the mean and covariance of the posterior: `check_law` compares
+    324 entries, and a correct sampler fails with probability 2e-3."""
     x = jax.random.uniform(jax.random.key(3), (24, 2))
     counts = np.array([0.0, 1, 0, 3] * 6)
     sums = counts * np.sin(np.arange(24))
@@ -132,8 +134,9 @@ def test_thompson_samples_have_the_right_law(name):
     oracles.check_law(draws, mean, covariance)
 
 
-def test_no_normal_number_of_a_thompson_sample_is_used_twice():
-    """Samples show the numbers of the arms without data, and of the features if all arms join."""
+def test_thompson_samples_use_each_normal_draw_once():
+    """The normal draws can be recovered from samples: those of the arms if there is no data, and
+    those of the features if all arms are in the dictionary."""
     x, slots = np.arange(24.0)[:, None], 24
     bandit = SketchedTS(kernels.Gaussian(0.7), LAM, scale=1.0, width=widths.Bayesian(1.0))
     bandit = bandit.replace(batch=4, capacity=slots)

@@ -32,7 +32,8 @@ def test_a_warm_start_has_the_exact_posterior_of_its_data():
 
 @pytest.mark.parametrize("seeds", [8, pytest.param(100, marks=pytest.mark.slow)])
 def test_bless_scores_are_within_a_factor_3(seeds):
-    """All 2,000 are in at least 95% of the seeds, and the size is at most 13 d_eff."""
+    """In at least 95% of the seeds all 2,000 scores are within a factor 3 of the exact ones.
+    Dictionaries have at most 13 d_eff arms."""
     kernel, lam, counts = kernels.Gaussian(0.2), 0.1, np.ones(2000)
     exact = bless.exact_leverage_scores(kernel, SQUARE, counts, lam)
     accurate, sizes = 0, []
@@ -60,7 +61,8 @@ def test_leverage_scores_count_repeated_evaluations():
 @pytest.mark.parametrize("apart", [1e-9, 1e-7, 1e-4])
 @pytest.mark.parametrize("lam", [1e-10, 1e-14, 1e-16])
 def test_leverage_scores_of_near_copies(apart, lam):
-    """Where float64 does not resolve lam, they lie between those at lam and at 1e-12 k(x,x)."""
+    """Within a factor 3, scores are at most the true ones at lam, and at least the true ones at lam
+    or, if float64 does not resolve lam, at 1e-12 k(x,x)."""
     random = np.random.default_rng(0)
     x = np.repeat(SQUARE[:10], 4, axis=0) + apart * random.standard_normal((40, 2))
     kernel, counts = kernels.Gaussian(0.5), random.integers(1, 4, 40).astype(float)
@@ -80,8 +82,9 @@ def test_leverage_scores_of_near_copies(apart, lam):
 
 
 @pytest.mark.parametrize("method", ["bless", "leverage"])
-def test_a_sampled_dictionary_serves_a_warm_start(method):
-    """Variances at all arms stay within a factor 3 of exact ones."""
+def test_a_warm_start_with_a_sampled_dictionary_is_accurate(method):
+    """Variances are within a factor 3 of the exact ones, which are the leverage scores because each
+    arm has one pull."""
     x = SQUARE[:300]
     counts = np.ones(300)
     bandit = BBKB(kernels.Gaussian(0.3), 0.1, capacity=256, qbar=8.0)
@@ -113,25 +116,26 @@ def test_the_first_arm_and_the_dictionary_have_different_keys(method, monkeypatc
 
 @pytest.mark.slow
 def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
-    """THEORY 3.5: log(1 + max variance) <= logdet / n; batches have at least P (C - 1) / 3 arms."""
+    """THEORY 3.5: log(1 + max variance) <= logdet / n after n arms of the design. Later batches
+    have at least P (C - 1) arms, a third of it with a sampled dictionary; P is `min_size`."""
     x = SQUARE[:200]
-    kernel, lam, ratio, smallest = kernels.Gaussian(0.4), 0.05, 2.5, 10
-    arms = initial.uncertainty_sampling(kernel, Arms(jnp.asarray(x)), lam, 1 / smallest)
+    kernel, lam, ratio, min_size = kernels.Gaussian(0.4), 0.05, 2.5, 10
+    arms = initial.uncertainty_sampling(kernel, Arms(jnp.asarray(x)), lam, 1 / min_size)
     gram = oracles.gaussian(x, x, 0.4)
     for size in (1, len(arms) // 2, len(arms)):
         counts = np.bincount(arms[:size], minlength=200).astype(float)
         _, covariance, logdet = oracles.exact(gram, counts, counts, lam)
         assert np.log1p(np.diag(covariance).max()) <= logdet / size * (1 + 1e-9)
-    assert np.diag(covariance).max() <= 1 / smallest * (1 + 1e-9)
+    assert np.diag(covariance).max() <= 1 / min_size * (1 + 1e-9)
     before = np.bincount(arms[:-1], minlength=200).astype(float)
-    assert np.diag(oracles.exact(gram, before, before, lam)[1]).max() > 1 / smallest
+    assert np.diag(oracles.exact(gram, before, before, lam)[1]).max() > 1 / min_size
     domain = Arms(jnp.asarray(x))
     bandit = BBKB(kernel, lam, capacity=128, ratio=ratio, max_batch=400)
     state = bandit.init(domain, KEY, data=Evaluations(counts, counts))
-    # every pulled arm kept: the exact posterior
-    assert int(ASK(bandit, state).size) >= smallest * (ratio - 1)
+    # the dictionary contains every pulled arm, so that the posterior is exact
+    assert int(ASK(bandit, state).size) >= min_size * (ratio - 1)
     state = bandit.init(domain, KEY, data=Evaluations(counts, counts, "leverage"))
-    assert int(ASK(bandit, state).size) >= smallest * (ratio - 1) / 3
+    assert int(ASK(bandit, state).size) >= min_size * (ratio - 1) / 3
 
 
 def test_an_initial_design_is_the_first_batch():
@@ -142,8 +146,8 @@ def test_an_initial_design_is_the_first_batch():
     trace = loops.run(bandit, problem, KEY, 60).trace
     np.testing.assert_array_equal(trace.arm[: len(arms)], arms)
     assert (np.asarray(trace.round[: len(arms)]) == 0).all() and int(trace.round[len(arms)]) == 1
-    # The width starts from the information of the design, whose arms are all in the dictionary,
-    # and not from prior variances.
+    # The information of the design in the width is its logdet, because the dictionary contains all
+    # its arms, and not a sum over prior variances.
     counts = np.bincount(arms, minlength=60).astype(float)
     logdet = oracles.exact(oracles.gaussian(x, x, 0.5), counts, counts, 0.1)[2]
     width = np.sqrt(0.1) + 0.1 * np.sqrt(2 * logdet + np.log(10))

@@ -61,30 +61,30 @@ EVALUATE = jax.jit(
 
 
 def formulas(e, lam, xi, norm, delta, ratio):
-    """Every width as a formula of the papers and of THEORY 4, with the numbers in `e`."""
-    bias, surprise = np.sqrt(lam) * norm, np.log(1 / delta)
+    """{name: width} by the formulas of the papers and of THEORY 4, from the evidence `e`."""
+    bias, log_inv_delta = np.sqrt(lam) * norm, np.log(1 / delta)
     table = {}
     # BKB eq. 7; the others of an exact posterior are in THEORY 4.1 and 4.7
-    table["gp_ucb_paper"] = bias + xi * np.sqrt(2 * (e.logdet + surprise))
-    table["gp_ucb_tight"] = bias + xi * np.sqrt(e.logdet + 2 * surprise)
-    table["gp_ucb_code"] = bias + xi * np.sqrt(e.logdet + surprise)
-    table["mixture"] = np.sqrt(bias**2 + xi**2 * (e.logdet + 2 * surprise))
+    table["gp_ucb_paper"] = bias + xi * np.sqrt(2 * (e.logdet + log_inv_delta))
+    table["gp_ucb_tight"] = bias + xi * np.sqrt(e.logdet + 2 * log_inv_delta)
+    table["gp_ucb_code"] = bias + xi * np.sqrt(e.logdet + log_inv_delta)
+    table["mixture"] = np.sqrt(bias**2 + xi**2 * (e.logdet + 2 * log_inv_delta))
     # BKB Theorem 4.1 at eps = 1/2
     alpha, factor = (1 + 1 / 2) / (1 - 1 / 2), 1 + 1 / np.sqrt(1 - 1 / 2)
-    printed = np.log(e.kappa2 * e.t) if e.kappa2 * e.t > 1 else 0.0
-    needed = 1 + np.log(1 + e.kappa2 * e.t / lam)
-    for name, log in (("bkb_paper", printed), ("bkb_corrected", needed)):
-        inside = alpha * log * e.effective + surprise
+    log_paper = np.log(e.kappa2 * e.t) if e.kappa2 * e.t > 1 else 0.0
+    log_corrected = 1 + np.log(1 + e.kappa2 * e.t / lam)
+    for name, log in (("bkb_paper", log_paper), ("bkb_corrected", log_corrected)):
+        inside = alpha * log * e.effective + log_inv_delta
         table[name] = 2 * xi * np.sqrt(inside) + factor * bias
     log_t = np.log(e.t) if e.t > 1 else 0.0
-    table["bkb_code"] = bias + xi * np.sqrt(log_t * e.effective + surprise)
+    table["bkb_code"] = bias + xi * np.sqrt(log_t * e.effective + log_inv_delta)
     # BBKB Theorem 2
-    beta = 2 * xi * np.sqrt(e.tripled + surprise) + (1 + np.sqrt(2)) * bias
+    beta = 2 * xi * np.sqrt(e.tripled + log_inv_delta) + (1 + np.sqrt(2)) * bias
     table["bbkb_paper"] = ratio * beta
     table["bbkb_sqrt"] = np.sqrt(ratio) * beta
-    table["bbkb_code"] = bias + xi * np.sqrt(ratio * e.information + surprise)
+    table["bbkb_code"] = bias + xi * np.sqrt(ratio * e.information + log_inv_delta)
     # THEORY 4.4 and 4.8
-    spread = np.sqrt(e.logdet + e.rho / lam + 2 * surprise)
+    spread = np.sqrt(e.logdet + e.rho / lam + 2 * log_inv_delta)
     certified = norm * (np.sqrt(lam) + np.sqrt(e.rho)) + xi * spread
     table["certified"] = np.sqrt(ratio) * certified
     b = np.sqrt(lam * norm**2 + xi**2 * spread**2)
@@ -94,8 +94,8 @@ def formulas(e, lam, xi, norm, delta, ratio):
 
 
 def evidence_after_batches(gram, lam, dictionaries):
-    """The numbers that the widths read after each of the BATCHES, by dense matrices. `dictionaries`
-    holds the arms of each posterior, beginning with the one before the first batch."""
+    """Yields the evidence, from which widths are computed, before and after each of the BATCHES, by
+    dense matrices. `dictionaries` has the arms of the dictionary at each of these times."""
     counts = np.zeros(len(gram))
     information = tripled = 0.0
     variance = np.diag(gram) / lam
@@ -127,7 +127,7 @@ def evidence_after_batches(gram, lam, dictionaries):
 
 @jax.jit
 def after_each_batch(bandit):
-    """The states [4] before and after the BATCHES, without their domain."""
+    """(the states [4] before and after each of the BATCHES, without their domain; any overflow)."""
     first = bandit.init(Arms(jnp.asarray(POINTS)), KEY)
 
     def one(state, evaluations):
@@ -148,7 +148,7 @@ VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """They match after each of three batches, with dictionaries of some or all arms."""
+    """Both match after each of three batches, with dictionaries of some or all arms."""
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     bandit = BBKB(SCALED, lam, **assumed, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)
@@ -185,7 +185,7 @@ TELL = jax.jit(lambda bandit, state, query, y: bandit.tell(state, query, y, KEY)
 
 @pytest.mark.parametrize("lam", [0.02, 0.3, 2.0])
 def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
-    """The history is the same one; L = logdet(K/lam + I) replaces the information."""
+    """The evaluations are those of the BATCHES; logdet(K/lam + I) replaces the information."""
     bandit = GPUCB(SCALED, lam, capacity=5)
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     query = Query(jnp.asarray(BATCHES[USED_SLOTS], jnp.int32), jnp.ones(8, bool))
@@ -204,7 +204,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
 
 
 def test_the_information_of_past_evaluations_includes_the_residuals():
-    """It begins at the upper end of THEORY 2.4, logdet(V/lam) + rho/lam."""
+    """The information is at first the upper bound of THEORY 2.4, logdet(V/lam) + rho/lam."""
     for seed in range(3):
         p = Problem(seed)
         _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)

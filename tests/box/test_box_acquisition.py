@@ -1,4 +1,4 @@
-"""Acquisition functions compared with integrals, and their maxima with random search."""
+"""Acquisition functions and their gradients compared with integrals."""
 
 import jax
 import jax.numpy as jnp
@@ -45,16 +45,16 @@ def log_excess(z):
 
 
 @pytest.mark.parametrize(
-    ("function", "oracle"),
+    ("function", "by_integral"),
     [
         (acquisition.log_expected_improvement, log_excess),
         (acquisition.log_probability_of_improvement, log_cdf),
     ],
 )
-def test_values_in_both_tails(function, oracle):
+def test_values_in_both_tails(function, by_integral):
     z = np.concatenate([NEGATIVE_Z, NONNEGATIVE_Z])
     values = jax.jit(function)(jnp.asarray(z), jnp.ones(len(z)), 0.0)
-    expected = [oracle(value) for value in z]
+    expected = [by_integral(value) for value in z]
     # near zero only the absolute error of a logarithm is small, so that atol is needed
     np.testing.assert_allclose(values, expected, rtol=1e-11, atol=1e-14)
 

@@ -39,19 +39,19 @@ def observations(n=15, d=2, seed=0, capacity=None):
     "ignore::sklearn.exceptions.ConvergenceWarning"
 )  # scikit-learn warns if a fitted hyperparameter lies on its bound
 def test_the_fit_is_at_least_scikit_learns():
-    """The marginal likelihood of 20 random problems is at least that of the best of 3 starts."""
+    """On 20 random problems the marginal likelihood is at least scikit-learn's from 3 starts."""
     for seed in range(20):
         name = "gaussian" if seed % 3 == 0 else "matern"
-        kernel, theirs = KERNELS[name]
+        kernel, sklearn_kernel = KERNELS[name]
         d, n = 2 + seed % 2, 10 + seed % 4 * 2
         data = observations(n, d, seed, capacity=16)
         start = fit.default_numbers(BOUNDS, d, data.y.dtype)
         options = dict(restarts=4, steps=60)
         numbers, value = fit_jit(kernel, data, BOUNDS, start, jax.random.key(seed), **options)
 
-        smooth = {} if name == "gaussian" else {"nu": 2.5}
-        family = ConstantKernel(1.0, BOUNDS.outputscale) * theirs(
-            np.full(d, 0.5), BOUNDS.lengthscale, **smooth
+        smoothness = {} if name == "gaussian" else {"nu": 2.5}
+        family = ConstantKernel(1.0, BOUNDS.outputscale) * sklearn_kernel(
+            np.full(d, 0.5), BOUNDS.lengthscale, **smoothness
         )
         model = GaussianProcessRegressor(
             family + WhiteKernel(0.01, BOUNDS.noise),
@@ -100,7 +100,7 @@ def test_fits_of_degenerate_data_are_finite(values):
 
 
 def test_the_variance_has_a_floor():
-    """It is eps times the outputscale. The rounded variance of distant points would be 0."""
+    """The floor is eps times the outputscale, where noiseless observations would give 0."""
     u = jnp.linspace(0, 1, 5)[:, None]
     numbers = Hyperparameters(jnp.array([1e-3]), jnp.array(4.0), jnp.array(0.0))
 
@@ -115,7 +115,8 @@ def test_the_variance_has_a_floor():
 
 @each
 def test_draws_have_the_posteriors_mean_and_covariance(name):
-    """They agree within five standard errors for 4000 draws, each with new frequencies."""
+    """4,000 draws, each with new frequencies, have 4 means within 5 standard errors, of which a
+    correct sampler exceeds one with probability 2e-6, and 10 covariances within 8."""
     data = observations(12, capacity=16)
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(4, 2)))
     posterior = gp.condition(KERNELS[name][0], HYPERPARAMETERS, data)
@@ -124,7 +125,7 @@ def test_draws_have_the_posteriors_mean_and_covariance(name):
     mean, matrix = (np.asarray(part) for part in gp.joint_posterior(posterior, points))
     error = np.sqrt(np.diag(matrix) / 4000)
     assert (np.abs(draws.mean(0) - mean) < 5 * error).all()
-    # the fourth moments of a mixture over frequencies exceed the normal's
+    # `error` is that of normal draws; the fourth moments of a mixture over frequencies are larger
     error = np.sqrt((np.outer(np.diag(matrix), np.diag(matrix)) + matrix**2) / 4000)
     assert (np.abs(np.cov(draws.T) - matrix) < 8 * error).all()
 
@@ -154,8 +155,8 @@ ALL = Prior(outputscale=LogNormal(0.5, 0.8), noise=fit.NOISE)
 THREE = Hyperparameters(jnp.array([0.05, 0.4, 1.9]), jnp.array(1.7), jnp.array(0.02))
 
 
-def oracle(numbers):
-    """SciPy's densities. Each of d lengthscales is LogNormal(sqrt 2 + log(d)/2, sqrt 3)."""
+def log_prior(numbers):
+    """The prior by SciPy. Each of d lengthscales is LogNormal(sqrt 2 + log(d)/2, sqrt 3)."""
     d = len(numbers.lengthscale)
     lengths = (
         lognorm(np.sqrt(3), scale=np.exp(np.sqrt(2) + np.log(d) / 2))
@@ -168,17 +169,17 @@ def oracle(numbers):
 
 def test_the_density_and_its_gradient_are_scipys():
     value, slope = jax.value_and_grad(lambda numbers: ALL.log_density(numbers))(THREE)
-    assert float(value) == pytest.approx(oracle(THREE), rel=1e-12)
+    assert float(value) == pytest.approx(log_prior(THREE), rel=1e-12)
     flat, unflatten = jax.flatten_util.ravel_pytree(THREE)
     gradient = jax.flatten_util.ravel_pytree(slope)[0]
     for i in range(flat.size):
         step = jnp.zeros_like(flat).at[i].set(1e-6 * flat[i])
-        change = oracle(unflatten(flat + step)) - oracle(unflatten(flat - step))
+        change = log_prior(unflatten(flat + step)) - log_prior(unflatten(flat - step))
         assert float(gradient[i]) == pytest.approx(change / (2e-6 * float(flat[i])), rel=1e-6)
 
 
 def test_without_data_a_fit_is_the_mode_of_the_prior():
-    """Each mode is exp(location - scale^2); the value is the marginal likelihood, 0."""
+    """Each mode is exp(location - scale^2). The log marginal likelihood without data is 0."""
     data = gp.standardized(jnp.zeros((8, 2)), jnp.zeros(8), jnp.zeros(8, bool))
     start = fit.default_numbers(fit.Bounds(), 2, data.y.dtype)
     numbers, value = fit_jit(
@@ -191,7 +192,7 @@ def test_without_data_a_fit_is_the_mode_of_the_prior():
 
 
 def regrets(problem, horizon):
-    """The maximum minus the best value of 40 runs."""
+    """The maximum minus the best value of each of 40 runs."""
     keys = jax.vmap(jax.random.key)(jnp.arange(40, dtype=jnp.int32))
     run = loops.run(GPBandit(prior=Prior()), problem, keys, horizon, strategy="threads")
     return np.asarray(problem.maximum - run.best[:, -1])

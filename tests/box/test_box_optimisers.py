@@ -13,7 +13,7 @@ from jsketch.box import UniformBox, history
 from jsketch.problems import boxes
 
 HORIZON = 11
-# allowed between programs that round differently
+# largest difference between programs that round differently
 TOLERANCES = dict.fromkeys(CASES, 1e-3) | {"go_ucb": 1e-6}
 # the hyperparameter that a test changes without a new compilation
 NUMBERS = {"gp_log_ei": "margin", "turbo_2": "least_length", "go_ucb": "reach"}
@@ -126,7 +126,7 @@ def test_a_host_objective_and_a_killed_run(name, tmp_path):
     ["uniform", "go_ucb"]
     + [pytest.param(n, marks=pytest.mark.slow) for n in ("gp_log_ei", "turbo_2")],
 )
-def test_seeds_together_are_seeds_one_by_one(name):
+def test_several_seeds_have_the_points_of_single_runs(name):
     keys = jax.random.split(KEY, 2)
     vmapped_points, mapped_points = (
         loops.run(CASES[name], PROBLEM, keys, HORIZON, strategy=s).x for s in ("vmap", "threads")
@@ -214,7 +214,7 @@ class Valued:
     ],
 )
 def test_objectives_that_are_refused(objective, words):
-    """They are refused while the program is traced."""
+    """The objectives are refused while the program is traced."""
     with pytest.raises(ValueError, match=words):
         loops.run(UniformBox(), problems.on_box(objective, BOX), KEY, 3)
     with pytest.raises(ValueError, match=words):

@@ -43,7 +43,7 @@ tell = jax.jit(lambda optimizer, state, query, y, key: optimizer.tell(state, que
 
 
 def rounds(optimizer, objective=PROBLEM, box=PROBLEM.domain):
-    """[(state, query, info) of each round], and the last state."""
+    """([(state, query, info) of each round], the last state)."""
     state, history_of_rounds = optimizer.init(box, KEY, horizon=HORIZON), []
     while (t := int(state.history.count)) < HORIZON:
         query = ask(optimizer, state, jax.random.fold_in(KEY, t))
@@ -144,9 +144,9 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     past_rounds, last = rounds(optimizer)
     model, units = flat(optimizer), last.scaling
     g, targets, u2 = [], [], []
-    slope = jax.jit(jax.value_and_grad(model.value))
+    value_and_gradient = jax.jit(jax.value_and_grad(model.value))
     for i, (state, _, _) in enumerate(past_rounds[1:], 3):
-        value, gradient = slope(state.centre, units.inputs(last.history.x[i]))
+        value, gradient = value_and_gradient(state.centre, units.inputs(last.history.x[i]))
         rows = np.reshape(g, (-1, model.size))
         sigma = LAM * np.eye(model.size) + rows.T @ rows
         w = np.linalg.solve(sigma, LAM * np.asarray(last.w0) + rows.T @ np.array(targets))
@@ -158,11 +158,11 @@ def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
     np.testing.assert_allclose(last.gradients[3:], g, rtol=1e-9, atol=1e-10)
     assert not np.asarray(last.gradients[:3]).any()
     sigma = balls.ellipsoid(last.gradients, LAM)
-    logdet, longest = float(sigma.logdet), max(r @ r for r in g)
+    logdet, max_square = float(sigma.logdet), max(r @ r for r in g)
     assert logdet == pytest.approx(np.log1p(u2).sum(), rel=1e-9)
-    assert logdet <= model.size * np.log1p(len(g) * longest / (model.size * LAM))
+    assert logdet <= model.size * np.log1p(len(g) * max_square / (model.size * LAM))
     assert sum(float(sigma.inverse_squared_norm(jnp.asarray(r))) for r in g) <= logdet
-    c = longest / LAM
+    c = max_square / LAM
     assert sum(u2) <= c / np.log1p(c) * logdet
 
 
@@ -247,25 +247,25 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
-    """The best of 48 long ascents over w alone adds at most 0.3% to the optimism."""
+    """48 long ascents over w alone add at most 0.3% to the optimism, f_w(x) - f_{w_t}(x)."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
 
     @jax.jit
     def best_of_many(state, x):
-        """(the largest f_w(x), f_x(w_t))."""
+        """(the largest f_w(x), f_{w_t}(x))."""
         ball, z = optimizer.ball(state), state.scaling.inputs(x)
         form = balls.whitened_form(model, ball)
 
         def value(p):
             return jax.vmap(partial(form.value, z))(p)
 
-        def slope(_, p):
+        def direction(_, p):
             values, by_p = jax.vmap(jax.value_and_grad(partial(form.value, z)))(p)
             return values, jax.vmap(form.direction)(by_p)
 
         starts = jax.vmap(form.start)(jax.random.normal(KEY, (48, model.size)))
-        ascents = ascend(value, starts, optax.sgd(2.0), jax.vmap(form.project), 200, slope)
+        ascents = ascend(value, starts, optax.sgd(2.0), jax.vmap(form.project), 200, direction)
         largest = jnp.stack([ascents.values.max(), model.value(ball.centre, z)])
         return state.scaling.rewards(largest)
 
@@ -327,20 +327,20 @@ def curvature_of_hill(largest):
 
 
 @pytest.mark.parametrize(
-    ("truth", "guess", "linear_is_enough"),
+    ("truth", "w0", "linear_is_enough"),
     [((1.5, 2.0), (1.56, 1.94), True), ((0.7, 0.7), (0.0, 0.0), False)],
     ids=["near", "saddle"],
 )
-def test_regret_given_the_truth_in_the_ball(truth, guess, linear_is_enough):
+def test_regret_given_the_truth_in_the_ball(truth, w0, linear_is_enough):
     """Lemma 5.4, without noise and with a constant radius for which w* lies in the ball: the
     optimistic value is at least f*, and it exceeds f_{x_t}(w*) by at most 2 sqrt(beta) u_t + 2 beta
     C_h / lam, which bounds r_t. At a saddle, where the gradient is zero, r_t exceeds the first
     term."""
     lam, horizon = 2.0, 7
-    truth, guess = jnp.array(truth), jnp.array(guess)
-    beta = 3 * lam * float(jnp.square(truth - guess).sum())
+    truth, w0 = jnp.array(truth), jnp.array(w0)
+    beta = 3 * lam * float(jnp.square(truth - w0).sum())
     optimizer = GOUCB(
-        model=Parametric(lambda key, x: guess, hill),
+        model=Parametric(lambda key, x: w0, hill),
         schedule=jax.tree_util.Partial(lambda step: jnp.asarray(beta)),
         regularization=lam,
         initial=1,
@@ -365,25 +365,25 @@ def test_regret_given_the_truth_in_the_ball(truth, guess, linear_is_enough):
             2 * beta * curvature_of_hill(largest) / lam,
         )
 
-    state, beyond = optimizer.init(LINE, KEY, horizon=horizon), 0
+    state, n_beyond_first = optimizer.init(LINE, KEY, horizon=horizon), 0
     for t in range(horizon):
         state, numbers = round_of(state, jax.random.key(t))
-        distance, optimistic, above, first, second = (float(number) for number in numbers)
+        distance, optimistic, excess, first, second = (float(number) for number in numbers)
         if t > 0:  # phase II
             assert distance <= beta and optimistic >= highest - 1e-6
-            assert above <= first + second
-            beyond += above > first
-    assert (beyond == 0) == linear_is_enough
+            assert excess <= first + second
+            n_beyond_first += excess > first
+    assert (n_beyond_first == 0) == linear_is_enough
 
 
 @pytest.mark.slow
 def test_the_ball_keeps_the_truth_under_noise():
-    """Lemma 5.3: w* lies in the ball at all t in a fraction 1 - delta of 48 runs, with the radius
-    of eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. With the
-    printed oracle, which leaves w0 as drawn, it does not. The noise is small enough for a fit to
-    these few points to stay in the box W nearly always; the paper's oracle is confined to W, and
-    the library's is not."""
-    truth, noise, first, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1
+    """Lemma 5.3: w* lies in the ball at all t in at least 1 - delta of 48 runs, with the radius of
+    eq. 9, factor 1, n = sqrt T and lam = C sqrt T, where C = d_w^2 / mu as in eq. 16. (If it did
+    with probability 1 - delta exactly, the test would fail for half of all keys.) With the printed
+    oracle, which leaves w0 as drawn, it does not. The noise is so small that a fit to these few
+    points nearly always stays in the box W, to which only the paper's oracle is confined."""
+    truth, noise, n, delta = jnp.array([0.5, 1.0]), 0.1, 6, 0.1
     # in this box no other parameters have the values of w*
     low, high = jnp.array([-1.1, 0.2]), jnp.array([2.1, 2.2])
     model = Parametric(
@@ -395,12 +395,12 @@ def test_the_ball_keeps_the_truth_under_noise():
     g = np.cos(0.5 + 2 * x) * np.stack([np.ones_like(x), 2 * x])
     mu = float(np.linalg.eigvalsh(2 * g @ g.T / x.size)[0])
     schedule = balls.Theory(convexity=mu, noise_std=noise)
-    sizes = dict(initial=first, candidates=32, starts=4, steps=20, regularization=4 / mu * first)
+    sizes = dict(initial=n, candidates=32, starts=4, steps=20, regularization=4 / mu * n)
     optimizer = GOUCB(model=model, schedule=schedule, **sizes, **PAPER)
 
     @jax.jit
     @partial(jax.vmap, in_axes=(None, 0))
-    def largest_share(oracle, key):
+    def largest_ratio(oracle, key):
         """The largest |w_t - w*|^2_Sigma / beta_t of phase II."""
         with_oracle = optimizer.replace(oracle=oracle)
 
@@ -409,12 +409,12 @@ def test_the_ball_keeps_the_truth_under_noise():
             ball, query = with_oracle.ball(state), with_oracle.ask(state, keys[0])
             y = jax.vmap(partial(model.apply, truth))(query.x)
             y = y + noise * jax.random.normal(keys[1], y.shape)
-            share = ball.sigma.squared_norm(ball.centre - truth) / ball.beta
-            return with_oracle.tell(state, query, y, keys[2])[0], share
+            ratio = ball.sigma.squared_norm(ball.centre - truth) / ball.beta
+            return with_oracle.tell(state, query, y, keys[2])[0], ratio
 
-        state = with_oracle.init(LINE, key, horizon=first + 36)
-        return jax.lax.scan(round_of, state, jax.random.split(key, first + 36))[1][first:].max()
+        state = with_oracle.init(LINE, key, horizon=n + 36)
+        return jax.lax.scan(round_of, state, jax.random.split(key, n + 36))[1][n:].max()
 
     keys = jax.random.split(jax.random.key(5), 48)
     for oracle, covers in ((LM(steps=12, restarts=4), True), (go_ucb.printed(1).oracle, False)):
-        assert ((largest_share(oracle, keys) <= 1).mean() >= 1 - delta) == covers
+        assert ((largest_ratio(oracle, keys) <= 1).mean() >= 1 - delta) == covers

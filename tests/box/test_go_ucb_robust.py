@@ -43,9 +43,9 @@ def test_a_refitted_run_evaluates_new_points_and_ends():
 
 
 def test_an_oracle_that_diverges_is_reported_and_changes_nothing():
-    wild = models.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
+    diverging = models.Gradient(rate=1e200, rule="sgd", steps=3, restarts=1)
     with pytest.warns(UserWarning, match="not finite"):
-        run = loops.run(SMALL.replace(oracle=wild), PROBLEM, KEY, 5)
+        run = loops.run(SMALL.replace(oracle=diverging), PROBLEM, KEY, 5)
     assert np.asarray(run.info.diverged).all() and not np.asarray(run.info.nonfinite_rows).any()
     assert np.isfinite(np.asarray(run.x)).all() and np.isfinite(np.asarray(run.state.centre)).all()
 
@@ -64,7 +64,7 @@ def test_a_scale_is_found_as_soon_as_there_are_two_values():
 
 
 def test_single_precision_resolves_small_deviations():
-    """Values of 1000 differ by 0.5, a two-thousandth of them. Equal values are only centred."""
+    """Values near 1000 have a deviation of 0.5. The scale of equal values is 1."""
     box = jax.tree.map(lambda x: x.astype(jnp.float32), PROBLEM.domain)
     state = SMALL.init(box, KEY, horizon=4)
     past = state.history.replace(
@@ -90,7 +90,7 @@ def test_a_loss_that_overflows_is_reported():
 
 
 def _norm(w, x):
-    """A function that is finite everywhere and whose gradient by w is NaN at x = 0."""
+    """A function that is finite everywhere and whose gradient in w is NaN at x = 0."""
     return -jnp.sqrt(jnp.sum((w["a"] * x) ** 2))
 
 
@@ -112,7 +112,8 @@ def _norm_at(x):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_point_without_a_finite_gradient_is_excluded(name):
-    """Its row is zero, the fit uses the other points, and the next point differs from this one."""
+    """The point's gradient row is zero, the fit uses the other points, and the next point
+    differs."""
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, initial=6, **FORMS[name])
     state = optimizer.init(SQUARE, KEY, horizon=HORIZON)
     query = ask(optimizer, state, KEY)
@@ -134,20 +135,20 @@ def test_a_point_without_a_finite_gradient_is_excluded(name):
 
 def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
     """Either the model is NaN near all candidates, or the radius is NaN."""
-    nowhere = Parametric(lambda key, x: jnp.ones(1), lambda w, x: w[0] * jnp.log(-9 - x[0]))
+    not_finite = Parametric(lambda key, x: jnp.ones(1), lambda w, x: w[0] * jnp.log(-9 - x[0]))
     schedule = jax.tree_util.Partial(lambda step: jnp.where(step.t == 2, jnp.nan, jnp.zeros(())))
-    for change in (dict(model=nowhere), dict(schedule=schedule)):
+    for change in (dict(model=not_finite), dict(schedule=schedule)):
         optimizer = SMALL.replace(reach=1.0, **change)
         state, points = optimizer.init(SQUARE, KEY, horizon=HORIZON), []
         query = ask(optimizer, state, KEY)
         for t in range(2):
             state, _ = tell(optimizer, state, query, jax.vmap(_norm_at)(query.x), KEY)
             query = ask(optimizer, state, jax.random.fold_in(KEY, t))
-            assert bool(query.proposal.fallback) == (t == 1 or optimizer.model is nowhere)
+            assert bool(query.proposal.fallback) == (t == 1 or optimizer.model is not_finite)
             assert np.isfinite(np.asarray(query.x)).all()
             points.append(np.asarray(query.x[0]))
         state, info = tell(optimizer, state, query, jnp.ones(3), KEY)
-        if optimizer.model is nowhere:
+        if optimizer.model is not_finite:
             assert np.isnan(float(info.proposal.acquisition)) and bool(info.nonfinite)
             assert bool(info.diverged) and int(info.nonfinite_rows) == 5
         assert (points[0] != points[1]).all()
@@ -155,7 +156,7 @@ def test_where_no_start_has_a_finite_value_the_point_is_uniform_and_flagged():
 
 @pytest.mark.parametrize("drive", [True, False], ids=["drive", "run"])
 def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
-    """The best point lies on an edge of the box, where ascent is clipped to the origin."""
+    """The best point is the origin, a corner of the box, to which ascent is clipped."""
     corner = Box(jnp.zeros(2), jnp.ones(2))
     optimizer = SMALL.replace(model=NORM, reach=1.0, standardize=False, steps=30, rate=0.3)
     with warnings.catch_warnings(record=True) as warnings_list:
@@ -173,7 +174,8 @@ def test_a_run_warns_once_of_a_model_that_is_not_finite(drive):
 
 @pytest.mark.slow
 def test_the_plateau_of_f1_is_found():
-    """Figure 2a: the regret is below 1% of that of uniform points (11.75) in 45 of 50 seeds."""
+    """Figure 2a: in 45 of 50 seeds the mean regret from evaluation 8 on is below 1% of that of
+    uniform points, which is 11.75."""
     problem = boxes.all_ones_network(20, 0.01)
     keys = jax.vmap(lambda seed: jax.random.fold_in(KEY, seed))(jnp.arange(50))
     run = loops.run(GOUCB(initial=5), problem, keys, 30)

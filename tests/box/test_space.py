@@ -41,7 +41,6 @@ def test_encode_takes_the_middle_in_any_order():
 
 @pytest.mark.float32
 def test_a_run_over_named_hyperparameters():
-    """`drive` runs over the space."""
     calls = []
 
     def objective(values):
@@ -99,7 +98,7 @@ def test_mistakes_are_refused(make, words):
 
 
 def test_many_integers_are_decoded_again():
-    """Every integer is decoded again, and the largest float32 in the box belongs to the last."""
+    """Seven of 2^50 integers are decoded again; the float32 just below 10 is the last integer."""
     count = 2**50
     space = Space(Integer("n", 7, count + 6))
     offsets = [0, 1, 2, count // 3, count // 2, count - 2, count - 1]
@@ -132,10 +131,10 @@ def test_integers_on_a_logarithmic_scale():
     trees = Integer("trees", 1, 40, log=True)
     assert [trees.decode(trees.encode(n)) for n in range(1, 41)] == list(range(1, 41))
     units = np.linspace(0, 1, 20_001)
-    share = np.bincount([trees.decode(u) for u in units], minlength=41)[1:] / len(units)
+    frequencies = np.bincount([trees.decode(u) for u in units], minlength=41)[1:] / len(units)
     n = np.arange(1, 41)
     expected = np.log((n + 0.5) / (n - 0.5)) / np.log(40.5 / 0.5)
-    np.testing.assert_allclose(share, expected, atol=1e-4)
+    np.testing.assert_allclose(frequencies, expected, atol=1e-4)
     with pytest.raises(ValueError, match="low >= 1"):
         Integer("trees", 0, 40, log=True)
 

@@ -27,10 +27,10 @@ def test_sobol_points_are_evenly_spread_and_random():
     for points in (first_key, second_key):
         for column in points.T:  # each of the 64 intervals of every input has one point
             assert sorted(np.floor(column * 64)) == list(range(64))
-    plain = qmc.discrepancy(qmc.Sobol(5, scramble=False).random_base2(6))
+    unscrambled = qmc.discrepancy(qmc.Sobol(5, scramble=False).random_base2(6))
     random = qmc.discrepancy(np.random.default_rng(0).uniform(size=(64, 5)))
-    assert qmc.discrepancy(first_key) < 2 * plain < 0.5 * random
-    # each point is uniform
+    assert qmc.discrepancy(first_key) < 2 * unscrambled < 0.5 * random
+    # the third point is uniform: its mean is within 5 standard errors
     first = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])(jax.random.split(KEY, 4000))
     assert float(first.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
 
@@ -51,12 +51,14 @@ def test_candidates_fill_the_box_around_the_best_observation():
     assert np.prod(sides) == pytest.approx(0.3**3)
     assert (np.abs(u - 0.6) <= sides / 2 + 1e-12).all()
     np.testing.assert_allclose(np.abs(u - 0.6).max(0), sides / 2, rtol=0.02)
-    assert (u != 0.6).all()  # with so few inputs, all of them are taken
+    assert (u != 0.6).all()  # candidates change all of so few inputs
     large = trust_regions.candidates(data, data.mask, scales, jnp.array(1.6), KEY, 512)
     assert large.min() >= 0 and large.max() <= 1
 
 
 def test_candidates_change_about_twenty_inputs_and_at_least_one():
+    """The fraction of 2,000 candidates that change an input is within 5 standard errors of 0.2 for
+    100 inputs. A correct implementation fails with probability 6e-5."""
     d = 100
     data, scales, length = region_of(np.full(d, 0.5), 0.4)
     u = trust_regions.candidates(data, data.mask, scales, length, KEY, 2000)
@@ -67,7 +69,7 @@ def test_candidates_change_about_twenty_inputs_and_at_least_one():
 
 
 def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
-    """A point that succeeds is the centre, whatever its value is. The slots are 5 to 7."""
+    """The region has slots 5 to 7. One that succeeds is the centre, whatever its value is."""
     data, scales, length = region_of([0.5, 0.5], 0.1)
     members = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
     for succeeded, centre in ((None, 5), (6, 6)):
@@ -88,8 +90,8 @@ def plain_fit(x, y):
     """50 steps of Adam at rate 0.1 in NumPy: (mean, lengthscales, outputscale, noise)."""
     low = np.array([0.005] * x.shape[1] + [0.05, 5e-4])
     high = np.array([2.0] * x.shape[1] + [20.0, 0.2])
-    share = (np.array([0.5] * x.shape[1] + [1.0, 0.005]) - low) / (high - low)
-    free = np.concatenate([[0.0], np.log(share / (1 - share))])
+    fraction = (np.array([0.5] * x.shape[1] + [1.0, 0.005]) - low) / (high - low)
+    free = np.concatenate([[0.0], np.log(fraction / (1 - fraction))])
     first, second = np.zeros_like(free), np.zeros_like(free)
     for step in range(1, 51):
         squashed = 1 / (1 + np.exp(-free[1:]))
@@ -117,7 +119,7 @@ def bumpy(n, slots):
     u = random.uniform(size=(slots, 3))
     y = np.sin(6 * u[:, 0]) + u[:, 1] ** 2
     y[1] = -30.0
-    # the used slots, in no order
+    # the used slots are spread over all slots
     mask = np.isin(np.arange(slots), random.choice(np.arange(2, slots), n - 2, replace=False)) | (
         np.arange(slots) < 2
     )
@@ -143,7 +145,8 @@ def test_the_fit_is_that_of_the_paper(n):
 
 
 def test_draws_are_joint_and_of_noisy_values():
-    """Mean and covariance of 20,000 draws are those of the posterior of values to be observed."""
+    """20,000 draws at 6 points are compared with the posterior of noisy values: 6 means and 21
+    covariances, within 5 standard errors. A correct implementation fails with probability 2e-5."""
     data, u, y = bumpy(40, 50)
     numbers = Hyperparameters(jnp.array([0.4, 0.6, 0.9]), jnp.array(1.3), jnp.array(0.05))
     model = local_gp.Model(jnp.array(0.7), numbers)
@@ -217,9 +220,9 @@ def test_regions_follow_the_plain_counters(d, batch):
 
 
 def test_runs_follow_a_plain_region():
-    """Every round compares the region's points, its side, its restarts and their designs. All
-    proposals lie in the box around the best point since the restart, with sides in proportion to
-    the lengthscales."""
+    """In every round the side, the restarts and the number of initial points left are those of the
+    plain counters. Proposals lie in the box around the best point since the restart, whose sides
+    are in proportion to the lengthscales."""
     problem = boxes.branin()
     turbo = SMALL.replace(initial=6, least_length=0.3)
     state = turbo.init(problem.domain, KEY, horizon=60)

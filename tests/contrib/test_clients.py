@@ -61,7 +61,8 @@ def dense(dictionary, observed):
 
 
 def test_inducing_points_leave_no_residual(run):
-    """Certified widths contain the root of the sum of residuals, for which 1e-12 becomes 1e-6."""
+    """Certified widths contain the root of the sum of residuals, so that 1e-12 would become
+    1e-6."""
     end = jax.tree.map(lambda leaf: leaf[-1], run[0])
     bandit = BANDIT.replace(threshold=1e9, max_wait=WAIT)
     mask = np.asarray(end.sketch.dictionary.mask)
@@ -94,13 +95,13 @@ def test_each_client_is_a_dense_replay(threshold):
         anything = bool(shared) or any(local)
         empty = not len(dictionary) and np.isfinite(REWARDS[step]).any()
         if (variance_sums > threshold).any() or waited == WAIT or empty:
-            fresh = [number for numbers in local for number in numbers]
-            shared += fresh
+            unshared = [number for numbers in local for number in numbers]
+            shared += unshared
             dictionary = index[step][mask[step]]
             assert set(dictionary) <= set(shared) and anything
             m = len(dictionary)
             sent += 2 * m + N * (2 * m + 2 * m * (m + 1))
-            as_data += N * 3 * len(fresh)
+            as_data += N * 3 * len(unshared)
             exchanges += 1
             local, variance_sums, waited = [[] for _ in range(N)], np.zeros(N), 0
             start = dense(dictionary, shared)[1]
@@ -188,7 +189,7 @@ INDEPENDENT = IndependentClients(KUCB(**COMMON, max_history=4), N)
 
 
 def test_independent_clients_are_single_bandits():
-    """The clients communicate nothing. If one of them overflows, the round is applied to none."""
+    """Clients do not communicate. If one of them overflows, the round is applied to none."""
     base, bandit = INDEPENDENT.bandit, INDEPENDENT
     state, states = bandit.init(2, KEY), [base.init(2, KEY)] * N
     tell_one = jax.jit(lambda state, x, y: base.tell(state, x, y)[0])
@@ -200,8 +201,8 @@ def test_independent_clients_are_single_bandits():
     scores = jax.jit(jax.vmap(base.scores, (0, None)))(state.states, new)
     np.testing.assert_allclose(scores, [jax.jit(base.scores)(s, new) for s in states], atol=1e-12)
     assert int(info.observed) == N - 1
-    run_rounds = play(PROBLEM, bandit, 3, jax.random.split(KEY, 1))
-    assert np.asarray(run_rounds.sent).max() == 0 and np.asarray(run_rounds.regret).sum() > 0
+    played = play(PROBLEM, bandit, 3, jax.random.split(KEY, 1))
+    assert np.asarray(played.sent).max() == 0 and np.asarray(played.regret).sum() > 0
     for step in (3, 4, 6):
         before = state
         state, info = tell(state, jnp.asarray(X[step]), jnp.ones(N), KEY)

@@ -69,7 +69,7 @@ def sketched_moments(dictionary, step):
 
 
 def kors_joins(draws):
-    """(number of the step, whether its point joins) for each reward, by dense inverses."""
+    """Yields (step, whether its point joins the dictionary) for each reward, by dense inverses."""
     points, probabilities = [], []
     for number, step in enumerate(rewarded_points(STEPS)):
         root = 1 / np.sqrt(np.append(probabilities, 1.0))
@@ -87,7 +87,7 @@ def kors_joins(draws):
 
 
 def test_ek_ucb_is_the_dense_projection(runs):
-    """Points join by the draws of KORS; all rewards are projected on their span."""
+    """KORS draws the dictionary; all rewards are projected on the span of its points."""
     state, (mean, variance), info = runs["ek_ucb"]
     draws = kors.draws(CASES["ek_ucb"].init(2, KEY).stream.key, 0, STEPS, jnp.float64)
     dictionary, information = [], np.zeros(2)
@@ -110,23 +110,23 @@ def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
     """Both posteriors are the dense one, to 1e-8."""
     all_join = CASES["ek_ucb"].replace(sampling=Sampling(mu=1.0, beta=1e12))
     state, (mean, variance), info = runs["k_ucb"]
-    _, (same_mean, same_variance), same_info = run_steps(all_join)
-    np.testing.assert_array_equal(info.dictionary_size, same_info.dictionary_size)
+    _, (ek_mean, ek_variance), ek_info = run_steps(all_join)
+    np.testing.assert_array_equal(info.dictionary_size, ek_info.dictionary_size)
     for step in (0, 3, 5, 11, 19, STEPS - 1):
         rewarded = rewarded_points(step)
         counts = np.bincount(rewarded, minlength=len(ALL))
         sums = np.bincount(rewarded, REWARDS[rewarded], minlength=len(ALL))
         expected, covariance, logdet = oracles.exact(GRAM, counts, sums, LAM)
-        for actual in (mean, same_mean):
+        for actual in (mean, ek_mean):
             np.testing.assert_allclose(actual[step], expected[STEPS:], atol=1e-8)
-        for actual in (variance, same_variance):
+        for actual in (variance, ek_variance):
             np.testing.assert_allclose(actual[step], np.diag(covariance)[STEPS:], atol=1e-8 / LAM)
         assert float(state.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
 
 
 @pytest.mark.parametrize("name", ["cbkb", "cbbkb"])
-def test_resampled_posteriors_and_batches_are_dense(runs, name):
-    """A dictionary is drawn when the variances add up to more than C, and while it is empty."""
+def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
+    """A dictionary is drawn when 1 + the sum of variances exceeds C, and while it is empty."""
     bandit, (state, (mean, variance), _) = CASES[name], runs[name]
     index = np.asarray(state.points.sketch.dictionary.index)
     mask = np.asarray(state.points.sketch.dictionary.mask)
@@ -150,7 +150,7 @@ def test_resampled_posteriors_and_batches_are_dense(runs, name):
 
 
 def test_an_empty_dictionary_is_drawn_after_every_reward():
-    """C exceeds all sums, few points join, and later batches have max_batch rewards."""
+    """C is never exceeded. Few points are drawn. Later batches have max_batch = 8 rewards."""
     state, *_ = run_steps(CASES["cbbkb"].replace(ratio=1e9, qbar=0.002))
     sizes, first = np.asarray(state.points.sketch.dictionary.mask).sum(1), 0
     for number, step in enumerate(rewarded_points(STEPS)):
@@ -207,7 +207,7 @@ def test_choices_and_capacity(runs, name):
 
 
 def test_rewards_are_those_of_squares_and_steps():
-    """The rewards are those of the cells of a grid, and of bands beside the diagonal."""
+    """Squares depend on the cell of a grid, and steps on the band beside the diagonal."""
     actions = jnp.asarray([[0.05], [0.3], [0.55], [0.8], [1.0]])
 
     def means(reward, contexts):

@@ -22,9 +22,9 @@ UNLABELLED = [0, 7, 8, 29, 40]
 
 
 def weighted_fits(z, ys, lam, gamma, awv=True, renew=False):
-    """A fit from scratch for every example. The k-th of n labelled examples counts gamma^(n + 1 -
-    k). The lam of a feature whose last renewal followed the k-th example counts the same, with k =
-    0 for a feature without a renewal."""
+    """Predictions of a fit from scratch for every example. The k-th of n labelled examples has the
+    weight gamma^(n + 1 - k). So has the lam of a feature whose last renewal followed the k-th
+    example; k is 0 for a feature without a renewal."""
     size, labelled, predictions = z.shape[1], [], []
     for t, row in enumerate(z):
         n = len(labelled)
@@ -63,17 +63,17 @@ def test_predictions_are_the_weighted_least_squares(name):
     xs, ys = examples()
     ys = with_value(ys, UNLABELLED, np.nan)
     z, renew = features_of(forecaster, xs), forecaster.renew
-    oracle = weighted_fits(z, ys, LAM, GAMMA, forecaster.penalize_current, renew)
+    expected = weighted_fits(z, ys, LAM, GAMMA, forecaster.penalize_current, renew)
     predictions, state = in_parts(forecaster, xs, ys)
-    np.testing.assert_allclose(predictions, oracle, atol=1e-8)
+    np.testing.assert_allclose(predictions, expected, atol=1e-8)
     predictions, states, infos = zip(*steps(forecaster, xs, ys), strict=True)
-    np.testing.assert_allclose(predictions, oracle, atol=1e-8)
+    np.testing.assert_allclose(predictions, expected, atol=1e-8)
     assert not any(info.nonfinite for info in infos)
     chex.assert_trees_all_close(state, states[-1], rtol=1e-7, atol=1e-8)
 
 
 def test_the_exact_forecaster_is_the_weighted_least_squares():
-    """The oracle uses explicit features of all examples."""
+    """The fits from scratch use explicit features of all examples."""
     xs, ys = examples(1)
     ys = with_value(ys, UNLABELLED, np.nan)
     values, vectors = np.linalg.eigh(oracles.gaussian(xs, xs, 0.4))
@@ -99,10 +99,10 @@ def test_a_discount_of_one_changes_nothing():
             DiscountedKernelAWV(kernel, LAM, discount=1.0, capacity=64),
         ),
     ):
-        (predictions, state), (discounted, end) = (in_parts(each, xs, ys) for each in pair)
+        (predictions, state), (discounted, end) = (in_parts(one, xs, ys) for one in pair)
         np.testing.assert_array_equal(discounted, predictions)
         np.testing.assert_array_equal(end.inverse, state.inverse)
-        single, discounted = ([p for p, _, _ in steps(each, xs[:12], ys[:12])] for each in pair)
+        single, discounted = ([p for p, _, _ in steps(one, xs[:12], ys[:12])] for one in pair)
         np.testing.assert_allclose(discounted, single, rtol=1e-12, atol=1e-14)
 
 
@@ -123,14 +123,14 @@ def test_traced_discounts_out_of_range_are_flagged(takes):
 
 @struct.dataclass
 class Dependent:
-    """Three features of two inputs: no example has a part in the third direction."""
+    """Three features of two inputs, one of which is the sum of the others."""
 
     def features(self, x):
         return jnp.concatenate([x, x.sum(1, keepdims=True)], axis=1)
 
 
 def test_rounding_between_the_triangles_does_not_grow():
-    """Predictions would be off by 100 if the two triangles were not averaged."""
+    """Without averages of the two triangles of A^-1, predictions would be off by 100."""
     xs, ys = examples(6, 400)
 
     @jax.jit

@@ -49,11 +49,11 @@ def test_batches_are_those_of_a_dense_replay():
     ask, tell = jax.jit(BANDIT.ask), jax.jit(BANDIT.tell)
     small = BANDIT.replace(capacity=2).init(state.domain, KEY)
     for i, length in enumerate(batch_lengths(T), 1):
-        if i == 2:  # all prior variances are equal: without the rule arm 0 would be the first pick
+        if i == 2:  # all prior variances are equal, and argmax over all arms would be arm 0
             active[0] = False
             state = state.replace(active=jnp.asarray(active))
         query = ask(state, KEY)
-        # a capacity that has yet to grow changes no pick
+        # a smaller capacity, before it grows, changes no pick
         small_query = ask(small.replace(active=state.active, batches=state.batches), KEY)
         np.testing.assert_array_equal(small_query.index, query.index)
         picks = np.asarray(query.index)[np.asarray(query.mask)]

@@ -1,4 +1,4 @@
-"""Discounted and sliding-window BKB by dense posteriors, and problems whose means change."""
+"""Discounted and sliding-window BKB compared with dense posteriors, and changing means."""
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +42,7 @@ def states(bandit):
 
 
 def weighted_moments(weights, arms, y):
-    """(mean, variance) of the ungrouped history, with noise variance lam / w_s."""
+    """(mean, variance) from single observations s with noise variances lam / w_s."""
     inner = np.linalg.inv(GRAM[np.ix_(arms, arms)] + LAM * np.diag(1 / weights))
     cross = GRAM[:, arms]
     variance = (np.diag(GRAM) - np.einsum("ij,jk,ik->i", cross, inner, cross)) / LAM
@@ -64,10 +64,10 @@ def weights_at(step, discount, window):
     ],
     ids=["discounted", "window"],
 )
-def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
-    """THEORY 6.5 holds with all pulled arms in the dictionary, and with a drawn one."""
+def test_posteriors_match_dense_weighted_ones(bandit, discount, window):
+    """THEORY 6.5, with all pulled arms in the dictionary, and with a dictionary that is drawn."""
     stacked, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
-    run_states = states(bandit)[0]
+    drawn = states(bandit)[0]
     assert not np.asarray(overflow).any()
     for step in (0, 5, 8, 16, STEPS - 1):
         weights, arms, y = weights_at(step, discount, window)
@@ -76,18 +76,18 @@ def test_posteriors_are_dense_weighted_ones(bandit, discount, window):
         np.testing.assert_allclose(stacked.variance[step], variance, atol=1e-8 / LAM)
         counts = np.bincount(arms, weights, minlength=ARMS)
         sums = np.bincount(arms, weights * y, minlength=ARMS)
-        np.testing.assert_allclose(run_states.pull_counts[step], counts, atol=1e-12)
-        np.testing.assert_allclose(run_states.reward_sums[step], sums, atol=1e-12)
-        dictionary = jax.tree.map(lambda leaf, at=step: leaf[at], run_states.dictionary)
+        np.testing.assert_allclose(drawn.pull_counts[step], counts, atol=1e-12)
+        np.testing.assert_allclose(drawn.reward_sums[step], sums, atol=1e-12)
+        dictionary = jax.tree.map(lambda leaf, at=step: leaf[at], drawn.dictionary)
         keep = np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
         mean, full, _, _, logdet = oracles.sketched(GRAM, keep, counts, sums, LAM)
-        np.testing.assert_allclose(run_states.mean[step], mean, atol=1e-8)
-        np.testing.assert_allclose(run_states.variance[step], np.diag(full), atol=1e-8 / LAM)
-        assert float(run_states.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
+        np.testing.assert_allclose(drawn.mean[step], mean, atol=1e-8)
+        np.testing.assert_allclose(drawn.variance[step], np.diag(full), atol=1e-8 / LAM)
+        assert float(drawn.evidence.logdet[step]) == pytest.approx(logdet, abs=1e-8)
 
 
 def test_a_warm_start_from_discounted_counts():
-    """It continues from the end of a run. A traced discount outside (0, 1] is flagged."""
+    """The posterior is that at the end of the run. A traced discount outside (0, 1] is flagged."""
     bandit = DiscountedBKB(**COMMON, discount=0.8)
     end = jax.tree.map(lambda leaf: leaf[-1], states(bandit.replace(qbar=KEEP_ALL))[0])
     domain = Arms(jnp.asarray(X))
@@ -130,7 +130,7 @@ def test_jumps_are_on_time(period):
 
 
 def test_rewards_and_regrets_follow_the_means_of_their_round():
-    """Regrets refer to the best arm of the round. A restart resets the state."""
+    """Regrets are relative to the best arm of the round. A restart resets the state."""
     keys = jax.random.split(jax.random.key(3), 2)
     run = play(PROBLEM, Uniform(), 12, keys)
     means = np.asarray(jax.vmap(PROBLEM.mean_reward)(jnp.arange(12)))

@@ -43,7 +43,7 @@ def suspected_order(pulls):
     return np.sqrt(n) * (np.array(bounds_of()) * np.sqrt(gamma) + gamma)
 
 
-def miss(n, delta):
+def deviation(n, delta):
     return XI * np.sqrt(2 * np.log(len(SCALES) * np.pi**2 * n**2 / (3 * delta)) / n)
 
 
@@ -59,27 +59,27 @@ def test_rounds_are_those_of_a_dense_replay(rule):
         regret = suspected_order(pulls) if rule == "order" else width_sums
         g = int(np.argmin(np.where(active, regret, np.inf)))
         mean, covariance, _ = oracles.exact(GRAMS[g], counts, sums, LAM)
-        reach = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
+        band = 0.1 * math.sqrt(LAM) * np.sqrt(np.diag(covariance))
         chosen, query, new, _ = step_of(bandit, state, jnp.asarray(F + NOISE[t]))
         arm = int(query.index[0])
         assert int(chosen) == g
-        assert arm == first if t == 0 else (mean + reach)[arm] >= (mean + reach).max() - 1e-8
+        assert arm == first if t == 0 else (mean + band)[arm] >= (mean + band).max() - 1e-8
         counts[arm], sums[arm] = counts[arm] + 1, sums[arm] + F[arm] + NOISE[t]
         pulls[g], rewards[g] = pulls[g] + 1, rewards[g] + F[arm] + NOISE[t]
-        width_sums[g] += 2 * reach[arm]
+        width_sums[g] += 2 * band[arm]
         if (pulls[active] > 0).all():
             n = np.maximum(pulls, 1)
-            low = rewards / n - miss(n, delta)
-            active &= rewards / n + miss(n, delta) + width_sums / n >= low[active].max()
+            low = rewards / n - deviation(n, delta)
+            active &= rewards / n + deviation(n, delta) + width_sums / n >= low[active].max()
         np.testing.assert_allclose(new.suspected, width_sums, atol=1e-8)
         np.testing.assert_allclose(new.reward_sums_chosen, rewards, atol=1e-8)
         np.testing.assert_array_equal(new.pulls, pulls)
         np.testing.assert_array_equal(~new.ruled_out, active)
         state = new
     assert active.any() and not active.all()
-    # a candidate that is ruled out changes nothing, not even with NaN
-    spoilt = state.replace(learners=jax.tree.map(partial(fill_with_nan, ~active), state.learners))
-    results = [step_of(bandit, s, jnp.asarray(F)) for s in (state, spoilt)]
+    # the state of a candidate that is ruled out has no effect, even if it is NaN
+    with_nan = state.replace(learners=jax.tree.map(partial(fill_with_nan, ~active), state.learners))
+    results = [step_of(bandit, s, jnp.asarray(F)) for s in (state, with_nan)]
     parts = [jax.tree.map(lambda x: x[active] if x.shape[:1] == (3,) else x, r) for r in results]
     chex.assert_trees_all_equal(*parts)
 
@@ -97,7 +97,7 @@ def step_of(bandit, state, y):
 
 
 def test_a_round_is_not_applied_if_any_candidate_overflows():
-    """A candidate that does not choose counts too, and one that is ruled out does not."""
+    """This includes a candidate that does not choose the arm, and not one that is ruled out."""
     state, y = ORDER.init(DOMAIN, KEY), jnp.asarray(F)
     chosen = int(step_of(ORDER, state, y)[0])
     full = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)
@@ -171,7 +171,7 @@ def test_ruled_out_candidates_never_choose():
     states = [state.replace(ruled_out=jnp.arange(3) < g) for g in range(3)]
     chosen = [int(bandit.choose_candidate(state)) for state in states]
     assert chosen == [0, 1, 2]
-    # B sqrt(gamma_n), which overflows, is e^91 larger at the second one and grows by log log n
+    # B sqrt(gamma_n) overflows: it is e^91 times as large for candidate 1, and grows as (log n)^250
     for pulls, number in ((20.0, 0), (40.0, 1)):
         later = state.replace(pulls=jnp.array([pulls, 9.0, 9.0]))
         assert int(bandit.choose_candidate(later)) == number
@@ -181,8 +181,8 @@ def test_ruled_out_candidates_never_choose():
 
 
 def sums_on_the_event(problem, f, seed):
-    """(sums, Gram matrix and rewards of the ungrouped history, delta) for noisy averages of f. At
-    this delta the event of THEORY 4.7 holds with equality."""
+    """(sums of rewards, Gram matrix [T,T] and rewards [T] of the single pulls, delta) for noisy
+    averages of f. With this delta the event of THEORY 4.7 holds with equality."""
     noise = np.random.default_rng(seed).standard_normal(len(f)) * XI
     sums = problem.counts * f + np.sqrt(problem.counts) * noise
     arms = np.repeat(np.arange(len(f)), problem.counts.astype(int))
@@ -194,31 +194,31 @@ def sums_on_the_event(problem, f, seed):
     return sums, gram, y, math.exp(min((logdet - excess / XI**2) / 2, 600.0))
 
 
-def least_norm_of_sketch(problem, delta):
-    """The bound of THEORY 6.9 for the dictionary of a problem, computed in its features."""
+def norm_bound_of_sketch(problem, delta):
+    """The lower bound of THEORY 6.9 for the dictionary of a problem, computed in its features."""
     counts, sums, lam = problem.counts, problem.sums, problem.lam
     z = oracles.features(problem.gram, problem.keep)
     residual = np.diag(problem.gram) - np.square(z).sum(1)
     residual[problem.keep] = 0
-    left_out, moment = counts @ residual, z.T @ sums
+    rho_sketch, moment = counts @ residual, z.T @ sums
     gram, identity = z.T @ (counts[:, None] * z), np.eye(z.shape[1])
     total = (np.square(sums) / np.maximum(counts, 1)).sum()
 
     def least_loss(rho):
         return total - moment @ np.linalg.solve(gram + rho * identity, moment)
 
-    upper = np.linalg.slogdet(identity + gram / lam)[1] + left_out / lam
+    upper = np.linalg.slogdet(identity + gram / lam)[1] + rho_sketch / lam
     allowance = least_loss(lam) + XI**2 * (upper - 2 * math.log(delta))
     squares = []
     for rho in lam * np.array(norms.MULTIPLES):
-        squares.append((rho / (rho + left_out) * least_loss(rho + left_out) - allowance) / rho)
+        squares.append((rho / (rho + rho_sketch) * least_loss(rho + rho_sketch) - allowance) / rho)
     return math.sqrt(max(0.0, *squares))
 
 
 def test_the_lower_bound_on_the_norm():
     """THEORY 6.9: the bound equals that of dense matrices to 1e-7, for dictionaries of all pulled
-    arms and of fewer. A smaller dictionary never gives a larger bound, and on the event no bound
-    exceeds |f|. The same holds for the bound on the marginal likelihood."""
+    arms and of fewer. Fewer never give a larger bound, and on the event no bound exceeds |f|. The
+    bound on the marginal likelihood is tested in the same way."""
     informative = 0
     for seed in range(PROBLEMS):
         problem = Problem(seed)
@@ -243,16 +243,16 @@ def test_the_lower_bound_on_the_norm():
         bound = float(norms.log_likelihood_bound(full_dictionary, problem.lam))
         assert bound == pytest.approx(likelihood, rel=1e-8)
         assert float(norms.log_likelihood_bound(sketch, problem.lam)) <= likelihood + 1e-6
-        poor = float(LOWER_BOUND(sketch, problem.lam, XI, delta))
-        expected = least_norm_of_sketch(problem, delta)
-        assert poor == pytest.approx(expected, rel=1e-7, abs=1e-7)
-        assert poor <= exact + 1e-7 and exact <= norm * (1 + 1e-7)
-        informative += poor > 0.2 * norm
+        of_sketch = float(LOWER_BOUND(sketch, problem.lam, XI, delta))
+        expected = norm_bound_of_sketch(problem, delta)
+        assert of_sketch == pytest.approx(expected, rel=1e-7, abs=1e-7)
+        assert of_sketch <= exact + 1e-7 and exact <= norm * (1 + 1e-7)
+        informative += of_sketch > 0.2 * norm
     assert informative > PROBLEMS // 4
 
 
 def test_the_norm_bound_doubles_when_it_is_contradicted():
-    """Every round is one of BKB with its bound. The bounds are F_0 2^j <= 2 |f|."""
+    """Every round is that of BKB with the current bound. The bounds are F_0 2^j <= 2 |f|."""
     base = SKETCH.replace(kernel=kernels.Gaussian(SCALES[2]), norm_bound=0.1)
     bandit = NormDoubling(base)
     state = bandit.init(DOMAIN, KEY)
@@ -270,8 +270,8 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
     # a warm start from the same evaluations
     data = Evaluations(state.pull_counts, state.reward_sums)
     start = jax.jit(bandit.init)(DOMAIN, KEY, data=data)
-    least = float(LOWER_BOUND(start, LAM, XI, DELTA))
-    assert least <= float(start.norm_bound) < 2 * least and start.norm_bound > 0.1
+    lower_bound = float(LOWER_BOUND(start, LAM, XI, DELTA))
+    assert lower_bound <= float(start.norm_bound) < 2 * lower_bound and start.norm_bound > 0.1
     steps = np.log2(np.divide(bounds, 0.1))
     norm = math.sqrt(F @ np.linalg.solve(GRAMS[2], F))
     assert (np.diff(steps) >= 0).all() and steps[-1] >= 1 and bounds[-1] <= 2 * norm
@@ -287,11 +287,11 @@ def _doubling_step(bandit, base, state, y):
     new, info = bandit.tell(state, query, y[query.index], KEY)
     plain = base.replace(norm_bound=state.norm_bound)
     base_query = plain.ask(state, KEY)
-    other, expected = plain.tell(state, base_query, y[query.index], KEY)
+    bkb_state, expected = plain.tell(state, base_query, y[query.index], KEY)
     is_bkb = (query.index == base_query.index).all() & (info.width == expected.width)
-    least = norms.norm_lower_bound(other, LAM, XI, DELTA)
-    is_bkb = is_bkb & (new.mean == other.mean).all() & (new.norm_bound >= least)
-    return new, is_bkb & ((new.norm_bound == state.norm_bound) | (new.norm_bound < 2 * least))
+    lower_bound = norms.norm_lower_bound(bkb_state, LAM, XI, DELTA)
+    is_bkb = is_bkb & (new.mean == bkb_state.mean).all() & (new.norm_bound >= lower_bound)
+    return new, is_bkb & ((new.norm_bound == state.norm_bound) | (new.norm_bound < 2 * lower_bound))
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_bits_survive_float32():
 
 def test_min_max_is_the_ratio_of_sums():
     x = jnp.asarray(COUNTS)
-    low, high = (least(COUNTS[:, None], COUNTS).sum(2) for least in (np.minimum, np.maximum))
+    low, high = (extreme(COUNTS[:, None], COUNTS).sum(2) for extreme in (np.minimum, np.maximum))
     desired = np.where(high > 0, low / np.maximum(high, 1e-300), 1)
     np.testing.assert_allclose(discrete.MinMax().gram(x, x), desired, atol=1e-14)
     np.testing.assert_allclose(discrete.MinMax().diag(x), np.diag(desired))
@@ -71,7 +71,7 @@ NUMBERS = RANDOM.uniform(0, 1, (30, 2))
 LEVELS = RANDOM.integers(0, 3, 30)
 SETS = RANDOM.integers(0, 2, (30, 40))
 SITES = RANDOM.integers(0, 4, 30)
-# a category before and one after the numbers
+# one category is before the numbers and one after them
 KINDS = ("category", 3), ("bits", 3), ("numbers", 2), ("category", 4)
 COLUMNS = tuple(Columns(*kind) for kind in KINDS)
 CANDIDATES = np.hstack([np.eye(3)[LEVELS], pack_bits(SETS), NUMBERS, np.eye(4)[SITES]])
@@ -91,7 +91,7 @@ def mixed_value(i, j):
     return (1 + r + r * r / 3) * np.exp(-r)
 
 
-def test_mixed_kernels_are_their_formula():
+def test_mixed_kernels_match_their_formula():
     kernel = Mixed(LENGTHS, COLUMNS)
     kernel.check(CANDIDATES)
     kernel.check_inputs(CANDIDATES)

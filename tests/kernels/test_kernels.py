@@ -1,4 +1,4 @@
-"""Kernels against their formulas, and the two routes to distances."""
+"""Kernels against their formulas, and the two ways to compute distances."""
 
 import jax
 import jax.numpy as jnp
@@ -49,8 +49,8 @@ def test_formula_diagonal_and_positivity(name):
     assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()
 
 
-# how much a kernel changes at most with the squared distance; exp(-r) has no such bound and sums
-# directly
+# (kernel, its largest derivative in the squared distance); it has none for exp(-r), whose distances
+# are always sums of squared differences
 SLOPES = {
     "gaussian": (kernels.Gaussian(1.0), 1 / 2),
     "rational": (kernels.RationalQuadratic(1.0, 0.7), 1 / 2),
@@ -62,8 +62,8 @@ SLOPES = {
 
 @pytest.mark.parametrize(("spread", "offset"), [(1.0, 0.0), (1.0, 1000.0), (30.0, 0.0)])
 @pytest.mark.parametrize("name", SLOPES)
-def test_both_routes_to_distances_agree(name, spread, offset):
-    """Large tables expand the square, with an error of at most eps |x|^2."""
+def test_both_ways_to_compute_distances_agree(name, spread, offset):
+    """Large tables expand |x - y|^2, with an error of eps |x|^2; small ones sum differences."""
     random = np.random.default_rng(0)
     x = random.standard_normal((600, 4))
     x[::50] *= spread
@@ -86,8 +86,8 @@ def clusters(gap, count=600, inputs=4):
 
 
 @pytest.mark.parametrize(("count", "inputs"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
-def test_distances_to_one_point_lose_nothing(count, inputs):
-    """Relative to the mean of all points, distances within a cluster are off by a half."""
+def test_distances_to_one_point_are_accurate(count, inputs):
+    """Centred at the mean of all, distances in a cluster would be off by 1% in the median."""
     x = clusters(100.0, count, inputs).astype(np.float32)
     distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)
@@ -96,12 +96,12 @@ def test_distances_to_one_point_lose_nothing(count, inputs):
 @pytest.mark.parametrize("name", ["matern_12", "matern_32", "matern_52_ard", "gaussian"])
 def test_gradients_are_finite_at_equal_points(name):
     kernel, _ = FORMULAS[name]
-    slope = jax.grad(lambda x: kernel.gram(x, jnp.asarray(X)).sum())(jnp.asarray(X))
-    assert np.isfinite(slope).all()
+    gradient = jax.grad(lambda x: kernel.gram(x, jnp.asarray(X)).sum())(jnp.asarray(X))
+    assert np.isfinite(gradient).all()
 
 
 def test_lengthscales_of_inputs_far_from_zero():
-    """x / lengthscale must have the same rounding in both arguments: errors grow by k / lam."""
+    """Both arguments must round x / lengthscale alike: posteriors multiply errors by k / lam."""
     x = np.round(np.random.default_rng(0).uniform(-1, 1, (9, 2)) * 2**20) / 2**20
     kernel = kernels.Gaussian(jnp.array([1.358, 0.7]))
     column = as_users(lambda kernel, x, i: kernel.gram(x, x[i][None])[:, 0])
@@ -111,15 +111,15 @@ def test_lengthscales_of_inputs_far_from_zero():
 
 @pytest.mark.parametrize("name", ["matern_32", "matern_52"])
 def test_compiled_gradients_at_equal_points(name):
-    """A distance must not be 0 in one place of a program and a rounding error in another."""
+    """The distance of equal points must be 0 everywhere in a program, without rounding errors."""
     x = np.random.default_rng(0).uniform(size=(8, 3))[np.random.default_rng(1).integers(0, 4, 12)]
     lengthscale = jnp.array([0.05, 0.04, 0.03])
     weights = np.random.default_rng(2).standard_normal((12, 12))
     kernel = SLOPES[name][0]
-    slope = as_users(
+    gradient = as_users(
         jax.grad(lambda s, x: (weights * kernel.gram(x / s[None, :], x / s[None, :])).sum())
     )(lengthscale, x)
-    near = jax.grad(
+    expected = jax.grad(
         lambda s: (
             weights
             * jnp.where(
@@ -127,4 +127,4 @@ def test_compiled_gradients_at_equal_points(name):
             )
         ).sum()
     )
-    np.testing.assert_allclose(slope, near(lengthscale), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(gradient, expected(lengthscale), rtol=1e-6, atol=1e-8)

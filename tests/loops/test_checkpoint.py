@@ -32,7 +32,7 @@ BOX = Box(jnp.zeros(1), jnp.ones(1))
 
 
 class Interrupted(Exception):
-    """Raised by a report or an objective, and stands for a kill."""
+    """Raised by a progress report or an objective, in place of a kill."""
 
 
 def run_with_interrupt(bandit, path, reports):
@@ -67,8 +67,8 @@ def test_an_interrupted_run_is_the_uninterrupted_one(name, tmp_path):
     report = dict(on_progress=lambda n, seconds: evaluations.append(n))
     resumed = loops.run(bandit, PROBLEM, KEY, HORIZON, checkpoint=path, **report)
     assert_same(resumed, whole)
-    assert evaluations[0] > 8  # it does not start again
-    # a finished run is read
+    assert evaluations[0] > 8  # the run does not start again from 0
+    # a finished run is read from its file
     assert_same(loops.run(bandit, PROBLEM, KEY, HORIZON, checkpoint=path), whole)
     if name == "growing":
         assert whole.capacity > bandit.capacity
@@ -130,7 +130,7 @@ def test_a_run_from_another_state_is_refused(tmp_path):
 
 
 def failing(call, error, values):
-    """(an objective whose n-th call raises an error, its arguments so far)."""
+    """(an objective whose call number `call` raises the error, the list of its arguments)."""
     calls = []
 
     def objective(at):
@@ -261,7 +261,7 @@ with saving.hold(Path(sys.argv[1]), "run", "wait"):
 
 
 def test_one_writer_among_processes(tmp_path):
-    """A killed process has no lock, even while a worker of it is alive."""
+    """A killed process loses its lock, even while one of its workers is alive."""
     path, lock = tmp_path / "run.1", tmp_path / "run.1.lock"
     several, keys = tmp_path / "run", jax.random.split(KEY, 2)
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -23,7 +23,7 @@ def test_the_default_fits_inputs_and_labels_of_any_units(capsys):
     forecaster = default_forecaster((x, y))
     assert "degree 8" in capsys.readouterr().err
     forecasts, _ = prequential(forecaster, (x, y), KEY)
-    # the labels have a variance of 1,400, the noise of 1
+    # the labels have a variance of 990, the noise of 1
     assert np.asarray(forecasts.loss)[1_500:].mean() < 2
 
 
@@ -36,7 +36,7 @@ def test_the_default_does_not_depend_on_the_chunks_or_on_later_events(capsys):
     np.testing.assert_allclose(whole.features.scale, parts.features.scale)
 
 
-def test_missing_labels_and_constant_inputs_are_no_obstacle():
+def test_missing_labels_and_constant_inputs_are_accepted():
     x, y = events(1_000)
     x[:, 1] = 7.0
     y[::2] = np.nan
@@ -68,7 +68,7 @@ def test_standardized_features_are_those_of_scaled_inputs():
     np.testing.assert_allclose(features[:, 1:], basis.features((x - shift) / scale))
 
 
-def test_the_kept_share_is_the_squared_length_of_the_features():
+def test_the_represented_share_is_the_squared_length_of_the_features():
     x, taylor = np.random.default_rng(3).normal(size=(6, 2)) * 2, Taylor(2, 4, 1.3)
     lengths = np.square(taylor.features(jax.numpy.asarray(x))).sum(1)
     np.testing.assert_allclose(taylor.represented_share(x), lengths, rtol=1e-6)

@@ -62,7 +62,7 @@ class Pair(NamedTuple):
 
 
 LONG = np.arange(100.0)
-TWO = {
+DIFFERENT = {
     "plain": (Plain(0.5), Plain(0.7)),
     "plain_static": (Plain(form="full"), Plain(form="short")),
     "node": (Node(0.5), Node(0.7)),
@@ -94,10 +94,10 @@ class Holder:
     kernel: Any = 0.0
 
 
-@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize("name", DIFFERENT)
 def test_different_values_have_different_descriptions(name):
-    """Descriptions may be read from a file. Equal values have equal descriptions."""
-    first, second = TWO[name]
+    """The descriptions of equal values are equal, also after one is read from a file."""
+    first, second = DIFFERENT[name]
     described, same, other = (describe(Holder(value)) for value in (first, first, second))
     saved = json.loads(json.dumps(described))
     assert differences(saved, other) and not differences(saved, same)
@@ -181,7 +181,7 @@ def test_a_run_of_the_users_classes_resumes_as_itself_only(tmp_path):
         run(0.7, rewards)
     with pytest.raises(ValueError, match="another run: problem.mean_reward was"):
         run(0.5, rewards + 1)
-    # a file without a field that `Progress` has
+    # the file lacks a field of `Progress`
     header, body = saving.parse(path, path.read_bytes(), saving.SIMULATED_RUN)
     fields = serialization.msgpack_restore(body)
     del fields["exhausted"]

@@ -32,7 +32,7 @@ CASES = {
     "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
     "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
 }
-# these take long to compile; they test the loop again, not the forecaster
+# these take long to compile, and test the same loop with another forecaster
 SLOW = ("kernel", "mixture", "nystrom_features")
 each = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
@@ -58,7 +58,7 @@ def run(stream, xs, ys):
 
 
 def predictions_of(stream, xs, ys):
-    """The predictions of `predict`, which is called twice, each followed by `learn`."""
+    """The prediction of each example before `learn`, equal in two calls of `predict`."""
     for x, y in zip(xs, ys, strict=True):
         yield stream.predict(x)
         assert stream.predict(x) == stream.predict(x)
@@ -91,7 +91,7 @@ def test_live_is_prequential_also_through_a_file(name, tmp_path):
 
 @struct.dataclass
 class Squares:
-    """Features of a class of the user."""
+    """Features that a user defines."""
 
     size: int = struct.field(pytree_node=False, default=2)
 
@@ -125,7 +125,7 @@ def test_a_file_rebuilds_classes_of_the_library_only(saved, words):
 
 
 @each
-def test_batches_are_single_examples(name):
+def test_batches_have_the_predictions_of_single_examples(name):
     """Batches and single examples alternate, and `predict_many` uses one state for all rows."""
     xs, ys = examples()
     forecaster = CASES[name].replace(capacity=64) if name == "kors" else CASES[name]
@@ -305,13 +305,13 @@ def table_of(xs, ys):
 def test_chunks_of_files_and_pairs(tmp_path, kind):
     """Chunks extend across groups of rows. All columns except the target are inputs."""
     xs, ys = examples(23)
-    path, more = tmp_path / f"events.{kind}", dict(target="y")
+    path, options = tmp_path / f"events.{kind}", dict(target="y")
     if kind == "parquet":
         table_of(xs, ys).to_parquet(path, row_group_size=4)
-        more["inputs"] = ["a", "b"]
+        options["inputs"] = ["a", "b"]
     elif kind in ("npy", "pairs"):
         np.save(tmp_path / "x.npy", xs)
-        path, more = zip(xs, ys, strict=True), {}
+        path, options = zip(xs, ys, strict=True), {}
     else:
         table = table_of(xs, ys).drop(columns="note")
         table.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
@@ -319,7 +319,7 @@ def test_chunks_of_files_and_pairs(tmp_path, kind):
         pieces = list(loops.chunks(np.load(tmp_path / "x.npy", mmap_mode="r"), ys, 10))
         assert all(isinstance(x, np.memmap) for x, _ in pieces)
     else:
-        stream = loops.chunks(path, size=10, **more)
+        stream = loops.chunks(path, size=10, **options)
         pieces = list(stream)
         if kind != "pairs":  # another loop starts at the first chunk
             np.testing.assert_array_equal(next(iter(stream))[1], pieces[0][1])

@@ -66,7 +66,7 @@ def test_drive_ends_and_failures_are_not_repeated():
     assert sorted(driven.x.tolist()) == list(range(12)) and np.isnan(driven.y).sum() == 6
     with pytest.warns(UserWarning, match="returned an empty query"):  # nothing is evaluated again
         assert loops.drive(FIXED, pytest.fail, PROBLEM.arms, KEY, 20, state=driven).t == 12
-    # after a batch of failures only, the first arm is not the first of the next batch
+    # if a whole batch has failed, its arms are not picked again, though `first_arm` is one of them
     start, query = FIXED.init(PROBLEM.arms, KEY), Query(jnp.arange(5), jnp.ones(5, bool))
     all_failed = TELL(FIXED, start, query, jnp.full(5, jnp.nan))[0]
     for first in range(5):
@@ -75,7 +75,7 @@ def test_drive_ends_and_failures_are_not_repeated():
 
 
 def test_masked_slots_are_not_tried():
-    """A query is observed in part. Its padding points at arm 0, which does not count as tried."""
+    """Only slot 0 is observed. Masked slots have index 0, and do not mark arm 0 as tried."""
     state = FIXED.init(PROBLEM.arms, KEY)
     query = Query(jnp.asarray([7, 3, 0, 0, 0]), jnp.asarray([True, False, False, False, False]))
     state = TELL(FIXED, state, query, jnp.full(5, jnp.nan))[0]
@@ -130,8 +130,6 @@ def test_an_empty_query_ends_a_run(strategy):
 
 SMALL = dict(kernel=kernels.Gaussian(0.3), regularization=0.01, capacity=4)
 WARM = dict(bkb=BKB(**SMALL), bbkb=BBKB(**SMALL, max_batch=4), fixed=FixedBKB(**SMALL, batch=4))
-
-
 FAILING = {
     "bkb": WARM["bkb"],
     "initial": BBKB(**SMALL, max_batch=4, initial=jnp.asarray([3, 5])),
@@ -184,23 +182,23 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         states = jax.jit(jax.vmap(begin, out_axes=0))(counts)
-    short, whole = (jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(2))
-    sketch, fits = (getattr(state, "sketch", state) for state in (short, whole))
-    assert int(sketch.n_truncated) == 6 and int(fits.n_truncated) == 0
-    query = ASK(bandit, short, KEY)
-    after, info = TELL(bandit, short, query, jnp.where(query.mask, 0.5, jnp.nan))
+    truncated, complete = (jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(2))
+    sketch, complete_sketch = (getattr(state, "sketch", state) for state in (truncated, complete))
+    assert int(sketch.n_truncated) == 6 and int(complete_sketch.n_truncated) == 0
+    query = ASK(bandit, truncated, KEY)
+    after, info = TELL(bandit, truncated, query, jnp.where(query.mask, 0.5, jnp.nan))
     assert bool(info.overflow)
-    chex.assert_trees_all_equal(short, after)
+    chex.assert_trees_all_equal(truncated, after)
     words = "have 10 inducing points, and the capacity is 4: call `init` again"
     with pytest.raises(ValueError, match=words):
         bandit.grow(after, 8)
     with pytest.raises(ValueError, match="have 10 inducing points"):
-        loops.run(bandit, PROBLEM, KEY, 5, states=[short])
-    driven = loops.Driven(short, np.zeros(0, int), np.zeros(0))
+        loops.run(bandit, PROBLEM, KEY, 5, states=[truncated])
+    driven = loops.Driven(truncated, np.zeros(0, int), np.zeros(0))
     with pytest.raises(ValueError, match="have 10 inducing points"):
         loops.drive(bandit, pytest.fail, PROBLEM.arms, KEY, 5, state=driven)
     if name == "bkb":
-        before = start(bandit, PROBLEM, KEY, 5).replace(state=short.replace(domain=None))
+        before = start(bandit, PROBLEM, KEY, 5).replace(state=truncated.replace(domain=None))
         stuck = jax.jit(loops.rollout, static_argnames="horizon")(bandit, PROBLEM, KEY, 5, before)
         assert bool(stuck.overflow) and int(stuck.t) == 0
 
@@ -208,8 +206,6 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
 KERNEL = kernels.Gaussian(0.4)
 ASSUMPTIONS = dict(noise_std=0.01, regularization=1e-4, norm_bound=4.0)
 CERTIFIED_BKB = BKB(KERNEL, width=widths.certified, capacity=12, **ASSUMPTIONS)
-
-
 MEAN = np.asarray(PROBLEM.mean_reward)
 
 
@@ -240,7 +236,7 @@ def test_a_run_ends_where_the_certificate_is_small(tmp_path):
 
 
 def test_a_function_of_the_run_ends_it():
-    """The algorithm may have no bounds. An error of the function loses no evaluation."""
+    """The algorithm may have no bounds. The error of a function that raises holds the run."""
     times = []
 
     def is_good_enough(driven):
@@ -257,7 +253,7 @@ def test_a_function_of_the_run_ends_it():
 
 @pytest.mark.parametrize("bandit", [GPUCB(KERNEL), FixedBKB(KERNEL, batch=3, max_pending=3)])
 def test_every_algorithm_with_bounds_has_a_gap(bandit):
-    """Without data it is twice the width times the prior deviation, 1 / sqrt(lambda)."""
+    """Without data the gap is twice the width times the prior deviation, 1 / sqrt(lambda)."""
     start = jax.jit(bandit.init)(PROBLEM.arms, KEY)
     width = float(bandit.confidence_width(start))
     assert loops.gap(bandit, start) == pytest.approx(20 * width)

@@ -37,7 +37,7 @@ def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
 
 
 def pooled_loss(predictions, weights, y, eta):
-    """Its sum over a stream is at most log(G) / eta above the loss of the best expert."""
+    """The sum of this loss over a stream is at most log(G) / eta above that of the best expert."""
     return -np.log(np.sum(weights * np.exp(-eta * (predictions - y) ** 2), axis=0)) / eta
 
 
@@ -52,7 +52,7 @@ def predict_mixture(rule, predictions, weights, bound):
 
 def adversarial_streams(mixture, seeds, n=150):
     """(xs [S,n,1], predictions [S,n], ys [S,n]) for labels that depend on the prediction: labels of
-    the other sign, labels in favour of the leading expert, or random ones."""
+    the other sign, labels in favour of the expert of least weight, or random ones."""
 
     def one(key):
         x_key, label_key, kind_key = jax.random.split(key, 3)
@@ -80,13 +80,13 @@ def adversarial_streams(mixture, seeds, n=150):
 @rules
 def test_the_regret_to_the_best_expert_is_bounded(rule):
     mixture = over_regularizations(RIDGE, LAMS, 1.0, rule=rule)
-    price = np.log(len(LAMS)) / RATES[rule]
+    max_regret = np.log(len(LAMS)) / RATES[rule]
     regrets = []
     for xs, predictions, ys in zip(*adversarial_streams(mixture, 24), strict=True):
         best = np.square(expert_predictions(xs, ys) - np.asarray(ys)).sum(1).min()
         regrets.append(float(jnp.square(predictions - ys).sum()) - best)
-    assert max(regrets) <= price + 1e-9
-    assert max(regrets) > price / 2  # the adversaries are strong
+    assert max(regrets) <= max_regret + 1e-9
+    assert max(regrets) > max_regret / 2  # the adversaries are strong
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_the_regret_to_the_best_expert_is_bounded(rule):
     ],
 )
 def test_the_capacity_grows_for_all_experts(forecaster):
-    """Experts that are computed in turn predict the same."""
+    """Experts that are computed one after the other have the same predictions."""
     xs, ys = examples(4)
     small, state = loops.prequential(
         over_regularizations(forecaster, LAMS[1:3], 1.0), (xs, ys), KEY
@@ -138,13 +138,13 @@ class Breaking(Forecaster):
         return state + 1, ForecastInfo(jnp.ones((), jnp.int32), jnp.zeros((), bool), broken)
 
 
-LEVELS, LIVES = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6], np.int32)
-BREAKING = {"level": LEVELS, "breaks_after": LIVES}
+LEVELS, BREAKS_AFTER = np.array([0.5, 0.3, -0.2]), np.array([20, 10**6, 10**6], np.int32)
+BREAKING = {"level": LEVELS, "breaks_after": BREAKS_AFTER}
 
 
 @rules
 def test_the_best_expert_breaks(rule):
-    """Afterwards the other experts share its weight, and their bound holds."""
+    """The other experts then share its weight, and the regret bound holds for them."""
     _, ys = examples(5, 60)
     ys = 0.5 + 0.1 * np.asarray(ys)
     mixture = Mixture(Breaking(0.0, 0), BREAKING, 1.0, rule=rule)
@@ -153,11 +153,11 @@ def test_the_best_expert_breaks(rule):
     eta = RATES[rule]
     penalties = eta * np.square(LEVELS[:, None] - ys)
     for t in range(60):
-        weights = np.where(t < LIVES, np.exp(-penalties[:, :t].sum(1)), 0)
+        weights = np.where(t < BREAKS_AFTER, np.exp(-penalties[:, :t].sum(1)), 0)
         prediction = predict_mixture(rule, LEVELS, weights / weights.sum(), 1.0)
         assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
-    left = np.exp(-penalties[1:].sum(1))
-    np.testing.assert_allclose(np.exp(state.log_weights), [0, *left / left.sum()])
+    remaining = np.exp(-penalties[1:].sum(1))
+    np.testing.assert_allclose(np.exp(state.log_weights), [0, *remaining / remaining.sum()])
     assert list(state.diverged) == [True, False, False]
     assert float(forecasts.loss.sum()) <= (penalties[1].sum() + np.log(3)) / eta
 
@@ -199,7 +199,7 @@ def test_no_expert_diverges_at_an_infinite_label():
 
 
 def test_the_declaration_of_a_forecaster_fits_its_methods():
-    """A forecaster without a declaration would be slow. A mixture takes what its experts take."""
+    """Without its declaration a forecaster would be slow. A mixture has that of its experts."""
     methods = {"blocks": "predict_update", "growing blocks": "advance"}
     for name, forecaster in FORECASTERS.items():
         expert = forecaster.forecaster if isinstance(forecaster, Mixture) else forecaster

@@ -79,7 +79,7 @@ VARIANTS = {
 
 
 def rows(names, shared=()):
-    """The names; variants, and rows that share the code of the property, are marked slow."""
+    """Test parameters of these names; VARIANTS, and the names in `shared`, are slow."""
     return [
         pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS | set(shared) else n for n in names
     ]
@@ -122,7 +122,7 @@ def one_by_one(forecaster, xs, ys):
 
 @each
 def test_the_loop_is_predict_then_update(name):
-    """Blocks give the same predictions. The last block is short."""
+    """Blocks, of which the last is shorter, have the predictions of single examples."""
     xs, ys = examples()
     ys = with_value(ys, [0, 7, 8, 40], np.nan)
     forecasts, state = loops.prequential(CASES[name], (xs, ys), KEY, block=BLOCK)
@@ -186,7 +186,7 @@ GROWING = {
     "name", ["nystrom", "pros_n_kons", pytest.param("sketched_kons", marks=pytest.mark.slow)]
 )
 def test_the_capacity_grows_and_changes_no_prediction(name):
-    """Those for points and for examples grow inside blocks (Nystrom keeps 1024 examples)."""
+    """Capacities for points and for examples (1,024 at first in Nystrom) grow inside blocks."""
     xs, ys = examples(8, 1100 if name == "nystrom" else 150)
     small, state = loops.prequential(GROWING[name](4), (xs, ys), KEY)
     large, _ = loops.prequential(GROWING[name](160), (xs, ys), KEY)

@@ -34,11 +34,11 @@ def single_steps(z, ys):
 
 @pytest.mark.parametrize("accelerator", [False, True])
 def test_blocks_keep_digits(accelerator, monkeypatch):
-    """Predictions have an error of at most B^1.5 / 2 eps |z|^2 / lam times the labels. A factor of
-    900 instead of 1 occurs if rounding separates the two triangles of S, or if the directions of
-    the steps are a product with L^-1 alone."""
+    """Predictions for labels of size 1 have errors of at most B^1.5 / 2 eps |z|^2 / lam. They would
+    be 900 times as large if rounding separated the two triangles of S, or if the directions of the
+    steps were products with L^-1 alone."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)
-    # traced anew, for the other machine
+    # a new function, because the program for the other machine is cached
     learn = jax.jit(lambda *block: ridge.learn_block(*block))
     all_labelled = np.ones(BLOCK, bool)
     for z, ys in streams_of_cosines():

@@ -31,7 +31,7 @@ def streams():
     return jnp.asarray(xs), jnp.asarray(ys), jax.vmap(jax.random.key)(jnp.asarray(SEEDS))
 
 
-def test_vmapped_streams_are_each_alone():
+def test_vmapped_streams_equal_separate_ones():
     """Predictions and states agree, including those of runs that end long before the last one."""
     inputs = streams()
     vmapped_runs, run_single = jax.jit(jax.vmap(run_stream))(*inputs), jax.jit(run_stream)
@@ -51,15 +51,15 @@ GROWING = [n for n in CASES if takes(CASES[n]) == "growing blocks" and n not in 
 
 @pytest.mark.parametrize("name", GROWING)
 def test_a_limit_of_zero_changes_nothing(name):
-    """No bit changes. Under vmap a run that has ended is computed until the last run ends."""
+    """No bit of the state changes. vmap computes such steps for runs that have ended."""
     xs, ys = (jnp.asarray(values) for values in examples(n=48))
     advance = jax.jit(CASES[name].advance)
     state, t = CASES[name].init(xs[0], jax.random.key(1)), 0
     while t < 32:
         for labels in (ys[t : t + 8], jnp.full(8, jnp.nan), jnp.full(8, jnp.inf)):
-            same, _, done, info = advance(state, xs[t : t + 8], labels, 0)
+            unchanged, _, done, info = advance(state, xs[t : t + 8], labels, 0)
             assert (int(done), bool(info.overflow), bool(info.nonfinite)) == (0, False, False)
-            jax.tree.map(np.testing.assert_array_equal, same, state)
+            jax.tree.map(np.testing.assert_array_equal, unchanged, state)
         state, _, done, _ = advance(state, xs[t : t + 8], ys[t : t + 8], 8)
         t += int(done)
 
@@ -81,7 +81,7 @@ def carries(equation, shape):
 
 
 def equations(program):
-    """The equations of a program in every step; bodies of loops may have no iterations."""
+    """The equations that every step of a program executes, without those of inner loops."""
     for equation in program.eqns:
         yield equation
         if equation.primitive.name != "while":

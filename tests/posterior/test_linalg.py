@@ -1,4 +1,4 @@
-"""Factorizations of random matrices, in NumPy too, and of nearly singular ones."""
+"""Factorizations of random and of nearly singular matrices, and conditions under vmap."""
 
 import chex
 import jax
@@ -11,7 +11,7 @@ from jsketch import devices, kernels, linalg
 
 @pytest.fixture(params=[False, True], ids=["cpu", "accelerator"])
 def accelerator(request, monkeypatch):
-    """Traces the program for a CPU, and then that for an accelerator."""
+    """Has the test trace the program of a CPU, or that of an accelerator."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: request.param)
     return request.param
 
@@ -53,9 +53,9 @@ def test_inverse_root_of_near_duplicates(size, accelerator):
 
 
 @pytest.mark.parametrize("capacity", [31, 32, 40, 70])
-def test_padding_is_neutral(capacity, accelerator):
+def test_padding_has_no_effect(capacity, accelerator):
     points = np.random.default_rng(0).uniform(0, 1, (30, 2))
-    # the library of an accelerator may round another size of an ill-conditioned matrix differently
+    # an accelerator may round an ill-conditioned matrix differently if its size differs
     kernel = kernels.Gaussian(0.1 if accelerator else 0.3)
     x = jnp.asarray(np.resize(points, (capacity, 2)))
     mask = jnp.arange(capacity) < 30
@@ -66,9 +66,9 @@ def test_padding_is_neutral(capacity, accelerator):
     np.testing.assert_allclose(root[:30, :30].T @ gram @ root[:30, :30], np.eye(30), atol=1e-6)
     np.testing.assert_array_equal(root[30:], 0)
     np.testing.assert_array_equal(root[:, 30:], 0)
-    alone_order, alone, _ = linalg.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
-    np.testing.assert_array_equal(order[:30], alone_order)
-    np.testing.assert_allclose(root[:30, :30], alone, rtol=1e-9, atol=1e-9)
+    unpadded_order, unpadded, _ = linalg.inverse_root(kernel.gram(x[:30], x[:30]), mask[:30])
+    np.testing.assert_array_equal(order[:30], unpadded_order)
+    np.testing.assert_allclose(root[:30, :30], unpadded, rtol=1e-9, atol=1e-9)
 
 
 def test_matrices_of_rank_zero():
@@ -96,7 +96,7 @@ def test_float32_roots_are_finite():
     gram = kernels.Gaussian(2.0).gram(points, points)
     order, root, _ = linalg.inverse_root(gram, jnp.ones(40, bool))
     assert root.dtype == jnp.float32 and bool(jnp.isfinite(root).all())
-    # an accelerator rounds the factors of a plain product of float32
+    # linalg.matmul, because a plain float32 product on an accelerator rounds its factors
     z = linalg.matmul(jax.jit(kernels.Gaussian(2.0).gram)(points, points[order]), root)
     assert float(jnp.square(z).sum(1).max()) < 1.01
 
@@ -109,7 +109,7 @@ def test_products_with_few_rows():
         np.testing.assert_allclose(product(padded, b, rows), padded @ b, atol=1e-12)
 
 
-def test_only_runs_that_need_a_change_are_changed_by_one_condition():
+def test_cond_per_run_changes_the_runs_that_need_it_in_one_call():
     needed = jnp.array([[False, True], [False, False]])
     old, given = jnp.arange(4.0).reshape(2, 2), jnp.array([5.0, 7.0])
     calls = []
@@ -128,8 +128,8 @@ def test_only_runs_that_need_a_change_are_changed_by_one_condition():
     assert anywhere.all() and len(calls) == 1
 
 
-def test_a_change_that_some_need_has_derivatives():
-    """Directions are mapped, as for an adversary that follows gradients; then runs as well."""
+def test_cond_per_run_has_derivatives():
+    """jacfwd maps it over directions, as the adversary does; vmap then maps this over runs."""
     old = jnp.array([2.0, 3.0])
 
     def change(old, given):
@@ -165,7 +165,7 @@ def test_lazy_cond_changes_the_runs_that_need_it_and_skips_the_others():
 
 
 def test_sequential_vmap_runs_one_after_another(monkeypatch):
-    """Python numbers and other static arguments are unchanged."""
+    """Python numbers and other static arguments are passed unchanged."""
     random = np.random.default_rng(0)
     a, b = jnp.asarray(random.standard_normal((3, 4, 5))), jnp.asarray(random.standard_normal(5))
 

@@ -17,7 +17,7 @@ from jsketch.types import Query
 KEY = jax.random.key(0)
 LAM = 1e-4
 GAUSSIAN = [("gaussian", 1, 1.0, 0)]
-CUT = 8 * np.finfo(LD).eps  # for each point of a dictionary
+CUT = 8 * np.finfo(LD).eps  # pivots below CUT times the number of points are left out
 
 
 def ts(table, **options):
@@ -27,7 +27,7 @@ def ts(table, **options):
 
 
 def smooth_table():
-    """40 values of a smooth kernel with 6 digits. The least eigenvalue is -4e-6."""
+    """Values [40,40] of a smooth kernel with 6 digits. The smallest eigenvalue is -2e-6."""
     x = np.linspace(0, 1, 40)
     return np.round(np.exp(-np.square(x[:, None] - x) / 2), 6)
 
@@ -73,17 +73,17 @@ def test_an_indefinite_covariance_is_flagged():
     assert bool(flag())
 
 
-def test_the_shift_is_the_least_of_its_ladder():
+def test_the_shift_is_the_smallest_that_gives_a_root():
     matrix = np.diag([1.0, 1.0, -3e-7])
     lower, shift = shifted_cholesky(jnp.asarray(matrix), 1e-9)
     assert float(shift) == pytest.approx(1e-6)
     np.testing.assert_allclose(lower @ lower.T, matrix + 1e-6 * np.eye(3), atol=1e-15)
-    for least, desired in (
+    for other, desired in (
         (np.eye(3), 1e-9),
         (np.zeros((3, 3)), 1e-9),
         (np.full((3, 3), np.nan), np.inf),
     ):
-        assert float(shifted_cholesky(jnp.asarray(least), 1e-9)[1]) == pytest.approx(desired)
+        assert float(shifted_cholesky(jnp.asarray(other), 1e-9)[1]) == pytest.approx(desired)
 
 
 def rows_of(points, x):
@@ -92,25 +92,25 @@ def rows_of(points, x):
 
 
 @pytest.fixture(scope="module")
-def one_round_of():
-    """refreshed(x [40,2]): the posterior with the first 20 arms in the dictionary and the first 30
-    pulled, and the info of a round that changes nothing."""
+def one_round():
+    """A function of arms x [40,2]: (the state with the first 20 of them in the dictionary and the
+    first 30 pulled, the state after a masked query, the info of this query)."""
     bandit = BKB(kernels.Gaussian(1.0), regularization=LAM, capacity=40, qbar=1e9)
     arm = jnp.arange(40)
 
     @jax.jit
-    def one_round(x):
+    def start_and_tell(x):
         counts = jnp.where(arm < 30, 1.0, 0.0)
         history = counts, counts, arm < 20
         state = sketched.start(Arms(x), bandit.kernel, LAM, 40, KEY, history)
         masked = Query(jnp.zeros(1, jnp.int32), jnp.zeros(1, bool))
         return state, *bandit.tell(state, masked, jnp.ones(1), KEY)
 
-    return one_round
+    return start_and_tell
 
 
 def exact_variance(x, state):
-    """The variance in long double, for the dictionary that the rank cut of `state` keeps."""
+    """The variance [A] in long double, with the points of the dictionary that `state` keeps."""
     rank = int((np.abs(np.asarray(state.nystrom.root)).sum(0) > 0).sum())
     rows = rows_of(np.asarray(state.nystrom.points)[:rank], x)
     z, _ = pivoted(gram(GAUSSIAN, x, x), rows, CUT * rank)
@@ -121,15 +121,15 @@ def exact_variance(x, state):
 
 
 @pytest.mark.parametrize(("apart", "imprecise"), [(2e-7, True), (0.1, False)])
-def test_variances_that_rounding_decides_are_flagged(one_round_of, apart, imprecise):
-    """The dictionary has ten pairs of arms. The differences of a pair are directions that rounded
-    kernel values hardly determine, and other arms have parts in these directions. No arithmetic on
-    the rounded values is more accurate, so that the variances are flagged."""
+def test_variances_that_rounding_decides_are_flagged(one_round, apart, imprecise):
+    """The dictionary has ten pairs of arms. Rounded kernel values hardly determine the difference
+    of the features of two close arms, and other arms have components in its direction. No
+    arithmetic on the rounded values is more accurate, so that the variances are flagged."""
     for seed in range(3):
         random = np.random.default_rng(seed)
         x = random.uniform(-3, 3, (40, 2))
         x[10:20] = x[:10] + apart * random.standard_normal((10, 2))
-        state, after, info = one_round_of(jnp.asarray(x))
+        state, after, info = one_round(jnp.asarray(x))
         exact = exact_variance(x, state)
         error = float(np.abs(np.asarray(state.variance) - exact).max())
         assert (error > 1e-4 * exact.max()) == imprecise
@@ -140,7 +140,7 @@ def test_variances_that_rounding_decides_are_flagged(one_round_of, apart, imprec
 
 @pytest.mark.float32
 def test_a_regularization_below_rounding_is_warned_of():
-    """It is in float32 at lam = 1e-6, where forecasts become NaN, and for large features."""
+    """The warning is given for lam = 1e-6 and 1e-4 in float32, and for large features."""
     x = jnp.ones(2, jnp.float32)
     kernel = kernels.Gaussian(1.0)
     makers = (
@@ -160,7 +160,7 @@ def test_a_regularization_below_rounding_is_warned_of():
 
 
 def test_the_rounding_of_later_examples_is_warned_of():
-    """A stream warns once, at the line of the user. `Live` begins with zeros."""
+    """A stream warns once, at the line of the user. `Live` starts from an example of zeros."""
     forecaster = online.KernelAWV(kernels.Linear(1e-6), 1e-3, capacity=2)
     xs, ys = np.array([[0.0, 0.0], [1.0, 1.0]]), np.ones(2)
     live = loops.Live(forecaster, 2, KEY)

@@ -52,9 +52,9 @@ def dense_regret(game, t, x, y, prediction, lam, comparator):
     ],
 )
 def test_no_move_is_worse_than_the_best_random_one(name, comparator):
-    """Points lie in the box, labels are at the ends, predictions are those of the forecaster, and
-    regrets are those of a dense solve. No move is 2% worse than the best of 200 random ones with
-    any label. The search climbs from its best starts, which may all lie below one local maximum."""
+    """Points lie in the box, labels are -bound or bound, predictions are those of the forecaster,
+    and regrets are those of a dense solve. A regret is at most 2% below the largest of 200 random
+    points with three labels each: all starts of the search may climb to one local maximum."""
     forecaster, foe = FORECASTERS[name], adversary(comparator=comparator, regularization=0.3)
     games = adversaries.play(foe, forecaster, N, KEYS)
     game = jax.tree.map(lambda leaf: np.asarray(leaf[1]), games)

@@ -29,7 +29,7 @@ def points(problem, n, seed=0):
 
 @each
 def test_the_maximiser_has_the_largest_value(name):
-    """Other points, and the ends of a local optimiser, have no larger value."""
+    """No other point, and no point that a local optimiser reaches, has a larger value."""
     problem = PROBLEMS[name]
     value = jax.jit(jax.vmap(problem.value))
     around = np.random.default_rng(1).standard_normal((2000, problem.domain.lower.size)) * 1e-2
@@ -42,21 +42,22 @@ def test_the_maximiser_has_the_largest_value(name):
     largest = jnp.concatenate([value(near), value(everywhere)])
     assert largest.max() <= problem.maximum + 1e-10
 
-    descend = jax.jit(jax.value_and_grad(lambda x: -problem.value(x)))
+    loss_and_gradient = jax.jit(jax.value_and_grad(lambda x: -problem.value(x)))
 
     def climb_from(start):
         bounds = list(zip(lower.tolist(), upper.tolist(), strict=True))
-        numpy = lambda x: [np.asarray(v) for v in descend(x)]  # noqa: E731
-        return -minimize(numpy, np.asarray(start), jac=True, bounds=bounds).fun
+        objective = lambda x: [np.asarray(v) for v in loss_and_gradient(x)]  # noqa: E731
+        return -minimize(objective, np.asarray(start), jac=True, bounds=bounds).fun
 
     starts = [near[0], *everywhere[jnp.argsort(-value(everywhere))[:5]]]
-    tops = [climb_from(start) for start in starts]
-    assert max(tops) == pytest.approx(float(problem.maximum), abs=1e-4)
-    assert max(tops) <= problem.maximum + 1e-10
+    ends = [climb_from(start) for start in starts]
+    assert max(ends) == pytest.approx(float(problem.maximum), abs=1e-4)
+    assert max(ends) <= problem.maximum + 1e-10
 
 
 def test_the_functions_of_the_go_ucb_paper():
-    """THEORY 8.4: maxima in 20 dimensions, and the regret of the uniform policy."""
+    """THEORY 8.4: maxima in 20 dimensions, and regrets of 20,000 uniform points. Three means and a
+    fraction are within 4 standard errors; a correct implementation fails with probability 3e-4."""
     f1, f2, f3 = boxes.all_ones_network(), boxes.styblinski_tang(), boxes.rastrigin()
     maxima = [f1.maximum, f2.maximum, f3.maximum]
     np.testing.assert_allclose(maxima, [26, 783.3233140754, 0], atol=1e-9)
@@ -72,18 +73,20 @@ def test_the_functions_of_the_go_ucb_paper():
 
 @each
 def test_noise_has_its_standard_deviation(name):
+    """Mean and deviation of 4,000 draws are within 5 standard errors for 8 problems: a correct
+    implementation fails with probability 9e-6."""
     problem = PROBLEMS[name].replace(noise_std=0.5)
     x = problem.maximiser
     keys = jax.random.split(jax.random.key(0), 4000)
     draws = jax.vmap(lambda key: problem(x, key))(keys) - problem.value(x)
-    assert float(draws.std()) == pytest.approx(0.5, rel=0.06)  # 5 standard errors
+    assert float(draws.std()) == pytest.approx(0.5, rel=0.06)
     assert abs(float(draws.mean())) < 5 * 0.5 / 4000**0.5
     noiseless = PROBLEMS[name]
     assert float(noiseless(x, jax.random.key(0))) == float(noiseless.value(x))
 
 
 def test_gradients_of_ackley_near_its_kink():
-    """1e-17 in place of 0 changes nothing. Farther away the gradient is that of the cone."""
+    """At distances up to 1e-17 from the kink the gradient is 0. At 1e-6 it is that of the cone."""
     slopes = jax.vmap(jax.grad(boxes.ackley(3).value))(
         jnp.array([0.0, 1e-17, 1e-200, 1e-6])[:, None] * jnp.ones((1, 3))
     )

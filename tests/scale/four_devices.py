@@ -33,8 +33,8 @@ ARMS, HORIZON = 61, 24  # 4 devices have three rows of padding
 # a collective in the text of a program, after its results, such as s32[4,16]
 COLLECTIVE = r"= (.+?) (all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)\("
 
-begin = jax.jit(lambda bandit, problem, key: start(bandit, problem, key, HORIZON))
-go = jax.jit(
+start_run = jax.jit(lambda bandit, problem, key: start(bandit, problem, key, HORIZON))
+run = jax.jit(
     lambda bandit, problem, key, progress: rollout(bandit, problem, key, HORIZON, progress)
 )
 
@@ -44,7 +44,7 @@ def mesh_of(devices):
 
 
 def problem():
-    """Arms with duplicates, of the best arm too, on the same device and on different ones."""
+    """(arms with copies, of the best arm too, on the same device and on others; mean rewards)."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))
@@ -53,23 +53,24 @@ def problem():
 
 
 def picks(name, counts, dictionary="cold"):
-    """The arms of a run without a mesh, and of runs over meshes. The `dictionary` of a warm start
-    is None, "bless", "leverage" or a list of arms."""
+    """The arms of a run without a mesh, and of runs over meshes of `counts` devices. The
+    `dictionary` of a warm start is None, "bless", "leverage" or a list of arms; "cold" is no warm
+    start."""
     x, mean = problem()
     plain = finite.finite_arms(x, mean, 0.1)
     bandit, key = BANDITS[name], jax.random.key(1)
     arms = {}
     for devices in [0, *counts]:
-        algorithm, over = bandit, plain
+        algorithm, placed = bandit, plain
         if devices:
             mesh = mesh_of(devices)
-            algorithm, over = Sharded(bandit, mesh), plain.replace(arms=place(x, mesh))
-        progress = begin(algorithm, over, key)
+            algorithm, placed = Sharded(bandit, mesh), plain.replace(arms=place(x, mesh))
+        progress = start_run(algorithm, placed, key)
         if dictionary != "cold":
             progress = progress.replace(
-                state=detach(warm(algorithm, over.arms, mean, key, dictionary))
+                state=detach(warm(algorithm, placed.arms, mean, key, dictionary))
             )
-        arms[devices] = np.asarray(go(algorithm, over, key, progress).trace.arm).tolist()
+        arms[devices] = np.asarray(run(algorithm, placed, key, progress).trace.arm).tolist()
     return dict(alone=arms.pop(0), over=arms)
 
 
@@ -78,7 +79,7 @@ def warm(bandit, domain, mean, key, dictionary):
     arms = np.array([0, 60, 17, 33, 33, 48])
     data = history.of_evaluations(domain, arms, mean[arms] + 0.1, dictionary)
     if dictionary is None and not isinstance(bandit, Sharded):
-        # operation by operation it would compile for long
+        # without jit every operation would be compiled on its own
         return jax.jit(bandit.init)(domain, key, data=data)
     if isinstance(getattr(bandit, "bandit", bandit), FixedBKB):
         data = data.replace(failed=np.array([5, 59]))
@@ -86,7 +87,7 @@ def warm(bandit, domain, mean, key, dictionary):
 
 
 def draws(devices):
-    """Whether each device draws its part of the numbers of jax.random, for key types and dtypes."""
+    """Whether the devices together draw the numbers of jax.random, for key types and dtypes."""
     rows, shard = -(-ARMS // devices), Shard("arms", ARMS)
     equal = {}
     for impl in ("threefry2x32", "rbg"):
@@ -97,9 +98,9 @@ def draws(devices):
                 normal = shard.normal(key, (3, rows), dtype)
                 return shard.uniform(key, (rows,), dtype), normal
 
-            over = (P("arms"), P(None, "arms"))
+            specs = (P("arms"), P(None, "arms"))
             part = jax.shard_map(
-                draw_shard, mesh=mesh_of(devices), in_specs=P(), out_specs=over, check_vma=False
+                draw_shard, mesh=mesh_of(devices), in_specs=P(), out_specs=specs, check_vma=False
             )
             uniform, normal = (np.asarray(a)[..., :ARMS] for a in part(key))
             same = (uniform == np.asarray(jax.random.uniform(key, (ARMS,), dtype))).all()
@@ -109,7 +110,7 @@ def draws(devices):
 
 
 def one_round(arms, devices):
-    """Bytes on a device and messages of a compiled round of BBKB."""
+    """The bytes on a device, and the messages between devices, of a compiled round of BBKB."""
     mesh = mesh_of(devices)
     domain = place(np.random.default_rng(0).uniform(size=(arms, 8)), mesh)
     bandit = Sharded(BBKB(KERNEL, max_batch=12, **CAPACITY), mesh)
@@ -137,7 +138,7 @@ def one_round(arms, devices):
 
 
 def place_error(arms, devices):
-    """The error for `arms` arms, or None."""
+    """The message of the error that `place` raises for `arms` arms, or None."""
     try:
         place(np.random.default_rng(0).uniform(size=(arms, 1)), mesh_of(devices))
     except ValueError as error:

@@ -57,7 +57,7 @@ def test_random_numbers_are_those_of_one_device(small):
 
 def test_fewer_arms_than_devices_are_refused(small):
     assert "3 arms for 4 devices" in small["too_few"][0]
-    # two devices hold nothing but padding
+    # the last device holds padding only
     assert small["too_few"][1] is None
 
 

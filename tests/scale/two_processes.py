@@ -59,5 +59,5 @@ if __name__ == "__main__":
         except ValueError as error:
             print(error)
     domain = distributed.place_rows(x[rows], ARMS, mesh)
-    over = Sharded(bandit, mesh), Sharded(fixed, mesh)
-    print(json.dumps(runs(*over, domain, values)))
+    bandits = Sharded(bandit, mesh), Sharded(fixed, mesh)
+    print(json.dumps(runs(*bandits, domain, values)))

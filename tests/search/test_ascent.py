@@ -9,7 +9,7 @@ import pytest
 from jsketch import search
 
 
-def test_steps_beyond_a_peak_lose_nothing():
+def test_steps_beyond_a_peak_return_the_best_point():
     def peak(u):
         return -jnp.sqrt(jnp.abs(u - 0.4).sum(1))
 

@@ -17,7 +17,7 @@ KEYS = jax.random.split(jax.random.key(5), 3)
 
 @pytest.fixture
 def accelerator(monkeypatch):
-    """Traces the programs for an accelerator."""
+    """Has programs traced as for an accelerator."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
 
 

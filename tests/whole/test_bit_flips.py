@@ -120,14 +120,14 @@ def same(one, other):
     )
 
 
-def outcome(read, path, truth):
+def outcome(read, path, intact):
     """The outcome of reading the file: "refused", "harmless", "silent", or another exception."""
     try:
         values = read(path)
     except Exception as error:
         plain = type(error) is ValueError and path.name in str(error)
         return "refused" if plain else f"{type(error).__name__}: {error}"
-    return "harmless" if same(values, truth) else "silent"
+    return "harmless" if same(values, intact) else "silent"
 
 
 def make_file(kind, folder):
@@ -140,16 +140,16 @@ def make_file(kind, folder):
 
 
 def flips(kind, folder, choose):
-    """[(place, bit, outcome)]; choose(content) returns the numbers of the bits in the file."""
-    path, whole, truth = make_file(kind, folder)
+    """[(byte, bit, outcome)] for flips of the bits choose(content), and for cuts before them."""
+    path, whole, intact = make_file(kind, folder)
     outcomes = []
-    for place, bit in (divmod(int(at), 8) for at in choose(whole)):
-        flipped = whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :]
-        for damaged in (flipped, whole[: place * 8 // 10]):
+    for byte, bit in (divmod(int(at), 8) for at in choose(whole)):
+        flipped = whole[:byte] + bytes([whole[byte] ^ 1 << bit]) + whole[byte + 1 :]
+        for damaged in (flipped, whole[: byte * 8 // 10]):
             path.write_bytes(damaged)
-            outcomes.append((place, bit, outcome(KINDS[kind][1], path, truth)))
+            outcomes.append((byte, bit, outcome(KINDS[kind][1], path, intact)))
     path.write_bytes(whole)
-    assert same(KINDS[kind][1](path), truth)
+    assert same(KINDS[kind][1](path), intact)
     return outcomes
 
 

@@ -184,8 +184,8 @@ def test_bless_ends_on_any_kernel(scale):
     dictionary = bless.bless(kernel, X, ONES, 1.0, KEY)
     assert (len(dictionary.rows) > 0) == (scale > 1)
     scores = bless.leverage_scores(kernel, X, ONES, dictionary, 1.0)
-    exactly = bless.exact_leverage_scores(kernel, X, ONES, 1.0)
-    assert (scores <= 3 * exactly + 1e-300).all() and (scores >= exactly / 3).all()
+    exact = bless.exact_leverage_scores(kernel, X, ONES, 1.0)
+    assert (scores <= 3 * exact + 1e-300).all() and (scores >= exact / 3).all()
     # the scores of one point are rounding errors
     assert len(bless.bless(KERNEL, X[:1], np.ones(1), 1e-20, KEY).rows) <= 1
 
@@ -212,7 +212,7 @@ def test_variances_below_rounding_give_equally_large_batches():
     assert int(size(0.0)) == int(size(1e-17)) == 30
 
 
-# FAR: arms with uncorrelated rewards
+# the rewards of the arms FAR are uncorrelated
 SINGLE, FAR = jnp.zeros((1, 1)), jnp.arange(10.0)[:, None] * 100
 
 

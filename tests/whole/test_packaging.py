@@ -33,7 +33,7 @@ print(jsketch.__version__)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """It is built from a copy: the checkout may contain files of an earlier build."""
+    """The path of a wheel that is built from a copy, without files of earlier builds."""
     copy, out = tmp_path_factory.mktemp("checkout"), tmp_path_factory.mktemp("wheel")
     for folder in ("jsketch", "experiments", "tests", "scripts"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -84,7 +84,7 @@ def test_the_root_exports_what_its_docstring_lists():
 
 @pytest.mark.parametrize("stamped", [False, True])
 def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, stamped):
-    """They clear an environment that they made themselves, when it is out of date."""
+    """They clear only an environment with their own stamp, if the stamp is out of date."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text("")

@@ -124,15 +124,15 @@ def test_optimisers_have_the_dtype_of_the_box(name, numbers):
 
 
 def test_rounding_between_far_clusters_is_reported():
-    """At 100 lengthscales, float32 rounds kernel values within a cluster by 3e-4."""
+    """At a distance of 100 lengthscales, float32 rounds kernel values within clusters by 3e-4."""
     random = np.random.default_rng(0)
-    near, sides = 0.1 * random.standard_normal((1100, 2)), random.integers(0, 2, (1100, 1))
+    cluster, sides = 0.1 * random.standard_normal((1100, 2)), random.integers(0, 2, (1100, 1))
     counts = np.zeros(1100)
     counts[::50] = 20
     bandit = BKB(kernels.Gaussian(1.0), 1.0, capacity=64)
     past = Evaluations(counts, counts)
     imprecise = jax.jit(lambda x: bandit.init(Arms(x), KEY, data=past).imprecise)
     for gap, flagged in ((0.0, False), (100.0, True)):
-        assert bool(imprecise((near + gap * sides).astype(np.float32))) == flagged, gap
+        assert bool(imprecise((cluster + gap * sides).astype(np.float32))) == flagged, gap
     with pytest.warns(UserWarning, match="lengthscales from their mean, and rounding changes"):
-        bandit.init(Arms((near + 1000 * sides).astype(np.float32)), KEY)
+        bandit.init(Arms((cluster + 1000 * sides).astype(np.float32)), KEY)

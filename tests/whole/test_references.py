@@ -42,13 +42,13 @@ def test_the_text_names_modules_and_functions():
 
 def test_mutations_find_their_texts():
     """Each text occurs once and differs from its replacement, and its tests exist."""
-    stale = []
+    wrong = []
     for mutation in tomllib.loads((ROOT / "tests" / "mutations.toml").read_text())["mutation"]:
         count = (ROOT / mutation["file"]).read_text().count(mutation["old"])
         if count != 1 or mutation["new"] == mutation["old"]:
-            stale.append(f"{mutation['file']} holds {count} times: {mutation['old']}")
+            wrong.append(f"{mutation['file']} holds {count} times: {mutation['old']}")
         for test in mutation["tests"].split():
             path, _, name = test.partition("::")
             if f"def {name.partition('[')[0]}" not in (ROOT / path).read_text():
-                stale.append(f"no test {test} for: {mutation['what']}")
-    assert not stale, "\n".join(stale)
+                wrong.append(f"no test {test} for: {mutation['what']}")
+    assert not wrong, "\n".join(wrong)

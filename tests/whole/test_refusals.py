@@ -449,7 +449,7 @@ CALLS = {
         (lambda: partition.single_cell(BOX, 2), "cells must be at least 3: .* 2 was given"),
         (lambda: RandomFourier(2.5).draw(KERNEL, 2, KEY, jnp.float_), "2.5 was given"),
         (lambda: kernels.Matern(1.0, nu=2.0).gram(X, X), "closed forms for nu"),
-        # no other check sees the lengthscales of a traced kernel
+        # no other check reads the lengthscales of a traced kernel
         *((lambda k=k: traced_gram(k), r"has shape \(3,\). An ARD kernel needs one") for k in ARD),
         (lambda: traced_gram(kernels.Linear, "diag"), "An ARD kernel needs one"),
         (lambda: jax.eval_shape(lambda lam: begin(BKB(KERNEL, lam)), ONES), "must be one number"),
