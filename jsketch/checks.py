@@ -538,23 +538,13 @@ def evaluations(domain: Arms, pull_counts: Any, reward_sums: Any, whole: bool = 
 
 def bandit(algorithm: Any) -> None:
     """The algorithm has the methods `init`, `ask` and `tell`, and is a pytree."""
-    methods = (getattr(algorithm, name, None) for name in ("init", "ask", "tell"))
-    if isinstance(algorithm, type) or not all(map(callable, methods)):
-        raise ValueError(
-            "the algorithm must be an object with methods init, ask and tell, such as BBKB(kernel);"
-            f" {algorithm!r} was given."
-        )
+    _methods("the algorithm", algorithm, "init, ask and tell", "BBKB(kernel)")
     _pytree("the algorithm", algorithm)
 
 
 def forecaster(value: Any) -> None:
     """The forecaster has the methods `init` and `predict`."""
-    methods = (getattr(value, name, None) for name in ("init", "predict"))
-    if isinstance(value, type) or not all(map(callable, methods)):
-        raise ValueError(
-            "the forecaster must be an object with methods init and predict, such as"
-            f" PKAWV(features); {value!r} was given."
-        )
+    _methods("the forecaster", value, "init and predict", "PKAWV(features)")
 
 
 def problem(value: Any) -> None:
@@ -567,6 +557,15 @@ def problem(value: Any) -> None:
             " host use drive."
         )
     _pytree("the problem", value)
+
+
+def _methods(name: str, value: Any, methods: str, example: str) -> None:
+    names = methods.replace(" and ", ", ").split(", ")
+    if isinstance(value, type) or not all(callable(getattr(value, n, None)) for n in names):
+        raise ValueError(
+            f"{name} must be an object with methods {methods}, such as {example}; {value!r} was"
+            " given."
+        )
 
 
 def _pytree(name: str, value: Any) -> None:

@@ -382,7 +382,8 @@ def _factor_block_rows(matrix: Array, triangular: bool) -> Factor:
         lower, rest = pair
         block = lax.dynamic_slice_in_dim(row, i * BLOCK, BLOCK, 1)
         if triangular:
-            factor = Factor(_small_triangular_inverse(block), jnp.zeros((), dtype), block)
+            inverse = solve_lower(block, jnp.eye(BLOCK, dtype=dtype))
+            factor = Factor(inverse, jnp.zeros((), dtype), block)
         else:
             factor = _factor_block(block - matmul(lower, lower.T))
             lower = lower + matmul(factor.lower, unit)
@@ -472,22 +473,22 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
 
 def triangular_inverse(lower: Array) -> Array:
     """L^-1 of a lower triangular matrix [M,M]."""
+    identity = jnp.eye(len(lower), dtype=lower.dtype)
     if devices.on_accelerator():
-        identity = jnp.eye(len(lower), dtype=lower.dtype)
         return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
     if len(lower) <= BLOCK:
-        return _small_triangular_inverse(lower)
+        return solve_lower(lower, identity)
     return _factor_block_rows(lower, True).inverse
 
 
-def _small_triangular_inverse(lower: Array) -> Array:
-    """L^-1, computed row by row."""
-    identity = jnp.eye(lower.shape[0], dtype=lower.dtype)
+def solve_lower(lower: Array, right: Array) -> Array:
+    """lower^-1 @ right for a small lower [b,b] and right [b,M], row by row, without a call of LAPACK,
+    after which the products of a compiled program run on fewer cores."""
 
-    def row(i: Array, inverse: Array) -> Array:
-        return put(inverse, i, (identity[i] - matmul(lower[i], inverse)) / lower[i, i])
+    def row(i: Array, solution: Array) -> Array:
+        return put(solution, i, (right[i] - matmul(lower[i], solution)) / lower[i, i])
 
-    return lax.fori_loop(0, lower.shape[0], row, jnp.zeros_like(lower))
+    return lax.fori_loop(0, len(lower), row, jnp.zeros_like(right))
 
 
 class InverseRoot(NamedTuple):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -39,22 +39,15 @@ DISCOUNTS = [0.9, 0.97, 0.99, 0.997, 0.999, 1.0]
 RIVER = find_spec("river") is not None
 
 
-class Task(NamedTuple):
-    """A stream."""
-
-    xs: np.ndarray  # [n, d]
-    ys: np.ndarray  # [n]
-
-
-def generated(name: str, seed: int, count: int) -> Task:
-    """The stream of this name and seed with `count` examples."""
+def generated(name: str, seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The stream of this name and seed: `count` examples ([count, d] inputs, [count] labels)."""
     random = np.random.default_rng(seed)
     xs, t = random.uniform(-1, 1, (count, 2)), np.arange(count)
     waves = random.normal(size=(count // 500 + 1, 2)) * 3
     part = t // 500 if name == "jumps" else np.zeros(count, int)
     phase = 2 * np.pi * t / 2000 if name == "turning" else 0
     signal = np.sin((waves[part] * xs).sum(1) + phase)
-    return Task(xs, np.clip(0.8 * signal + 0.1 * random.standard_normal(count), -1, 1))
+    return xs, np.clip(0.8 * signal + 0.1 * random.standard_normal(count), -1, 1)
 
 
 def forecasters() -> dict[str, Any]:
@@ -105,20 +98,20 @@ def river_predictions(method: str, xs: np.ndarray, ys: np.ndarray) -> Iterator[f
         model.learn_one(x, y)
 
 
-def losses(method: str, task: Task) -> np.ndarray | None:
+def losses(method: str, xs: np.ndarray, ys: np.ndarray) -> np.ndarray | None:
     """Squared losses [n] of predictions within [-1, 1], each made before its label is observed;
     None if the posterior is not finite."""
     if method in river_models():
-        predictions: Any = list(river_predictions(method, *task))
+        predictions: Any = list(river_predictions(method, xs, ys))
     else:
         forecaster = (forecasters() | kernel_forecasters())[method]
         try:
-            forecasts, _ = loops.prequential(forecaster, (task.xs, task.ys), jax.random.key(0))
+            forecasts, _ = loops.prequential(forecaster, (xs, ys), jax.random.key(0))
         except FloatingPointError as error:
             print(f"  stopped: {error}", flush=True)
             return None
         predictions = forecasts.prediction
-    return (np.clip(predictions, -1, 1) - task.ys) ** 2
+    return (np.clip(predictions, -1, 1) - ys) ** 2
 
 
 def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, Any]]:
@@ -126,12 +119,11 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
     posterior is not finite has only the entry `stopped`."""
     rows: list[dict[str, Any]] = []
     for seed in range(seeds_of(options, method)):
-        task = generated(name, seed, options.examples)
-        loss = losses(method, task)
+        loss = losses(method, *generated(name, seed, options.examples))
         if loss is None:
             rows.append(dict(stopped=True))
             continue
-        t, total = saving.grid(len(task.ys)), loss.cumsum()
+        t, total = saving.grid(options.examples), loss.cumsum()
         rows.append(
             dict(t=t, average_loss=total[t - 1] / t, loss=loss.mean(), total_loss=total[-1])
         )

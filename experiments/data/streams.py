@@ -104,9 +104,7 @@ def load_stream(
     limit: int | None = None,
 ) -> Stream:
     """The whole data set scaled, then shuffled by `seed`, then cut to its first `limit` examples.
-    Raises the errors of `load` and `scale`, and ValueError for a limit below 1."""
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit counts examples and must be at least 1; {limit} was given.")
+    Raises the errors of `load` and `scale`."""
     dataset = load(name, data_dir)
     xs, ys = scale(dataset, scaling)
     order = np.random.default_rng(seed).permutation(len(ys))[:limit]

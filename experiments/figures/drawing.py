@@ -48,14 +48,8 @@ def lines(axes: Axes, curves: Curves, slopes: bool = False, bands: bool = True) 
         label, colour, dashes = style(name)
         power = summaries.log_slope(x, values.mean(axis=0)) if slopes else math.nan
         slope = "" if math.isnan(power) else f", {power:.2f}"
-        line(
-            axes,
-            x,
-            values if bands else values.mean(0, keepdims=True),
-            label + slope,
-            colour,
-            dashes,
-        )
+        shown = values if bands else values.mean(0, keepdims=True)
+        line(axes, x, shown, label + slope, colour, dashes)
 
 
 def line(

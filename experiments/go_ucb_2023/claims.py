@@ -49,12 +49,12 @@ from experiments.claims import (
 from experiments.figures.styles import label
 
 CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
-JUDGED, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")
+JUDGED_FORM, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")
 INITIAL = 5  # evaluations of phase I in tuning
-FLAT = 0.01  # regret per step over the uniform policy's
-STEADY = 0.75  # regret per step at the end over that of the whole run
-BEND, BENT = 23, 0.5  # t of the bend; regret per step after it over that before it
-SETTLED = 7  # evaluations on f1 after which phase I and two optimistic steps are over
+MAX_FLAT_SLOPE = 0.01  # regret per step over the uniform policy's
+MIN_LAST_SHARE = 0.75  # regret per step at the end over that of the whole run
+BEND, MAX_BEND_RATIO = 23, 0.5  # t of the bend; regret per step after it over that before it
+FIRST_STEPS = 7  # evaluations on f1 after which phase I and two optimistic steps are over
 PHASE_I = 5  # evaluations of phase I on f1
 WORDS = {True: "holds", False: "fails", None: "is undecided"}
 LEADS = {True: "leads", False: "does not lead", None: "is undecided"}
@@ -115,7 +115,7 @@ def best_on(source: Source, function: str) -> Finding:
     regrets = _regrets(source, function)
     sets = _baselines(source, function)
 
-    def rule(baselines: Regrets, ours: str = JUDGED) -> tuple[bool | None, str]:
+    def rule(baselines: Regrets, ours: str = JUDGED_FORM) -> tuple[bool | None, str]:
         gaps = _more_than(baselines, regrets[ours])
         return leads(gaps.values(), TIE * regrets[ours].sum(1).mean()), interval_texts(gaps, 1)
 
@@ -126,7 +126,7 @@ def best_on(source: Source, function: str) -> Finding:
         for form in OTHER_FORMS
     )
     near = {name: regrets[name] for name in CLASSICAL}
-    shown = {name: regrets[name] for name in (JUDGED, *OTHER_FORMS, "turbo")}
+    shown = {name: regrets[name] for name in (JUDGED_FORM, *OTHER_FORMS, "turbo")}
     for baselines in sets.values():
         shown |= baselines
     return Finding(
@@ -150,30 +150,31 @@ def best_of_the_baselines(source: Source, function: str) -> Finding:
 
 
 def flat(source: Source, name: str, first: int, words: str) -> Finding:
-    """The 95% interval of the regret per step on f1 after `first` evaluations lies below FLAT times
-    that of the uniform policy. The rule fails where the interval lies above."""
+    """The 95% interval of the regret per step on f1 after `first` evaluations lies below
+    MAX_FLAT_SLOPE times that of the uniform policy. It fails where the interval lies above."""
     regrets = _regrets(source, "f1")
     uniform = number(source, "functions", "f1", "uniform_regret")
     late = {n: regrets[n][:, first:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
     intervals = {n: interval(ratios) for n, ratios in late.items()}
     centre, half = intervals.pop(name)
-    below = int((late[name] <= FLAT).sum())
+    below = int((late[name] <= MAX_FLAT_SLOPE).sum())
     five = (below / len(late[name])) ** 5
     text, note = "", ""
-    if name == JUDGED:
-        phase_1, phase_2 = (part.min(1) <= FLAT * uniform for part in _phases(regrets[name]))
+    if name == JUDGED_FORM:
+        plateau = MAX_FLAT_SLOPE * uniform
+        phase_1, phase_2 = (part.min(1) <= plateau for part in _phases(regrets[name]))
         text = (
             f" Of the {(~phase_1).sum()} repetitions without such a point in phase I, phase II"
             f" finds one in {(phase_2 & ~phase_1).sum()}."
         )
         note = (
             f"{interval_texts(intervals, 4)}. Five repetitions, the paper's number, are all at most"
-            f" {FLAT:.0%} with probability {five:.2f}."
+            f" {MAX_FLAT_SLOPE:.0%} with probability {five:.2f}."
         )
     return Finding(
         f"Regret per step {words} over uniform's: {interval_text((centre, half), 4)}, at most"
-        f" {FLAT:.0%} in {below} of {len(late[name])} repetitions.{text}",
-        None if abs(centre - FLAT) <= half else centre < FLAT,
+        f" {MAX_FLAT_SLOPE:.0%} in {below} of {len(late[name])} repetitions.{text}",
+        None if abs(centre - MAX_FLAT_SLOPE) <= half else centre < MAX_FLAT_SLOPE,
         note,
     )
 
@@ -187,7 +188,7 @@ def least_bars(source: Source) -> Finding:
     """The standard deviations of the cumulative regret on f1 over that of GO-UCB, with bootstrap
     intervals."""
     regrets = _regrets(source, "f1")
-    ours = regrets[JUDGED].sum(1)
+    ours = regrets[JUDGED_FORM].sum(1)
     resampled = _resampled_deviations(ours)
 
     def rule(baselines: Regrets) -> tuple[bool | None, str]:
@@ -201,7 +202,7 @@ def least_bars(source: Source) -> Finding:
 
     holds, text = _agree(rule, _baselines(source, "f1"))
     uniform = number(source, "functions", "f1", "uniform_regret")
-    on_plateau = _phases(regrets[JUDGED])[0].min(1) <= FLAT * uniform
+    on_plateau = _phases(regrets[JUDGED_FORM])[0].min(1) <= MAX_FLAT_SLOPE * uniform
     forms = {name: regrets[name].sum(1).std(ddof=1) for name in OTHER_FORMS}
     return Finding(
         f"Standard deviations: GO-UCB {ours.std(ddof=1):.1f}, others (over GO-UCB's): {text}",
@@ -218,10 +219,10 @@ def _resampled_deviations(values: np.ndarray) -> np.ndarray:
 
 
 def steady(source: Source, function: str, all_methods: bool) -> Finding:
-    """The regret per step of the last ten exceeds STEADY of that of the whole run, beyond the
-    interval over seeds of the difference: for the GP methods, or for all methods."""
+    """The regret per step of the last ten exceeds MIN_LAST_SHARE of that of the whole run, beyond
+    the interval over seeds of the difference: for the GP methods, or for all methods."""
     regrets = _regrets(source, function)
-    both = {name: regrets[name] for name in (JUDGED, "turbo")} if all_methods else {}
+    both = {name: regrets[name] for name in (JUDGED_FORM, "turbo")} if all_methods else {}
     sets = {name: both | baselines for name, baselines in _baselines(source, function).items()}
     holds, shares = _agree(_steadiness, sets)
     others = {name: _share_of_last(regrets[name]) for name in (*OTHER_FORMS, *CLASSICAL)}
@@ -240,7 +241,7 @@ def _share_of_last(regret: np.ndarray) -> float:
 
 def _steadiness(regrets: Regrets) -> tuple[bool | None, str]:
     """Whether the regrets grow linearly, and the shares of the last ten steps as text."""
-    margins = {n: of[:, -10:].mean(1) - STEADY * of.mean(1) for n, of in regrets.items()}
+    margins = {n: of[:, -10:].mean(1) - MIN_LAST_SHARE * of.mean(1) for n, of in regrets.items()}
     relative = {n: interval(margin / regrets[n].mean()) for n, margin in margins.items()}
     shares = {n: f"{_share_of_last(of):.2f} ± {relative[n][1]:.2f}" for n, of in regrets.items()}
     return above(relative.values()), list_texts(shares)
@@ -254,7 +255,7 @@ def smaller_gap(source: Source) -> Finding:
     ours = {f: _regrets(source, f) for f in functions}
     on_f2, on_f3 = (_baselines(source, f) for f in functions)
 
-    def rule(baselines: Sequence[Regrets], form: str = JUDGED) -> tuple[bool | None, str]:
+    def rule(baselines: Sequence[Regrets], form: str = JUDGED_FORM) -> tuple[bool | None, str]:
         gaps = {}
         for function, regrets in zip(functions, baselines, strict=True):
             compared = [*regrets.values(), ours[function]["turbo"], ours[function][form]]
@@ -294,13 +295,13 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
         for name in OTHER_FORMS
         if name in regrets
     ]
-    ours = regrets[JUDGED]
+    ours = regrets[JUDGED_FORM]
     better = int((ours[:, INITIAL:].min(1) < ours[:, :INITIAL].min(1)).sum())
     shown.append(
         f"GO-UCB finds a better point than its {INITIAL} initial ones in {better} of {len(ours)}"
         " repetitions."
     )
-    return _gaps(regrets, JUDGED), "; ".join(shown)
+    return _gaps(regrets, JUDGED_FORM), "; ".join(shown)
 
 
 def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
@@ -316,7 +317,7 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
     best, other_best = (entry(one, "problems", problem, "f_star") for one in (source, start))
     count = min(len(best), len(other_best))
     shift = np.subtract(best[:count], other_best[:count])[:, None]
-    return _gaps(regrets | {JUDGED: theirs[:count] + shift}, JUDGED)
+    return _gaps(regrets | {JUDGED_FORM: theirs[:count] + shift}, JUDGED_FORM)
 
 
 def _for_both_starts(
@@ -356,7 +357,7 @@ def similar(source: Source, problem: str) -> Finding:
     gaps, other = _tuning(source, problem)
     curves = lines(source, "regret", problem)
     total = {name.removesuffix("_uniform"): of.sum(1) for name, (_, of) in curves.items()}
-    margin = _error_bar(total[JUDGED])
+    margin = _error_bar(total[JUDGED_FORM])
     pairs = {
         f"{label(b)} minus {label(a)}": difference(total[a], total[b])
         for a, b in combinations((*CLASSICAL, "turbo"), 2)
@@ -390,13 +391,14 @@ def similar_then_better(source: Source, problem: str) -> Finding:
     after = {
         n: difference(turbo[:, BEND:].mean(1), regrets[n][:, BEND:].mean(1)) for n in CLASSICAL
     }
-    bend = interval(BENT * turbo[:, INITIAL:BEND].mean(1) - turbo[:, BEND:].mean(1))
+    bend = interval(MAX_BEND_RATIO * turbo[:, INITIAL:BEND].mean(1) - turbo[:, BEND:].mean(1))
     parts = level(until.values(), margin), above([*after.values(), bend])
     return Finding(
         f"Cumulative regret until t = {BEND} more than TuRBO's: {interval_texts(until, 2)}; the"
         f" error bar of TuRBO is {margin:.2f}. Regret per step afterwards more than TuRBO's:"
-        f" {interval_texts(after, 4)}. {BENT} times TuRBO's regret per step from the end of phase I"
-        f" until t = {BEND}, minus that afterwards: {interval_text(bend, 4)}; {len(turbo)} folds.",
+        f" {interval_texts(after, 4)}. {MAX_BEND_RATIO} times TuRBO's regret per step from"
+        f" the end of phase I until t = {BEND}, minus that afterwards: {interval_text(bend, 4)};"
+        f" {len(turbo)} folds.",
         decision(False in parts, parts == (True, True)),
     )
 
@@ -450,14 +452,15 @@ _AGREEMENT = (
     "Before, one contradiction decided, with our GP methods and BoTorch's three; by that rule it"
     " differs."
 )
-_FLAT = f"The 95% interval of the regret per step lies below {FLAT:.0%} of the uniform policy's"
-_FLAT_FAILS = f"It fails where one lies above, and is undecided where one contains {FLAT:.0%}."
+_SLOPE = f"{MAX_FLAT_SLOPE:.0%}"
+_FLAT = f"The 95% interval of the regret per step lies below {_SLOPE} of the uniform policy's"
+_FLAT_FAILS = f"It fails where one lies above, and is undecided where one contains {_SLOPE}."
 _FLAT_CHANGE = " The interval decides in place of the mean."
 _FLAT_WHY = "The maximum of f1 is a plateau, so that a method that has found it has no regret."
 _LINEAR = (
-    f"The regret per step of the last ten evaluations exceeds {STEADY} of that of the whole run,"
-    " beyond the 95% interval of the difference over seeds, for each of them. It fails where one"
-    " interval lies below."
+    f"The regret per step of the last ten evaluations exceeds {MIN_LAST_SHARE} of that of the whole"
+    " run, beyond the 95% interval of the difference over seeds, for each of them. It fails where"
+    " one interval lies below."
 )
 _LINEAR_WHY = (
     "Linear regret has 1; a quarter allows for the better points that are found by chance."
@@ -497,8 +500,8 @@ CLAIMS = (
         "Section 6.1, Figure 2a",
         "GO-UCB finds the optimum of f1 shortly after phase I.",
         f"{_FLAT} after the second step of phase II. {_FLAT_FAILS}",
-        f"{_FLAT_WHY} The bound of {FLAT:.0%} is chosen; with 10% it would be confirmed.",
-        _on_f1(partial(flat, name=JUDGED, first=SETTLED, words="after the second step")),
+        f"{_FLAT_WHY} The bound of {_SLOPE} is chosen; with 10% it would be confirmed.",
+        _on_f1(partial(flat, name=JUDGED_FORM, first=FIRST_STEPS, words="after the second step")),
         ("confirmed",),
         f"{_SETTINGS}{_FLAT_CHANGE} With 50 repetitions it decided nothing.",
         "The printed step sizes, with which neither fit nor ascent leaves its start (THEORY 8.3):"
@@ -510,7 +513,7 @@ CLAIMS = (
         f"{_FLAT} from the 22nd evaluation on, for both. {_FLAT_FAILS}",
         _FLAT_WHY,
         (
-            *_on_f1(partial(flat, name=JUDGED, first=21, words="from the 22nd on"), "GO-UCB"),
+            *_on_f1(partial(flat, name=JUDGED_FORM, first=21, words="from the 22nd on"), "GO-UCB"),
             *_on_f1(partial(flat, name="turbo", first=21, words="from the 22nd on"), "TuRBO"),
         ),
         ("confirmed", "differs"),
@@ -604,9 +607,9 @@ CLAIMS = (
         " bends.",
         "The 95% intervals over folds of the GP methods' cumulative regret until t = 23 minus"
         " TuRBO's lie within the paper's error bar of TuRBO, 1.96 sd / sqrt(5), around 0; those of"
-        f" the regret per step afterwards lie above 0; and that of {BENT} times TuRBO's regret per"
-        " step from the end of phase I until t = 23, minus that afterwards, lies above 0. It fails"
-        " where one lies on the other side.",
+        f" the regret per step afterwards lie above 0; and that of {MAX_BEND_RATIO} times TuRBO's"
+        " regret per step from the end of phase I until t = 23, minus that afterwards, lies above"
+        " 0. It fails where one lies on the other side.",
         "Curves are similar in the figure if they are closer than its error bars, and a bend that"
         " is visible is a change of slope by about half. The GP methods are ours with uniform"
         " candidates; those of the packages were not run on tuning.",

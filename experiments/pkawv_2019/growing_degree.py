@@ -49,28 +49,18 @@ def stream(key: Array, inputs: int, radius: float, count: int) -> tuple[Array, A
 
 
 @partial(jax.jit, static_argnames=("degree", "begin"))
-def taylor_losses(xs: Array, ys: Array, degree: int, begin: int, key: Array) -> Array:
-    """Squared losses [S,n - begin] of degree M on xs [S,n,d], ys [S,n] from example `begin` on,
-    after learning the earlier examples."""
-    forecaster = online.PKAWV(Taylor(xs.shape[2], degree), REGULARIZATION)
+def losses_of(xs: Array, ys: Array, degree: int | None, begin: int, key: Array) -> Array:
+    """Squared losses [S,n - begin] of degree M, or None for Kernel-AWV, on xs [S,n,d], ys [S,n]
+    from example `begin` on, after learning the earlier examples."""
+    forecaster: Any = online.KernelAWV(kernels.Gaussian(1.0), REGULARIZATION, capacity=ys.shape[1])
+    if degree is not None:
+        forecaster = online.PKAWV(Taylor(xs.shape[2], degree), REGULARIZATION)
 
     def one(x: Array, y: Array) -> Array:
         state = forecaster.init(x[0], key)
         if begin:
             state = segments.learn(forecaster, state, x[:begin], y[:begin])
         return loops.streams.stream(forecaster, state, x[begin:], y[begin:], key).forecasts.loss
-
-    return jax.vmap(one)(xs, ys)
-
-
-@jax.jit
-def exact_losses(xs: Array, ys: Array, key: Array) -> Array:
-    """Squared losses [S,n] of Kernel-AWV."""
-    forecaster = online.KernelAWV(kernels.Gaussian(1.0), REGULARIZATION, capacity=ys.shape[1])
-
-    def one(x: Array, y: Array) -> Array:
-        state = forecaster.init(x[0], key)
-        return loops.streams.stream(forecaster, state, x, y, key).forecasts.loss
 
     return jax.vmap(one)(xs, ys)
 
@@ -92,13 +82,13 @@ def run(
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
     xs, mean, ys = jax.vmap(lambda k: stream(k, inputs, radius, counts[-1]))(keys)
     growing = [
-        taylor_losses(xs[:, :end], ys[:, :end], degree, begin, key)
+        losses_of(xs[:, :end], ys[:, :end], degree, begin, key)
         for begin, end, degree in zip([0, *counts[:-1]], counts, degrees, strict=True)
     ]
     losses = dict(
-        kernel_awv=exact_losses(xs, ys, key),
+        kernel_awv=losses_of(xs, ys, None, 0, key),
         growing=jnp.concatenate(growing, axis=1),
-        **{f"taylor_{degree}": taylor_losses(xs, ys, degree, 0, key) for degree in FIXED_DEGREES},
+        **{f"taylor_{degree}": losses_of(xs, ys, degree, 0, key) for degree in FIXED_DEGREES},
     )
     noise, at = jnp.square(ys - mean), np.array(counts) - 1
     regrets = {

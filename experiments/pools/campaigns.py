@@ -41,23 +41,22 @@ def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -
 def play_all(
     make: Callable[[int], Campaign],
     seeds: Sequence[int],
-    saved: Callable[[int], Path] | None = None,
+    saved: Callable[[int], Path],
     threads: int = 1,
 ) -> list[Campaign]:
     """The campaigns `make(seed)` of all seeds. Where the file `saved(seed)` exists, the campaign is
     read from it; others are saved when they end."""
 
     def read_or_play(seed: int) -> Campaign:
-        path = None if saved is None else saved(seed)
-        if path is not None and path.exists():
+        path = saved(seed)
+        if path.exists():
             return Campaign(seed, **store.read_saved(path))
         began = time.process_time()
         campaign = make(seed)
         seconds = np.array((time.process_time() - began) / threads)
         campaign = campaign._replace(seconds=seconds)
-        if path is not None:
-            arrays = dict(arms=campaign.arms, values=campaign.values, seconds=seconds)
-            store.write_npz(path, arrays)
+        arrays = dict(arms=campaign.arms, values=campaign.values, seconds=seconds)
+        store.write_npz(path, arrays)
         print(f"seed {seed}: best {np.nanmax(campaign.values):.4g}", flush=True)
         return campaign
 

@@ -53,20 +53,16 @@ SETTINGS = {
     "gb1": _GB1,
     "gb1_residues": _GB1._replace(load=partial(libraries.gb1, properties=True)),
     # Graff, Shakhnovich, Coley, Chemical Science 2021: greedy, 6 batches of 1%
-    "enamine10k": Setting(
-        partial(libraries.enamine, "10k"),
-        (105,) * 6,
-        tuple(105 * k for k in range(1, 7)),
-        "share of the top 100",
-        {"MolPAL (message passing)": (None,) * 5 + (0.596,)},
-    ),
-    "enamine50k": Setting(
-        partial(libraries.enamine, "50k"),
-        (502,) * 6,
-        tuple(502 * k for k in range(1, 7)),
-        "share of the top 500",
-        {"MolPAL (message passing)": (None,) * 5 + (0.688,)},
-    ),
+    **{
+        f"enamine{size}": Setting(
+            partial(libraries.enamine, size),
+            (batch,) * 6,
+            tuple(batch * k for k in range(1, 7)),
+            f"share of the top {top}",
+            {"MolPAL (message passing)": (None,) * 5 + (share,)},
+        )
+        for size, batch, top, share in (("10k", 105, 100, 0.596), ("50k", 502, 500, 0.688))
+    },
     "nanoparticles": _NANOPARTICLES,
     "nanoparticles_repeats": _NANOPARTICLES._replace(
         load=partial(libraries.nanoparticles, repeats=True)

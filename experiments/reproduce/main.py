@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from experiments import cli, commands
 from experiments.commands import Command
@@ -147,14 +147,9 @@ def execute(arguments: Sequence[str], log: Path | None, environment: Mapping[str
     if log is None:
         return subprocess.run(command, cwd=commands.ROOT, env=variables).returncode
     with log.open("wb") as output:
-        return subprocess.run(
-            command,
-            cwd=commands.ROOT,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        ).returncode
+        streams: dict[str, Any] = dict(stdout=output, stderr=subprocess.STDOUT)
+        streams["stdin"] = subprocess.DEVNULL
+        return subprocess.run(command, cwd=commands.ROOT, env=variables, **streams).returncode
 
 
 def run_step(step: Step, options: argparse.Namespace) -> str:

@@ -30,10 +30,10 @@ def statistics(
     return {"mean": float(of_seeds.mean()), **interval, **listed}
 
 
-def log_slope(x: np.ndarray, y: np.ndarray, decades: float = 1.0) -> float:
-    """Least-squares slope of log y on log x over the last `decades` of x: y grows as this power of
-    x. Points with x <= 0 or y <= 0 are ignored; NaN for fewer than two values of x."""
-    used = (x >= x.max() / 10**decades) & (x > 0) & (y > 0)
+def log_slope(x: np.ndarray, y: np.ndarray) -> float:
+    """Least-squares slope of log y on log x over the last decade of x: y grows as this power of x.
+    Points with x <= 0 or y <= 0 are ignored; NaN for fewer than two values of x."""
+    used = (x >= x.max() / 10) & (x > 0) & (y > 0)
     if len(np.unique(x[used])) < 2:
         return float("nan")
     return float(np.polyfit(np.log(x[used]), np.log(y[used]), 1)[0])

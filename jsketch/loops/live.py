@@ -297,9 +297,7 @@ def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:
 def _checked_dtype(dtype: DTypeLike) -> np.dtype:
     """The dtype as a NumPy dtype. Raises ValueError unless it is floating and JAX computes in it
     as it is configured."""
-    floating = np.dtype(jnp.zeros(()).dtype if dtype is float else dtype)
-    if not jnp.issubdtype(floating, jnp.floating):
-        raise ValueError(f"dtype must be a floating point type; {dtype!r} was given.")
+    floating = checks.floating_dtype(None if dtype is float else dtype)
     if jax.dtypes.canonicalize_dtype(floating) != floating:
         raise ValueError(
             f'a stream of {floating.name} numbers needs jax.config.update("jax_enable_x64", True)'

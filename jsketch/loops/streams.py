@@ -244,15 +244,9 @@ def prequential(
     one_pair = is_pair(examples)
     checks.boolean(progress=progress)
     report = _Report(first) if progress else None
-    if not one_pair:
-        return _predict_chunks(predict, examples, state, first, on_progress, report)
-    xs, ys = examples
-    result = predict(xs, ys, state, first)
-    if on_progress is not None:
-        on_progress(first + len(result[0].loss))
-    if report is not None:
-        report.add(result[0])
-    return result
+    chunks = [examples] if one_pair else examples
+    results = _predict_chunks(predict, chunks, state, first, on_progress, report)
+    return next(results) if one_pair else results
 
 
 def is_pair(examples: Any) -> bool:
@@ -314,16 +308,15 @@ def _predict_chunks(
     report: _Report | None,
 ) -> Iterator[tuple[Forecasts, Any]]:
     """Yields the (forecasts, state) of every chunk."""
-    begin, input_shape, size = first, None, 0
+    begin, size, input_shape = first, 0, tuple[int, ...]()
     for xs, ys in pairs(chunks):
-        shape = np.shape(xs)
-        input_shape, size = input_shape or shape[1:], size or len(xs)
-        if shape[1:] != input_shape:
+        if size and np.shape(xs)[1:] != input_shape:
             raise ValueError(
                 f"the first chunk has examples of shape {input_shape}; the chunk after"
-                f" {first - begin} examples has {shape[1:]}."
+                f" {first - begin} examples has {np.shape(xs)[1:]}."
             )
         forecasts, state = predict(xs, ys, state, first, size=size)
+        size, input_shape = size or len(forecasts.loss), np.shape(xs)[1:]
         first += len(forecasts.loss)
         if on_progress is not None:
             on_progress(first)

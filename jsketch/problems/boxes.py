@@ -161,18 +161,6 @@ def levy(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
     return _on_cube(_levy, (-10, 10), d, 1, 0, noise_std)
 
 
-def _rosenbrock(x: Array) -> Array:
-    return -jnp.sum(100 * jnp.square(x[1:] - x[:-1] ** 2) + jnp.square(1 - x[:-1]))
-
-
-def rosenbrock(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """Rosenbrock's valley on [-5,10]^d, d >= 2."""
-    checks.capacity(d=d)
-    if d < 2:
-        raise ValueError(f"d must be at least 2 for a valley; {d} was given.")
-    return _on_cube(_rosenbrock, (-5, 10), d, 1, 0, noise_std)
-
-
 def _branin(x: Array) -> Array:
     valley = x[1] - 5.1 / (4 * jnp.pi**2) * x[0] ** 2 + 5 / jnp.pi * x[0] - 6
     return -(jnp.square(valley) + 10 * (1 - 1 / (8 * jnp.pi)) * jnp.cos(x[0]) + 10)

@@ -126,7 +126,6 @@ def test_thompson_samples_have_the_right_law(name):
         keep = np.array([1, 3, 7, 20])
         history = jnp.asarray(counts), jnp.asarray(sums), np.isin(np.arange(24), keep)
         state = sketched.start(Arms(x), KERNEL, LAM, 24, jax.random.key(0), history)
-        gram = oracles.gaussian(np.asarray(x), np.asarray(x), 0.3)
         mean, _, embedded, residual, _ = oracles.sketched(gram, keep, counts, sums, LAM)
         covariance = embedded + np.diag(residual) / LAM
     covariance = covariance * float(bandit.confidence_width(state)) ** 2

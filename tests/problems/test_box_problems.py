@@ -14,7 +14,6 @@ PROBLEMS = {
     "rastrigin": boxes.rastrigin(3),
     "ackley": boxes.ackley(3),
     "levy": boxes.levy(3),
-    "rosenbrock": boxes.rosenbrock(3),
     "branin": boxes.branin(),
     "hartmann6": boxes.hartmann6(),
 }

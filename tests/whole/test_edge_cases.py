@@ -53,13 +53,6 @@ def test_arrays_lists_and_tables_are_arms():
         begin(Uniform(), table.assign(c="word"))
 
 
-def test_a_masked_slot_is_not_observed():
-    bandit = CASES["bkb"]
-    query = Query(index=jnp.zeros(1, jnp.int32), mask=jnp.zeros(1, bool))
-    state, info = bandit.tell(begin(bandit, features()), query, jnp.ones(1), KEY)
-    assert int(info.observed) == 0 and float(state.pull_counts.sum()) == 0
-
-
 # Warnings
 
 
@@ -143,13 +136,6 @@ def test_a_traced_width_below_zero_is_flagged():
 
 
 # Ranges of numbers
-
-
-def test_infinite_rewards_end_a_run():
-    infinite = problems.recorded_arms(features(), jnp.ones((60, 1)))
-    infinite = infinite.replace(evaluations=infinite.evaluations.at[:].set(jnp.inf))
-    with pytest.raises(FloatingPointError, match="a reward was infinite"):
-        loops.run(CASES["uniform"], infinite, KEY, 5)
 
 
 def test_drive_ends_where_the_posterior_is_not_finite():

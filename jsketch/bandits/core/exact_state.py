@@ -65,8 +65,7 @@ class ExactBandit(widths.KernelBandit, Algorithm):
 
     def scores(self, state: ExactState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
-        posterior = state.posterior
-        return ucb(posterior.mean, posterior.variance, self.confidence_width(state))
+        return ucb(*self.confidence_bounds(state))
 
     def ask(self, state: ExactState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         return counts.query_of_best(state, self.scores(state))

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from jsketch.linalg import map_rows, matmul, put
+from jsketch.linalg import map_rows, matmul, put, solve_lower
 from jsketch.sketch import dictionary as dictionaries
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.nystrom import POINTS, Nystrom, dual_products
@@ -220,15 +220,7 @@ def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns:
     return dictionaries.sum_outside(state.dictionary, *history, add_arms, start, domain.count, rows)
 
 
-@jax.jit  # traced once for all calls
-def _solve(lower: Array, right: Array) -> Array:
-    """lower^-1 @ right for lower [b,b] and right [b,M], without a call of LAPACK, after which the
-    products of a compiled program run on fewer cores."""
-
-    def row(j: Array, solution: Array) -> Array:
-        return put(solution, j, (right[j] - matmul(lower[j], solution)) / lower[j, j])
-
-    return lax.fori_loop(0, len(lower), row, jnp.zeros_like(right))
+_solve = jax.jit(solve_lower)  # traced once for all calls
 
 
 @jax.jit

@@ -160,7 +160,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def scores(self, state: SketchState) -> Array:
         """Upper confidence bounds of all arms at the start of a batch, [A]."""
-        return ucb(state.mean, state.variance, self.confidence_width(state))
+        return ucb(*self.confidence_bounds(state))
 
     def tell(self, state: State, query: Query, y: Array, key: PRNGKey) -> tuple[State, Info]:
         query, y = checks.feedback(state.domain, query, y)

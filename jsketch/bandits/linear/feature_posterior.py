@@ -107,8 +107,7 @@ class FeatureBandit(Algorithm):
 
     def scores(self, state: FeatureState) -> Array:
         """Upper confidence bounds of all arms, [A]."""
-        width = self.confidence_width(state)
-        return ucb(state.posterior.mean, state.posterior.variance, width)
+        return ucb(*self.confidence_bounds(state))
 
     def tell(
         self, state: FeatureState, query: Query, y: Array, key: PRNGKey

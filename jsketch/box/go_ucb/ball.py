@@ -57,10 +57,6 @@ class Ellipsoid:
         image = matmul(self.rows, v) if image is None else image
         return self.regularization * (jnp.square(v).sum() + jnp.square(image).sum())
 
-    def inverse_squared_norm(self, v: Array) -> Array:
-        """|v|_Sigma^-1 ^2, []."""
-        return jnp.square(self.inverse_root_transposed(v)).sum()
-
 
 def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
     """Sigma = lam I + sum_i g_i g_i^T of gradients [T, d_w], whose unused rows are zero."""

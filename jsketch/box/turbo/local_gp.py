@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 
 from jsketch import struct
 from jsketch.box.gp import regression
-from jsketch.box.gp.fit import Bounds
+from jsketch.box.gp.fit import Bounds, Limits, hyperparameters_of, limits_of
 from jsketch.box.gp.regression import Data, Hyperparameters
 from jsketch.linalg import BLOCK, cholesky_inverse, matmul
 from jsketch.types import PRNGKey
@@ -53,53 +53,26 @@ class _Parameters(NamedTuple):
     """The parameters that Adam optimizes: the mean, and free coordinates of the hyperparameters,
     which are low + (high - low) sigmoid(free)."""
 
-    mean: Array
-    lengthscale: Array
-    outputscale: Array
-    noise: Array
+    mean: Array  # []
+    free: Array  # [d+2], of lengthscales, outputscale and noise
 
 
-# (low, high) of lengthscale, outputscale and noise
-_Limits = list[tuple[Array, Array]]
-
-
-def _limits(bounds: Bounds, points: int, dtype: DTypeLike) -> _Limits:
-    """The limits of each hyperparameter. In float32 those of the noise may be raised, so that a
-    covariance of `points` points is positive definite."""
-    floor = 10 * points * jnp.finfo(dtype).eps
-    limits = []
-    for (low, high), least in (
-        (bounds.lengthscale, 0.0),
-        (bounds.outputscale, 0.0),
-        (bounds.noise, floor),
-    ):
-        ends = jnp.asarray(low, dtype), jnp.asarray(high, dtype)
-        limits.append((jnp.maximum(ends[0], least), jnp.maximum(ends[1], 2 * least)))
-    return limits
-
-
-def _to_free(value: float, limits: tuple[Array, Array]) -> Array:
+def _model(parameters: _Parameters, limits: Limits) -> Model:
     low, high = limits
-    share = jnp.clip((value - low) / (high - low), START_MARGIN, 1 - START_MARGIN)
-    return jnp.log(share) - jnp.log1p(-share)
+    numbers = low + (high - low) * jax.nn.sigmoid(parameters.free)
+    return Model(parameters.mean, hyperparameters_of(numbers))
 
 
-def _model(free: _Parameters, limits: _Limits) -> Model:
-    numbers = [
-        low + (high - low) * jax.nn.sigmoid(value)
-        for value, (low, high) in zip(free[1:], limits, strict=True)
-    ]
-    return Model(free.mean, Hyperparameters(*numbers))
-
-
-def _start(limits: _Limits, d: int, dtype: DTypeLike) -> _Parameters:
-    lengthscale, outputscale, noise = map(_to_free, (LENGTHSCALE, OUTPUTSCALE, NOISE), limits)
-    return _Parameters(jnp.zeros((), dtype), jnp.full(d, lengthscale), outputscale, noise)
+def _start(limits: Limits, d: int, dtype: DTypeLike) -> _Parameters:
+    low, high = limits
+    numbers = jnp.asarray([LENGTHSCALE] * d + [OUTPUTSCALE, NOISE], dtype)
+    share = jnp.clip((numbers - low) / (high - low), START_MARGIN, 1 - START_MARGIN)
+    return _Parameters(jnp.zeros((), dtype), jnp.log(share) - jnp.log1p(-share))
 
 
 def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
     """The start of every fit."""
-    limits = _limits(bounds, 1, dtype)
+    limits = limits_of(bounds, d, 1, dtype)
     return _model(_start(limits, d, dtype), limits)
 
 
@@ -108,38 +81,40 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
     same start. If a step is not finite, the model is the start. `points` is the largest number of
     points whose covariance will be factorized."""
     d, dtype = data.u.shape[1], data.u.dtype
-    limits = _limits(bounds, points, dtype)
+    limits = limits_of(bounds, d, points, dtype)
     start = _start(limits, d, dtype)
     count = jnp.maximum(data.mask.sum(dtype=dtype), 1)
     solver = optax.adam(RATE)
 
     def step(_: Array, carry: Any) -> Any:
-        free, state = carry
-        slope = jax.tree.map(lambda leaf: -leaf / count, _gradient(kernel, free, limits, data))
+        parameters, state = carry
+        gradient = _gradient(kernel, parameters, limits, data)
+        slope = jax.tree.map(lambda leaf: -leaf / count, gradient)
         # optax mixes integer types
         with jax.numpy_dtype_promotion("standard"):
             updates, state = solver.update(slope, state)
-        return optax.apply_updates(free, updates), state
+        return optax.apply_updates(parameters, updates), state
 
     end, _ = lax.fori_loop(0, steps, step, (start, solver.init(start)))
-    finite = jnp.isfinite(jnp.concatenate([jnp.atleast_1d(leaf) for leaf in end])).all()
+    finite = jnp.isfinite(jnp.append(end.free, end.mean)).all()
     return _model(jax.tree.map(lambda new, old: jnp.where(finite, new, old), end, start), limits)
 
 
-def _gradient(kernel: Any, free: _Parameters, limits: _Limits, data: Data) -> _Parameters:
+def _gradient(kernel: Any, parameters: _Parameters, limits: Limits, data: Data) -> _Parameters:
     """The gradient of the log marginal likelihood (R&W eq. 5.9), without its value."""
-    model = _model(free, limits)
+    model = _model(parameters, limits)
     covariance = regression.covariance_of_values(kernel, model.numbers, data)
     inverse = gram_of_lower(cholesky_inverse(covariance).inverse)
     weights = matmul(inverse, _subtract_mean(model, data).y)
     by_covariance = (weights[:, None] * weights[None, :] - inverse) / 2
 
     # a function with the same gradient, which is linear in the covariance and the mean
-    def linear(free: _Parameters) -> Array:
-        covariance = regression.covariance_of_values(kernel, _model(free, limits).numbers, data)
-        return jnp.sum(by_covariance * covariance) + weights.sum() * free.mean
+    def linear(parameters: _Parameters) -> Array:
+        numbers = _model(parameters, limits).numbers
+        covariance = regression.covariance_of_values(kernel, numbers, data)
+        return jnp.sum(by_covariance * covariance) + weights.sum() * parameters.mean
 
-    return jax.grad(linear)(free)
+    return jax.grad(linear)(parameters)
 
 
 def gram_of_lower(lower: Array) -> Array:

@@ -140,7 +140,7 @@ class Turbo(struct.Settings):
     ) -> tuple[TurboState, TurboInfo]:
         """The state with the values y [B], updated regions and refitted models."""
         y = history.checked_values(query, y)
-        new_history = history.add(state.history, query, y)
+        before, new_history = state.history, history.add(state.history, query, y)
         owner = history.write(state.owner, query.region, state.history.count, query.size)
         index = jnp.arange(self.regions, dtype=jnp.int32)
 
@@ -167,11 +167,8 @@ class Turbo(struct.Settings):
             return regression.at_smallest_capacity(self._data(state, members), fit)
 
         model = map_or_vmap(refit, self._members(state))
-        observed = jnp.isfinite(y) & query.mask
         info = TurboInfo(
-            observed=observed.sum(dtype=jnp.int32),
-            failed=query.size - observed.sum(dtype=jnp.int32),
-            best=history.best(new_history)[1],
+            **vars(history.info(before, new_history)),
             length=regions.length,
             restarts=restarts.sum(dtype=jnp.int32),
         )

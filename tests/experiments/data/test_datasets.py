@@ -299,7 +299,6 @@ def flat(features, target):
     [
         (lambda _: datasets.load("iris"), "no data set called 'iris'; choose one of: abalone, cad"),
         (lambda _: flat(FLAT, np.array([0.0, 1.0])), r"Columns \[1\] of 'flat' are constant"),
-        (lambda f: streams.load_stream("casp", data_dir=f, limit=0), "at least 1; 0"),
         # an interrupted copy
         (lambda f: part1(f, bz2.compress(LIGHT[1])[:-5]), "part1.bz2 .* not the published file"),
     ],
