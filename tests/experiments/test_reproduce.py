@@ -105,10 +105,10 @@ def run_reproduce(tmp_path, monkeypatch, arguments, outcomes):
             store.write_json(log.parents[1] / "summary.json", {})
         return status
 
-    whole = "experiments.bbkb_2020.nas_bench_101"
+    nas_bench = "experiments.bbkb_2020.nas_bench_101"
     by_paper = dict(
         bkb_2019=[make_command("bkb_2019/a"), make_command("bkb_2019/b")],
-        bbkb_2020=[make_command("bbkb_2020/c", whole, "--dataset", "nasbench101_whole")],
+        bbkb_2020=[make_command("bbkb_2020/c", nas_bench, "--dataset", "nasbench101_whole")],
         go_ucb_2023=[
             make_command("go_ucb_2023/d", "experiments.go_ucb_2023.choose", "--reference", "DIR")
         ],

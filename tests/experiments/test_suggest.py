@@ -94,8 +94,8 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     """The batch has no excluded candidate. The cost is not a feature, and a budget ends a batch."""
     frame = laboratory()
     done, report = evaluations(frame, DONE), tmp_path / "page.html"
-    never = write(tmp_path / "never.csv", frame[["id"]][45:])
-    more = ("--same", "heat", "--exclude", never, "--report", str(report))
+    excluded = write(tmp_path / "never.csv", frame[["id"]][45:])
+    more = ("--same", "heat", "--exclude", excluded, "--report", str(report))
     batch = run(tmp_path, frame, done, *more)
     html, rows = report.read_text(), rows_of(batch)
     images = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
@@ -390,7 +390,7 @@ def test_scores_of_all_candidates_are_written(tmp_path):
 
 
 def test_the_best_candidates_are_found_together(tmp_path):
-    """A batch of ten contains more of the ten best candidates than with the default."""
+    """With --top 10 a batch has at least five of the ten best, and not fewer than by default."""
     frame, f = library(), truth(library())
     done, in_top_ten = evaluations(frame, range(0, A, 5)), {}
     for more in ((), ("--top", "10")):

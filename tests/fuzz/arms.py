@@ -68,7 +68,7 @@ class Case:
         self.capacity = int(self.random.choice([2, self.n_arms])) if long else self.n_arms
         self.bandit = algorithm(name, self.p, self.capacity)
         self.counts, self.sums, self.pending = np.zeros((3, self.n_arms))
-        self.information = 0.0
+        self.information = 0.0  # sum of log(1 + variance) over the evaluations
         self.state = INIT(self.bandit, self.p.x, self.key)
         if name in SKETCHES[:6] and self.capacity == self.n_arms and self.random.uniform() < 0.4:
             self._warm_start()
@@ -96,7 +96,7 @@ class Case:
         p, data = self.p, (self.counts, self.sums, self.p.lam)
         if self.name in EXACT:
             return [posteriors.exact(g, *data) for g in p.grams]
-        cuts, arms = [1e-18, EPS, EPS, EPS, EPS], self.dictionary()
+        cuts, arms = [1e-18, EPS, EPS, EPS, EPS], self.dictionary()  # errors of the entries
         pairs = zip(p.grams, cuts, strict=True)
         return [posteriors.sketched(g, arms, *data, cut) for g, cut in pairs]
 
@@ -234,8 +234,8 @@ def check_picks(case, truths, picks):
     for slot, arm in enumerate(picks):
         variance = np.maximum(np.diag(covariance) + (0 if whole_changes else true.residual), 0)
         if not (no_data and slot == 0 and not case.pending.any()) and name != "mini_ei":
-            least = np.sqrt(np.maximum(variance - error, 0))
-            slack = mean_error + width * (np.sqrt(variance + error) - least)
+            smallest_std = np.sqrt(np.maximum(variance - error, 0))
+            slack = mean_error + width * (np.sqrt(variance + error) - smallest_std)
             score = true.mean + width * np.sqrt(variance)
             behind = float(np.max(score - slack) - (score[arm] + slack[arm]))
             is_largest = behind <= 1e-9 * float(np.abs(score).max())

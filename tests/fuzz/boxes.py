@@ -56,8 +56,8 @@ def check(seed, report, long=False):
 
 
 def gaussian_process(random, report, name, hard):
-    """Checks a posterior, the likelihood and its slope. The scaled values have variance 1; that of
-    the noise is at least 1e-3, or 1e-6 if `hard`."""
+    """Checks a posterior, the likelihood and its slope. The scaled values have variance 1, and
+    their noise at least 1e-3, or 1e-6 if `hard`."""
     kernel, (family, parameter) = KERNELS[name]
     used = int(random.integers(1, SLOTS + 1))
     mask = np.arange(SLOTS) < used
@@ -119,10 +119,10 @@ def gaussian_process(random, report, name, hard):
     def slopes(seed):
         """Central differences, which have the same disturbances on both sides."""
 
-        def at(point):
+        def value_at(point):
             return likelihood(point, None if seed is None else np.random.default_rng(seed))
 
-        return np.array([at(logs + s) - at(logs - s) for s in steps]) / 2e-5
+        return np.array([value_at(logs + s) - value_at(logs - s) for s in steps]) / 2e-5
 
     gradient = np.append(np.asarray(slope.lengthscale), [slope.outputscale, slope.noise])
     truths = [slopes(seed) for seed in (None, 1, 2)]

@@ -42,7 +42,7 @@ class Sheet:
 
     ids: list[str]
     columns: list[Column]
-    order: list[int]  # of the columns of the library; len(columns) is the column of ids
+    order: list[int]  # of the columns in the library; len(columns) stands for the ids
     id_name: str
     value_name: str
     error_name: str | None
@@ -154,15 +154,15 @@ def sheet(seed, layout=None):
     if layout is None:
         excluded = np.concatenate([excluded, excluded[:1], order[: random.integers(2)]])
         pending, excluded = (rows[: len(rows) * random.integers(2)] for rows in (pending, excluded))
-    cost = layout is None and random.uniform() < 0.3
+    has_cost = layout is None and random.uniform() < 0.3
     with_labels = [column for column in columns if column.labels and layout is None]
-    priced = str(random.choice(["cost", "Price", "price, €"])) if cost else None
+    cost_name = str(random.choice(["cost", "Price", "price, €"])) if has_cost else None
     problem = Sheet(
         _ids(random, count), columns, random.permutation(len(columns) + 1).tolist(),
         str(random.choice(["id", "id", "Name", "sample, no", "No"])),
         str(random.choice(["value", "Yield (%)", "y;1", "Wert"])),
         str(random.choice(["error", "sd", "Fehler, %"])) if random.uniform() < 0.3 else None,
-        priced, 2.0 ** random.integers(-2, 12, count) if cost else None,
+        cost_name, 2.0 ** random.integers(-2, 12, count) if has_cost else None,
         with_labels[0] if with_labels and random.uniform() < 0.3 else None,
         failures, bool(random.uniform() < 0.3),
         arms, values, np.abs(_numbers(random, len(arms), "general")), pending, excluded,

@@ -138,8 +138,7 @@ class Case:
             )
 
     def check_changes(self):
-        """The arrays are the same after permutations of rows, with more columns, and with negated
-        values and --minimize."""
+        """Permuted rows, more columns, and negated values with --minimize are read correctly."""
         sheet, random = self.sheet, self.random
         grids, truth = sheet.grids(), sheet.truth()
         added = self.add_columns(grids)
@@ -168,7 +167,7 @@ class Case:
         self.report.true("columns that are left out are named", named, str(notes))
 
     def add_columns(self, grids):
-        """Adds columns that are not features at random features_in_order. Returns their names."""
+        """Adds columns that are not features at random places. Returns their names."""
         sheet, random, library = self.sheet, self.random, grids["candidates"]
         names = list(NAMES_OF_RESULTS)
         names += [sheet.error_name] if sheet.error_name is not None else []
@@ -190,7 +189,7 @@ class Case:
         return added
 
     def check_ids_written(self):
-        """The ids of a batch are read from a file of every format."""
+        """The ids of a batch that is written in any format are read unchanged."""
         random = self.random
         rows = random.permutation(self.sheet.count)[: random.integers(1, 6)]
         if rows.size == self.sheet.count:
