@@ -38,9 +38,9 @@ RIDGE = SklearnRegressor(
     online.KernelAWV(kernels.Gaussian(3.0), 0.1, penalize_current=False, capacity=256)
 )
 SKLEARN_RAISES = {
-    # a NaN label is a missing one
+    # a NaN label is missing, and accepted
     "check_supervised_y_no_nan": AssertionError,
-    # arrays of other libraries need SCIPY_ARRAY_API before scipy is imported
+    # arrays of other libraries need a variable that is set before SciPy is imported
     "check_array_api_input": SkipTest,
 }
 
@@ -68,8 +68,8 @@ def test_partial_fit_is_prequential(forecaster):
     np.testing.assert_allclose(predictions, forecasts.prediction, rtol=1e-9, atol=1e-9)
     stream = loops.Live(forecaster, 2, KEY)
     stream.learn_many(xs, ys)
-    ahead = [stream.predict(x) for x in xs[:5]]
-    np.testing.assert_allclose(model.predict(xs[:5]), ahead, rtol=1e-9, atol=1e-9)
+    expected = [stream.predict(x) for x in xs[:5]]
+    np.testing.assert_allclose(model.predict(xs[:5]), expected, rtol=1e-9, atol=1e-9)
     refitted = SklearnRegressor(forecaster).fit(xs[20:], ys[20:]).fit(xs, ys)
     np.testing.assert_allclose(refitted.predict(xs), model.predict(xs), rtol=1e-9, atol=1e-9)
     has_label = np.isfinite(ys)
@@ -82,7 +82,7 @@ def test_partial_fit_is_prequential(forecaster):
 
 
 def test_a_refused_table_changes_nothing_and_constant_labels_have_a_score():
-    """The checks above include names and order of columns, columns of labels, and pickles."""
+    """The checks of scikit-learn include names of columns, labels in a column, and pickles."""
     xs, ys = examples()
     table = pd.DataFrame(xs, columns=["a", "b"])
     model = SklearnRegressor(TAYLOR).fit(table, ys)
@@ -117,7 +117,7 @@ def test_parameters_are_set_by_their_nested_names():
 FOURIER = online.FOGD(kernels.Gaussian(3.0), 0.05, count=20)
 RIVER = RiverRegressor(FOURIER)  # its random features depend on the order of the inputs
 KINDS = ("emerging", "disappearing", "radically_disappearing")
-SKIPS = {f"check_{kind}_features" for kind in KINDS}
+CHECKS_OF_OTHER_FEATURES = {f"check_{kind}_features" for kind in KINDS}
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ SKIPS = {f"check_{kind}_features" for kind in KINDS}
 def test_checks_of_river(check):
     """A kernel compares points with the same inputs: other features are refused."""
     refused = pytest.raises(ValueError, match="must have the features of the first")
-    with refused if check.__name__ in SKIPS else nullcontext():
+    with refused if check.__name__ in CHECKS_OF_OTHER_FEATURES else nullcontext():
         check(RIVER.clone())
 
 
@@ -212,7 +212,7 @@ def river():
     ],
 )
 def test_each_adapter_needs_one_package(monkeypatch, package, needs, works):
-    monkeypatch.setitem(sys.modules, package, None)  # it cannot be imported
+    monkeypatch.setitem(sys.modules, package, None)  # it then cannot be imported
     for loaded in ("river", "scikit_learn"):
         monkeypatch.delitem(sys.modules, f"jsketch.adapters.{loaded}")
     with pytest.raises(ImportError, match=f"{needs} needs .*pip install"):

@@ -39,8 +39,8 @@ def test_a_pool_is_minimised():
 
 
 def test_asking_again_and_pending_points():
-    """The value of a duplicated candidate counts for the pending one. Values of pending points may
-    be missing."""
+    """The value of a point that is twice in the pool is that of the pending row. Values of pending
+    points may be missing."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
     points = optimizer.ask(4)
@@ -78,7 +78,7 @@ def test_invalid_points_values_and_options_are_refused():
         PoolOptimizer(suggest.library(POOL))
 
 
-def test_its_interface_is_that_of_scikit_optimize():
+def test_the_interface_is_that_of_scikit_optimize():
     """The same loop drives both packages, and the results have the same fields."""
     skopt = pytest.importorskip("skopt", reason="pip install scikit-optimize")
     ours = PoolOptimizer(POOL)
@@ -106,7 +106,7 @@ def test_a_missing_optuna_is_named(monkeypatch):
         _ = adapters.OptunaSampler
 
 
-def test_an_optuna_study_takes_rows(optuna):
+def test_an_optuna_study_chooses_rows(optuna):
     """Until the pool is empty no row is suggested twice. Failed and running trials are not
     suggested again, and the direction of the study is respected."""
 
@@ -139,9 +139,11 @@ def test_an_optuna_study_takes_rows(optuna):
         lambda trial: f(POOL[trial.suggest_int("row", 0, len(POOL) - 1)]), n_trials=12, n_jobs=4
     )
     assert len({trial.params["row"] for trial in threads.trials}) == 12
-    two = optuna.create_study(sampler=adapters.OptunaSampler(POOL), directions=["minimize"] * 2)
+    two_objectives = optuna.create_study(
+        sampler=adapters.OptunaSampler(POOL), directions=["minimize"] * 2
+    )
     with pytest.raises(ValueError, match="for one objective"):
-        two.optimize(objective, n_trials=1)
+        two_objectives.optimize(objective, n_trials=1)
     with pytest.raises(ValueError, match="different distribution"):
         maximised.ask().suggest_float("row", 0, 1)
 

@@ -30,7 +30,7 @@ def results_folder(folder, name, runs):
 
 
 def numbers_of(name):
-    """All numbers that the table of an experiment reads, and the curves of its figure."""
+    """(the numbers that the table of an experiment reads, the curves of its figure)."""
     fields = EXPERIMENTS[name].measurements[0].fields
     curves = dict(sent=50.0 * T, sent_as_data=3.0 * T) if name == "clients" else {}
     return dict.fromkeys(fields, 0.5), curves

@@ -16,7 +16,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def full(*arguments, **options):
+def raise_full_disk(*arguments, **options):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -85,7 +85,7 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
         command_line.check_new(tmp_path / "file", False)
     files.check_folder(tmp_path / "a" / "b")
     assert (tmp_path / "file").read_text() == "kept" and names(tmp_path / "a" / "b") == []
-    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(tempfile, "TemporaryFile", raise_full_disk)
     for check in (
         files.check_folder,
         lambda folder: command_line.check_writable(folder / "a.json"),

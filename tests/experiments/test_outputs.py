@@ -14,7 +14,7 @@ CONFIG = dict(bkb=dict(horizon=10, chosen=["x"]))
 
 @pytest.fixture(autouse=True)
 def commit(monkeypatch):
-    """Sets the commit that this process reports."""
+    """Names of commits, of which this process reports the last one."""
     names = ["one"]
     monkeypatch.setattr(environment, "commit_name", lambda: names[-1])
     return names
@@ -41,10 +41,10 @@ def first_value(out):
     return tidy.load(out).curves["value"].iloc[0]
 
 
-def test_a_run_resumes_and_more_of_it_may_be_added(tmp_path, capsys):
+def test_a_run_resumes_and_can_be_extended(tmp_path, capsys):
     session(tmp_path, seeds=1, finish=False, value=1.0)
     assert not (tmp_path / tidy.CURVES).exists()
-    session(tmp_path, value=2.0)  # the seed that was done is kept
+    session(tmp_path, value=2.0)  # the finished seed is kept
     assert set(tidy.load(tmp_path).curves["value"]) == {1.0, 2.0}
     session(tmp_path)
     assert "are written again" in capsys.readouterr().out
@@ -72,7 +72,7 @@ def test_finished_tables_are_replaced_with_overwrite_only(tmp_path, changes, wor
     assert "another --out, or --overwrite" in str(caught.value)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     session(tmp_path, **changes, overwrite=True, finish=False, value=2.0)
-    assert first_value(tmp_path) == 1.0  # until the new ones are there
+    assert first_value(tmp_path) == 1.0  # until the new tables are written
     name = changes.get("experiment", "tiny")
     # --overwrite holds for its configuration only
     with pytest.raises(ValueError, match="was present, is now missing"):
@@ -93,7 +93,9 @@ def test_another_commit_is_another_result(tmp_path, commit):
     session(tmp_path, overwrite=True, value=2.0)
     assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
     assert tidy.load(tmp_path).provenance["commits_of_runs"] == ["two"]
-    session(tmp_path, overwrite=True, value=3.0)  # of this very run: nothing to replace
+    session(
+        tmp_path, overwrite=True, value=3.0
+    )  # its configuration and commit are the same: nothing is replaced
     assert first_value(tmp_path) == 2.0
 
 

@@ -1,4 +1,4 @@
-"""The page of `jsketch-suggest`; factors, main effects and grids by brute force."""
+"""The page of `jsketch-suggest`; factors, main effects and grids against brute force."""
 
 import itertools
 import re
@@ -37,7 +37,7 @@ def compute_results(tmp_path, frame, more=""):
 
 
 def test_effects_are_averages_over_the_library(tmp_path):
-    """The largest range comes first; the intervals are those of the joint posterior."""
+    """The effect of largest range comes first; intervals are those of the joint posterior."""
     results = compute_results(tmp_path, reactions())
     result = factors.effects(results)
     ranges = [np.ptp(effect.mean) for effect in result]
@@ -47,7 +47,7 @@ def test_effects_are_averages_over_the_library(tmp_path):
             rows = np.flatnonzero(effect.factor.level == i)
             words = reactions()[effect.factor.name].astype(str)[rows]
             assert set(words) == {label} and len(rows) == 18 / len(effect.factor.labels)
-            # each level is set in all candidates, which visits the level equally often
+            # in a full grid the mean over all candidates with the level set is that of these rows
             mean = results.predicted.mean[rows].mean()
             assert effect.mean[i] == pytest.approx(mean, abs=1e-8)
             assert 0 < effect.std[i] < results.predicted.std[rows].mean()
@@ -59,8 +59,8 @@ def test_effects_are_averages_over_the_library(tmp_path):
         assert effect.std[0] == pytest.approx(variance**0.5, rel=1e-6)
 
 
-def test_intervals_hold_what_the_left_out_values_do(tmp_path):
-    """They are as wide as errors of left-out values, and have Student's quantiles."""
+def test_intervals_are_as_wide_as_the_errors_of_left_out_values(tmp_path):
+    """Their quantiles are those of Student's distribution."""
     results = compute_results(tmp_path, reactions())
     wrong = results.left_out._replace(mean=results.left_out.observed + 3 * results.left_out.std)
     right, every = wrong._replace(mean=wrong.observed), np.arange(18)
@@ -70,13 +70,14 @@ def test_intervals_hold_what_the_left_out_values_do(tmp_path):
     assert normal == pytest.approx(1.645, abs=1e-3)
     for left_out, factor in ((wrong, 3 * quantile), (right, quantile), (many, normal)):
         mean, low, high = results._replace(left_out=left_out).intervals(every)
-        reach = factor * results.predicted.value_std
+        half_width = factor * results.predicted.value_std
         np.testing.assert_allclose(mean, results.predicted.mean)
-        np.testing.assert_allclose([low, high], [mean - reach, mean + reach], rtol=1e-9)
+        np.testing.assert_allclose([low, high], [mean - half_width, mean + half_width], rtol=1e-9)
 
 
 def test_the_verdict_names_the_best_measured_candidate(tmp_path):
-    """Its value is a mean of repeats. At the end the best one by the model is named too."""
+    """The value of a repeated candidate is its mean. A verdict to stop also names the best one by
+    the model."""
     results = compute_results(tmp_path, reactions())
     inputs = results.inputs
     assert inputs.arms[inputs.values.argmax()] == 2  # KOAc, XPhos at 60 C
@@ -131,7 +132,7 @@ def test_cells_hold_the_best_values(goal, best):
 
 
 def test_a_page_of_categories(tmp_path):
-    """It has a grid, effects and no map; without values, neither predictions nor effects."""
+    """The page has a grid, effects and no map; without values, no predictions and no effects."""
     results = compute_results(tmp_path, reactions(), f"--report {tmp_path / 'page.html'}")
     page.write(results)
     html = (tmp_path / "page.html").read_text()

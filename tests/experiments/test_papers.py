@@ -33,7 +33,7 @@ def test_the_slope_of_a_power_and_its_error():
     counts = [256, 512, 1024]
     agreed = 3 * np.power(counts, 0.4)[:, None] * np.ones(4)
     assert rates.slope(counts, agreed) == pytest.approx((0.4, 0.0), abs=1e-12)
-    # seeds that grow as n^0.2 and n^0.6: their mean's exponent is between, and not certain
+    # for seeds that grow as n^0.2 and n^0.6 the exponent of the mean is between, and has an error
     mixed = 3 * np.power(np.array(counts)[:, None], [0.2, 0.2, 0.6, 0.6])
     exponent, error = rates.slope(counts, mixed)
     assert 0.2 < exponent < 0.6 and error > 0.02
@@ -75,7 +75,7 @@ def test_slopes_are_those_of_the_last_decade():
     assert np.isnan(summaries.log_slope(t, np.zeros(100)))
 
 
-def test_growth_is_that_of_a_line_whatever_it_starts_from():
+def test_growth_ignores_an_additive_constant():
     t = np.arange(1.0, 101)
     assert summaries.growth(t, 64 + 0.2 * t) == pytest.approx(1)
     assert summaries.growth(t[::-1], 0.2 * t[::-1] - 3) == pytest.approx(1)
@@ -93,7 +93,7 @@ def test_growth_is_that_of_a_line_whatever_it_starts_from():
         ("dictionary_size", ()),
     ],
 )
-def test_every_figure_is_a_png_and_an_svg_and_always_the_same(tmp_path, name, options):
+def test_every_figure_is_a_png_and_an_svg_and_reproducible(tmp_path, name, options):
     files = [tmp_path / "one" / "x.png", tmp_path / "two" / "x.png"]
     for file in files:
         getattr(plots, name)(file, curves(0.5), "a title", *options)

@@ -39,12 +39,13 @@ def loop(sizes, seed):
         gram = np.asarray(kernel.gram(POOL.library.features, POOL.library.features))
         observed = list(arms)
 
-        def explained(by, gram=gram, model=model):
-            return np.linalg.solve(gram[np.ix_(by, by)] + model.ratio * np.eye(len(by)), gram[by])
+        def weights(rows, gram=gram, model=model):
+            noisy = gram[np.ix_(rows, rows)] + model.ratio * np.eye(len(rows))
+            return np.linalg.solve(noisy, gram[rows])
 
-        mean = (VALUES[observed] - model.centre) / model.scale @ explained(observed)
+        mean = (VALUES[observed] - model.centre) / model.scale @ weights(observed)
         for _ in range(size):
-            variance = np.maximum(1 - (gram[arms] * explained(arms)).sum(0), 0)
+            variance = np.maximum(1 - (gram[arms] * weights(arms)).sum(0), 0)
             score = mean + 1.5 * np.sqrt(variance)
             score[arms] = -np.inf
             arms.append(int(score.argmax()))
@@ -60,7 +61,7 @@ def test_campaigns_are_a_plain_loop(tmp_path):
 
     campaigns.play_all(make, (0,), path_of)
     new_campaigns = campaigns.play_all(make, (0, 1), path_of, threads=2)
-    # all are saved now: nothing is made anew
+    # all campaigns are saved: none is played again
     read_campaigns = campaigns.play_all(None, (0, 1), path_of)
     for campaign, read_campaign in zip(new_campaigns, read_campaigns, strict=True):
         assert read_campaign.arms.tolist() == campaign.arms.tolist()
@@ -76,7 +77,7 @@ def test_a_greedy_forest_starts_as_suggest_does_and_repeats_nothing():
     assert len(set(campaign.arms.tolist())) == 14
     rows = forest(FEATURES, campaign.arms[:8], VALUES[campaign.arms[:8]], 3, 1000)
     assert rows.tolist() == campaign.arms[8:11].tolist()
-    # it climbs: its batches are better than the first one
+    # later batches are better than the first one
     assert VALUES[campaign.arms[8:]].mean() > VALUES[campaign.arms[:8]].mean()
     random_arms = baselines.play(POOL, (8, 62), 1, baselines.CHOOSERS["random"]).arms
     assert random_arms[:8].tolist() == campaign.arms[:8].tolist()
@@ -100,7 +101,7 @@ def test_counts_of_the_best_candidates():
 
 
 def test_an_evaluation_reads_one_of_its_repeats():
-    """The seed determines the repeat. Counts use the means of the repeats."""
+    """The seed determines the repeat. The values of a campaign are the means of the repeats."""
     repeats = np.array([[1.0, 3.0, np.nan], [4.0, np.nan, np.nan], [5.0, 6.0, 7.0]])
     pool = POOL._replace(values=np.nanmean(repeats, 1), repeats=repeats)
     readings = np.stack([pool.readings(seed) for seed in range(40)])
@@ -119,7 +120,7 @@ def test_an_evaluation_reads_one_of_its_repeats():
 
 
 def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch):
-    """The gain is that of the true values. A stop whose gain exceeds the tolerance is too early."""
+    """The gain is one of true values. A stop whose gain exceeds the tolerance is too early."""
     truth = VALUES + FEATURES[:, 0]
     problem = calibration.Problem(POOL.library, truth, VALUES, (5, 5, 5, 5))
     gains = []
@@ -157,8 +158,8 @@ def test_intervals_of_a_model_hold_the_values_that_it_predicts():
     suggestion = suggest(POOL.library, arms, f[arms], batch=8, key=jax.random.key(1))
     predicted = predict(POOL.library, arms, f[arms], suggestion.model)
     left_out = leave_one_out(POOL.library, arms, f[arms], suggestion.model)
-    reach = stats.t.ppf(0.95, 11) * max(left_out.error_ratio, 1) * predicted.value_std
+    half_width = stats.t.ppf(0.95, 11) * max(left_out.error_ratio, 1) * predicted.value_std
     without_value = np.setdiff1d(np.arange(70), arms)
-    inside = {row for row in without_value if abs(f[row] - predicted.mean[row]) <= reach[row]}
+    inside = {row for row in without_value if abs(f[row] - predicted.mean[row]) <= half_width[row]}
     assert 0.8 < whole == pytest.approx(len(inside) / 46)
     assert of_batch == np.mean([row in inside for row in suggestion.rows])

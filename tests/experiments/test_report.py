@@ -58,7 +58,7 @@ def generated_results(root, **changes):
 
 
 def outcomes(root, folder=ABALONE):
-    """{statement: finding} of the cases of all claims that read the folder, or their errors."""
+    """{statement: outcome} of the claims with a case of the folder, judged by this case only."""
     found = {}
     for claim in CLAIMS:
         for case in claim.cases:
@@ -67,8 +67,8 @@ def outcomes(root, folder=ABALONE):
     return found
 
 
-def sound_page(out):
-    """(the HTML of a page, the files of its pictures); all links and pictures resolve."""
+def checked_page(out):
+    """(the HTML of a page, the files of its pictures). Checks that links and pictures exist."""
     page = (out / "index.html").read_text()
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(set(ids)) == len(ids)
@@ -170,13 +170,13 @@ def test_broken_results_leave_a_page_without_the_machines_paths(tmp_path, conten
     (root / "bbkb_2020/widths/widths.csv").write_text("")
     assert "unreadable" in {outcome.verdict for outcome in outcomes(root).values()}
     report.build(root, tmp_path / "out")
-    page, pictures = sound_page(tmp_path / "out")
+    page, pictures = checked_page(tmp_path / "out")
     assert len(pictures) == 1 and str(tmp_path) not in page
 
 
 def test_text_is_escaped(tmp_path):
     report.build(generated_results(tmp_path / "results"), tmp_path, "tiny <runs>")
-    page, _ = sound_page(tmp_path)
+    page, _ = checked_page(tmp_path)
     assert "tiny &lt;runs&gt;" in page and "made &lt;up&gt;" in page
     assert "<td>&lt;certified&gt;</td><td>0.1</td>" in page
     assert "0123abcd (with uncommitted changes)" in page
@@ -192,7 +192,7 @@ def saved_page(tmp_path_factory):
 
 def test_page_of_the_saved_results(saved_page):
     out, parts = saved_page
-    page, pictures = sound_page(out)
+    page, pictures = checked_page(out)
     files = [f"{part.folder}/{file}" for part in EXPERIMENTS for file in part.figures]
     assert pictures == [f"figures/{file}" for file in files if (RESULTS / file).is_file()]
     text = unescape(page)

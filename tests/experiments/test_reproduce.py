@@ -30,7 +30,7 @@ class Parsed(Exception):
     """Ends an experiment whose options were accepted."""
 
 
-def one(folder, module="experiments.bkb_2019.linear", *options):
+def make_command(folder, module="experiments.bkb_2019.linear", *options):
     return commands.Command(folder, module, (*options, "--out", f"results/{folder}"))
 
 
@@ -53,7 +53,7 @@ def test_every_saved_result_of_a_paper_has_its_command():
     }
     assert len(saved) > 20 and saved <= COMMANDS.keys()
     for folder, command in COMMANDS.items():
-        # a command of another paper's README would be run by --only of that one
+        # with --only, the commands of a README must be those of its paper
         paper = folder.split("/")[0]
         assert command.module.split(".")[1] == commands.EXPERIMENTS.get(paper, paper)
 
@@ -71,14 +71,14 @@ def test_experiments_take_their_options(monkeypatch, small):
             importlib.import_module(command.module).main()
 
 
-def test_data_that_are_absent(tmp_path):
-    cells = one("bbkb_2020/x", "experiments.bbkb_2020.nas_bench_101", "--dataset", "macro")
+def test_missing_data_files_are_listed(tmp_path):
+    cells = make_command("bbkb_2020/x", "experiments.bbkb_2020.nas_bench_101", "--dataset", "macro")
     assert needs.missing(cells, tmp_path) == [architectures.MACRO]
-    susy = one("pkawv_2019/x", "experiments.pkawv_2019.large_scale", "--data", "susy")
+    susy = make_command("pkawv_2019/x", "experiments.pkawv_2019.large_scale", "--data", "susy")
     assert [file.url for file in needs.missing(susy, tmp_path)] == [""]
     (tmp_path / "SUSY.csv.gz").touch()
     assert needs.missing(susy, tmp_path) == []
-    assert needs.missing(one("bkb_2019/x"), tmp_path) == []
+    assert needs.missing(make_command("bkb_2019/x"), tmp_path) == []
     # all data sets in the READMEs are known, except those that are generated
     for command in COMMANDS.values():
         if command.module in needs.OPTION and "gp_draw_0" not in command.values("--problems"):
@@ -105,11 +105,13 @@ def run_reproduce(tmp_path, monkeypatch, arguments, outcomes):
             store.write_json(log.parents[1] / "summary.json", {})
         return status
 
-    whole = "experiments.bbkb_2020.nas_bench_101"
+    nas_bench = "experiments.bbkb_2020.nas_bench_101"
     by_paper = dict(
-        bkb_2019=[one("bkb_2019/a"), one("bkb_2019/b")],
-        bbkb_2020=[one("bbkb_2020/c", whole, "--dataset", "nasbench101_whole")],
-        go_ucb_2023=[one("go_ucb_2023/d", "experiments.go_ucb_2023.choose", "--reference", "DIR")],
+        bkb_2019=[make_command("bkb_2019/a"), make_command("bkb_2019/b")],
+        bbkb_2020=[make_command("bbkb_2020/c", nas_bench, "--dataset", "nasbench101_whole")],
+        go_ucb_2023=[
+            make_command("go_ucb_2023/d", "experiments.go_ucb_2023.choose", "--reference", "DIR")
+        ],
     )
     monkeypatch.setattr(commands, "paper_commands", lambda paper: by_paper.get(paper, []))
     monkeypatch.setattr(reproduce, "execute", run)
@@ -152,7 +154,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
     assert (ran, status) == (["bkb_2019/a", "bkb_2019/b"], 130)
     ran, status = run_reproduce(tmp_path, monkeypatch, [], {})
     assert (ran, status) == (["bkb_2019/b", "report"], 0)
-    # a summary whose figures were not drawn yet
+    # a summary without the record of a finished command: its figures may be missing
     (tmp_path / "out/bkb_2019/a/runs" / reproduce.RECORD).unlink()
     ran, status = run_reproduce(tmp_path, monkeypatch, [], {})
     assert ran == ["bkb_2019/a", "report"]

@@ -94,8 +94,8 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     """The batch has no excluded candidate. The cost is not a feature, and a budget ends a batch."""
     frame = laboratory()
     done, report = evaluations(frame, DONE), tmp_path / "page.html"
-    never = write(tmp_path / "never.csv", frame[["id"]][45:])
-    more = ("--same", "heat", "--exclude", never, "--report", str(report))
+    excluded = write(tmp_path / "never.csv", frame[["id"]][45:])
+    more = ("--same", "heat", "--exclude", excluded, "--report", str(report))
     batch = run(tmp_path, frame, done, *more)
     html, rows = report.read_text(), rows_of(batch)
     images = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
@@ -136,7 +136,7 @@ def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
 
 
 def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
-    """The candidate is close to the best one. Without values a reason names neither of them."""
+    """The candidate is close to the best one. Without values a reason names no neighbour."""
     frame = laboratory().drop(columns="price")
     frame.loc[1, ["size", "mass", "heat"]] = frame.loc[0, ["size", "mass", "heat"]]
     frame.loc[1, "size"] += 0.01
@@ -157,7 +157,7 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
 
 
 def test_distances_are_those_of_the_kernel():
-    """The map has the same ones, except for fingerprints. Two axes represent a plane."""
+    """The map uses the same distances, except for fingerprints. Two axes represent a plane."""
     random = np.random.default_rng(1)
     level, bits = random.integers(0, 3, 8), pack_bits(random.integers(0, 2, (8, 40)))
     x = np.hstack([random.random((8, 2)), np.eye(3)[level], bits])
@@ -168,9 +168,9 @@ def test_distances_are_those_of_the_kernel():
     r = np.sqrt(5 * (squared / lengths**2).sum())
     kernel = Mixed(lengths, columns).gram(scaled_library.features[:1], scaled_library.features[1:2])
     assert float(kernel[0, 0]) == pytest.approx((1 + r + r * r / 3) * np.exp(-r), rel=1e-9)
-    at = pictures.features_over_lengthscale(scaled_library, lengths, np.arange(8))[:, :5]
-    apart = np.square(at[0] - at[1]).sum()
-    assert apart == pytest.approx((squared / lengths**2)[:3].sum(), rel=1e-12)
+    scaled_features = pictures.features_over_lengthscale(scaled_library, lengths, np.arange(8))
+    on_map = np.square(scaled_features[0, :5] - scaled_features[1, :5]).sum()
+    assert on_map == pytest.approx((squared / lengths**2)[:3].sum(), rel=1e-12)
     plane = x[:, :2] @ random.standard_normal((2, 5))
     points, share = pictures.principal_components(plane)
     assert share == pytest.approx(1)
@@ -280,7 +280,7 @@ def suggest_in(tmp_path, monkeypatch, *arguments):
     command.run(parse([*arguments, *VALUE, "--batch", "4"]))
 
 
-def test_one_sheet_goes_to_the_bench_and_comes_back(tmp_path, monkeypatch, capsys):
+def test_a_completed_batch_is_read_and_copied_into_the_sheet(tmp_path, monkeypatch, capsys):
     """The command reads the completed batch, and a copy of the sheet contains its values."""
     frame = chemistry()
     frame.to_excel(tmp_path / "sheet.xlsx", index=False)
@@ -303,15 +303,14 @@ def test_one_sheet_goes_to_the_bench_and_comes_back(tmp_path, monkeypatch, capsy
     marked = pd.read_excel(tmp_path / "sheet-batch2.xlsx").set_index("Entry")
     assert marked["Yield (%)"][batch["Entry"][0]] == 71.5
     assert marked["Yield (%)"][batch["Entry"][2]] == "failed"
-    # from here on the sheet alone has everything
+    # the copy has all values, and suffices alone
     suggest_in(tmp_path, monkeypatch, "sheet-batch2.xlsx")
     assert "14 evaluations, 1 of them failed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("has_ids", [True, False])
 def test_a_value_is_for_the_conditions_of_its_row(tmp_path, monkeypatch, has_ids):
-    """Sorting a sheet without ids moves its rows, and the numbers of rows in the batch name other
-    candidates."""
+    """In a sorted sheet without ids the row numbers of the batch are those of other candidates."""
     frame = chemistry() if has_ids else chemistry().drop(columns="Entry")
     frame.to_excel(tmp_path / "sheet.xlsx", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.xlsx")
@@ -391,7 +390,7 @@ def test_scores_of_all_candidates_are_written(tmp_path):
 
 
 def test_the_best_candidates_are_found_together(tmp_path):
-    """A batch of ten contains more of the ten best candidates than with the default."""
+    """With --top 10 a batch has at least five of the ten best, and not fewer than by default."""
     frame, f = library(), truth(library())
     done, in_top_ten = evaluations(frame, range(0, A, 5)), {}
     for more in ((), ("--top", "10")):
@@ -401,7 +400,7 @@ def test_the_best_candidates_are_found_together(tmp_path):
 
 
 def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):
-    """The sheet, or the tables of pending candidates and of observations, are empty."""
+    """There are no values in the sheet, or no rows of pending candidates and observations."""
     chemistry().assign(**{"Yield (%)": ""}).to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv")
     assert "predicted" not in pd.read_csv(tmp_path / "next.csv")
@@ -441,7 +440,7 @@ def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypat
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     with pytest.raises(ValueError, match="every candidate has a value; none is left"):
         suggest_in(tmp_path, monkeypatch, "sheet.csv")
-    # the values of the sheet are answers, and only the others are used and counted
+    # with --observations the values of the sheet are neither used nor counted
     frame[:9].to_csv(tmp_path / "done.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv", "--observations", "done.csv")
     batch = pd.read_csv(tmp_path / "next.csv")
@@ -518,8 +517,8 @@ def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys
     frame = library()
     done = evaluations(frame, range(0, A, 2))
     batch = run(tmp_path, frame, done, "--target", "1.2")
-    near = np.abs(truth(frame) - 1.2)[rows_of(batch)]
-    assert near.mean() < np.abs(truth(frame) - 1.2).mean() / 2
+    distance = np.abs(truth(frame) - 1.2)[rows_of(batch)]
+    assert distance.mean() < np.abs(truth(frame) - 1.2).mean() / 2
     np.testing.assert_allclose(batch["predicted"], truth(frame)[rows_of(batch)], atol=0.2)
     whole = run(tmp_path, frame, done, "--batch", "30").set_index("id").loc[batch["id"]]
     for name in ("predicted", "low_90", "high_90"):
@@ -528,7 +527,7 @@ def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys
 
 @pytest.mark.parametrize("goal", [(), ("--minimize",), ("--target", "1.2")])
 def test_the_size_of_a_poor_outlier_changes_no_batch(tmp_path, goal):
-    """Large values, small ones, or those near a number are good."""
+    """The best values are the largest, the smallest, or those near a number."""
     frame, batches = library(), []
     for size in (20.0, 800.0):
         done = evaluations(frame, range(0, A, 3))
@@ -547,6 +546,6 @@ def test_the_first_column_of_different_words_is_the_id(tmp_path, capsys):
     command.run(parse(arguments))
     assert "the ids are in the column 'Reaction'" in capsys.readouterr().out
     assert set(pd.read_csv(tmp_path / "next.csv")["Reaction"]) <= set(frame["Reaction"])
-    # an option that names it decides its kind
+    # an option that names a column determines its kind
     with pytest.raises(ValueError, match="column 'Reaction': the word has 3 letters"):
         command.run(parse([*arguments, "--overwrite", "--sequence", "Reaction", "--id", "size"]))

@@ -1,4 +1,4 @@
-"""Sweeps: programs, strategies with the same runs, and interruptions that lose no run."""
+"""Sweeps: compiled programs, strategies that make the same runs, and interruptions."""
 
 import dataclasses
 import itertools
@@ -144,7 +144,7 @@ def test_shards_make_the_runs_of_the_whole(finished_sweep, tmp_path, monkeypatch
         sweep.run_shard(dataclasses.replace(options, horizon=31), 2, 3)
     sweep.run_shard(options, 2, 3)
     assert not (tmp_path / tidy.CURVES).exists()
-    monkeypatch.setattr(execution, "save", pytest.fail)  # the whole makes no run again
+    monkeypatch.setattr(execution, "save", pytest.fail)  # the whole sweep repeats no run
     sweep.run(options)
     assert_same_rows(finished_sweep[0].out, tmp_path)
 

@@ -82,7 +82,7 @@ def mixed_library():
 
 
 def test_columns_of_every_kind_are_described(tmp_path, capsys):
-    """Words are categories; other kinds are named."""
+    """Words are categories; options name the columns of other kinds."""
     frame = mixed_library()
     done = pd.DataFrame({"id": frame["id"][:20], "value": frame["size"][:20], "error": 0.1})
     more = ("--error", "error", "--protein", "protein", "--bits", "print")
@@ -137,7 +137,7 @@ def test_a_missing_rdkit_is_named(tmp_path, monkeypatch):
 
 
 def test_molecules_are_fingerprints(tmp_path, monkeypatch):
-    """Two spellings of ethanol are one molecule. Blocks give the same."""
+    """Two spellings of ethanol are one molecule. Blocks do not change fingerprints."""
     pytest.importorskip("rdkit")
     candidates = read_molecules(tmp_path, SMILES)
     assert [group.kind for group in candidates.columns] == ["bits"]

@@ -1,4 +1,4 @@
-"""`experiments.tables`: recorded trainings, methods, and the aggregate by formulas."""
+"""`experiments.tables`: recorded trainings, methods, and the aggregate against formulas."""
 
 import hashlib
 import pickle
@@ -58,13 +58,13 @@ def test_a_missing_package_and_a_changed_file_are_refused(monkeypatch, tmp_path)
     package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
     monkeypatch.setattr(recorded, "find_spec", lambda name: package)
     content = pickle.dumps(records())
-    place = tmp_path / "datasets" / "made_up.pkl"
-    place.parent.mkdir()
-    place.write_bytes(content)
+    file = tmp_path / "datasets" / "made_up.pkl"
+    file.parent.mkdir()
+    file.write_bytes(content)
     source = SPACE, "made_up.pkl", hashlib.sha256(content).hexdigest()
     monkeypatch.setitem(recorded.TABLES, "protein", source)
     np.testing.assert_array_equal(recorded.load("protein").pool.repeats, TABLE.pool.repeats)
-    place.write_bytes(content + b"\0")
+    file.write_bytes(content + b"\0")
     with pytest.raises(ValueError, match="is not the published file"):
         recorded.load("protein")
 
@@ -133,7 +133,7 @@ def test_the_aggregate_is_that_of_plain_formulas(tmp_path, monkeypatch):
     assert rows == [["naval", "Optuna TPE", 50], ["naval", "Optuna TPE", 100]]
     numbers = ["runs", "regret", "standard_error", "less_ours", "interval", "cpu_seconds"]
     assert ahead[numbers].to_numpy().tolist() == [[2, 1.5, 0.5, -1, 0, 2]] * 2
-    # regrets of 2 and 3 over a mean of 4.5 on both tables, times the same factor
+    # the regrets are 2 and 3, and 4.5 is the mean of random settings, on both tables
     scores = aggregate.scores(aggregate.regrets_of(tmp_path), ("naval", "nas_cifar100"), 50)
     np.testing.assert_allclose(np.stack(scores["suggest_10"]), [[2 / 4.5, 3 / 4.5]] * 2)
     table = pd.read_csv(tmp_path / aggregate.SCORES)

@@ -36,7 +36,7 @@ def folder_of(path, runs_made, experiment="bbkb_2020.regret"):
     return path
 
 
-def test_every_number_comes_back(tmp_path):
+def test_tables_contain_every_number(tmp_path):
     made_runs = runs()
     table = tidy.load(folder_of(tmp_path, made_runs))
     assert table.provenance == dict(seeds=3)
@@ -59,7 +59,7 @@ def test_every_number_comes_back(tmp_path):
     assert table.summary["batches"].dtype.kind == "i"
 
 
-def test_all_folders_at_once(tmp_path):
+def test_all_folders_are_loaded_at_once(tmp_path):
     folder_of(tmp_path / "one", runs(seeds=2))
     folder_of(tmp_path / "deep" / "two", runs(seeds=1, lengthscale=2.0))
     table = tidy.load_all(tmp_path)

@@ -1,4 +1,4 @@
-"""Finite arms: the oracles for posteriors, widths, picks and ends of batches of every algorithm."""
+"""Finite arms: posteriors, widths, picks and ends of batches of all algorithms against oracles."""
 
 import jax
 import jax.numpy as jnp
@@ -16,18 +16,18 @@ from jsketch.types import Evaluations
 
 BATCH = 8
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
-WARM = as_users(
+INIT_WITH_DATA = as_users(
     lambda bandit, x, key, *history: bandit.init(Arms(x), key, data=Evaluations(*history))
 )
 # one program returns the query and the width
 ASK = as_users(
-    lambda bandit, state, *how: (bandit.ask(state, *how), bandit.confidence_width(state))
+    lambda bandit, state, *rest: (bandit.ask(state, *rest), bandit.confidence_width(state))
 )
 TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
 SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
-ALGORITHMS = (*SKETCHES, *EXACT)  # 13 are coprime to the number of shapes
+ALGORITHMS = (*SKETCHES, *EXACT)  # 13 is coprime to 42, the period of the sizes
 QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # without --long
 
 
@@ -62,27 +62,27 @@ class Case:
 
     def __init__(self, seed, name, report, long):
         self.p, self.name, self.report, self.long = arms_problem(seed, long), name, report, long
-        report.problem = f"{name}, {self.p.words}"
+        report.problem = f"{name}, {self.p.description}"
         self.random, self.key = np.random.default_rng([seed, 2]), jax.random.key(seed)
-        self.count = len(self.p.x)
-        self.capacity = int(self.random.choice([2, self.count])) if long else self.count
+        self.n_arms = len(self.p.x)
+        self.capacity = int(self.random.choice([2, self.n_arms])) if long else self.n_arms
         self.bandit = algorithm(name, self.p, self.capacity)
-        self.counts, self.sums, self.pending = np.zeros((3, self.count))
-        self.information = 0.0
+        self.counts, self.sums, self.pending = np.zeros((3, self.n_arms))
+        self.information = 0.0  # sum of log(1 + variance) over the evaluations
         self.state = INIT(self.bandit, self.p.x, self.key)
-        if name in SKETCHES[:6] and self.capacity == self.count and self.random.uniform() < 0.4:
+        if name in SKETCHES[:6] and self.capacity == self.n_arms and self.random.uniform() < 0.4:
             self._warm_start()
 
     def _warm_start(self):
         """Starts from past evaluations with a random dictionary."""
-        self.counts = self.random.poisson(1.0, self.count).astype(float)
-        self.counts[self.random.integers(self.count)] += 1
-        noise = self.p.noise * self.random.standard_normal(self.count)
+        self.counts = self.random.poisson(1.0, self.n_arms).astype(float)
+        self.counts[self.random.integers(self.n_arms)] += 1
+        noise = self.p.noise * self.random.standard_normal(self.n_arms)
         self.sums = np.where(self.counts > 0, self.counts * self.p.mean + noise, 0)
-        keep = self.random.permutation(self.count)[: self.random.integers(1, self.count + 1)]
-        # all dictionaries have one shape: the first arm is repeated
-        keep = np.resize(np.append(keep, np.full(self.count, keep[0])), self.count)
-        self.state = WARM(self.bandit, self.p.x, self.key, self.counts, self.sums, keep)
+        arms = self.random.permutation(self.n_arms)[: self.random.integers(1, self.n_arms + 1)]
+        # the first arm is repeated, so that all dictionaries have the same shape
+        arms = np.resize(np.append(arms, np.full(self.n_arms, arms[0])), self.n_arms)
+        self.state = INIT_WITH_DATA(self.bandit, self.p.x, self.key, self.counts, self.sums, arms)
         evidence = self.state.evidence
         self.information = float(evidence.logdet) + float(evidence.residual_sum) / self.p.lam
 
@@ -92,23 +92,23 @@ class Case:
         return np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
 
     def truths(self):
-        """The posteriors by the oracle for the true Gram matrix and for the disturbed ones."""
-        p, history = self.p, (self.counts, self.sums, self.p.lam)
+        """The oracle's posteriors for the true Gram matrix and for the disturbed ones."""
+        p, data = self.p, (self.counts, self.sums, self.p.lam)
         if self.name in EXACT:
-            return [posteriors.exact(g, *history) for g in p.grams]
-        cuts, arms = [1e-18, EPS, EPS, EPS, EPS], self.dictionary()
+            return [posteriors.exact(g, *data) for g in p.grams]
+        cuts, arms = [1e-18, EPS, EPS, EPS, EPS], self.dictionary()  # errors of the entries
         pairs = zip(p.grams, cuts, strict=True)
-        return [posteriors.sketched(g, arms, *history, cut) for g, cut in pairs]
+        return [posteriors.sketched(g, arms, *data, cut) for g, cut in pairs]
 
     def check_posterior(self):
         truths, r = self.truths(), self.report
         posterior = self.state.posterior if self.name in EXACT else self.state
         logdet = posterior.logdet if self.name in EXACT else posterior.evidence.logdet
         scale = float(np.abs(self.sums / np.maximum(self.counts, 1)).max())
-        # the variance of a pulled arm, lam of k(x,x), is a difference whose rounding is eps k / lam
-        lost = 4 * EPS * self.prior
-        r.near("mean", posterior.mean, [t.mean for t in truths], (1e-9 + lost) * scale)
-        floor = 200 * EPS * self.prior + lost * float(truths[0].variance.max())
+        # variances are differences of numbers up to k(x,x) / lam, with their rounding errors
+        rounding = 4 * EPS * self.prior
+        r.near("mean", posterior.mean, [t.mean for t in truths], (1e-9 + rounding) * scale)
+        floor = 200 * EPS * self.prior + rounding * float(truths[0].variance.max())
         r.near("variance", posterior.variance, [t.variance for t in truths], floor)
         r.near("logdet", logdet, [t.logdet for t in truths], 1e-12)
         r.true("no negative variance", float(posterior.variance.min()) >= 0)
@@ -127,7 +127,7 @@ class Case:
         return float(np.diag(self.p.grams[0]).max()) / self.p.lam
 
     def check_width(self, truths):
-        """They are sqrt(lam) F + xi sqrt(information + log 1/delta) times a factor of the rule."""
+        """A width is sqrt(lam) F + xi sqrt(information + log 1/delta) times a factor."""
         p, n = self.p, self.counts.sum()
         powers = dict(gp_bucb=0.5, gp_bucb_sum=0.5, mini=1, mini_ei=1)
         factor = p.ratio ** powers.get(self.name, 0)
@@ -166,53 +166,54 @@ class Case:
         index, mask = np.asarray(query.index), np.asarray(query.mask)
         size = int(mask.sum())
         r.true("mask is a prefix", mask[:size].all() and size >= 1)
-        r.true("arms exist", (index >= 0).all() and (index < self.count).all())
+        r.true("arms exist", (index >= 0).all() and (index < self.n_arms).all())
         limit = max(1, size - 1)
-        cut, _ = ASK(self.bandit, self.state, key, jnp.asarray(limit))
-        r.same("a limit cuts", np.asarray(cut.index)[np.asarray(cut.mask)], index[:limit])
+        limited, _ = ASK(self.bandit, self.state, key, jnp.asarray(limit))
+        arms = np.asarray(limited.index)[np.asarray(limited.mask)]
+        r.same("a limit shortens the batch", arms, index[:limit])
         return query
 
     def tell(self, query, key):
-        """Some slots are masked, some evaluations fail, and the slots are permuted."""
+        """Some slots are masked, some evaluations fail, and the order of the slots is random."""
         r, index, mask = self.report, np.asarray(query.index), np.array(query.mask)
         y = self.p.mean[index] + self.p.noise * self.random.standard_normal(len(index))
         y = np.where(self.random.uniform(size=len(y)) < 0.1, np.nan, y)
-        if self.name[:4] != "mini":  # a batch of one arm is observed as a whole
+        if self.name[:4] != "mini":  # MiniGP observes the mean of its whole batch
             mask &= self.random.uniform(size=len(mask)) < 0.85
             order = self.random.permutation(len(mask))
             index, mask, y = index[order], mask[order], y[order]
         observed = mask & np.isfinite(y)
         query = Query(jnp.asarray(index), jnp.asarray(mask))
-        before = self.state.variance if self.name in SKETCHES else None
-        counts = self.counts + np.bincount(index[observed], minlength=self.count)
+        old_variance = self.state.variance if self.name in SKETCHES else None
+        counts = self.counts + np.bincount(index[observed], minlength=self.n_arms)
         new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
         while bool(info.overflow):
             for old, leaf in zip(jax.tree.leaves(self.state), jax.tree.leaves(new), strict=True):
-                r.same("an overflow applies nothing", leaf, old)
-            self.capacity = self.count
+                r.same("an overflow leaves the state unchanged", leaf, old)
+            self.capacity = self.n_arms
             self.state = self.bandit.grow(self.state, self.capacity)
             new, info = TELL(self.bandit, self.state, query, jnp.asarray(y), key)
         self.state, self.counts = new, counts
         np.add.at(self.sums, index[observed], y[observed])
         if self.name == "fixed":
-            observed_or_failed = np.bincount(index[mask], minlength=self.count)
+            observed_or_failed = np.bincount(index[mask], minlength=self.n_arms)
             self.pending = np.maximum(self.pending - observed_or_failed, 0)
             r.same("pending", new.pending, self.pending)
         sizes = mask.sum(), observed.sum()
         r.same("batch size and observed", (info.batch_size, info.observed), sizes)
-        r.true("no false alarm", not bool(info.nonfinite))
+        r.true("no flag `nonfinite`", not bool(info.nonfinite))
         size = (counts > 0).sum()
-        if before is not None:
-            self.information += float(np.log1p(np.asarray(before, LD)[index[observed]]).sum())
-            probability = np.clip(self.p.qbar * counts * np.asarray(before), 0, 1)
-            keep = np.asarray(UNIFORM(key, before)) < probability
-            r.same("the dictionary is the draw", self.dictionary(), np.flatnonzero(keep))
-            size = keep.sum()
+        if old_variance is not None:
+            self.information += float(np.log1p(np.asarray(old_variance, LD)[index[observed]]).sum())
+            probability = np.clip(self.p.qbar * counts * np.asarray(old_variance), 0, 1)
+            drawn = np.asarray(UNIFORM(key, old_variance)) < probability
+            r.same("the dictionary is the drawn one", self.dictionary(), np.flatnonzero(drawn))
+            size = drawn.sum()
         r.same("dictionary size", info.dictionary_size, size)
 
 
 def check_picks(case, truths, picks):
-    """Every pick has the largest score up to rounding, and the rule of the batch ends the batch."""
+    """Every pick has the largest score up to rounding, and the batch ends as its rule requires."""
     name, r = case.name, case.report
     if name in ("ts", "sketched_ts"):
         samples = case.bandit.samples(case.state, case.key)
@@ -225,20 +226,20 @@ def check_picks(case, truths, picks):
             return None
     true, mean_error = truths[0], tolerance([t.mean for t in truths])
     error = tolerance([t.variance for t in truths]) + 200 * EPS * case.prior
-    whole = name == "fixed" or name in EXACT
-    covariance = np.array(true.covariance if whole else true.embedded)
+    whole_changes = name == "fixed" or name in EXACT
+    covariance = np.array(true.covariance if whole_changes else true.embedded)
     for arm in np.flatnonzero(case.pending):
         covariance = posteriors.covariance_after_pulls(covariance, arm, case.pending[arm])
     product = [LD(1)]
     for slot, arm in enumerate(picks):
-        variance = np.maximum(np.diag(covariance) + (0 if whole else true.residual), 0)
+        variance = np.maximum(np.diag(covariance) + (0 if whole_changes else true.residual), 0)
         if not (no_data and slot == 0 and not case.pending.any()) and name != "mini_ei":
-            least = np.sqrt(np.maximum(variance - error, 0))
-            slack = mean_error + width * (np.sqrt(variance + error) - least)
+            smallest_std = np.sqrt(np.maximum(variance - error, 0))
+            slack = mean_error + width * (np.sqrt(variance + error) - smallest_std)
             score = true.mean + width * np.sqrt(variance)
             behind = float(np.max(score - slack) - (score[arm] + slack[arm]))
-            near = behind <= 1e-9 * float(np.abs(score).max())
-            r.true("a pick is a largest score", near, f"pick {slot} is {behind:.1e} behind")
+            is_largest = behind <= 1e-9 * float(np.abs(score).max())
+            r.true("a pick is a largest score", is_largest, f"pick {slot} is {behind:.1e} behind")
         product.append(product[-1] * (1 + variance[arm]))
         if name[:4] == "mini":
             break
@@ -254,11 +255,11 @@ def check_end(case, true, picks, error, product):
         r.true("one arm", (picks == picks[0]).all())
         variance = true.variance[picks[0]]
         low, high = (
-            int(np.clip((p.ratio**2 - 1) / max(float(v), 1e-300) * near, 1, BATCH))
-            for v, near in ((variance + error, 1 - 1e-9), (variance - error, 1 + 1e-9))
+            int(np.clip((p.ratio**2 - 1) / max(float(v), 1e-300) * factor, 1, BATCH))
+            for v, factor in ((variance + error, 1 - 1e-9), (variance - error, 1 + 1e-9))
         )
-        words = f"{size} is not in [{low}, {high}]"
-        return r.true("repeats of the arm", low <= size <= high, words)
+        detail = f"{size} is not in [{low}, {high}]"
+        return r.true("repeats of the arm", low <= size <= high, detail)
     if name in ("bkb", "gp_ucb", "fixed"):
         return r.same("batch size", size, BATCH if name == "fixed" else 1)
     total = 1 + np.cumsum(true.variance[picks])
@@ -267,20 +268,20 @@ def check_end(case, true, picks, error, product):
         bound, slack = product, product * (np.expm1(np.arange(1, size + 1) * error) + 1e-9)
     over, under = bound > p.ratio + slack, bound < p.ratio - slack
     if name in ("bbkb_local", "bbkb_guaranteed"):
-        sure = true.variance > 1e3 * error  # where the ratio of two variances is accurate
-        local = np.cumsum(true.covariance[sure][:, picks] ** 2, 1)
+        accurate = true.variance > 1e3 * error  # arms whose ratios of variances are accurate
+        local = np.cumsum(true.covariance[accurate][:, picks] ** 2, 1)
         if name == "bbkb_guaranteed":
-            local = np.maximum(local, np.cumsum(true.embedded[sure][:, picks] ** 2, 1))
-        local = 1 + (local / true.variance[sure][:, None]).max(0, initial=0)
-        spare = 1e-2 * local if error else 1e-6
-        over = over & (local > p.ratio + spare)
-        under = under | ((local < p.ratio - spare) & sure.all())
-    words = f"{size} picks, C {p.ratio}, {bound[-2:]}"
-    r.true("a batch continues until its rule ends it", not under[-1] or size == BATCH, words)
-    return r.true("a batch ends where its rule ends it", not over[:-1].any(), words)
+            local = np.maximum(local, np.cumsum(true.embedded[accurate][:, picks] ** 2, 1))
+        local = 1 + (local / true.variance[accurate][:, None]).max(0, initial=0)
+        margin = 1e-2 * local if error else 1e-6
+        over = over & (local > p.ratio + margin)
+        under = under | ((local < p.ratio - margin) & accurate.all())
+    detail = f"{size} picks, C {p.ratio}, {bound[-2:]}"
+    r.true("a batch continues until its rule ends it", not under[-1] or size == BATCH, detail)
+    return r.true("a batch ends where its rule ends it", not over[:-1].any(), detail)
 
 
 def check(seed, report, long=False):
-    """One problem: the algorithm that belongs to the seed, for a few rounds."""
+    """Checks a few rounds of the algorithm of a seed on the problem of the seed."""
     names = ALGORITHMS if long else QUICK
     Case(seed, names[seed % len(names)], report, long).play(5 if long else 3)

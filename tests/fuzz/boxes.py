@@ -44,7 +44,7 @@ def BALL(rows, lam, targets, w0, v):
 
 
 def check(seed, report, long=False):
-    """All checks with the random numbers of one seed."""
+    """Runs all checks with the random numbers of one seed."""
     random = np.random.default_rng([seed, 4])
     report.problem = f"boxes, seed {seed}"
     gaussian_process(random, report, "gaussian" if long and seed % 2 else "matern 5/2", long)
@@ -55,8 +55,9 @@ def check(seed, report, long=False):
 
 
 def gaussian_process(random, report, name, hard):
-    """The noise variances are at least 1e-3 of the function's. With --long some are smaller."""
-    kernel, (word, number) = KERNELS[name]
+    """Checks a posterior, the likelihood and its slope. The scaled values have variance 1, and
+    their noise at least 1e-3, or 1e-6 if `hard`."""
+    kernel, (family, parameter) = KERNELS[name]
     used = int(random.integers(1, SLOTS + 1))
     mask = np.arange(SLOTS) < used
     if random.uniform() < 0.3:
@@ -78,13 +79,13 @@ def gaussian_process(random, report, name, hard):
     report.problem += f", {name}, {used} points, {numbers}"
     observed = np.asarray(y, LD)[mask]
     spread = np.sqrt(np.mean((observed - observed.mean()) ** 2))
-    # values that differ by rounding only are centred, not scaled
+    # values that differ only by rounding are not compared: the library does not scale them
     if used > 1 and spread < 1e-9 * np.abs(observed).max():
         return
     centred = (observed - observed.mean()) / (spread if spread > 0 else 1)
 
     def parts(log_numbers):
-        return [(word, np.exp(log_numbers[-2]), np.exp(log_numbers[:-2]), number)]
+        return [(family, np.exp(log_numbers[-2]), np.exp(log_numbers[:-2]), parameter)]
 
     def factor(log_numbers, errors=None):
         covariance = gram(parts(log_numbers), u[mask], u[mask])
@@ -117,25 +118,26 @@ def gaussian_process(random, report, name, hard):
     def slopes(seed):
         """Central differences, which have the same disturbances on both sides."""
 
-        def at(point):
+        def value_at(point):
             return likelihood(point, None if seed is None else np.random.default_rng(seed))
 
-        return np.array([at(logs + s) - at(logs - s) for s in steps]) / 2e-5
+        return np.array([value_at(logs + s) - value_at(logs - s) for s in steps]) / 2e-5
 
     gradient = np.append(np.asarray(slope.lengthscale), [slope.outputscale, slope.noise])
     truths = [slopes(seed) for seed in (None, 1, 2)]
-    # derivatives of |x_i - x_j|^2 are twice a sum of four products (`kernels.stationary`), rounded
-    # and added: at most 4 eps (x_i^2 + x_j^2) an input, even between equal points, times |w w^T -
-    # C^-1| / 2 times the kernel's slope, at most 5/6 or 1/2; the roundings of pairs are independent
+    # A derivative of |x_i - x_j|^2 is twice a sum of four rounded products (`kernels.stationary`).
+    # Its error is at most 4 eps (x_i^2 + x_j^2) for an input, also between equal points. It is
+    # multiplied by |w w^T - C^-1| / 2 and by the slope of the kernel, at most 5/6 (Matern) or 1/2
+    # (Gaussian). The errors of pairs are independent.
     inverse = solve(factor(logs), np.eye(used, dtype=LD))
     weights = inverse.T @ (inverse @ centred)
     entries = np.abs(np.outer(weights, weights) - inverse.T @ inverse) / 2
     squares = np.square(u[mask] / numbers.lengthscale)
-    entries = entries * (numbers.outputscale * (5 / 6 if word == "matern" else 1 / 2))
+    entries = entries * (numbers.outputscale * (5 / 6 if family == "matern" else 1 / 2))
     products = entries[:, :, None] * (squares[:, None] + squares)
-    lost = 4 * EPS * np.sqrt(np.square(products).sum((0, 1)))
-    floor = 1e-6 * used + np.append(lost, np.zeros(2)).astype(float)
-    report.near("its slope, over logarithms", gradient * np.exp(logs), truths, floor)
+    rounding = 4 * EPS * np.sqrt(np.square(products).sum((0, 1)))
+    floor = 1e-6 * used + np.append(rounding, np.zeros(2)).astype(float)
+    report.near("gradient over logarithms", gradient * np.exp(logs), truths, floor)
 
 
 def improvement(random, report):
@@ -150,8 +152,8 @@ def improvement(random, report):
     truths = dict(expected=expected, probable=log_ndtr(z))
     for (name, truth), ours in zip(truths.items(), map(np.asarray, results), strict=True):
         wrong = np.abs(ours - truth) > 1e-9 * (1 + np.abs(truth))
-        words = f"at z = {z[wrong]}: {ours[wrong]}, {truth[wrong]}"
-        report.true(f"{name} improvement", not wrong.any(), words)
+        detail = f"at z = {z[wrong]}: {ours[wrong]}, {truth[wrong]}"
+        report.true(f"{name} improvement", not wrong.any(), detail)
 
 
 def _log_excess(z, nodes, weights):
@@ -201,7 +203,7 @@ def ball(random, report):
 
 
 def histories(random, report):
-    """Queries with masks and failures, some beyond the capacity, and a plain list of the same."""
+    """A history and a list have the same evaluations after queries with masks and failures."""
     past = history.History(np.zeros((6, 2)), np.zeros(6), np.zeros(6, bool), np.zeros((), np.int32))
     evaluations = []
     for _ in range(4):
@@ -218,7 +220,7 @@ def histories(random, report):
 
 
 def spaces(random, report):
-    """Decoded values are in their ranges and encode to the same point."""
+    """Decoded values are in their ranges, and their encoding is close to the decoded point."""
     low = float(random.uniform(-10, 10))
     high = low + float(10 ** random.uniform(-6, 6))
     first, count = int(random.integers(-1000, 1000)), int(random.integers(2, 40))
@@ -236,8 +238,8 @@ def spaces(random, report):
         inside = low <= decoded["real"] <= high and first <= decoded["integer"] < first + count
         report.true("inside", inside, str(decoded))
         near = np.abs(encoded[:2] - x[:2]).max() < 1e-4 + 1e-8 / (high - low)
-        report.true("where it was", near, f"{x} {encoded}")
+        report.true("encoding inverts decoding", near, f"{x} {encoded}")
         interval = first + min(int(x[2] / 10 * count), count - 1)
-        report.same("an interval", decoded["integer"], interval)
-        again = list(space.decode(encoded).values())
-        report.same("the same again", again[2:], list(decoded.values())[2:])
+        report.same("integers have intervals of equal length", decoded["integer"], interval)
+        second = list(space.decode(encoded).values())
+        report.same("decoded values are decoded again", second[2:], list(decoded.values())[2:])

@@ -1,5 +1,5 @@
-"""Random problems, often degenerate, each a function of its seed. Shapes come from a short list, so
-that all seeds share a few compiled programs."""
+"""Random problems, many of them degenerate. The seed determines a problem. Shapes come from a short
+list, so that all seeds share a few compiled programs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from truth import disturbed, gram
 
 from jsketch import kernels
 
-# arms, inputs; the first one only, unless --long
+# (arms, inputs); without --long only the first size is drawn
 SIZES = ((24, 3), (1, 1), (2, 3), (9, 2), (40, 8), (70, 2))
 SMOOTHNESS = (1.5, 0.5, 2.5)
 
@@ -20,7 +20,7 @@ class ArmsProblem:
     """Arms x [A,d], a kernel of the library and of the oracles, and the settings of algorithms."""
 
     seed: int
-    words: str
+    description: str
     x: np.ndarray
     kernel: Any
     grams: list  # the true Gram matrix, and disturbed ones
@@ -56,46 +56,46 @@ def points(random, count, inputs, hard):
 
 
 def kernel_of(random, x, nu):
-    """(words, kernel, parts of the oracle): a sum of four kernels, most with weight zero."""
+    """(description, kernel, parts of the oracle) of a sum of four kernels; most weights are 0."""
     inputs = x.shape[1]
     size = inputs if random.uniform() < 0.3 else 1
     scale = np.resize(10 ** random.uniform(-0.7, 0.8, size), inputs) * np.sqrt(inputs)
     weights = np.where(random.uniform(size=4) < 0.2, 10 ** random.uniform(-1, 1, 4), 0.0)
     weights[random.choice(4, p=[0.4, 0.3, 0.2, 0.1])] = 10 ** random.uniform(-0.5, 0.5)
     alpha, offset = float(10 ** random.uniform(-1, 1)), float(random.choice([0.0, 1.0, 0.3]))
-    wide = float(max(1.0, np.abs(x).max()))
+    polynomial_scale = float(max(1.0, np.abs(x).max()))
     parts = [
         ("gaussian", weights[0], scale, 0.0),
         ("matern", weights[1], scale, nu),
         ("rational", weights[2], scale, alpha),
-        ("polynomial", weights[3], wide, offset),
+        ("polynomial", weights[3], polynomial_scale, offset),
     ]
     length = jnp.asarray(scale)
     members = [
         kernels.Gaussian(length),
         kernels.Matern(length, nu=nu),
         kernels.RationalQuadratic(length, alpha),
-        kernels.Polynomial(wide, offset, degree=2),
+        kernels.Polynomial(polynomial_scale, offset, degree=2),
     ]
     summed = kernels.Scaled(members[0], float(weights[0]))
     for member, weight in zip(members[1:], weights[1:], strict=True):
         summed = kernels.Sum(summed, kernels.Scaled(member, float(weight)))
-    words = "+".join(f"{w:.2g} {p[0]}" for w, p in zip(weights, parts, strict=True) if w)
-    return f"{words} lengthscale {np.round(scale, 3).tolist()}", summed, parts
+    description = "+".join(f"{w:.2g} {p[0]}" for w, p in zip(weights, parts, strict=True) if w)
+    return f"{description} lengthscale {np.round(scale, 3).tolist()}", summed, parts
 
 
 def arms_problem(seed, long=False):
-    """Near-duplicates and regularizations below 1e-4 occur with `long` only."""
+    """Near-duplicates and regularizations below 1e-4 occur only with `long`."""
     random = np.random.default_rng([seed, 1])
     size = seed // 7 % len(SIZES) if long else 0
     count, inputs = SIZES[size]
     style, x = points(random, count, inputs, long)
-    words, kernel, parts = kernel_of(random, x, SMOOTHNESS[size % 3])
+    description, kernel, parts = kernel_of(random, x, SMOOTHNESS[size % 3])
     true = gram(parts, x, x)
     lam = float(10 ** (random.uniform(-8, 1) if long else random.uniform(-4, 0.5)))
     return ArmsProblem(
         seed,
-        f"seed {seed}, {count} {style} arms of {inputs} inputs, {words}, lam {lam:.2e}",
+        f"seed {seed}, {count} {style} arms of {inputs} inputs, {description}, lam {lam:.2e}",
         x,
         kernel,
         [true] + [disturbed(true, random) for _ in range(4)],

@@ -1,13 +1,12 @@
 """Random problems against the oracles, from the command line.
 
-    scripts/fuzz                             300 problems of each kind, as the tests have them
+    scripts/fuzz                             300 problems of each kind, like those of the tests
     scripts/fuzz --long --count 700          hard ones too (near-duplicates, regularizations down to
                                              1e-8), of all shapes
     scripts/fuzz arms --long --first 138 --count 1     one problem again
-    scripts/fuzz sheets --count 2000         tables, as files of all formats
+    scripts/fuzz sheets --count 2000         2,000 tables, as files of all formats
 
-Prints what failed, and exits with status 1 if anything did. A seed is a problem: the same in every
-run.
+Prints the checks that failed; if there are any, the status is 1. A seed determines its problem.
 """
 
 import argparse
@@ -22,8 +21,8 @@ from pathlib import Path
 import jax
 
 KINDS = ("arms", "streams", "boxes", "sheets")
-EVERY = 100  # problems between two lines of progress; programs are dropped then
-# the scripts set PYTHONSAFEPATH, which leaves this folder off the path
+PROGRESS = 100  # problems between two lines of progress; each line also clears JAX's caches
+# the scripts set PYTHONSAFEPATH, which excludes this folder from the path
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 
@@ -41,32 +40,32 @@ def main():
     unknown = set(options.kinds) - set(KINDS)
     if unknown or options.count < 1 or options.first < 0:
         parser.error(f"kinds are {', '.join(KINDS)}, --count is at least 1 and --first at least 0.")
-    # what a campaign does is compile: tiny problems need no optimized machine code
+    # most of the time is compilation, and tiny problems need no optimized machine code
     os.environ.setdefault("JSKETCH_AS_USERS", "0")
     os.environ.setdefault(
         "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
     )
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    warnings.simplefilter("ignore")  # small regularizations are warned of, and meant
+    warnings.simplefilter("ignore")  # small regularizations are intended, and warned of
     failed = sum(campaign(kind, options) for kind in options.kinds)
     sys.exit(failed > 0)
 
 
 def campaign(kind, options):
-    """The number of failures of one kind of problems."""
+    """Checks the problems of one kind, and returns the number of failures."""
     check = importlib.import_module(kind).check
-    report, began = importlib.import_module("report").Report(), time.perf_counter()
+    report, start = importlib.import_module("report").Report(), time.perf_counter()
     for seed in range(options.first, options.first + options.count):
-        shown = len(report.failures)
+        n_printed = len(report.failures)
         try:
             check(seed, report, options.long)
         except Exception:
             report.failures.append(f"{report.problem}: {traceback.format_exc()}")
-        for failure in report.failures[shown:]:
+        for failure in report.failures[n_printed:]:
             print("FAILED", failure, flush=True)
-        done, seconds = seed - options.first + 1, time.perf_counter() - began
-        if done % EVERY == 0:
+        done, seconds = seed - options.first + 1, time.perf_counter() - start
+        if done % PROGRESS == 0:
             print(f"{kind}: {done} problems, {seconds:.0f} s", flush=True)
             jax.clear_caches()
     n_checks, skipped = sum(report.checks.values()), dict(report.skipped)

@@ -12,9 +12,9 @@ class Posterior(NamedTuple):
     mean: np.ndarray  # [A]
     variance: np.ndarray  # [A]
     logdet: np.ndarray  # []
-    # [A,A], the covariance that pulls within a batch change; all of it for the exact posterior
+    # [A,A], the covariance that pulls within a batch change; the whole one of an exact posterior
     embedded: np.ndarray
-    residual: np.ndarray  # [A], the variance that they do not change
+    residual: np.ndarray  # [A], the part of the variance that these pulls do not change
     covariance: np.ndarray  # [A,A]
     pivots: np.ndarray  # of the dictionary
 
@@ -29,7 +29,7 @@ def exact(gram, counts, sums, lam):
 def sketched(gram, dictionary, counts, sums, lam, cut):
     """BKB's posterior (BBKB eqs. 1 to 3): regression with the projection of the kernel on a
     dictionary of arms. The residual of the projection is added to the variance, and is zero at the
-    arms of the dictionary."""
+    arms of the dictionary. Pivots below `cut` |S| max k(x,x) are omitted."""
     largest = np.max(np.diag(gram)[dictionary]) if len(dictionary) else 0
     z, pivots = pivoted(gram, dictionary, cut * max(len(dictionary), 1) * largest)
     projected = z @ z.T
@@ -42,7 +42,7 @@ def sketched(gram, dictionary, counts, sums, lam, cut):
 
 
 def _regression(gram, counts, sums, lam):
-    """(mean, covariance / lam, logdet(K / lam + I)) by averages, with noise lam / count."""
+    """(mean, covariance / lam, logdet(K / lam + I)) from average rewards with noise lam / count."""
     lam, pulled = LD(lam), np.flatnonzero(np.asarray(counts) > 0)
     if not len(pulled):
         return np.zeros(len(gram), LD), gram / lam, LD(0)

@@ -17,7 +17,9 @@ SMILES = ("CCO", "OCC", "C[C@H](O)F", "C[C@@H](O)F", "[K+].CC(=O)[O-]", "[Cs+].C
 NAMES = ("size", "mass", "Größe", "size, mm", "a;b", 'the "width"', "50 %", "None", "NA", "x.1",
          "Unnamed: 0", "two\nlines", "=x", "1", "temperature (°C)", "index", "\u03bb")  # fmt: skip
 MOLECULES = find_spec("rdkit") is not None
-COUNT = 24  # candidates of a sheet that is suggested from, whose program is compiled once
+# candidates and kinds of columns of the sheets for which a batch is suggested; with few shapes, few
+# programs are compiled
+COUNT = 24
 LAYOUTS = (("dyadic", "words"), ("dyadic", "general", "whole"), ("dyadic", "bits"))
 
 
@@ -27,11 +29,11 @@ class Column:
 
     name: str
     kind: str  # of `Columns`; "none" for a column that is ignored
-    option: str  # that names the column, if any
+    option: str  # the option that names the column, or empty
     cells: list
     features: np.ndarray  # [A, width]
-    labels: list  # of the candidates, for --same; empty for columns that have none
-    sites: list = field(default_factory=list)  # (name, width) of each feature, of a sequence
+    labels: list  # of the candidates, for --same; empty for kinds without labels
+    sites: list = field(default_factory=list)  # (name, width) of the feature, or of each position
 
 
 @dataclass
@@ -40,19 +42,19 @@ class Sheet:
 
     ids: list[str]
     columns: list[Column]
-    order: list[int]  # of the columns of the library; len(columns) is the column of ids
+    order: list[int]  # of the columns in the library; len(columns) stands for the ids
     id_name: str
     value_name: str
     error_name: str | None
     cost_name: str | None
     costs: np.ndarray | None
-    same: Column | None
+    same: Column | None  # the column of --same
     failures: bool
     minimize: bool
     arms: np.ndarray
     values: np.ndarray  # NaN for a failed evaluation
     errors: np.ndarray
-    pending: np.ndarray  # may be repeated, and observed
+    pending: np.ndarray  # may contain repetitions and observed candidates
     excluded: np.ndarray
 
     @property
@@ -64,7 +66,7 @@ class Sheet:
         return [column for column in self.columns if column.kind != "none"]
 
     def grids(self):
-        """The tables by the names of their options."""
+        """{option that names the file: Grid} of the tables."""
         library = {}
         for at in self.order:
             if at == len(self.columns):
@@ -99,8 +101,8 @@ class Sheet:
         options += ["--minimize"] * self.minimize
         return options
 
-    def left(self):
-        """The candidates that may be suggested."""
+    def n_available(self):
+        """The number of candidates that may be suggested."""
         taken = {*self.arms.tolist(), *self.pending.tolist(), *self.excluded.tolist()}
         return self.count - len(taken)
 
@@ -124,43 +126,43 @@ class Sheet:
         }
 
 
-def sheet(seed, whole=None):
-    """A random problem. `whole` is one of LAYOUTS, whose sizes are the same for all seeds."""
+def sheet(seed, layout=None):
+    """A random problem. With a `layout` of LAYOUTS its sizes are the same for all seeds."""
     random = np.random.default_rng([seed, 11])
     count = COUNT
-    if whole is None:
+    if layout is None:
         count = int(random.integers(8, 41 if random.uniform() < 0.3 else 17))
     names = [str(name) for name in random.permutation(NAMES)]
-    kinds = list(whole) if whole is not None else _kinds(random)
+    kinds = list(layout) if layout is not None else _kinds(random)
     columns = [_column(random, count, names.pop(), kind) for kind in kinds]
-    taken = random.permutation(count)
-    many = 9 if whole is not None else int(random.integers(1, count - 5))
-    observed = taken[:many]
-    arms = observed[random.integers(0, many, 2 * many)]
-    arms = random.permutation(np.append(arms[: int(random.integers(1, many + 1))], observed))
-    failures = whole is None and random.uniform() < 0.4
+    order = random.permutation(count)
+    n_observed = 9 if layout is not None else int(random.integers(1, count - 5))
+    observed = order[:n_observed]
+    arms = observed[random.integers(0, n_observed, 2 * n_observed)]
+    arms = random.permutation(np.append(arms[: int(random.integers(1, n_observed + 1))], observed))
+    failures = layout is None and random.uniform() < 0.4
     style = str(random.choice(["dyadic", "general", "whole", "large"]))
     values = _numbers(random, len(arms), style)
     if failures:
         values = np.where(random.uniform(size=len(arms)) < 0.3, np.nan, values)
-    rest = taken[many:]
-    pending = rest[: 3 if whole is not None else random.integers(0, 4)]
+    rest = order[n_observed:]
+    pending = rest[: 3 if layout is not None else random.integers(0, 4)]
     pending = random.permutation(
         np.concatenate([pending, pending[:1], observed[: random.integers(3)]])
     )
-    excluded = rest[3 : 5 if whole is not None else random.integers(3, 6)]
-    if whole is None:
-        excluded = np.concatenate([excluded, excluded[:1], taken[: random.integers(2)]])
+    excluded = rest[3 : 5 if layout is not None else random.integers(3, 6)]
+    if layout is None:
+        excluded = np.concatenate([excluded, excluded[:1], order[: random.integers(2)]])
         pending, excluded = (rows[: len(rows) * random.integers(2)] for rows in (pending, excluded))
-    cost = whole is None and random.uniform() < 0.3
-    with_labels = [column for column in columns if column.labels and whole is None]
-    priced = str(random.choice(["cost", "Price", "price, €"])) if cost else None
+    has_cost = layout is None and random.uniform() < 0.3
+    with_labels = [column for column in columns if column.labels and layout is None]
+    cost_name = str(random.choice(["cost", "Price", "price, €"])) if has_cost else None
     problem = Sheet(
         _ids(random, count), columns, random.permutation(len(columns) + 1).tolist(),
         str(random.choice(["id", "id", "Name", "sample, no", "No"])),
         str(random.choice(["value", "Yield (%)", "y;1", "Wert"])),
         str(random.choice(["error", "sd", "Fehler, %"])) if random.uniform() < 0.3 else None,
-        priced, 2.0 ** random.integers(-2, 12, count) if cost else None,
+        cost_name, 2.0 ** random.integers(-2, 12, count) if has_cost else None,
         with_labels[0] if with_labels and random.uniform() < 0.3 else None,
         failures, bool(random.uniform() < 0.3),
         arms, values, np.abs(_numbers(random, len(arms), "general")), pending, excluded,
@@ -179,7 +181,7 @@ def _kinds(random):
 
 
 def _numbers(random, count, style):
-    """Dyadic numbers are exact in units that are powers of two apart."""
+    """Numbers of a style. Dyadic ones remain exact if their unit changes by a power of two."""
     numbers = random.integers(-20000, 20000, count) / 64.0
     if style == "general":
         numbers = np.round(random.standard_normal(count), int(random.integers(1, 9)))
@@ -191,7 +193,7 @@ def _numbers(random, count, style):
         numbers = 10.0 ** random.uniform(-12, -3, count)
     if style != "whole":
         numbers[:2] = [0.5, -0.25] if count > 1 else [0.5]
-    # Excel files hold 16 digits
+    # Excel files have 16 digits, which represent numbers of 15 digits exactly
     return np.array([float(f"{x:.15g}") for x in numbers + 0.0])
 
 
@@ -206,7 +208,7 @@ def _column(random, count, name, kind):
         pool = {"words": WORDS, "codes": CODES}.get(kind, (50.0, 60.0, 0.5, -1.0, 75.25, 1000.0))
         levels = [pool[i] for i in random.permutation(len(pool))[: random.integers(2, 5)]]
         if kind == "words":
-            levels = ["water", *levels[:2]]  # a whole column of "inf" is another matter
+            levels = ["water", *levels[:2]]  # other words may be "inf" and "nan"
         others = random.integers(0, len(levels), count - len(levels))
         chosen = [levels[i] for i in (*range(len(levels)), *others)]
         words = [c if isinstance(c, str) else repr(c).removesuffix(".0") for c in chosen]

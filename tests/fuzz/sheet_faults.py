@@ -11,10 +11,10 @@ class Fault(NamedTuple):
     """The place of a mistake, which the refusal must name."""
 
     words: str
-    table: str | None = None  # the name of its option
-    row: int | None = None  # of the table, from 0 on; -1 is the header
+    table: str | None = None  # the option that names its file
+    row: int | None = None  # from 0; -1 is the header
     column: str | None = None
-    options: tuple[str, ...] = ()  # in addition
+    options: tuple[str, ...] = ()  # further options of the command
 
 
 def make_fault(seed, sheet, grids, random):
@@ -40,7 +40,7 @@ def wrong_cell(words, kinds, cells):
     """A wrong cell in a feature column."""
 
     def make(sheet, grids, random):
-        # the first row is the one that others are compared with
+        # not the first row, because the others are compared with it
         column, row = feature(sheet, random, kinds), int(random.integers(1, sheet.count))
         if column is None:
             return None
@@ -51,7 +51,7 @@ def wrong_cell(words, kinds, cells):
 
 
 def wrong_column(words, row, examples):
-    """A column of numbers is replaced by cells, the first wrong one of which is in a given row."""
+    """Replaces a column of numbers by repeated `examples`, of which that in `row` is wrong."""
 
     def make(sheet, grids, random):
         column = feature(sheet, random, ("numbers",))
@@ -141,7 +141,7 @@ def two_kinds(sheet, grids, random):
 
 
 def large_batch(sheet, grids, random):
-    return Fault("a batch that is too large", options=("--batch", str(sheet.left() + 1)))
+    return Fault("a batch that is too large", options=("--batch", str(sheet.n_available() + 1)))
 
 
 NO_NUMBERS = ("many", "<5", "1_000", "inf", "-inf", "nan", "1e400", "1,2,3", "2024-01-05", "1 or 2")

@@ -40,22 +40,22 @@ class Grid:
 
 
 def write(path, grid, random):
-    """Writes the table in a random way. Returns the row of each cell as a spreadsheet counts, or
-    None for a format that cannot represent the table."""
+    """Writes the table in a random way. Returns the row in a spreadsheet of each row of the
+    table, or None for a format that cannot represent the table."""
     writers = {".csv": _separated, ".xlsx": _excel, ".parquet": _parquet}
     return writers[path.suffix](path, grid, random)
 
 
-def _is_fraction(cells):
-    """Whether a comma or a point can only be decimal, as in 0.5, which cannot be 500."""
+def _has_fraction(cells):
+    """Whether a number is below 1, as is 0.5, whose comma or point can only be decimal."""
     return any(isinstance(c, float) and 0 < abs(c) < 1 and "e" not in repr(c) for c in cells)
 
 
 def spell(cells, random, may_have_unit=True):
-    """A column of numbers as text, in one of the spellings that have one meaning."""
+    """A column of numbers as text, in a random spelling that has only one meaning."""
     unambiguous = ["plain", "fixed", "exponent"]
     style = random.choice([*unambiguous, "comma", "groups", "comma groups", "narrow"])
-    style = style if _is_fraction(cells) or style in unambiguous else "plain"
+    style = style if _has_fraction(cells) or style in unambiguous else "plain"
     unit = random.choice(UNITS) if may_have_unit and random.uniform() < 0.3 else ""
     minus = random.choice(["-", "-", "\u2212", "\u2013"])
     plus = random.uniform() < 0.2
@@ -95,7 +95,7 @@ def _in_words(grid, name, random):
 
 
 def _as_name(cell, random):
-    """A number that names a category, for which 50 and 50.0 are one."""
+    """A number that names a category, where 50 and 50.0 are the same name."""
     return str(int(cell)) if cell.is_integer() and random.uniform() < 0.5 else repr(cell)
 
 
@@ -117,7 +117,7 @@ def _separated(path, grid, random):
     words = {name: _in_words(grid, name, random) for name in names}
     separator = str(random.choice([",", ";", "\t"] if grid.semicolons else [",", "\t"]))
     if separator == ";":
-        # numbers such as 1.500, all of them with three decimals, have two meanings there
+        # with semicolons a column of numbers such as 1.500 or 2.750 has two meanings
         for name in names:
             some = [word for word in words[name] if "." in word]
             if some and all(map(TWO_MEANINGS.match, some)):
@@ -193,7 +193,7 @@ def _excel(path, grid, random):
 def _put(at, cell):
     at.value = cell
     if isinstance(cell, str) and cell:
-        # text that begins with "=" is not a formula
+        # text that begins with "=" is marked as text and not as a formula
         at.data_type = "e" if cell in ERRORS else "s"
 
 
@@ -208,9 +208,9 @@ def _parquet(path, grid, random):
     rows = _numbered(count, blank)
     if blank:
         full = frame.set_axis(rows).reindex(range(2, count + len(blank) + 2))
-        # a type without missing values becomes one that has them
+        # the empty rows change a type without missing values, such as that of whole numbers
         frame = full if all(full[name].isna().sum() >= len(blank) for name in names) else frame
-    # pandas loses the rows of a table whose only column is a range as its index
+    # an index that is a range is not written, and with it the rows of a table without other columns
     if random.uniform() < 0.2 and len(names) > 1:
         frame = frame.set_index(names[0])
     frame.to_parquet(path, compression=random.choice(["snappy", "zstd", None]))

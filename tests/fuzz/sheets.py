@@ -1,4 +1,4 @@
-"""Random tables for `jsketch-suggest`: all formats and spellings have one meaning."""
+"""Random tables for `jsketch-suggest`: the arrays do not depend on formats and spellings."""
 
 import contextlib
 import io
@@ -17,9 +17,9 @@ from jsketch.suggest.tables import cells, inputs, results
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables.options import parse
 
-EVERY = 20  # one sheet of so many is suggested from: a fit takes half a second
-TOLERANCE = 1e-9  # of the range of numbers, where the order of sums changes the rounding
-REMAINING = 10  # candidates that are left in a sheet that is suggested from
+EVERY = 20  # a batch is suggested for one sheet of so many, because a fit takes half a second
+TOLERANCE = 1e-9  # relative to the range of numbers; the order of sums changes the rounding
+REMAINING = 10  # candidates that can be suggested for such a sheet
 NAMES_OF_RESULTS = ("status", "Pending", "ERROR", "cost", "mean", "Standard_Deviation")
 
 
@@ -28,45 +28,45 @@ class Case:
 
     def __init__(self, seed, report, folder):
         self.seed, self.report, self.folder = seed, report, folder
-        self.whole = seed % EVERY == 0
+        self.suggests = seed % EVERY == 0
         layout = sheet_draw.LAYOUTS[seed // (2 * EVERY) % len(sheet_draw.LAYOUTS)]
-        self.sheet = sheet_draw.sheet(seed, layout if self.whole else None)
+        self.sheet = sheet_draw.sheet(seed, layout if self.suggests else None)
         self.random = np.random.default_rng([seed, 12])
         kinds = ", ".join(column.option or column.kind for column in self.sheet.columns)
-        self.words = f"seed {seed}, {self.sheet.count} candidates ({kinds})"
-        report.problem = self.words
+        self.description = f"seed {seed}, {self.sheet.count} candidates ({kinds})"
+        report.problem = self.description
         self.files = 0
 
-    def place(self, table, ending):
+    def new_path(self, table, ending):
         """The path of a new file."""
         self.files += 1
         return self.folder / f"{table}{self.files}{ending}"
 
     def write_files(self, grids, ending=None):
-        """(options that name the files, (path, spreadsheet rows) by table), or None for a format
-        that cannot represent a table. Without an ending, each table has a random one."""
+        """(options that name the files, {table: (path, result of `write`)}), or None if the format
+        cannot represent a table. Without an ending, each table has a random one."""
         options, rows = [], {}
         for name, grid in grids.items():
             if not len(grid) and name in ("pending", "exclude"):
                 continue
-            # Excel files take the longest
-            mixed = str(self.random.choice(ENDINGS, p=[0.6, 0.1, 0.3]))
-            short = ending == ".xlsx" and len(grids) > 1 and name in ("pending", "exclude")
-            path = self.place(name, mixed if short or ending is None else ending)
+            # Excel files take longest to write, and fewer of them suffice
+            random_ending = str(self.random.choice(ENDINGS, p=[0.6, 0.1, 0.3]))
+            any_ending = ending == ".xlsx" and len(grids) > 1 and name in ("pending", "exclude")
+            path = self.new_path(name, random_ending if any_ending or ending is None else ending)
             rows[name] = path, write(path, grid, self.random)
             if rows[name][1] is None:
                 return None
-            # the sheet comes first: an option before it could take it for its argument
+            # the sheet comes first, because an option before it could take it as an argument
             first = name == "candidates"
             options = [str(path), *options] if first else [*options, f"--{name}", str(path)]
         return options, rows
 
     def read_arrays(self, grids, words, ending=None, options=None):
-        """(options, Inputs), or None, which is a failure, if the tables are refused."""
+        """(options, Inputs) of the tables; a refusal is reported as a failure and returns None."""
         files, _ = self.write_files(grids, ending)
         options = self.sheet.options() if options is None else options
         parsed = parse([*files, *options, "--batch", "1", "--out", str(self.folder / "next.csv")])
-        self.report.problem = f"{self.words}, {words}"
+        self.report.problem = f"{self.description}, {words}"
         try:
             arrays = inputs.read(parsed)
         except Exception as error:
@@ -103,7 +103,7 @@ class Case:
                 self.check_truth(read[1], truth)
 
     def check_units(self):
-        """Scaled features are the same: exactly in units that are powers of two apart."""
+        """Scaled features do not depend on units; powers of two between units cause no rounding."""
         if all(column.kind != "numbers" for column in self.sheet.columns):
             return
         exact = bool(self.random.integers(2))
@@ -119,30 +119,31 @@ class Case:
                 factor = float(self.random.choice([1000.0, 1e-3, 1.8, 60.0, -1.0]))
             cells = [factor * x + shift for x in column.cells]
             grids["candidates"].columns[column.name] = cells
-        some = {name: grids[name] for name in ("candidates", "observations")}
-        read = self.read_arrays(some, "in other units")
+        tables = {name: grids[name] for name in ("candidates", "observations")}
+        read = self.read_arrays(tables, "in other units")
         if read is None:
             return
         truth = self.sheet.truth()
         groups = [Columns(*column) for column in truth["columns"]]
-        one = np.asarray(library(truth["features"], groups).features)
-        two = np.asarray(read[1].library.features)
+        expected = np.asarray(library(truth["features"], groups).features)
+        actual = np.asarray(read[1].library.features)
         if exact:
-            self.report.same("features in units of powers of two", two, one)
+            self.report.same("features in units of powers of two", actual, expected)
         else:
-            # a negative factor turns a column around
-            difference = np.minimum(np.abs(two - one), np.abs(1 - two - one)).max()
+            # a negative factor changes a scaled number x to 1 - x
+            difference = np.abs(actual - expected)
+            difference = np.minimum(difference, np.abs(1 - actual - expected)).max()
             self.report.true(
                 "features in other units", difference <= TOLERANCE, f"differ by {difference:.1e}"
             )
 
     def check_changes(self):
-        """Rows are permuted, columns are added, and values are negated with --minimize."""
+        """Permuted rows, more columns, and negated values with --minimize are read correctly."""
         sheet, random = self.sheet, self.random
         grids, truth = sheet.grids(), sheet.truth()
         added = self.add_columns(grids)
-        more = random.choice(sheet.arms, random.integers(1, 4)).tolist()
-        grids["pending"].columns[sheet.id_name] += [sheet.ids[arm] for arm in more]
+        observed = random.choice(sheet.arms, random.integers(1, 4)).tolist()
+        grids["pending"].columns[sheet.id_name] += [sheet.ids[arm] for arm in observed]
         order = {name: random.permutation(len(grid)) for name, grid in grids.items()}
         grids = {name: grid.rows(order[name]) for name, grid in grids.items()}
         values = grids["observations"].columns[sheet.value_name]
@@ -152,14 +153,14 @@ class Case:
         read = self.read_arrays(grids, f"permuted, negated, with {added}", options=options)
         if read is None:
             return
-        at = np.argsort(order["candidates"])
+        new_row = np.argsort(order["candidates"])
         for name in ("ids", "features", "same", "cost"):
             truth[name] = None if truth[name] is None else truth[name][order["candidates"]]
         for name in ("arms", "values", "errors"):
             truth[name] = None if truth[name] is None else truth[name][order["observations"]]
-        truth["arms"] = at[truth["arms"]]
+        truth["arms"] = new_row[truth["arms"]]
         for name in ("pending", "excluded"):
-            truth[name] = np.sort(at[truth[name]])
+            truth[name] = np.sort(new_row[truth[name]])
         self.check_truth(read[1], truth)
         notes = [note for note in read[1].candidates.notes if "not used as features" in note]
         named = len(notes) == 1 and all(f"'{name}'" in notes[0] for name in added)
@@ -180,59 +181,60 @@ class Case:
             library.columns[name] = cells
         features = {column.name for column in sheet.columns}
         order = random.permutation(list(library.columns)).tolist()
-        places = iter([name for name in library.columns if name in features])
-        order = [next(places) if name in features else name for name in order]
+        features_in_order = iter([name for name in library.columns if name in features])
+        order = [next(features_in_order) if name in features else name for name in order]
         library.columns = {name: library.columns[name] for name in order}
         remarks = random.choice(["", "a;b", "1,5", "2024-01-05"], len(grids["observations"]))
         grids["observations"].columns["remark"] = remarks.tolist()
         return added
 
     def check_ids_written(self):
-        """The ids of a batch in every format are read as pending."""
+        """The ids of a batch that is written in any format are read unchanged."""
         random = self.random
         rows = random.permutation(self.sheet.count)[: random.integers(1, 6)]
         if rows.size == self.sheet.count:
             return
         for ending in ENDINGS:
-            path = self.place("batch", ending)
+            path = self.new_path("batch", ending)
             ids = np.array(self.sheet.ids, object)[rows]
             batch = pd.DataFrame({self.sheet.id_name: ids, "mean": 0.0, "standard_deviation": 1.0})
             path.write_bytes(cells.content(path, batch))
             table = cells.read(path, [self.sheet.id_name])
-            self.report.problem = f"{self.words}, a batch as {ending}"
+            self.report.problem = f"{self.description}, a batch as {ending}"
             self.report.same("ids of a batch", table.text(self.sheet.id_name).to_numpy(object), ids)
 
     def check_refusals(self):
-        """One mistake is refused in every format."""
+        """One mistake is refused in every format, and the message names its place."""
         grids, random = self.sheet.grids(), self.random
         fault = sheet_faults.make_fault(self.seed, self.sheet, grids, random)
         others = {name: grid for name, grid in grids.items() if name != fault.table}
-        more, rows = self.write_files(others, ".csv")
+        other_files, rows = self.write_files(others, ".csv")
         for ending in ENDINGS if fault.table is not None else (".csv",):
-            self.report.problem = f"{self.words}, {fault.words} as {ending}"
+            self.report.problem = f"{self.description}, {fault.words} as {ending}"
             wrong = {} if fault.table is None else {fault.table: grids[fault.table]}
             written = self.write_files(wrong, ending)
             if written is None:
                 continue
             files, rows = written
-            files = [*files, *more] if fault.table == "candidates" else [*more, *files]
-            out = self.place("refused", str(random.choice(ENDINGS)))
+            first = fault.table == "candidates"
+            files = [*files, *other_files] if first else [*other_files, *files]
+            out = self.new_path("refused", str(random.choice(ENDINGS)))
             arguments = [*files, *self.sheet.options(), "--batch", "1", *fault.options]
             message = self.refusal([*arguments, "--out", str(out)])
             if message is None:
                 continue
-            path, at = rows.get(fault.table, (None, None))
+            path, row_numbers = rows.get(fault.table, (None, None))
             named = [] if path is None else [str(path)]
             if fault.row is not None:
-                named.append(f"row {at[fault.row] if fault.row >= 0 else 1}")
+                named.append(f"row {row_numbers[fault.row] if fault.row >= 0 else 1}")
             named += [] if fault.column is None else [f"column '{fault.column}'"]
             for word in named:
-                self.report.true("a refusal has its place", word in message, f"{word}: {message}")
+                self.report.true("a refusal names its place", word in message, f"{word}: {message}")
         new_files = {p.name for p in self.folder.iterdir() if p.name.startswith("refused")}
         self.report.true("nothing is written", not new_files, str(new_files))
 
     def refusal(self, arguments):
-        """The message of a ValueError, or None, which is a failure."""
+        """The message of the ValueError. Without one, reports a failure and returns None."""
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 command.run(parse(arguments))
@@ -244,7 +246,7 @@ class Case:
         return None
 
     def check_damage(self):
-        """A file that is cut off or has other bytes is either read or refused with a sentence."""
+        """A file that is cut off or has wrong bytes is either read or refused with a message."""
         ending, random = str(self.random.choice(ENDINGS)), self.random
         path = min(path for path in self.folder.iterdir() if path.match(f"candidates*{ending}"))
         raw = bytearray(path.read_bytes())
@@ -252,9 +254,9 @@ class Case:
             raw = raw[: random.integers(len(raw))]
         for at in random.integers(0, max(len(raw), 1), random.integers(1, 4)):
             raw[at : at + 1] = bytes([random.integers(256)])
-        path = self.place("damaged", ending)
+        path = self.new_path("damaged", ending)
         path.write_bytes(bytes(raw))
-        self.report.problem = f"{self.words}, a damaged {ending}"
+        self.report.problem = f"{self.description}, a damaged {ending}"
         arguments = [str(path), *self.sheet.options(), "--batch", "1"]
         try:
             inputs.read(parse([*arguments, "--out", str(self.folder / "next.csv")]))
@@ -264,14 +266,14 @@ class Case:
         else:
             self.report.true("damage is refused", True)
 
-    def check_whole(self):
-        """Order, means and deviations of all candidates do not depend on rows and units."""
+    def check_batch(self):
+        """Picks, means and deviations do not depend on the order of rows or on units."""
         sheet, report = self.sheet, self.report
         ending = str(self.random.choice(ENDINGS))
-        out = self.place("next", ending)
+        out = self.new_path("next", ending)
         files, _ = self.write_files(sheet.grids())
         arguments = [*files, *sheet.options(), "--batch", str(REMAINING)]
-        report.problem = f"{self.words}, the command"
+        report.problem = f"{self.description}, the command"
         with contextlib.redirect_stdout(io.StringIO()):
             batch = command.run(parse([*arguments, "--out", str(out)]))
         names = ["predicted", "low_90", "high_90"]
@@ -279,7 +281,7 @@ class Case:
         report.same("ids of the batch", table.text(sheet.id_name), ids[batch.rows])
         numbers = [table.numbers(name) for name in names]
         sign = -1 if sheet.minimize else 1
-        # three digits of the width of an interval are written
+        # numbers are rounded to three digits of the width of an interval
         close = np.abs(numbers[0] - sign * batch.mean) <= 0.01 * (numbers[2] - numbers[1])
         report.true("means of the batch", close.all())
         report.true("intervals are not empty", (numbers[1] < numbers[2]).all())
@@ -305,7 +307,7 @@ class Case:
         self.compare("values in other units", grids, batch, np.arange(sheet.count), scale)
 
     def compare(self, words, grids, batch, rows, scale):
-        """Compares the batch of other tables; row i is row rows[i] of the sheet."""
+        """Compares the batch of other tables, whose row i is row rows[i] of the sheet."""
         read = self.read_arrays(grids, words)
         if read is None:
             return
@@ -324,18 +326,18 @@ class Case:
         limits = tuple(scale * limit for limit in model.limits)
         same = model._replace(scale=model.scale * scale, centre=model.centre * scale, limits=limits)
         other = results.choose(options, arrays, key, same)
-        picked, mine = rows[other.rows], batch.rows
-        report.same("the same candidates are rated", np.sort(picked), np.sort(mine))
-        place = np.argsort(mine)[np.searchsorted(np.sort(mine), picked)]
-        unit = scale * np.abs(batch.mean).max() + scale * batch.std.max()
+        picked, expected = rows[other.rows], batch.rows
+        report.same("the same candidates are picked", np.sort(picked), np.sort(expected))
+        place = np.argsort(expected)[np.searchsorted(np.sort(expected), picked)]
+        size = scale * np.abs(batch.mean).max() + scale * batch.std.max()
         for name, a, b in (("mean", batch.mean, other.mean), ("std", batch.std, other.std)):
-            difference = np.abs(scale * a[place] - b).max() / unit
+            difference = np.abs(scale * a[place] - b).max() / size
             report.true(
                 f"{name} of candidates", difference <= TOLERANCE, f"differs by {difference:.1e}"
             )
-        # candidates with equal features are picked in any order
+        # candidates with equal features may be picked in any order
         group = np.unique(self.sheet.truth()["features"], axis=0, return_inverse=True)[1].ravel()
-        report.same("picks", group[picked], group[mine])
+        report.same("picks", group[picked], group[expected])
 
 
 def check(seed, report, long=False):
@@ -348,5 +350,5 @@ def check(seed, report, long=False):
         case.check_ids_written()
         case.check_refusals()
         case.check_damage()
-        if case.whole:
-            case.check_whole()
+        if case.suggests:
+            case.check_batch()

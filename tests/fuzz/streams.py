@@ -1,4 +1,4 @@
-"""Random streams: definitions of predictions and of joins of dictionaries."""
+"""Random streams: the predictions and dictionaries of forecasters against their definitions."""
 
 from functools import partial
 
@@ -29,10 +29,10 @@ from jsketch.sketch import fourier, kors
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.newton import LEAST_RESIDUAL
 
-SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # examples, inputs; others than the first with --long
+SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # (examples, inputs); only the first one without --long
 BLOCK = 16
-NOISE = 16  # rounding errors of a kernel value, as in `disturbed`
-NEARLY_DEPENDENT = 1e-7  # residual of a point that joins, relative to k(x,x)
+NOISE = 16  # error of a kernel value, in roundings, as in `disturbed`
+NEARLY_DEPENDENT = 1e-7  # bound on the residual of a point that joins, relative to k(x,x)
 INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 RUN = as_users(
     lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK)
@@ -54,14 +54,14 @@ class Cosines:
 
 
 class Problem:
-    """A stream, a kernel of the library and of the oracles, and the numbers of a forecaster."""
+    """A stream, a kernel of the library and of the oracles, and the settings of forecasters."""
 
     def __init__(self, seed, long):
         random = np.random.default_rng([seed, 3])
         size = seed // 11 % len(SIZES) if long else 0
         count, inputs = SIZES[size]
         style, self.xs = inputs_of(random, count, inputs, long)
-        words, self.kernel, self.parts = kernel_of(random, self.xs, SMOOTHNESS[size % 3])
+        description, self.kernel, self.parts = kernel_of(random, self.xs, SMOOTHNESS[size % 3])
         self.ys = np.sin(self.xs.sum(1)) + 0.3 * random.standard_normal(count)
         labels = str(random.choice(["all", "some", "signs", "late", "constant"]))
         if labels == "signs":
@@ -75,7 +75,7 @@ class Problem:
         true = gram(self.parts, self.xs, self.xs)
         self.grams = [true] + [disturbed(true, random) for _ in range(2)]
         self.largest = float(np.diag(true).max())  # k(x,x)
-        # without --long rounding errors are at most 1e-7 of it
+        # relative to k(x,x), at least 1e-3 without --long
         lam = 10 ** (random.uniform(-8, 1) if long else random.uniform(-3, 1))
         self.lam = self.largest * float(lam)
         self.mu = self.lam * float(10 ** random.uniform(-1, 1))
@@ -85,9 +85,8 @@ class Problem:
         self.step = float(random.choice([0.01, 0.1]))
         self.gamma = float(random.choice([0.0, 0.2, 1.0]))
         self.largest_label = np.nanmax(np.abs(self.ys), initial=0.0)
-        self.words = (
-            f"seed {seed}, {count} {style} examples, {labels} labels, {words}, lam {self.lam:.2e}"
-        )
+        stream_description = f"seed {seed}, {count} {style} examples, {labels} labels"
+        self.description = f"{stream_description}, {description}, lam {self.lam:.2e}"
 
 
 def inputs_of(random, count, inputs, hard):
@@ -133,7 +132,7 @@ def check(seed, report, long=False):
     """Checks the forecaster of a seed on its stream."""
     names = ALGORITHMS if long else QUICK
     name, p = names[seed % len(names)], Problem(seed, long)
-    report.problem = f"{name}, {p.words}"
+    report.problem = f"{name}, {p.description}"
     forecaster, key = forecaster_of(name, p), jax.random.key(seed)
     first = INIT(forecaster, jnp.asarray(p.xs[0]), key)
     run = RUN(forecaster, first, p.xs, p.ys, key)
@@ -147,28 +146,29 @@ def check(seed, report, long=False):
         truths, allowance = expected
         floor = 1e-10 + rounding_of_inverse(name, p) + allowance
         if np.ndim(floor):
-            # predictions that rounding decides are left out
-            decided = floor <= 0.1 * p.largest_label
-            prediction, floor = prediction[decided], floor[decided]
-            truths = [np.asarray(truth)[decided] for truth in truths]
+            # predictions with larger rounding errors are not compared
+            accurate = floor <= 0.1 * p.largest_label
+            prediction, floor = prediction[accurate], floor[accurate]
+            truths = [np.asarray(truth)[accurate] for truth in truths]
         report.near("prediction", prediction, truths, floor)
 
 
 def rounding_of_inverse(name, p):
-    """That of predictions from an updated A^-1: eps |z|^2 / lam (`online.rounding`)."""
+    """The rounding error of predictions by an updated A^-1: eps |z|^2 / lam (`online.rounding`)."""
     if name == "pros_n_kons":
         # A step of slope g changes the leverage l = |z|^2 / lam of an example to l / (1 + w l),
-        # about 1 / w, and its output to g / w: both are differences with a relative error of eps w
-        # l. The next projection divides them: eps l |g|, |g| <= 2 (C + |y|), for each of the two.
+        # about 1 / w, and its output to g / w. Both are differences with a relative error of eps w
+        # l. The next projection divides the output by the leverage, so that each of the two adds an
+        # error of eps l |g|, where |g| <= 2 (C + |y|).
         return 2 * EPS * p.largest / p.lam * 2 * (p.bound + p.largest_label)
-    carries = ("cosines", "mixture", "vovk", "nystrom", "nystrom_code", "forgetting")
-    # |z|^2 <= 6 here. THEORY 9.5: a factor of at most B^1.5 + B = 80 for blocks of 16 and labels of
-    # size 1; measured: at most 2, and 300 to 500 where S is not eliminated symmetrically
-    return 32 * EPS * 6 / p.lam if name in carries else 0.0
+    update_inverse = ("cosines", "mixture", "vovk", "nystrom", "nystrom_code", "forgetting")
+    # |z|^2 <= 6 here. By THEORY 9.5 the factor is at most B^1.5 + B = 80 for blocks of 16 and
+    # labels of size 1; at most 2 was measured, and 300 to 500 if S is not eliminated symmetrically
+    return 32 * EPS * 6 / p.lam if name in update_inverse else 0.0
 
 
 def of_grams(function):
-    """(predictions from the Gram matrix and from disturbed ones, no further allowance)."""
+    """Predictions from the Gram matrix and from disturbed ones, without a further allowance."""
     return lambda p, run, first, key, report: ([function(p, g) for g in p.grams], 0.0)
 
 
@@ -177,7 +177,7 @@ def of_cosines(function):
         waves = np.cos(np.asarray(p.xs, LD) @ np.asarray(p.frequencies, LD))
         true = np.column_stack([waves, np.ones(len(p.xs), LD)])
         random = np.random.default_rng(0)
-        # with independent errors of the features
+        # the features have independent errors
         errors = [0 * true] + [16 * EPS * random.uniform(-1, 1, true.shape) for _ in range(2)]
         return [function(p, (true + e) @ (true + e).T) for e in errors], 0.0
 
@@ -188,10 +188,11 @@ def in_spans(p, joined, predict, feature_error, report):
     """(predictions in the spans of a dictionary and in disturbed ones, a further allowance), or
     None if all predictions depend on rounding. predict(features) -> [n].
 
-    Float64 resolves directions down to NOISE rounding errors of the kernel values. Points that are
-    nearly dependent when they join get an allowance. Rounding determines whether `sketch.newton`
-    keeps directions below 1e-10, so that predictions with and without them are both right.
-    Moreover, features are accurate to the root of eps, which multiplies `feature_error` [] or [n].
+    Float64 resolves directions down to NOISE rounding errors of the kernel values. Predictions
+    get an allowance if a point is nearly dependent on others when it joins: rounding determines
+    whether `sketch.newton` keeps directions below 1e-10, so that predictions with and without them
+    are both right, and features have errors of the root of eps, which change predictions by at most
+    `feature_error` [] or [n] times as much.
     """
     noise = NOISE * max(len(joined), 1) * EPS
     features, residuals = spans(p.grams[0], joined, cut=noise)
@@ -210,11 +211,11 @@ def in_spans(p, joined, predict, feature_error, report):
 
 
 def of_dictionaries(function, code=False):
-    """Predictions on a dictionary that KORS samples, and the decisions of KORS."""
+    """Checks the decisions of KORS. Returns the predictions with its dictionary."""
 
     def predictions(p, run, first, key, report):
         sizes = np.diff(np.asarray(run.forecasts.dictionary_size), prepend=0)
-        # sizes are those at the ends of blocks; the points show which examples joined
+        # sizes are recorded at the ends of blocks; the points identify the examples that joined
         points = np.asarray(run.state.dictionary.points)[: sizes.sum()]
         joined, start = [], 0
         uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
@@ -233,11 +234,11 @@ def of_dictionaries(function, code=False):
         if not clear.all():
             report.skipped["draws too close to call"] += 1
             return None
-        # the weights of a ridge regression are at most |y| / (2 sqrt(lam)), and multiply an error
-        # of z
+        # an error of z is multiplied by the weights of the ridge regression, whose norm is at most
+        # |y| / (2 sqrt(lam))
         feature_error = (p.largest / p.lam * np.isfinite(p.ys).sum()) ** 0.5 * p.largest_label
         if code:
-            # with h = z A^-1 z and residuals e, errors dZ of observed features change predictions
+            # with h = z A^-1 z and residuals e, errors dZ of observed features change a prediction
             # z A^-1 Z^T y by |A^-1 z| |dZ^T e| + |Z A^-1 z| |dZ w| <= sqrt(h / lam) |dZ| |e| +
             # sqrt(h) |dZ| |w|; the other forecasters divide that by 1 + h
             h = leverages(p.ys, joined, spans(p.grams[0], joined)[0], p.lam)
@@ -246,7 +247,7 @@ def of_dictionaries(function, code=False):
         result = in_spans(p, joined, predict, feature_error, report)
         if result is None or not code:
             return result
-        # without division by 1 + h the error of A^-1 counts sqrt(1 + h) times (THEORY 9.5)
+        # without division by 1 + h the error of A^-1 is multiplied by sqrt(1 + h) (THEORY 9.5)
         truths, allowance = result
         further = np.sqrt(1 + np.maximum(h, 0)) - 1
         return truths, allowance + rounding_of_inverse("nystrom_code", p) * further
@@ -255,7 +256,7 @@ def of_dictionaries(function, code=False):
 
 
 def _first_to_join(p, joined, at, uniform, code):
-    """The one of equal examples whose uniform number is the first below its probability."""
+    """The first of the equal examples `at` whose uniform number is below its probability."""
     for t in at:
         gram_until = p.grams[0][: t + 1, : t + 1]
         if uniform[t] < kors_probabilities(gram_until, joined, p.mu, p.beta, 0.5, code)[t]:
@@ -264,7 +265,7 @@ def _first_to_join(p, joined, at, uniform, code):
 
 
 def of_sketched_kons(p, run, first, key, report):
-    """Labelled examples enter with the larger one of gamma and KORS's probability at alpha."""
+    """A labelled example enters with probability gamma, or that of KORS if it is larger."""
     labels = np.flatnonzero(np.isfinite(p.ys))
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, probabilities, close = [], [], False
@@ -287,7 +288,7 @@ def of_sketched_kons(p, run, first, key, report):
 
 
 def of_gradient(p, run, first, key, report):
-    """The first five labelled examples span the space of all later steps."""
+    """The first five labelled examples span the space in which all later steps are taken."""
     joined = np.flatnonzero(np.isfinite(p.ys))[:5]
     number = have_joined(joined, len(p.xs))
 

@@ -33,7 +33,7 @@ def test_random_problems(kind):
 
 
 def test_the_script_runs_with_a_safe_path():
-    """The scripts set PYTHONSAFEPATH, which leaves the folder of the program off Python's path."""
+    """The scripts set PYTHONSAFEPATH, which excludes the folder of the program from the path."""
     program, seeds = Path(__file__).with_name("main.py"), ("--first", "1", "--count", "1")
     command = [sys.executable, program, "sheets", *seeds]
     environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -19,31 +19,31 @@ CHANCE, PRICE = np.array([0.9, 0.2, 1.0, 0.6, 0.8, 0.7]), np.array([2.0, 1, 1, 4
 WORST, EXPONENT = -1.5, 0.6
 KEY = jax.random.key(0)
 
-choose = jax.jit(lambda which, posterior, key: which.choose(posterior, K - 1, key))
+choose = jax.jit(lambda acquisition, posterior, key: acquisition.choose(posterior, K - 1, key))
 
 
-def posterior(chance=False, left=None):
+def posterior(chance=False, budget=None):
     # copies: `asarray` may share NumPy's memory
     arrays = map(jnp.array, (MEAN, COVARIANCE, FREE, RATIO, BEST))
     chance = Chance(jnp.array(CHANCE), jnp.array(WORST)) if chance else None
-    price = None if left is None else Price(*map(jnp.array, (PRICE, EXPONENT, left)))
+    price = None if budget is None else Price(*map(jnp.array, (PRICE, EXPONENT, budget)))
     return JointPosterior(*arrays, Terms(chance, price))
 
 
-@pytest.mark.parametrize("terms", [dict(), dict(chance=True), dict(chance=True, left=6.6)])
+@pytest.mark.parametrize("terms", [dict(), dict(chance=True), dict(chance=True, budget=6.6)])
 @pytest.mark.parametrize("name", ["ucb", "greedy", "ei", "variance"])
-def test_picks_are_conditioned_on(name, terms):
-    """Earlier picks returned their means. Failures have the worst value, and costs divide."""
-    which = dict(
+def test_later_picks_are_conditioned_on_earlier_ones(name, terms):
+    """Earlier picks return their means, failures the worst value, and costs divide a score."""
+    acquisition = dict(
         ucb=acquisitions.UCB(1.3),
         greedy=acquisitions.UCB(0.0),
         ei=acquisitions.ExpectedImprovement(),
         variance=acquisitions.LargestVariance(),
     )[name]
-    if "left" in terms and not hasattr(which, "per_cost"):
+    if "budget" in terms and not hasattr(acquisition, "per_cost"):
         return
     chance = CHANCE if "chance" in terms else 1
-    divisor = PRICE**EXPONENT if "left" in terms else 1
+    divisor = PRICE**EXPONENT if "budget" in terms else 1
     picks, covariance, best, total_cost = [], COVARIANCE.copy(), BEST, 0.0
     for _ in range(K - 1):
         std = np.sqrt(np.diagonal(covariance))
@@ -56,7 +56,7 @@ def test_picks_are_conditioned_on(name, terms):
             variance=chance * std**2 / divisor,
         )[name]
         allowed = FREE & ~np.isin(np.arange(K), picks)
-        allowed &= total_cost + PRICE <= terms.get("left", np.inf)
+        allowed &= total_cost + PRICE <= terms.get("budget", np.inf)
         if not allowed.any():
             picks.append(-1)
             continue
@@ -65,8 +65,8 @@ def test_picks_are_conditioned_on(name, terms):
         covariance = covariance - np.outer(column, column) / (covariance[arm, arm] + RATIO)
         picks.append(arm)
         best, total_cost = max(best, MEAN[arm]), total_cost + PRICE[arm]
-    assert (-1 in picks) == ("left" in terms)
-    assert choose(which, posterior(**terms), KEY).tolist() == picks
+    assert (-1 in picks) == ("budget" in terms)
+    assert choose(acquisition, posterior(**terms), KEY).tolist() == picks
 
 
 def test_frequencies_of_draws():
@@ -83,28 +83,28 @@ def test_frequencies_of_draws():
     assert picks.tolist()[:3] == np.argsort(-rate)[:3].tolist()
     # membership among the two best of the free candidates and of two evaluated ones
     evaluated_values = jnp.array([0.9, 0.3])
-    whole = np.hstack([draws, np.broadcast_to(evaluated_values, (len(draws), 2))])
-    members = (draws >= np.sort(whole, 1)[:, -2:-1]).mean(0)
+    with_evaluated = np.hstack([draws, np.broadcast_to(evaluated_values, (len(draws), 2))])
+    members = (draws >= np.sort(with_evaluated, 1)[:, -2:-1]).mean(0)
     assert np.argsort(-members)[:3].tolist() != np.argsort(-rate)[:3].tolist()
     joint = posterior()._replace(evaluated_means=evaluated_values)
     picks = choose(acquisitions.ProbabilityOfBest(top=2), joint, KEY)
     assert picks.tolist()[:3] == np.argsort(-members)[:3].tolist()
     keys = jax.random.split(KEY, 2000)
     choose_often = jax.jit(
-        lambda which, joint: jax.lax.map(lambda key: which.choose(joint, 3, key), keys)
+        lambda acquisition, joint: jax.lax.map(lambda key: acquisition.choose(joint, 3, key), keys)
     )
-    for which, expected in (
+    for acquisition, expected in (
         (acquisitions.Thompson(), rate),
         (acquisitions.TopTwo(0.5), (rate + second) / 2),
     ):
-        picks = np.asarray(choose_often(which, posterior()))
+        picks = np.asarray(choose_often(acquisition, posterior()))
         assert all(len(set(row)) == 3 for row in picks.tolist()) and not (picks == 2).any()
         share = np.bincount(picks[:, 0], minlength=K) / len(keys)
         np.testing.assert_allclose(share, expected, atol=0.04)
 
 
 def test_draws_contain_failures():
-    """They are those of `ProbabilityOfBest`, and of the improvement of a group's batch."""
+    """Both `ProbabilityOfBest` and the improvement of a group's batch use them."""
     random, count = np.random.default_rng(0), 40_000
     values = random.multivariate_normal(MEAN, COVARIANCE, count)
     values = np.where(random.random((count, K)) < CHANCE, values, WORST)
@@ -112,7 +112,7 @@ def test_draws_contain_failures():
     picks = choose(acquisitions.ProbabilityOfBest(), posterior(chance=True), KEY)
     assert picks.tolist()[:2] == np.argsort(-rate)[:2].tolist()
     gain = jax.jit(expected_best, static_argnums=3)(
-        posterior(chance=True, left=np.inf), jnp.array([4, 5, -1]), jax.random.key(1), 20_000
+        posterior(chance=True, budget=np.inf), jnp.array([4, 5, -1]), jax.random.key(1), 20_000
     )
     expected = np.maximum(values[:, [4, 5]].max(1) - BEST, 0).mean()
     assert float(gain) == pytest.approx(expected / PRICE[[4, 5]].sum() ** EXPONENT, rel=0.03)

@@ -33,14 +33,14 @@ def test_earlier_values_get_the_moments_of_the_present_ones():
     assert earlier.std() == pytest.approx(values.std())
     order = np.argsort(old[~np.isnan(old)])
     np.testing.assert_array_equal(np.argsort(earlier), order)
-    # equal values contain no more than their mean
+    # equal values become the mean of the present ones
     np.testing.assert_allclose(joined.values[30:], values.mean())
     np.testing.assert_allclose(joined.errors[6:], values.std())
     assert not joined.errors[:6].any()
 
 
 def test_the_first_batch_follows_an_earlier_campaign():
-    """It is near the best earlier candidates, in any unit, and contains none of them."""
+    """The batch is near the best earlier candidates, in any unit, and contains none of them."""
     batches = []
     for unit in (1.0, 1000.0):
         joined = join_campaigns(X, [], [], [(OLD, unit * truth(OLD))])
@@ -60,14 +60,14 @@ def test_candidates_of_earlier_campaigns_are_excluded_and_outliers_have_no_effec
     found = suggest(**joined._asdict(), replicates=True, batch=8, key=KEY)
     assert (found.rows < len(X)).all()
     arms, values, old = np.arange(6), truth(X[:6]), truth(OLD)
-    both = []
+    earlier_values = []
     for size in (1e3, 1e7):
         spiked = np.where(np.arange(6) == values.argmin(), -size, values)
         earlier = np.where(np.arange(25) == old.argmin(), -size, old)
-        both.append(join_campaigns(X, arms, spiked, [(OLD, earlier)]).values[6:])
+        earlier_values.append(join_campaigns(X, arms, spiked, [(OLD, earlier)]).values[6:])
     others = np.delete(np.arange(25), old.argmin())
-    np.testing.assert_allclose(both[0][others], both[1][others])
-    assert both[0].std() < 10
+    np.testing.assert_allclose(earlier_values[0][others], earlier_values[1][others])
+    assert earlier_values[0].std() < 10
 
 
 def test_the_number_of_earlier_evaluations_is_limited():
@@ -119,9 +119,9 @@ def test_the_command_reads_sheets_of_earlier_campaigns(tmp_path, capsys, goal):
     # the last picks explore
     rank = np.argsort(np.argsort(-truth(X)))[batches[0][:2]].mean()
     assert rank > 31 if goal else rank < 8
-    words = capsys.readouterr().out
-    assert "25 values of an earlier campaign" in words
-    assert "this batch follows the values of earlier campaigns" in words
+    printed = capsys.readouterr().out
+    assert "25 values of an earlier campaign" in printed
+    assert "this batch follows the values of earlier campaigns" in printed
 
 
 def test_predictions_and_the_page_are_of_the_present_campaign(tmp_path):
@@ -140,7 +140,7 @@ def test_predictions_and_the_page_are_of_the_present_campaign(tmp_path):
     assert "water" in page and "THF" not in page
 
 
-def test_all_results_use_the_scale_of_the_lengthscales(tmp_path):
+def test_the_library_and_the_joined_campaigns_have_the_same_scale(tmp_path):
     """The old sheet has more rows than are used, and a wider range."""
     sheets(tmp_path)
     wide = np.random.default_rng(1).uniform(-3, 5, size=(400, 2))
@@ -176,7 +176,7 @@ def test_sheets_that_do_not_fit_are_refused(tmp_path):
 
 
 def test_a_column_that_varies_between_the_campaigns_only(tmp_path):
-    """The numbers of both campaigns have one scale."""
+    """Both campaigns determine the scale of the column, which is constant in the present one."""
     sheets(tmp_path)
     frame = pd.read_csv(tmp_path / "new.csv")
     frame.assign(c=0.5).to_csv(tmp_path / "new.csv", index=False)

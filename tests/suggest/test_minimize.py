@@ -31,7 +31,7 @@ def loss_with_failures(**h):
     return np.nan if h["kind"] == "z" else loss(**h)
 
 
-def same(one, other):
+def assert_same(one, other):
     assert [e.candidate for e in one.evaluations] == [e.candidate for e in other.evaluations]
     np.testing.assert_array_equal(one.values, other.values)
 
@@ -39,9 +39,9 @@ def same(one, other):
 def test_the_minimum_of_mixed_hyperparameters():
     found = minimize(loss, SPACE, 40, progress=False)
     uniform = np.random.default_rng(0).random((2000, 5))
-    random = np.median([loss(**SPACE.decode(10 * u)) for u in uniform])
+    median_of_random = np.median([loss(**SPACE.decode(10 * u)) for u in uniform])
     assert found.best_value == loss(**found.best) == found.values.min()
-    assert found.best_value < 0.05 < random
+    assert found.best_value < 0.05 < median_of_random
     assert found.best["kind"] == "y" and type(found.best["depth"]) is int
     assert len({tuple(e.candidate.values()) for e in found.evaluations}) == 40
 
@@ -61,7 +61,7 @@ def test_failures_are_recorded_and_become_rare():
     np.testing.assert_array_equal(frame.failed, failed)
     np.testing.assert_array_equal(frame.value.isna(), failed)
     assert set(frame.error[frame.share > 0.6]) == {"FloatingPointError: too large"}
-    # 60% of the space fails
+    # evaluations fail in 60% of the space
     assert frame.failed[20:].mean() < 0.4
     assert not frame.duplicated(list(SPACE.names)).any()
     assert found.best_value < 0.5
@@ -98,9 +98,9 @@ def test_a_file_resumes_and_extends_a_run(tmp_path, batch):
     first = minimize(raise_at_ten, SPACE, 14, checkpoint=file, **settings)
     assert len(first.evaluations) == 14
     before = len(calls)
-    same(minimize(raise_at_ten, SPACE, 20, checkpoint=file, **settings), whole)
+    assert_same(minimize(raise_at_ten, SPACE, 20, checkpoint=file, **settings), whole)
     assert len(calls) == before + 6
-    # fewer evaluations than the file holds: nothing is evaluated
+    # the file has more evaluations: nothing is evaluated
     assert len(minimize(raise_at_ten, SPACE, 5, checkpoint=file, **settings).evaluations) == 20
     assert len(calls) == before + 6
 
@@ -118,8 +118,8 @@ def test_a_run_is_extended_with_another_batch(tmp_path):
     file = tmp_path / "tuning.run"
     minimize(loss, SPACE, 3, checkpoint=file, progress=False)
     more = minimize(loss, SPACE, 6, batch=5, checkpoint=file, progress=False)
-    # the points of the design are those of the first call
-    same(more, minimize(loss, SPACE, 6, progress=False))
+    # the points of the initial design are those of the first call
+    assert_same(more, minimize(loss, SPACE, 6, progress=False))
 
 
 def test_threads_evaluate_a_batch_at_the_same_time():
@@ -130,7 +130,7 @@ def test_threads_evaluate_a_batch_at_the_same_time():
         return loss(**h)
 
     found = minimize(wait_for_others, SPACE, 12, batch=3, progress=False)
-    same(found, minimize(loss, SPACE, 12, batch=3, progress=False))
+    assert_same(found, minimize(loss, SPACE, 12, batch=3, progress=False))
     assert len({tuple(e.candidate.values()) for e in found.evaluations}) == 12
 
 
@@ -171,7 +171,7 @@ def test_the_best_of_a_list_of_candidates_is_found(candidates):
     assert len({repr(e.candidate) for e in found.evaluations}) == 15
 
 
-def test_the_run_ends_where_every_point_was_evaluated():
+def test_a_run_ends_when_every_point_was_evaluated():
     with pytest.warns(UserWarning, match="ends after 6 evaluations: no other point is left"):
         found = minimize(lambda a, b: a + b, Space(a=(1, 3, int), b=[0, 1]), 20, progress=False)
     assert sorted(found.values) == [1, 2, 2, 3, 3, 4]
@@ -208,7 +208,7 @@ def test_without_a_success_there_is_no_best_value():
 
 
 def test_the_number_of_candidates_does_not_change_with_the_values(monkeypatch):
-    """Programs are compiled for a number of candidates: it must stay as the values grow."""
+    """Another number of candidates would compile the programs again."""
     sizes = set()
     real = proposals.suggest
 

@@ -32,14 +32,14 @@ def test_the_lowest_value_is_twice_as_far_below_the_median_as_the_best_is_above_
 
 @pytest.mark.parametrize("size", [1e2, 1e9])
 def test_the_size_of_a_spike_changes_nothing(size):
-    """All results are those of the values with the spikes at their lowest value."""
-    spiked, level = with_spikes(size), outlier_limit(with_spikes(size))
-    limited = np.maximum(spiked, level)
+    """All results are those of the values in which the spikes are raised to the limit."""
+    spiked, limit = with_spikes(size), outlier_limit(with_spikes(size))
+    limited = np.maximum(spiked, limit)
     expected, found = (suggest(LIBRARY, ARMS, y, batch=6, key=KEY) for y in (limited, spiked))
     assert found.rows.tolist() == expected.rows.tolist()
-    assert found.model.scale == expected.model.scale and found.model.limits == (level, np.inf)
-    for of in (predict, leave_one_out):
-        one, other = (of(LIBRARY, ARMS, y, found.model) for y in (limited, spiked))
+    assert found.model.scale == expected.model.scale and found.model.limits == (limit, np.inf)
+    for function in (predict, leave_one_out):
+        one, other = (function(LIBRARY, ARMS, y, found.model) for y in (limited, spiked))
         np.testing.assert_array_equal(other.mean, one.mean)
         np.testing.assert_array_equal(other.std, one.std)
     one, other = (stopping.possible_gain(LIBRARY, ARMS, y, found.model) for y in (limited, spiked))

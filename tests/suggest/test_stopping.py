@@ -20,15 +20,15 @@ def problem(seed, peak=False):
 def test_predictions_of_the_library_are_those_of_the_batch():
     candidates, _, arms, values = problem(0)
     found = suggest(candidates, arms, values, batch=5)
-    whole = predict(candidates, arms, values, found.model)
-    np.testing.assert_allclose(whole.mean[found.rows], found.mean, rtol=1e-9)
-    np.testing.assert_allclose(whole.std[found.rows], found.std, rtol=1e-6)
+    predicted = predict(candidates, arms, values, found.model)
+    np.testing.assert_allclose(predicted.mean[found.rows], found.mean, rtol=1e-9)
+    np.testing.assert_allclose(predicted.std[found.rows], found.std, rtol=1e-6)
     noise = found.model.noise_std
-    np.testing.assert_allclose(whole.value_std**2, whole.std**2 + noise**2)
+    np.testing.assert_allclose(predicted.value_std**2, predicted.std**2 + noise**2)
 
 
 def test_a_narrow_peak_is_no_reason_to_stop():
-    """The rule names an evaluated candidate, and does not stop while the peak is unevaluated."""
+    """The rule names an evaluated candidate, and does not stop before it evaluates the peak."""
     for seed in range(4):
         candidates, f, arms, values = problem(seed, peak=True)
         found = suggest(candidates, arms, values, batch=5)
@@ -36,9 +36,9 @@ def test_a_narrow_peak_is_no_reason_to_stop():
         assert gain.best in arms
         of_batch, of_any = (np.quantile(draws, 0.95) for draws in (gain.of_batch, gain.of_any))
         assert of_batch <= of_any + 1e-9
-        at_most = stopping.tolerance(values)
-        too_early = np.delete(f, arms).max() - f[gain.best] > at_most
-        assert not (stopping.should_stop(gain, at_most) and too_early)
+        tolerance = stopping.tolerance(values)
+        too_early = np.delete(f, arms).max() - f[gain.best] > tolerance
+        assert not (stopping.should_stop(gain, tolerance) and too_early)
 
 
 def test_nothing_is_gained_above_a_bound():
@@ -66,16 +66,16 @@ def test_values_that_fit_no_model_may_reach_the_bound(values):
         assert gain.best == 0 and stopping.should_stop(gain, 1.0) == stops
 
 
-def test_draws_agree_with_the_posterior():
-    """The mean gain of one candidate over the best one is that of its normal distribution."""
+def test_the_gain_of_the_only_candidate_is_that_of_its_batch():
+    """All other candidates are evaluated or excluded."""
     candidates, _, arms, values = problem(2)
     model = suggest(candidates, arms, values, batch=5).model
     others = np.setdiff1d(np.arange(200), arms)[1:]
     (row,) = np.setdiff1d(np.arange(200), np.append(arms, others))
     gain = stopping.possible_gain(candidates, arms, values, model, exclude=others, batch=[row])
-    whole = predict(candidates, arms, values, model)
-    assert gain.best == arms[np.argmax(whole.mean[arms])]
-    np.testing.assert_allclose(gain.of_any, gain.of_batch, atol=0.15 * whole.std[row])
+    predicted = predict(candidates, arms, values, model)
+    assert gain.best == arms[np.argmax(predicted.mean[arms])]
+    np.testing.assert_allclose(gain.of_any, gain.of_batch, atol=0.15 * predicted.std[row])
 
 
 def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):

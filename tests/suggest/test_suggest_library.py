@@ -56,7 +56,7 @@ GRAM = matern(UNIT, UNIT, LENGTHS)
 
 def dense(rows, arms=ARMS, errors=0.0):
     """(mean, covariance) of `MODEL` at some rows after evaluations of `arms`."""
-    # an infinite error carries no information
+    # errors of 1e300 are limited, because their squares overflow
     noise = np.broadcast_to(MODEL.ratio + np.minimum(errors / MODEL.scale, 1e6) ** 2, len(arms))
     explained = np.linalg.solve(GRAM[np.ix_(arms, arms)] + np.diag(noise), GRAM[arms][:, rows])
     mean = MODEL.centre + (TRUTH[arms] - MODEL.centre) @ explained
@@ -65,15 +65,15 @@ def dense(rows, arms=ARMS, errors=0.0):
 
 
 def dense_batch(pending, width):
-    """(rows, mean, std) for values with ERRORS; each pick has the variances after earlier ones."""
+    """(rows, mean, std) for values with ERRORS; picks reduce the variances of later picks."""
     rows, every, stds = [], np.arange(A), []
     mean = dense(every, ARMS, ERRORS)[0]
     for _ in range(B):
-        by = np.concatenate([ARMS, pending, rows]).astype(int)
-        errors = np.append(ERRORS, np.zeros(len(by) - len(ARMS)))
-        stds.append(np.sqrt(np.maximum(np.diagonal(dense(every, by, errors)[1]), 0)))
+        evaluated = np.concatenate([ARMS, pending, rows]).astype(int)
+        errors = np.append(ERRORS, np.zeros(len(evaluated) - len(ARMS)))
+        stds.append(np.sqrt(np.maximum(np.diagonal(dense(every, evaluated, errors)[1]), 0)))
         score = mean + width * stds[-1]
-        score[by] = -np.inf
+        score[evaluated] = -np.inf
         rows.append(int(score.argmax()))
     return np.array(rows), mean[rows], stds[0][rows]
 
@@ -100,13 +100,15 @@ def test_the_batch_is_that_of_the_dense_posterior(pending, sketched):
 
 
 def test_evaluated_candidates_are_picked_again_with_replicates():
-    """Failed and pending candidates are not, and none is picked twice in a batch."""
+    """Failed and pending candidates are not picked, and no candidate is picked twice in a batch."""
     failed, pending, *arms = np.argsort(-TRUTH)[:10].tolist()
     errors, every, rows = np.full(8, 0.4), np.arange(A), []
     mean = dense(every, np.array(arms), errors)[0]
     for _ in range(B):
-        by = np.array([*arms, pending, *rows])
-        variance = np.diagonal(dense(every, by, np.append(errors, np.zeros(len(rows) + 1)))[1])
+        evaluated = np.array([*arms, pending, *rows])
+        variance = np.diagonal(
+            dense(every, evaluated, np.append(errors, np.zeros(len(rows) + 1)))[1]
+        )
         score = mean + 1.5 * np.sqrt(np.maximum(variance, 0))
         score[[failed, pending, *rows]] = -np.inf
         rows.append(int(score.argmax()))
@@ -117,7 +119,7 @@ def test_evaluated_candidates_are_picked_again_with_replicates():
 
 
 def test_scores_of_all_candidates(sketched):
-    """Means and deviations are dense, and the first score of the batch is the largest."""
+    """Means and deviations are those of `dense`, and the first pick has the largest score."""
     found = suggest_batch(errors=ERRORS, acquisition=UCB, scores=True)
     mean, covariance = dense(np.arange(A), ARMS, ERRORS)
     std = np.sqrt(np.diagonal(covariance))
@@ -137,12 +139,13 @@ def test_scores_of_all_candidates(sketched):
 def test_a_kernel_matrix_replaces_features():
     """Batch, fit and predictions are the same, in any unit of the matrix."""
     of_gram = MODEL._replace(lengthscale=np.zeros(0))
-    one = suggest_batch(acquisition=UCB, pending=[7])
+    from_features = suggest_batch(acquisition=UCB, pending=[7])
     for gram in (GRAM, 3.0 * GRAM):
         more = dict(candidates=None, gram=gram, acquisition=UCB, pending=[7])
-        other = suggest_batch(**more, model=of_gram)
-        assert other.rows.tolist() == one.rows.tolist()
-        np.testing.assert_allclose([other.mean, other.std], [one.mean, one.std], atol=1e-8)
+        from_gram = suggest_batch(**more, model=of_gram)
+        assert from_gram.rows.tolist() == from_features.rows.tolist()
+        np.testing.assert_allclose(from_gram.mean, from_features.mean, atol=1e-8)
+        np.testing.assert_allclose(from_gram.std, from_features.std, atol=1e-8)
     candidates = library(gram=GRAM)
     fitted = fit(candidates, *FIRST[1:])
     expected = fit(*FIRST, lengthscale=LENGTHS)
@@ -155,7 +158,7 @@ def test_a_kernel_matrix_replaces_features():
 
 
 def test_a_pending_row_that_was_evaluated_counts_once(sketched):
-    """Batch and budget are those without the mark, for failed evaluations too."""
+    """Evaluated rows, also failed ones, may be marked as pending without any effect."""
     values = np.where(ARMS == 29, np.nan, TRUTH[ARMS])
     budget = COST[ARMS].sum() + COST[40] + 9
     for more in (dict(acquisition=UCB), dict(costs=COST, budget=budget)):
@@ -170,7 +173,7 @@ def test_a_pending_row_that_was_evaluated_counts_once(sketched):
 
 
 def test_a_batch_has_one_value_of_a_column():
-    """The group with the largest expected improvement is taken."""
+    """The group with the largest expected improvement is chosen."""
     rows_of_group, gain, threshold = {}, {}, dense(ARMS)[0].max()
     for label in set(LABEL):
         found = suggest_batch(exclude=np.flatnonzero(label != LABEL), acquisition=UCB, batch=4)
@@ -211,7 +214,7 @@ def test_batches_of_groups_are_compared_by_other_draws_than_those_that_choose(mo
 
 
 def test_a_budget_is_kept(monkeypatch):
-    """Every evaluation counts. The exponent decreases with the rest of the budget."""
+    """The cost of every evaluation counts. The exponent decreases with the rest of the budget."""
     cost_so_far = COST[ARMS].sum()
     free = suggest_batch(costs=COST, cost_exponent=0)
     improvement = acquisitions.ExpectedImprovement()
@@ -234,7 +237,7 @@ def test_a_budget_is_kept(monkeypatch):
 
 
 def test_the_probability_of_success_is_that_of_laplace():
-    """The oracle is a mode by a general optimiser, with dense matrices."""
+    """The oracle finds the mode by a general optimiser, with dense matrices."""
     values = np.where(np.arange(len(ARMS)) % 3 == 0, np.nan, TRUTH[ARMS])
     checked = data.check_data(LIBRARY, None, ARMS, values, (), True)
     kernel = Mixed(jnp.asarray(LENGTHS), (Columns("numbers", 3),))
@@ -263,12 +266,12 @@ def test_failures_are_avoided_where_the_option_is_set():
     """Failed candidates are never suggested again, with the option or without."""
     best = np.argsort(-TRUTH)[:3]
     failed = dict(arms=np.append(ARMS, best), values=np.append(TRUTH[ARMS], [np.nan] * 3))
-    plain_fit, avoiding = suggest_batch(**failed), suggest_batch(**failed, failures=True)
-    assert plain_fit.chance is None and avoiding.chance.shape == (B,)
-    assert not np.isin([*plain_fit.rows, *avoiding.rows], best).any()
+    plain, avoiding = suggest_batch(**failed), suggest_batch(**failed, failures=True)
+    assert plain.chance is None and avoiding.chance.shape == (B,)
+    assert not np.isin([*plain.rows, *avoiding.rows], best).any()
     distances = [
         np.linalg.norm(LIBRARY[found.rows][:, None] - LIBRARY[best], axis=2).min(1).mean()
-        for found in (plain_fit, avoiding)
+        for found in (plain, avoiding)
     ]
     assert distances[1] > distances[0]
     none_failed = suggest_batch(failures=True)
@@ -282,8 +285,8 @@ def test_every_value_is_predicted_from_the_others():
     found = leave_one_out(LIBRARY, ARMS, values, MODEL, errors=errors)
     assert found.at.tolist() == [0, 1, 2, 4, 5, 6, 7]
     for k, i in enumerate(found.at):
-        left = [j for j in found.at if j != i]
-        mean, variance = dense(ARMS[[i]], ARMS[left], errors[left])
+        others = [j for j in found.at if j != i]
+        mean, variance = dense(ARMS[[i]], ARMS[others], errors[others])
         assert found.mean[k] == pytest.approx(mean[0], abs=1e-9)
         variance = variance[0, 0] + MODEL.ratio * MODEL.scale**2 + errors[i] ** 2
         assert found.std[k] == pytest.approx(variance**0.5, rel=1e-7)
@@ -305,11 +308,11 @@ def test_rounds_find_the_best_and_a_failure_is_not_repeated():
         values = [float("nan"), *TRUTH[arms[1:]].tolist()]
         assert len(set(arms)) == len(arms)
     assert max(values[1:]) >= np.sort(TRUTH)[-2]
-    # a failure is ignored by the fit
-    whole, some = (fit(LIBRARY, arms[start:-B], values[start:-B]) for start in (0, 1))
-    for before, after in zip(some, whole, strict=True):
-        np.testing.assert_array_equal(before, after)
-    assert whole.fitted and not fit(LIBRARY, arms[:2], values[:2]).fitted
+    # the fit ignores a failure
+    found, expected = (fit(LIBRARY, arms[start:-B], values[start:-B]) for start in (0, 1))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert found.fitted and not fit(LIBRARY, arms[:2], values[:2]).fitted
 
 
 def test_another_round_compiles_nothing():
@@ -352,7 +355,7 @@ def test_values_that_are_equal_up_to_rounding_fit_no_model(unit):
 
 
 def test_a_fit_finds_the_columns_that_matter():
-    """The third one does not. Wrong values with large errors are ignored."""
+    """The third column does not matter. Wrong values with large errors are ignored."""
     found = fit(*FIRST)
     assert found.lengthscale[2] > 2 * found.lengthscale[:2].max()
     assert found.noise_std < 0.2 * TRUTH.std()
@@ -377,7 +380,7 @@ def test_a_value_with_a_large_error_changes_nothing(far):
     failed = np.append(TRUTH[:40], np.nan)
     np.testing.assert_array_equal(rows, suggest_batch(values=failed, **options).rows)
     left_out = leave_one_out(LIBRARY, arms, values, found, errors=errors)
-    # its residual is a third of its error, and it weighs accordingly
+    # the residual of the far value is a third of its error, and its weight corresponds to the error
     explained = leave_one_out(*FIRST, found).explained
     assert explained - 1.01 / 9 / 40 < left_out.explained < explained + 1e-6
 
@@ -395,17 +398,17 @@ def test_weighted_moments_agree_with_their_weights():
         scaled = data.weighted_moments(unit * values, unit * errors, every)
         assert scaled[:2] == pytest.approx((unit * centre, unit * deviation), rel=1e-9)
     plain = pytest.approx((values.mean(), values.std()))
-    # equal errors; errors that are much too large, and three values without
-    for same in (np.zeros(40), np.full(40, 3.0), np.where(every < 3, 0, 20)):
-        assert data.weighted_moments(values, same, every)[:2] == plain
+    # equal errors; errors that are much too large, with three exact values
+    for ignored in (np.zeros(40), np.full(40, 3.0), np.where(every < 3, 0, 20)):
+        assert data.weighted_moments(values, ignored, every)[:2] == plain
     few = data.weighted_moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), every[:3])
     assert few[:2] == pytest.approx((1.0, (2 / 3) ** 0.5))
-    # a control is repeated; the errors of a screening are as large as the deviation of its values
+    # a control has exact repeats; the errors of other values are as large as their deviation
     arms = np.maximum(every - 29, 0)
     control = np.where(arms > 0, values, values[0] + 1e-3 * every)
     control_errors = np.where(arms > 0, values[30:].std(), 0)
     assert data.weighted_moments(control, control_errors, arms).deviation > 0.2 * values[30:].std()
-    # with one candidate alone an outlier with a large error is ignored
+    # an outlier with a large error is ignored also where all values are of one candidate
     outlier, error = np.append(values, 1e9), np.append(np.zeros(40), 1e9)
     repeats = data.weighted_moments(outlier, error, np.zeros(41))
     assert repeats[:2] == pytest.approx((values.mean(), values.std()), rel=2e-2)

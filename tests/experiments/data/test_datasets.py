@@ -16,7 +16,7 @@ from experiments.data.datasets import Dataset
 
 TINY = b"M,1.0,5\nF,2.0,6\nI,4.0,9\n"
 CSV = b'"RMSD","F1","F2"\n2.0,10,7\n5.0,30,7\n0.0,20,7\n'
-LIGHT = (b"-1 1:4\n+1 1:2 2:0.5\n", b"-1 2:1.5\n")
+SVMLIGHT = (b"-1 1:4\n+1 1:2 2:0.5\n", b"-1 2:1.5\n")
 SHARED = datasets.ROOT.parent / "shared" / "data"
 
 
@@ -43,8 +43,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setitem(datasets.SOURCES, "tiny", source("tiny.data", TINY, member="in/tiny.data"))
     (tmp_path / "CASP.csv").write_bytes(CSV)
     monkeypatch.setattr(streams, "CASP", source("CASP.csv", CSV, header='"RMSD","F1","F2"'))
-    parts = tuple(source(f"part{i}.bz2", content) for i, content in enumerate(LIGHT))
-    for part, content in zip(parts, LIGHT, strict=True):
+    parts = tuple(source(f"part{i}.bz2", content) for i, content in enumerate(SVMLIGHT))
+    for part, content in zip(parts, SVMLIGHT, strict=True):
         (tmp_path / part.filename).write_bytes(bz2.compress(content))
     monkeypatch.setitem(streams.SVMLIGHT, "ijcnn1", (2, parts))
     return tmp_path
@@ -119,12 +119,12 @@ def test_missing_and_wrong_files_are_named_with_a_remedy(tmp_path, monkeypatch, 
         load(name, tmp_path)
 
 
-def test_a_download_has_other_line_ends_and_is_kept(folder, monkeypatch):
+def test_a_download_with_other_line_ends_is_saved_as_published(folder, monkeypatch):
     serve_zip(monkeypatch, TINY.replace(b"\n", b"\r\n").rstrip())
     tiny = datasets.SOURCES["tiny"]
     datasets.download(tiny, folder / tiny.filename)
     assert (folder / tiny.filename).read_bytes() == TINY
-    monkeypatch.delattr(pooch, "retrieve")  # the second load must not need it
+    monkeypatch.delattr(pooch, "retrieve")  # a second load must not download it
     monkeypatch.setitem(datasets.SOURCES, "abalone", tiny)
     dataset = datasets.load("abalone", folder)
     np.testing.assert_array_equal(dataset.features, [[0, 1], [1, 2], [2, 4]])
@@ -144,7 +144,7 @@ def test_a_download_of_other_content_writes_nothing(folder, monkeypatch):
 @pytest.mark.parametrize("packed", [True, False])
 def test_a_missing_file_is_downloaded_and_stays_compressed(folder, monkeypatch, packed):
     def retrieve(url, known_hash, fname, path):
-        (Path(path) / fname).write_bytes(bz2.compress(LIGHT[0]) if packed else LIGHT[0])
+        (Path(path) / fname).write_bytes(bz2.compress(SVMLIGHT[0]) if packed else SVMLIGHT[0])
         return str(Path(path) / fname)
 
     before = streams.load("ijcnn1", folder)
@@ -152,7 +152,7 @@ def test_a_missing_file_is_downloaded_and_stays_compressed(folder, monkeypatch, 
     monkeypatch.setattr(pooch, "retrieve", retrieve)
     np.testing.assert_array_equal(streams.load("ijcnn1", folder).features, before.features)
     monkeypatch.delattr(pooch, "retrieve")
-    assert bz2.decompress((folder / "part0.bz2").read_bytes()) == LIGHT[0]
+    assert bz2.decompress((folder / "part0.bz2").read_bytes()) == SVMLIGHT[0]
     streams.load("ijcnn1", folder)
 
 
@@ -216,7 +216,7 @@ def test_real_streams_have_the_published_rows_and_labels(real_data, name, rows, 
 # architectures
 
 
-def test_the_real_substitute_is_named_as_one(real_data):
+def test_the_source_of_the_substitute_names_it_a_stand_in(real_data):
     space = architectures.load("macro", real_data)
     assert space.features.shape == (6561, 24) and space.evaluations.shape == (6561, 3)
     assert space.neighbours.shape == (6561, 16) and "stand-in" in space.source
@@ -300,7 +300,7 @@ def flat(features, target):
         (lambda _: datasets.load("iris"), "no data set called 'iris'; choose one of: abalone, cad"),
         (lambda _: flat(FLAT, np.array([0.0, 1.0])), r"Columns \[1\] of 'flat' are constant"),
         # an interrupted copy
-        (lambda f: part1(f, bz2.compress(LIGHT[1])[:-5]), "part1.bz2 .* not the published file"),
+        (lambda f: part1(f, bz2.compress(SVMLIGHT[1])[:-5]), "part1.bz2 .* not the published file"),
     ],
 )
 def test_mistakes_are_refused(folder, call, message):
