@@ -33,9 +33,7 @@ LINEAR_EXPONENT = 0.9  # regret with at least this exponent between T/2 and T co
 MIN_SHARE = 0.9  # share of the projections for which a statement "with high probability" must hold
 MIN_STD_RATIO = 0.95  # ratio to the exact GP's sd below which error bars are too narrow
 STD_MARGIN = 0.1  # distance from 1 of ratios of standard deviations that are close
-STARVATION = (
-    5  # error bars starve if f leaves them more than this many times as often as the exact GP's
-)
+STARVATION = 5  # error bars starve if f leaves them this many times as often as the exact GP's
 
 
 def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
@@ -133,7 +131,7 @@ def linear_regret(source: Source) -> Finding:
 
 
 def linear_for_most_projections(source: Source) -> Finding:
-    """The share of CBRAP's random projections with which its regret is linear at the end of a run."""
+    """The share of CBRAP's random projections whose regret is linear at the end of the runs."""
     exponents = np.asarray(values(source, "algorithms", "cbrap", "regret_exponent"))
     linear = exponents >= LINEAR_EXPONENT
     share = share_interval(int(linear.sum()), len(linear))
