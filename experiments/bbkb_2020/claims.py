@@ -109,7 +109,7 @@ def _published_growth(source: Source) -> str:
 
 
 def _at_lengthscales(table: dict[str, dict[str, float]], keys: list[str], source: Source) -> str:
-    """Text of the ratios in `table` {algorithm: {lengthscale: ratio}} at the lengthscales `keys`."""
+    """The ratios in `table`, {algorithm: {lengthscale: ratio}}, at the lengthscales `keys`."""
     parts = []
     for key in keys:
         horizon = entry(source, "lengthscales", key, "algorithms", "bbkb_global", "horizon")
