@@ -85,11 +85,11 @@ class Withdrawn(NamedTuple):
 
 
 class Measurements(NamedTuple):
-    """A table of numbers from summary.json, with a row for each problem and method, or for each
-    combination of the nested entries that `levels` names."""
+    """A table of numbers of summary.json, with a row for each problem and method, or for each entry
+    under the nested keys that `levels` names."""
 
     caption: str
-    fields: Mapping[str, tuple[str, int]]  # {field: (head of its column, digits)}
+    fields: Mapping[str, tuple[str, int]]  # {field of an entry: (head of its column, digits)}
     levels: tuple[str, ...] = ("problems", "methods")
 
 
@@ -257,7 +257,7 @@ def interval_text(interval: Interval, digits: int) -> str:
 
 
 def values(source: Source, *keys: str) -> list[float]:
-    """The values of a statistic, one for each seed."""
+    """The values of all seeds under nested keys."""
     return list(entry(source, *keys, "values"))
 
 
@@ -342,8 +342,7 @@ def measurement_rows(source: Source, table: Measurements) -> list[list[str]]:
 
 
 def _cell(value: Any, digits: int) -> str:
-    """The text of a number, or "mean ± half width" of an entry {mean, values or ci95}; an empty
-    text for None."""
+    """A number, or "mean ± half width" of an entry {mean, values or ci95}; empty for None."""
     if value is None:
         return ""
     if not isinstance(value, dict):

@@ -2,15 +2,15 @@
 
 The judged configuration of GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and
 the printed rates). The ascent starts at the best observed point, which the paper does not state.
-With the printed step sizes it stays there, so that the judged GO-UCB repeats the best point of
-phase I. The GP baselines of Figure 2 have several implementations: ours with uniform
-candidates, and those of BoTorch and scikit-optimize, which Section 6 names "with default parameter
-settings" and does not assign to methods. A claim that needs them holds if it holds with each that
-was run, fails if it fails with each, and is undecided if they disagree. BoTorch's UCB decides
-nothing: its width has no default, and the paper states none. In Figures 3 to 5 the GP methods are
-ours, with uniform candidates where the folder has them. GO-UCB with eq. 5 and our scaling
-(`go_ucb_eq5`), and our default (`go_ucb`, which refits the network to all observations), are beside
-the judged form in every note.
+With the printed step sizes the ascent stays there, so that the judged GO-UCB repeats the best point
+of phase I. The GP baselines of Figure 2 have several implementations: ours with uniform candidates,
+and those of BoTorch and scikit-optimize, which Section 6 names "with default parameter settings"
+and does not assign to methods. A claim on the baselines holds if it holds with each implementation
+that was run, fails if it fails with each, and is undecided if they disagree. BoTorch's UCB decides
+nothing, because its width has no default and the paper states none. In Figures 3 to 5 the GP
+methods are ours, with uniform candidates where the folder has them. The notes also have the numbers
+of GO-UCB with eq. 5 and our scaling (`go_ucb_eq5`), and of our default (`go_ucb`, which refits the
+network to all observations).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,15 +61,15 @@ LEADS = {True: "leads", False: "does not lead", None: "is undecided"}
 
 # {package: folder of the runs of its GP methods}
 PACKAGES = {"BoTorch": "botorch", "scikit-optimize": "scikit_optimize"}
-WITHOUT_DEFAULT = "botorch_ucb_gamma"  # its width has no default
+WITHOUT_DEFAULT = "botorch_ucb_gamma"  # the method whose width has no default
 
 Regrets = dict[str, np.ndarray]  # {method: regrets [S, n + T]}
-Rule = Callable[[Any], tuple[bool | None, str]]  # its answer, and its numbers as text
+Rule = Callable[[Any], tuple[bool | None, str]]  # returns its answer, and its numbers as text
 
 
 def _regrets(source: Source, function: str) -> Regrets:
-    """The regrets of our methods on a function; the seeds of all methods are the same. The GP
-    methods have half of their candidates near the best point, or have the suffix "_uniform"."""
+    """The regrets of our methods on a function, with the same seeds. The GP methods have half of
+    their candidates near the best point, or, with the suffix "_uniform", only uniform ones."""
     more = ("synthetic_uniform", *(("synthetic_f1",) if function == "f1" else ()))
     folders = (source, *(read_sibling(source, name) for name in more))
     curves = [lines(folder, "regret", function) for folder in folders]
@@ -77,7 +77,7 @@ def _regrets(source: Source, function: str) -> Regrets:
 
 
 def _baselines(source: Source, function: str) -> dict[str, Regrets]:
-    """The regrets of the judged GP methods on a function, by their implementation."""
+    """{implementation: regrets of its GP methods} on a function, of the methods that are judged."""
     ours = _regrets(source, function)
     sets = {"our GP methods": {name: ours[f"{name}_uniform"] for name in CLASSICAL}}
     for package, folder in PACKAGES.items():
@@ -105,7 +105,7 @@ def _agree(rule: Rule, sets: Mapping[str, Any]) -> tuple[bool | None, str]:
 
 
 def _per_step(source: Source, function: str, regrets: Regrets) -> str:
-    """The regrets per step over the uniform policy's."""
+    """The regrets per step divided by that of the uniform policy, as text."""
     uniform = number(source, "functions", function, "uniform_regret")
     return interval_texts({n: interval(of.mean(1) / uniform) for n, of in regrets.items()}, 3)
 
@@ -261,10 +261,10 @@ def smaller_gap(source: Source) -> Finding:
             count = min(map(len, compared))
             *others, base = (of[:count].mean(1) / uniform[function] for of in compared)
             gaps[function] = interval(np.mean(others, 0) - base)
-        (more, wide_f2), (less, wide_f3) = gaps.values()
-        smaller = more - less, float(np.hypot(wide_f2, wide_f3))
-        text = f"{interval_texts(gaps, 3)}; difference {interval_text(smaller, 3)}"
-        return above([smaller]), text
+        (gap_f2, half_f2), (gap_f3, half_f3) = gaps.values()
+        decrease = gap_f2 - gap_f3, float(np.hypot(half_f2, half_f3))
+        text = f"{interval_texts(gaps, 3)}; difference {interval_text(decrease, 3)}"
+        return above([decrease]), text
 
     sets = {name: (on_f2[name], on_f3[name]) for name in on_f2 if name in on_f3}
     holds, text = _agree(rule, sets)
@@ -276,7 +276,7 @@ def smaller_gap(source: Source) -> Finding:
 
 def _gaps(regrets: Regrets, ours: str) -> dict[str, Interval]:
     """The intervals of the cumulative regret of the other methods minus that of a form of GO-UCB.
-    Raises Missing without all of them."""
+    Raises Missing if one of them was not run."""
     names = [name for name in (*CLASSICAL, "turbo") if name in regrets]
     if len(names) < 4:
         raise Missing("a method of the comparison was not run")
@@ -304,7 +304,7 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
 
 
 def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
-    """The same intervals if the ascent starts at a uniform point; none without these runs."""
+    """The intervals of `_gaps` for ascents from a uniform point; empty if there are no such runs."""
     try:
         start = read_sibling(source, "tuning_start")
         [(_, theirs)] = lines(start, "regret", problem).values()
@@ -322,8 +322,9 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
 def _for_both_starts(
     source: Source, problem: str, finding: Finding, rule: Callable[..., bool | None]
 ) -> Finding:
-    """The finding, which is undecided if the rule gives another answer from a uniform start.
-    Without these runs it fails if the rule fails without GO-UCB, and is otherwise undecided."""
+    """The finding, which is undecided if the rule gives another answer for a uniform start. If
+    there are no such runs, it fails if the rule fails without GO-UCB, and is otherwise undecided.
+    """
     gaps = _gaps_from_uniform(source, problem)
     if not gaps:
         holds = False if rule([]) is False else None
@@ -340,10 +341,10 @@ def _for_both_starts(
 def much_better(source: Source, problem: str) -> Finding:
     """GO-UCB has less cumulative regret than each other method on the same folds."""
     gaps, other = _tuning(source, problem)
-    above = sum(centre > half for centre, half in gaps.values())
+    count = sum(centre > half for centre, half in gaps.values())
     finding = Finding(
         f"Cumulative regret more than GO-UCB's: {interval_texts(gaps, 2)}; above 0 beyond the"
-        f" interval: {above} of {len(gaps)}, from {entry(source, 'repetitions')} repetitions.",
+        f" interval: {count} of {len(gaps)}, from {entry(source, 'repetitions')} repetitions.",
         leads(gaps.values(), 0.0),
         other,
     )
@@ -351,8 +352,8 @@ def much_better(source: Source, problem: str) -> Finding:
 
 
 def similar(source: Source, problem: str) -> Finding:
-    """The intervals of the differences in cumulative regret between each two methods lie within the
-    paper's error bar of GO-UCB around 0, and none lies outside."""
+    """The intervals of the differences in cumulative regret between every two methods lie within
+    the paper's error bar of GO-UCB around 0, and none lies outside."""
     gaps, other = _tuning(source, problem)
     curves = lines(source, "regret", problem)
     total = {name.removesuffix("_uniform"): of.sum(1) for name, (_, of) in curves.items()}

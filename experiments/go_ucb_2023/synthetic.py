@@ -128,8 +128,7 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
 
 
 def draw(folder: Path) -> None:
-    """Draws figure2.png of all repetitions and figure2_5.png of the first five, from the tables in
-    the folder."""
+    """Draws figure2.png of all repetitions and figure2_5.png of the first five, from the tables."""
     curves, _, provenance = tidy.load(folder)
     seeds = curves["seed"].nunique()
     regrets = {

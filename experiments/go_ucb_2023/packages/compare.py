@@ -175,9 +175,8 @@ def main() -> None:
     parser = cli.parser(__doc__, seeds=synthetic.PAPER_SEEDS, workers=1)
     synthetic.add_options(parser, NAMES, NAMES)
     folder = Path("results/go_ucb_2023/synthetic")
-    parser.add_argument(
-        "--figure2", type=Path, default=folder, help="folder with the tables of synthetic"
-    )
+    help_text = "folder with the tables of synthetic"
+    parser.add_argument("--figure2", type=Path, default=folder, help=help_text)
     options = cli.parse(parser)
     config = configurations(configure, options)
     ours = {f: figure2(options.figure2, f, options.seeds) for f in options.functions}
