@@ -304,7 +304,7 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
 
 
 def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
-    """The intervals of `_gaps` for ascents from a uniform point; empty if there are no such runs."""
+    """The intervals of `_gaps` for ascents from a uniform point; empty if these were not run."""
     try:
         start = read_sibling(source, "tuning_start")
         [(_, theirs)] = lines(start, "regret", problem).values()

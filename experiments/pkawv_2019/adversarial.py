@@ -2,10 +2,11 @@
 
 python -m experiments.pkawv_2019.adversarial --out results/pkawv_2019/adversarial
 
-In every step the adversary plays the example with the largest regret against kernel ridge
-regression on all examples (lam = 1). It maximises by gradients through the forecaster from many
-starts. "fogd" has the 100 frequencies and the step 1/sqrt(1000) of the notebook (THEORY 7.10).
-Seeds determine the starts and the random numbers of the forecaster.
+In every step the adversary plays the example that maximises the regret of the forecaster relative
+to kernel ridge regression on all examples so far (lam = 1). It finds this example by gradient
+ascent through the forecaster from many starts. "fogd" has the 100 frequencies and the step
+1/sqrt(1000) of the authors' notebook (THEORY 7.10). A seed determines the starts and the random
+numbers of the forecaster.
 """
 
 import time
@@ -26,7 +27,7 @@ from jsketch.sketch.taylor import Taylor
 from jsketch.types import Box
 
 INPUTS, LENGTHSCALE, REGULARIZATION = 5, 1.0, 1.0
-NOTEBOOK_ROUNDS = 1000  # they determine the step of its FOGD
+NOTEBOOK_ROUNDS = 1000  # n of the authors' notebook, which determines the step of FOGD
 
 
 def make_forecasters(rounds: int) -> dict[str, Any]:
@@ -61,13 +62,15 @@ def draw(folder: Path) -> None:
 def main() -> None:
     names = list(make_forecasters(1))
     parser = cli.parser(__doc__, seeds=8)
-    parser.add_argument("--rounds", type=cli.count, default=80, help="n (default 80)")
-    tried = "random inputs that a step starts with (default 256)"
-    parser.add_argument("--tried", type=cli.count, default=256, help=tried)
+    parser.add_argument(
+        "--rounds", type=cli.count, default=80, help="steps n of a game (default 80)"
+    )
+    help_text = "random inputs of a step, the best of which start ascents (default 256)"
+    parser.add_argument("--tried", type=cli.count, default=256, help=help_text)
     cli.add_choices(parser, "--methods", names)
     options = cli.parse(parser)
     keys = jax.random.split(jax.random.key(0), options.seeds)
-    # the adversary of Appendix G, with gradients
+    # the adversary of Appendix G, which here uses gradients
     kernel, box = kernels.Gaussian(LENGTHSCALE), Box(-jnp.ones(INPUTS), jnp.ones(INPUTS))
     adversary = adversaries.Adversary(
         kernel, box, regularization=REGULARIZATION, candidates=options.tried
