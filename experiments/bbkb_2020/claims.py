@@ -274,9 +274,9 @@ def batches_grow(source: Source, of_local: str) -> Finding:
     folder `of_local`."""
     places = zip(BATCH_RULES, (source, read_sibling(source, of_local)), strict=True)
     powers = {rule: _powers(place, rule) for rule, place in places}
-    intervals = {rule: interval(of) for rule, of in powers.items()}
-    margins = [of - LINEAR_POWERS[0] for of in powers.values()] + [
-        LINEAR_POWERS[1] - of for of in powers.values()
+    intervals = {rule: interval(power) for rule, power in powers.items()}
+    margins = [power - LINEAR_POWERS[0] for power in powers.values()] + [
+        LINEAR_POWERS[1] - power for power in powers.values()
     ]
     return Finding(
         f"Powers of t, mean over seeds: {interval_texts(intervals, 2)}.",
@@ -292,7 +292,7 @@ def _batches(source: Source) -> dict[str, np.ndarray]:
 def fewer_batches(source: Source) -> Finding:
     """The numbers of batches of both rules, on the same seeds."""
     batches = _batches(source)
-    text = list_numbers(BATCH_RULES, [of.mean() for of in batches.values()], 1)
+    text = list_numbers(BATCH_RULES, [counts.mean() for counts in batches.values()], 1)
     gap = difference(batches[BATCH_RULES[1]], MAX_BATCH_RATIO * batches[BATCH_RULES[0]])
     return Finding(
         f"Batches in T evaluations: {text}. {MAX_BATCH_RATIO:g} times those of the global rule,"
@@ -307,7 +307,7 @@ def _seconds(source: Source, names: tuple[str, ...]) -> dict[str, np.ndarray]:
 
 
 def _ranges(seconds: dict[str, np.ndarray]) -> str:
-    texts = {name: f"{of.min():.2f} to {of.max():.2f}" for name, of in seconds.items()}
+    texts = {name: f"{runs.min():.2f} to {runs.max():.2f}" for name, runs in seconds.items()}
     return f"Seconds of the fastest and the slowest run: {list_texts(texts)}."
 
 
@@ -343,7 +343,7 @@ def local_is_fastest_with_training(source: Source) -> Finding:
     and that above which the global one takes less than evolution, which trains the cells one by
     one. Both follow from the slowest run of the first method and the fastest run of the second."""
     seconds = _seconds(source, (*BATCH_RULES, "evolution"))
-    batches = {rule: float(of.mean()) for rule, of in _batches(source).items()}
+    batches = {rule: float(counts.mean()) for rule, counts in _batches(source).items()}
     horizon = entry(source, "algorithms", "evolution")["horizon"]
     fewer = batches[BATCH_RULES[0]] - batches[BATCH_RULES[1]]
     above_global = (seconds[BATCH_RULES[1]].max() - seconds[BATCH_RULES[0]].min()) / fewer
@@ -366,7 +366,7 @@ def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, di
     shown = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
     by_name = {n: values(source, "algorithms", n, field) for n in (*BATCH_RULES, "evolution")}
     theirs = by_name.pop("evolution")
-    return list_texts(shown), {rule: difference(of, theirs) for rule, of in by_name.items()}
+    return list_texts(shown), {rule: difference(ours, theirs) for rule, ours in by_name.items()}
 
 
 def less_regret_than_evolution(source: Source) -> Finding:
@@ -401,7 +401,7 @@ def _matches_with_code_width(source: Source) -> str:
         np.asarray(values(code, "algorithms", name, "simple_regret"))
         for name in ("bbkb_global", "evolution")
     )
-    found = [int((of <= 1e-9).sum()) for of in (ours, theirs)]
+    found = [int((regrets <= 1e-9).sum()) for regrets in (ours, theirs)]
     return (
         "With the width of the authors' code, whose cumulative regret is the poster's, BBKB's minus"
         f" evolution's is {interval_text(difference(theirs, ours), 5)}: {found[0]} of {len(ours)}"
@@ -464,7 +464,7 @@ def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
             decisions.append(None)
             texts[name] = f"{np.mean(regrets[best]) - np.mean(at_table):.4f} at {best:g}, one seed"
             continue
-        gaps = {key: difference(at_table, of) for key, of in regrets.items()}
+        gaps = {key: difference(at_table, regret) for key, regret in regrets.items()}
         decisions.append(above(gaps.values()))
         texts[name] = f"{interval_text(gaps[best], 4)} at {best:g}"
     holds = decision(False in decisions, None not in decisions)

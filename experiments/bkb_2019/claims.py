@@ -43,7 +43,7 @@ def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
 
 
 def _text(by_t: dict[str, np.ndarray]) -> str:
-    return ", ".join(f"{interval_text(interval(of), 3)} (t = {t})" for t, of in by_t.items())
+    return ", ".join(f"{interval_text(interval(draws), 3)} (t = {t})" for t, draws in by_t.items())
 
 
 def keeps_prior(source: Source) -> Finding:
@@ -59,7 +59,7 @@ def keeps_prior(source: Source) -> Finding:
 def _smallest_ratio(ratio: dict[str, np.ndarray]) -> str:
     """The smallest ratio of all draws, and the number of draws whose error bars are too narrow."""
     t = min(ratio, key=lambda t: ratio[t].min())
-    narrow = max(int((of < MIN_STD_RATIO).sum()) for of in ratio.values())
+    narrow = max(int((draws < MIN_STD_RATIO).sum()) for draws in ratio.values())
     return (
         f"The least of {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); the number of"
         f" draws below {MIN_STD_RATIO} is at most {narrow} at each t."
@@ -70,8 +70,8 @@ def follows_exact(source: Source) -> Finding:
     """BKB's error bars on the observed half against the exact ones."""
     low = _by_t(source, "bkb", "smallest_ratio_to_exact_seen")
     high = _by_t(source, "bkb", "largest_ratio_to_exact_seen")
-    margins = [of - (1 - STD_MARGIN) for of in low.values()] + [
-        1 + STD_MARGIN - of for of in high.values()
+    margins = [draws - (1 - STD_MARGIN) for draws in low.values()] + [
+        1 + STD_MARGIN - draws for draws in high.values()
     ]
     text = f"Ratio to the exact GP's sd: at least {_text(low)}; at most {_text(high)}."
     note = f"{_wide_draws(high)} {_with_larger_dictionary(source)}".strip()
@@ -171,7 +171,7 @@ def finds_size(source: Source) -> Finding:
         )
         for name in ("slow", "fast", "low_rank")
     }
-    text = list_numbers(sizes, [of.mean() for of in sizes.values()], 1)
+    text = list_numbers(sizes, [size.mean() for size in sizes.values()], 1)
     gaps = {name: difference(2 * sizes[name], sizes["slow"]) for name in ("fast", "low_rank")}
     return Finding(
         f"Inducing points at T: {text}. Those of slow minus twice the others:"

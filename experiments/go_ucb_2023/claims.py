@@ -73,7 +73,7 @@ def _regrets(source: Source, function: str) -> Regrets:
     more = ("synthetic_uniform", *(("synthetic_f1",) if function == "f1" else ()))
     folders = (source, *(read_sibling(source, name) for name in more))
     curves = [lines(folder, "regret", function) for folder in folders]
-    return {name: of for part in curves for name, (_, of) in part.items()}
+    return {name: regret for part in curves for name, (_, regret) in part.items()}
 
 
 def _baselines(source: Source, function: str) -> dict[str, Regrets]:
@@ -85,13 +85,13 @@ def _baselines(source: Source, function: str) -> dict[str, Regrets]:
             curves = lines(read_sibling(source, folder), "regret", function)
         except Missing:
             continue
-        sets[package] = {n: of for n, (_, of) in curves.items() if n != WITHOUT_DEFAULT}
+        sets[package] = {n: regret for n, (_, regret) in curves.items() if n != WITHOUT_DEFAULT}
     return sets
 
 
 def _more_than(regrets: Regrets, base: np.ndarray) -> dict[str, Interval]:
     """The intervals of the cumulative regrets minus that of `base`, on the same seeds."""
-    return {name: difference(base.sum(1), of.sum(1)) for name, of in regrets.items()}
+    return {name: difference(base.sum(1), regret.sum(1)) for name, regret in regrets.items()}
 
 
 def _agree(rule: Rule, sets: Mapping[str, Any]) -> tuple[bool | None, str]:
@@ -107,7 +107,7 @@ def _agree(rule: Rule, sets: Mapping[str, Any]) -> tuple[bool | None, str]:
 def _per_step(source: Source, function: str, regrets: Regrets) -> str:
     """The regrets per step divided by that of the uniform policy, as text."""
     uniform = number(source, "functions", function, "uniform_regret")
-    return interval_texts({n: interval(of.mean(1) / uniform) for n, of in regrets.items()}, 3)
+    return interval_texts({n: interval(r.mean(1) / uniform) for n, r in regrets.items()}, 3)
 
 
 def best_on(source: Source, function: str) -> Finding:
@@ -119,7 +119,7 @@ def best_on(source: Source, function: str) -> Finding:
         gaps = _more_than(baselines, regrets[ours])
         return leads(gaps.values(), TIE * regrets[ours].sum(1).mean()), interval_texts(gaps, 1)
 
-    with_turbo = {name: of | {"turbo": regrets["turbo"]} for name, of in sets.items()}
+    with_turbo = {name: part | {"turbo": regrets["turbo"]} for name, part in sets.items()}
     holds, gaps = _agree(rule, with_turbo)
     forms = "; ".join(
         f"{label(form)} {LEADS[_agree(partial(rule, ours=form), with_turbo)[0]]}"
@@ -192,11 +192,11 @@ def least_bars(source: Source) -> Finding:
 
     def rule(baselines: Regrets) -> tuple[bool | None, str]:
         intervals, texts = [], {}
-        for name, of in (baselines | {"turbo": regrets["turbo"]}).items():
-            ratios = _resampled_deviations(of.sum(1)) / resampled
+        for name, regret in (baselines | {"turbo": regrets["turbo"]}).items():
+            ratios = _resampled_deviations(regret.sum(1)) / resampled
             low, high = np.quantile(ratios, (0.025, 0.975))
             intervals.append((float(low + high) / 2, float(high - low) / 2))
-            texts[name] = f"{of.sum(1).std(ddof=1):.1f} ({low:.2f} to {high:.2f})"
+            texts[name] = f"{regret.sum(1).std(ddof=1):.1f} ({low:.2f} to {high:.2f})"
         return above(intervals, 1.0), list_texts(texts)
 
     holds, text = _agree(rule, _baselines(source, "f1"))
@@ -242,7 +242,7 @@ def _steadiness(regrets: Regrets) -> tuple[bool | None, str]:
     """Whether the regrets grow linearly, and the shares of the last ten steps as text."""
     margins = {n: of[:, -10:].mean(1) - STEADY * of.mean(1) for n, of in regrets.items()}
     relative = {n: interval(margin / regrets[n].mean()) for n, margin in margins.items()}
-    shares = {n: f"{_share_of_last(of):.2f} ± {relative[n][1]:.2f}" for n, of in regrets.items()}
+    shares = {n: f"{_share_of_last(r):.2f} ± {relative[n][1]:.2f}" for n, r in regrets.items()}
     return above(relative.values()), list_texts(shares)
 
 
@@ -259,7 +259,7 @@ def smaller_gap(source: Source) -> Finding:
         for function, regrets in zip(functions, baselines, strict=True):
             compared = [*regrets.values(), ours[function]["turbo"], ours[function][form]]
             count = min(map(len, compared))
-            *others, base = (of[:count].mean(1) / uniform[function] for of in compared)
+            *others, base = (regret[:count].mean(1) / uniform[function] for regret in compared)
             gaps[function] = interval(np.mean(others, 0) - base)
         (gap_f2, half_f2), (gap_f3, half_f3) = gaps.values()
         decrease = gap_f2 - gap_f3, float(np.hypot(half_f2, half_f3))
@@ -288,7 +288,7 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
     those of the other forms of GO-UCB, and the repetitions in which phase II improves on phase
     I."""
     curves = lines(source, "regret", problem)
-    regrets = {name.removesuffix("_uniform"): of for name, (_, of) in curves.items()}
+    regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     shown = [
         f"{label(name)}: {interval_texts(_gaps(regrets, name), 2)}"
         for name in OTHER_FORMS
@@ -311,7 +311,7 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
     except Missing:
         return {}
     curves = lines(source, "regret", problem)
-    regrets = {name.removesuffix("_uniform"): of for name, (_, of) in curves.items()}
+    regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     # f* is the best accuracy of the methods in a folder
     best, other_best = (entry(one, "problems", problem, "f_star") for one in (source, start))
     count = min(len(best), len(other_best))
@@ -384,7 +384,7 @@ def similar_then_better(source: Source, problem: str) -> Finding:
     """Until t = 23 the cumulative regrets of TuRBO and the GP methods are similar, afterwards TuRBO
     has less regret than each of them, and its regret per step falls by half."""
     curves = lines(source, "regret", problem)
-    regrets = {name.removesuffix("_uniform"): of for name, (_, of) in curves.items()}
+    regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     turbo = regrets["turbo"]
     until = {n: difference(turbo[:, :BEND].sum(1), regrets[n][:, :BEND].sum(1)) for n in CLASSICAL}
     margin = _error_bar(turbo[:, :BEND].sum(1))

@@ -62,9 +62,7 @@ def draw(folder: Path) -> None:
 def main() -> None:
     names = list(make_forecasters(1))
     parser = cli.parser(__doc__, seeds=8)
-    parser.add_argument(
-        "--rounds", type=cli.count, default=80, help="steps n of a game (default 80)"
-    )
+    parser.add_argument("--rounds", type=cli.count, default=80, help="steps of a game (default 80)")
     help_text = "random inputs of a step, the best of which start ascents (default 256)"
     parser.add_argument("--tried", type=cli.count, default=256, help=help_text)
     cli.add_choices(parser, "--methods", names)

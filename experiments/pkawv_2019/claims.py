@@ -38,12 +38,8 @@ from experiments.claims import (
 from experiments.figures.styles import label
 
 MAX_LOSS_RATIO = 1.05  # to the error of the exact forecaster, or to the least error of all
-LOSS_TOLERANCE = (
-    0.02  # the largest relative difference between average losses that are equally good
-)
-MAX_REGRET_RATIO = (
-    1.1  # the largest ratio to Kernel-AWV's regret of a regret that has converged to it
-)
+LOSS_TOLERANCE = 0.02  # average losses are equally good if their relative difference is smaller
+MAX_REGRET_RATIO = 1.1  # to Kernel-AWV's regret, for a regret that has converged to it
 SKETCHES = ("taylor_2", "taylor_3", "nystrom")
 MILLION, TEN_MINUTES = 1_000_000, 600.0
 # seconds and average losses on casp in the notebook of the first author
@@ -61,10 +57,10 @@ def as_notebook(source: Source, names: tuple[str, ...]) -> Finding:
     """The losses of the authors' notebook are within the spread of those over random orders and
     draws."""
     losses = {name: values(source, "methods", name, "average_loss") for name in names}
-    ours = {name: float(np.mean(of)) for name, of in losses.items()}
-    shown = {n: f"{ours[n]:.4f} ({min(of):.4f} to {max(of):.4f})" for n, of in losses.items()}
+    ours = {name: float(np.mean(loss)) for name, loss in losses.items()}
+    shown = {n: f"{ours[n]:.4f} ({min(x):.4f} to {max(x):.4f})" for n, x in losses.items()}
     published = [NOTEBOOK[name] for name in names]
-    allowed = {n: max(1.96 * float(np.std(of, ddof=1)), 0.01 * ours[n]) for n, of in losses.items()}
+    allowed = {n: max(1.96 * float(np.std(x, ddof=1)), 0.01 * ours[n]) for n, x in losses.items()}
     return Finding(
         f"Means and ranges of {entry(source, 'seeds')} orders: {list_texts(shown)}; published:"
         f" {list_numbers(names, published, 4)}.",
@@ -164,9 +160,9 @@ def a_million_in_ten_minutes(source: Source) -> Finding:
     bound = 1.01 * FALKON_ERROR
     if n[-1] < MILLION:
         return _least_error_on_sample(read_sibling(source, "susy_fit"), bound)
-    at, seconds = mean_curve(source, "seconds", "taylor_2")
+    counts, seconds = mean_curve(source, "seconds", "taylor_2")
     error = float(np.interp(MILLION, n, errors))
-    spent = float(np.interp(MILLION, at, seconds))
+    spent = float(np.interp(MILLION, counts, seconds))
     return Finding(
         f"After {MILLION:,} examples of M = 2: 0/1 error {error:.4f} (FALKON: {FALKON_ERROR}),"
         f" {spent:.1f} s.",
@@ -181,7 +177,7 @@ def _least_error_on_sample(source: Source, bound: float) -> Finding:
 
     def fit(scaling: str) -> tuple[Interval, float]:
         place = ("scalings", scaling, "taylor_2")
-        error, other = (number(source, *place, f"error_of_{of}") for of in ("fit", "other_rows"))
+        error, other = (number(source, *place, f"error_of_{on}") for on in ("fit", "other_rows"))
         return share_interval(round(error * rows), rows), other
 
     def text(scaling: str) -> str:
@@ -345,11 +341,11 @@ def beats_sketched_kons(source: Source) -> Finding:
     # the bounds need no run
     del source
     excess = rates.curve("pkawv", 0.5) - rates.curve("sketched_kons", 0.5)
-    at = int(np.argmax(excess))
+    worst = int(np.argmax(excess))
     return Finding(
-        f"By the bounds (8) at gamma = 1/2: up to {excess[at]:+.3f} above Sketched-KONS's, at a ="
-        f" {rates.SIZES[at]:.2f}.",
-        bool(excess[at] <= 1e-9),
+        f"By the bounds (8) at gamma = 1/2: up to {excess[worst]:+.3f} above Sketched-KONS's, at a"
+        f" = {rates.SIZES[worst]:.2f}.",
+        bool(excess[worst] <= 1e-9),
     )
 
 

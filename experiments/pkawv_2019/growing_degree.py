@@ -4,9 +4,10 @@ exact Kernel-AWV, and with the bound of Theorem 4.
 python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing_degree
 
 Inputs are uniform in a cube whose corners have norm R lengthscales. Labels are the values of a
-function of norm NORM in the Gaussian kernel's RKHS, with noise. "growing" starts a block after each
-of --counts examples. It takes the degree of Theorem 4 for the end of the block and learns the
-earlier examples again, so that it needs no horizon. The regret is relative to that function.
+function of norm NORM in the Gaussian kernel's RKHS, with noise. The blocks of "growing" end after
+each of --counts examples. In each it takes the degree of Theorem 4 for the end of the block and
+learns the earlier examples again, so that it needs no horizon. The regret is relative to the
+function without noise.
 """
 
 from functools import partial

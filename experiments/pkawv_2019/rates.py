@@ -172,7 +172,7 @@ def draw(folder: Path) -> None:
             axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
             rows = measured[f"{gamma:.3f}"]
             points = {"beforehand": [dict(row, a=float(a)) for a, row in rows.items()]}
-            points |= {method: of[f"{gamma:.3f}"] for method, of in neighbours.items()}
+            points |= {method: by_gamma[f"{gamma:.3f}"] for method, by_gamma in neighbours.items()}
             for method, exponents in points.items():
                 a, b, error = (
                     np.array([row[field] for row in exponents])
