@@ -44,11 +44,11 @@ BASELINES = ("gp_ucb", "gp_bucb", "bkb", "sketched_ts", "eps_greedy")
 EARLY_HORIZON = 2_000  # Figure 2 has the run times of this many evaluations
 MAX_TIME_RATIO = 0.5  # BBKB's time is at most this fraction of a baseline's
 MAX_BATCH_RATIO = 0.9  # the local rule needs less than this fraction of the global rule's batches
-LINEAR_POWERS = (0.75, 1.25)  # batch sizes that grow with such a power of t grow linearly
+LINEAR_POWERS = (0.75, 1.25)  # growth with a power of t between these is linear
 MIN_REGRET_RATIO = 1.2  # a method with more than this many times BBKB's regret hardly converges
 MAX_REGRET_RATIO = 1.5  # a good regret is at most this many times the least regret of all methods
 REGRET_TOLERANCE = 5e-4  # a quarter of the difference between the two best cells
-EQUAL_REGRET = 0.005  # regrets per step over the uniform policy's are equal if they differ by less
+EQUAL_REGRET = 0.005  # regret ratios per step that differ by less count as equal
 MIN_TRAINING_SECONDS = 60.0  # the training of a batch takes at least a minute
 
 

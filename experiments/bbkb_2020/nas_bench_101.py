@@ -8,7 +8,8 @@ evaluations.
 The data are a table of NAS-Bench-101 if one is in the data folder, else NAS-Bench-Macro. As on the
 authors' poster, T = 12,000 includes the initial evaluations, and C = 2. Lengthscales 100 and, after
 initial evaluations, 125, F = 1, delta = 1/T and q_bar = 2 are those of Appendix D.2. For one seed,
-all algorithms have the same initial evaluations, which count only in the simple regret.
+all algorithms have the same initial evaluations, which count in the simple regret, but not in the
+regret ratio.
 """
 
 import argparse

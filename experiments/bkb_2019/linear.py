@@ -67,7 +67,7 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
 
 
 def generate(spectrum: str) -> problems.GaussianArms:
-    """The problem with a spectrum. It does not depend on the seeds of the runs."""
+    """The problem whose arms have the given spectrum. It is the same for all seeds."""
     x_key, basis_key, theta_key = jax.random.split(jax.random.key(1), 3)
     eigenvalues = jnp.asarray(SPECTRA[spectrum](np.arange(1.0, INPUTS + 1)))
     basis = jnp.linalg.qr(jax.random.normal(basis_key, (INPUTS, INPUTS)))[0]

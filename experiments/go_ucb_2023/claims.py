@@ -284,9 +284,8 @@ def _gaps(regrets: Regrets, ours: str) -> dict[str, Interval]:
 
 
 def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
-    """The intervals of the other methods' cumulative regret minus that of GO-UCB; and, as text,
-    those of the other forms of GO-UCB, and the repetitions in which phase II improves on phase
-    I."""
+    """The intervals of the other methods' cumulative regret minus that of GO-UCB. And, as text,
+    those of the other forms of GO-UCB, and in how many repetitions phase II improves on phase I."""
     curves = lines(source, "regret", problem)
     regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     shown = [

@@ -38,7 +38,7 @@ def load_or_run(
     jobs     number of processes
     seeds_per_call  number of seeds in one call of `make`
     """
-    # a method runs on all problems before the next method
+    # all problems of a method come before those of the next method
     labelled_configs = {
         f"{problem}-{method}": methods[method]
         for method in next(iter(configs.values()))

@@ -78,7 +78,7 @@ def exact_losses(xs: Array, ys: Array, key: Array) -> Array:
 
 def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
     """The bound of Theorem 4 after n examples of one stream, [N]: lam |f|^2 + 1.5 B^2 logdet(I + K
-    / lam), with B the largest label."""
+    / lam), with B the largest |label|."""
     gram = np.asarray(kernels.Gaussian(1.0).gram(xs, xs)) / REGULARIZATION
     logdets = [np.linalg.slogdet(np.eye(n) + gram[:n, :n])[1] for n in counts]
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)

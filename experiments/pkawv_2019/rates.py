@@ -36,7 +36,7 @@ MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 COUNTS = [256, 512, 1024, 2048, 4096]  # n
 
-# label, colour and dashes of each method
+# {method: (label, colour, dashes)}
 STYLES: dict[str, tuple[str, str, Any]] = {
     "pkawv": ("PKAWV", "#D55E00", "solid"),
     "beforehand": ("PKAWV, features beforehand", "#CC79A7", (0, (6, 1))),
@@ -76,7 +76,7 @@ def exponent(method: str, gamma: float, a: float) -> tuple[float, float]:
 
 
 def curve(method: str, gamma: float) -> np.ndarray:
-    """The exponents b, at most 1, of the best dictionary with at most n^a points for a in SIZES."""
+    """The exponents b, at most 1, of the best dictionary with at most n^a points, a in SIZES."""
     return np.minimum(1, np.minimum.accumulate([exponent(method, gamma, a)[1] for a in SIZES]))
 
 
