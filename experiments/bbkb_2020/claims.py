@@ -71,19 +71,19 @@ def _late_regret(source: Source) -> str:
     """The regret per step in the second half of the runs, for the methods that reach T."""
     curves = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
     end = max(t[-1] for t, _ in curves.values())
-    late = {}
+    late_regrets = {}
     for name, (t, ratio) in curves.items():
         if t[-1] == end:
             total = t * ratio.mean(0)
-            late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
-    text = list_numbers(late, late.values(), 4)
+            late_regrets[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
+    text = list_numbers(late_regrets, late_regrets.values(), 4)
     text = f"Regret per step after t = {end // 2:,}, over the uniform policy's: {text}."
-    if max(late.values()) - min(late.values()) > EQUAL_REGRET:
+    if max(late_regrets.values()) - min(late_regrets.values()) > EQUAL_REGRET:
         return text
     text = (
         f"{text} All methods then play equally good arms; they differ in their earlier exploration."
     )
-    best = min(values[:, -1].min() for values in _simple_regrets(source, list(late)))
+    best = min(values[:, -1].min() for values in _simple_regrets(source, list(late_regrets)))
     return text if best <= 0 else f"{text} None evaluated an arm of less regret than {best:.4f}."
 
 
@@ -185,27 +185,28 @@ def _with_other_settings(source: Source) -> str:
 def _regrets_with(source: Source, suffix: str, words: str) -> str:
     other = read_sibling(source, f"{source.folder.name}_{suffix}")
     names = [name for name in entry(other, "algorithms") if name != "uniform"]
-    shown = {name: mean_text(other, "algorithms", name, "regret_ratio") for name in names}
-    return f"{words}: {list_texts(shown)}."
+    texts = {name: mean_text(other, "algorithms", name, "regret_ratio") for name in names}
+    return f"{words}: {list_texts(texts)}."
 
 
 def hardly_converges(source: Source) -> Finding:
     """The regret of Thompson sampling with its whole width at t = 2,000, against that with a tenth
     of the width on the same seeds, and against BBKB's mean regret."""
     settings = ("its width not divided by 10", "as in regret")  # names in the results
-    whole, tenth = (
+    whole_width, tenth_width = (
         _at(source, "regret_ratio", "sketched_ts", EARLY_HORIZON, setting) for setting in settings
     )
     bbkb = read_sibling(source, "cadata")
     rules = _names_with_results(bbkb, BATCH_RULES)
     best = min(_at(bbkb, "regret_ratio", rule, EARLY_HORIZON).mean() for rule in rules)
     gaps = [
-        difference(MIN_REGRET_RATIO * tenth, whole),
-        difference(np.full(len(whole), MIN_REGRET_RATIO * best), whole),
+        difference(MIN_REGRET_RATIO * tenth_width, whole_width),
+        difference(np.full(len(whole_width), MIN_REGRET_RATIO * best), whole_width),
     ]
     return Finding(
-        f"R_t / R_t^unif at t = {EARLY_HORIZON:,}, {len(whole)} seeds: {whole.mean():.3f} with the"
-        f" whole width, {tenth.mean():.3f} with a tenth; BBKB has {best:.3f}.",
+        f"R_t / R_t^unif at t = {EARLY_HORIZON:,}, {len(whole_width)} seeds:"
+        f" {whole_width.mean():.3f} with the whole width, {tenth_width.mean():.3f} with a tenth;"
+        f" BBKB has {best:.3f}.",
         leads(gaps, 0.0),
     )
 
@@ -345,8 +346,8 @@ def local_is_fastest_with_training(source: Source) -> Finding:
     seconds = _seconds(source, (*BATCH_RULES, "evolution"))
     batches = {rule: float(counts.mean()) for rule, counts in _batches(source).items()}
     horizon = entry(source, "algorithms", "evolution")["horizon"]
-    fewer = batches[BATCH_RULES[0]] - batches[BATCH_RULES[1]]
-    above_global = (seconds[BATCH_RULES[1]].max() - seconds[BATCH_RULES[0]].min()) / fewer
+    saved_batches = batches[BATCH_RULES[0]] - batches[BATCH_RULES[1]]
+    above_global = (seconds[BATCH_RULES[1]].max() - seconds[BATCH_RULES[0]].min()) / saved_batches
     above_evolution = (seconds[BATCH_RULES[0]].max() - seconds["evolution"].min()) / (
         horizon - batches[BATCH_RULES[0]]
     )
@@ -355,7 +356,7 @@ def local_is_fastest_with_training(source: Source) -> Finding:
         f" fastest when the training of a batch takes more than {above_global:.2f} s, and the"
         f" global rule is faster than evolution, which trains {horizon:,.0f} cells one by one, from"
         f" {max(above_evolution, 0):.4f} s on.",
-        bool(fewer > 0 and max(above_global, above_evolution) <= MIN_TRAINING_SECONDS),
+        bool(saved_batches > 0 and max(above_global, above_evolution) <= MIN_TRAINING_SECONDS),
     )
 
 
@@ -363,10 +364,10 @@ def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, di
     """A field of the rules that were run and of evolution as text, and the intervals of evolution's
     values minus those of each rule on the same seeds."""
     names = (*_names_with_results(source, BATCH_RULES), "evolution")
-    shown = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
+    texts = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
     by_name = {n: values(source, "algorithms", n, field) for n in (*BATCH_RULES, "evolution")}
     theirs = by_name.pop("evolution")
-    return list_texts(shown), {rule: difference(ours, theirs) for rule, ours in by_name.items()}
+    return list_texts(texts), {rule: difference(ours, theirs) for rule, ours in by_name.items()}
 
 
 def less_regret_than_evolution(source: Source) -> Finding:

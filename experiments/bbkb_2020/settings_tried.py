@@ -100,11 +100,11 @@ def draw(folder: Path) -> None:
     rows = []
     for setting, part in curves.groupby("problem", observed=True, sort=False):
         for name, (t, values) in tidy.lines(part, "regret_ratio").items():
-            reached = [time for time in times if time <= t[-1]]
-            ours = np.interp(reached, t, values.mean(0))
+            reached_times = [time for time in times if time <= t[-1]]
+            ours = np.interp(reached_times, t, values.mean(0))
             cells = [f"{value:.3f}" for value in ours]
             if name in poster:
-                ratios = ours / np.interp(reached, *poster[name])
+                ratios = ours / np.interp(reached_times, *poster[name])
                 cells = [f"{c} ({ratio:.2f})" for c, ratio in zip(cells, ratios, strict=True)]
             blank = [""] * (len(times) - len(cells))
             rows.append((label(name), setting, len(values), *cells, *blank))
@@ -146,9 +146,9 @@ def main() -> None:
         options, "bbkb_2020.settings_tried", configs, options.seeds
     ) as results:
         for setting, algorithm_configs in configs.items():
-            changed = BASE | SETTINGS[setting]
-            arms = scaled(features, changed["scaling"])
-            problem = problems.finite_arms(arms, target, changed["noise_std"])
+            setting_config = BASE | SETTINGS[setting]
+            arms = scaled(features, setting_config["scaling"])
+            problem = problems.finite_arms(arms, target, setting_config["noise_std"])
             folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
             seeds = dict.fromkeys(algorithm_configs, options.seeds)
             _, settings[setting], runs = bandit_runs.run_all(

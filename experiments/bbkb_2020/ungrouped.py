@@ -28,14 +28,14 @@ def run(
     """The CPU seconds [T] from the start of a run to the end of each step."""
     random = np.random.default_rng(seed)
     rows, factor = np.zeros((horizon, len(features))), np.zeros((horizon, horizon))
-    pulled, rewards, seconds = np.zeros(horizon, int), np.zeros(horizon), np.zeros(horizon)
+    arms, rewards, seconds = np.zeros(horizon, int), np.zeros(horizon), np.zeros(horizon)
     arm, start = int(random.integers(len(features))), time.process_time()
     for t in range(horizon):
         distances = cdist(features[[arm]], features, "sqeuclidean")[0]
-        rows[t], pulled[t] = np.exp(-distances / (2 * lengthscale**2)), arm
+        rows[t], arms[t] = np.exp(-distances / (2 * lengthscale**2)), arm
         rewards[t] = mean_reward[arm] + NOISE_STD * random.standard_normal()
         if t:
-            cross = rows[t, pulled[:t]]
+            cross = rows[t, arms[:t]]
             factor[t, :t] = solve_triangular(factor[:t, :t], cross, lower=True)
         factor[t, t] = np.sqrt(1 + REGULARIZATION - np.square(factor[t, :t]).sum())
         cholesky = factor[: t + 1, : t + 1]
@@ -65,12 +65,12 @@ def main() -> None:
                 run(features, mean_reward, lengthscale, options.horizon, seed)
                 for seed in range(options.seeds)
             ]
-            about = dict(problem=name, algorithm="gp_ucb")
-            rows += [tidy.Run(about, s, dict(t=t, seconds=row)) for s, row in enumerate(runs)]
-            last = [float(row[-1]) for row in runs]
-            seconds = dict(mean=float(np.mean(last)), values=last)
+            run_config = dict(problem=name, algorithm="gp_ucb")
+            rows += [tidy.Run(run_config, s, dict(t=t, seconds=row)) for s, row in enumerate(runs)]
+            final_seconds = [float(row[-1]) for row in runs]
+            seconds = dict(mean=float(np.mean(final_seconds)), values=final_seconds)
             entries[name] = dict(methods=dict(gp_ucb=dict(seconds=seconds)))
-            print(f"{name}: {last} s until t = {options.horizon}", flush=True)
+            print(f"{name}: {final_seconds} s until t = {options.horizon}", flush=True)
         results.write(
             dict(config=config, seeds=options.seeds, problems=entries), rows, "ungrouped GP-UCB"
         )

@@ -59,10 +59,10 @@ def keeps_prior(source: Source) -> Finding:
 def _smallest_ratio(ratio: dict[str, np.ndarray]) -> str:
     """The smallest ratio of all draws, and the number of draws whose error bars are too narrow."""
     t = min(ratio, key=lambda t: ratio[t].min())
-    narrow = max(int((draws < MIN_STD_RATIO).sum()) for draws in ratio.values())
+    narrow_count = max(int((draws < MIN_STD_RATIO).sum()) for draws in ratio.values())
     return (
         f"The least of {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); the number of"
-        f" draws below {MIN_STD_RATIO} is at most {narrow} at each t."
+        f" draws below {MIN_STD_RATIO} is at most {narrow_count} at each t."
     )
 
 
@@ -88,9 +88,9 @@ def _with_larger_dictionary(source: Source) -> str:
 def _wide_draws(high: dict[str, np.ndarray]) -> str:
     """The number of draws in which BKB's error bars are too wide on the observed half."""
     t = max(high, key=lambda t: high[t].mean())
-    wide = (high[t] > 1 + STD_MARGIN).sum()
+    wide_count = (high[t] > 1 + STD_MARGIN).sum()
     return (
-        f"At t = {t} the largest ratio is above {1 + STD_MARGIN} in {wide} of"
+        f"At t = {t} the largest ratio is above {1 + STD_MARGIN} in {wide_count} of"
         f" {len(high[t])} draws; its maximum is {high[t].max():.2f}, its median"
         f" {np.median(high[t]):.4f}."
     )

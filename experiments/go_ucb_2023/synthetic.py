@@ -91,9 +91,9 @@ def make(config: Config, seeds: list[int]) -> list[dict[str, np.ndarray]]:
     horizon = config["n"] + config["T"]
     optimizer = OPTIMIZERS[config["algorithm"]](config["n"])
     keys = keys_of(config["root_seed"], seeds)
-    begin = time.perf_counter()
+    start = time.perf_counter()
     run = jax.block_until_ready(loops.run(optimizer, problem, keys, horizon))
-    seconds = np.asarray((time.perf_counter() - begin) / len(seeds))
+    seconds = np.asarray((time.perf_counter() - start) / len(seeds))
     regret, x = np.asarray(problem.maximum - run.value), np.asarray(run.x, np.float32)
     rows = zip(regret, np.asarray(run.y), x, strict=True)
     return [dict(regret=regret, y=y, x=x, seconds=seconds) for regret, y, x in rows]

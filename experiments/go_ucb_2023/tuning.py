@@ -70,9 +70,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
         T=T,
         root_seed=ROOT_SEED,
         scikit_learn=sklearn.__version__,
-        spaces={
-            model: [repr(one) for one in MODELS[model].space.hyperparameters] for model in models
-        },
+        spaces={model: [repr(h) for h in MODELS[model].space.hyperparameters] for model in models},
         sources={name: citation(SOURCES[name]) for name in data},
         optimizers={name: full_repr(OPTIMIZERS[name](N)) for name in algorithms},
         chosen=CHOSEN_SETTINGS,
@@ -98,8 +96,8 @@ def make(
     key = jax.random.key(ROOT_SEED)
     for number in (list(MODELS).index(model), list(SOURCES).index(data), repetition):
         key = jax.random.fold_in(key, number)
-    driven = loops.drive(optimizer, space.objective(objective), space.box, key, N + T)
-    return [dict(accuracy=driven.y, x=driven.x, errors=np.array(errors))]
+    run = loops.drive(optimizer, space.objective(objective), space.box, key, N + T)
+    return [dict(accuracy=run.y, x=run.x, errors=np.array(errors))]
 
 
 def run_all(problems: list[tuple[str, str]], options: argparse.Namespace) -> dict[str, Runs]:

@@ -109,13 +109,13 @@ def make(config: Config, seeds: list[int], reference: Path | None) -> list[dict[
                 " checkout."
             )
         library = load(reference)
-        began = time.perf_counter()
+        start = time.perf_counter()
         y = run_original(problem, seed, library)
     else:
-        began = time.perf_counter()
+        start = time.perf_counter()
         key = jax.random.fold_in(jax.random.key(0), seed)
         y = np.asarray(loops.run(Turbo(initial=INITIAL), problem, key, HORIZON).y)
-    seconds = np.asarray(time.perf_counter() - began)
+    seconds = np.asarray(time.perf_counter() - start)
     regret = np.asarray(problem.maximum - np.maximum.accumulate(y))
     return [dict(y=y, simple_regret=regret, seconds=seconds)]
 
@@ -129,11 +129,11 @@ def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
         regret = np.stack([row["simple_regret"] for row in rows])
         seconds = np.array([float(row["seconds"]) for row in rows])
         columns = {str(t): regret[:, t - 1] for t in REPORTED_T}
-        shown = {
+        by_t = {
             t: dict(median=float(np.median(column)), **summaries.statistics(column))
             for t, column in columns.items()
         }
-        table[name] = dict(simple_regret=shown, median_seconds=float(np.median(seconds)))
+        table[name] = dict(simple_regret=by_t, median_seconds=float(np.median(seconds)))
     last = [[float(row["simple_regret"][-1]) for row in rows] for rows in runs.values()]
     p = float(mannwhitneyu(*last).pvalue) if len(last) == 2 else None
     return dict(algorithms=table, p_value=p)

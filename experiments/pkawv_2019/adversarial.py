@@ -88,10 +88,10 @@ def main() -> None:
     folder_config = config | dict(seeds_at_once=options.seeds, methods=methods)
     with outputs.results_folder(options, "pkawv_2019.adversarial", folder_config) as results:
         for name in options.methods:
-            began = time.perf_counter()
+            start = time.perf_counter()
             game = adversaries.play(adversary, forecasters[name], options.rounds, keys)
             regret = np.asarray(game.regret)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             sizes = np.asarray(game.dictionary_size)[:, -1]
             t = np.arange(1, options.rounds + 1)
             games = [
@@ -100,10 +100,10 @@ def main() -> None:
             ]
             table += tidy.runs_of(dict(problem="adversary", algorithm=name, **config), games)
             half = options.rounds // 2
-            middle = summaries.statistics(regret[:, half - 1], ci=True) if half else None
+            half_way = summaries.statistics(regret[:, half - 1], ci=True) if half else None
             rows[name] = dict(
                 regret=summaries.statistics(regret[:, -1], ci=True),
-                regret_half_way=middle,
+                regret_half_way=half_way,
                 dictionary_size=summaries.statistics(sizes),
                 seconds=seconds,
             )

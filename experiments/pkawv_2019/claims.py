@@ -58,13 +58,13 @@ def as_notebook(source: Source, names: tuple[str, ...]) -> Finding:
     draws, or within 1%, of our mean loss."""
     losses = {name: values(source, "methods", name, "average_loss") for name in names}
     ours = {name: float(np.mean(loss)) for name, loss in losses.items()}
-    shown = {n: f"{ours[n]:.4f} ({min(x):.4f} to {max(x):.4f})" for n, x in losses.items()}
+    texts = {n: f"{ours[n]:.4f} ({min(x):.4f} to {max(x):.4f})" for n, x in losses.items()}
     published = [NOTEBOOK[name] for name in names]
-    allowed = {n: max(1.96 * float(np.std(x, ddof=1)), 0.01 * ours[n]) for n, x in losses.items()}
+    margins = {n: max(1.96 * float(np.std(x, ddof=1)), 0.01 * ours[n]) for n, x in losses.items()}
     return Finding(
-        f"Means and ranges of {entry(source, 'seeds')} orders: {list_texts(shown)}; published:"
+        f"Means and ranges of {entry(source, 'seeds')} orders: {list_texts(texts)}; published:"
         f" {list_numbers(names, published, 4)}.",
-        all(abs(NOTEBOOK[name] - ours[name]) <= allowed[name] for name in names),
+        all(abs(NOTEBOOK[name] - ours[name]) <= margins[name] for name in names),
     )
 
 
@@ -72,12 +72,12 @@ def near_exact(source: Source, metric: str) -> Finding:
     """Degree 2 is close to the exact forecaster at the example where the exact one was stopped."""
     n, exact = mean_curve(source, metric, "kernel_ridge")
     others = [m for m in ("taylor_2", "taylor_3", "taylor_4") if m in entry(source, "methods")]
-    there = [float(np.interp(n[-1], *mean_curve(source, metric, name))) for name in others]
+    losses = [float(np.interp(n[-1], *mean_curve(source, metric, name))) for name in others]
     return Finding(
         f"{metric.replace('_', ' ').capitalize()} at n = {n[-1]:,}, where the exact one"
-        f" stopped: {exact[-1]:.4f} exact, {there[0]:.4f} with M = 2.",
-        there[0] <= MAX_LOSS_RATIO * exact[-1],
-        f"With larger degrees: {list_numbers(others[1:], there[1:], 4)}.",
+        f" stopped: {exact[-1]:.4f} exact, {losses[0]:.4f} with M = 2.",
+        losses[0] <= MAX_LOSS_RATIO * exact[-1],
+        f"With larger degrees: {list_numbers(others[1:], losses[1:], 4)}.",
     )
 
 
@@ -132,8 +132,8 @@ def nystrom_is_slowest(source: Source) -> Finding:
 def least_errors(source: Source, metric: str) -> Finding:
     """The error of degree 2 is close to the least error of the methods that finished the stream."""
     methods = entry(source, "methods")
-    whole = max(number(source, "methods", name, "examples") for name in methods)
-    names = tuple(name for name in methods if methods[name]["examples"] == whole)
+    examples = max(number(source, "methods", name, "examples") for name in methods)
+    names = tuple(name for name in methods if methods[name]["examples"] == examples)
     errors = _numbers(source, names, metric)
     if "taylor_2" not in names:
         raise Missing("this run has no finished taylor_2")
@@ -162,11 +162,11 @@ def a_million_in_ten_minutes(source: Source) -> Finding:
         return _least_error_on_sample(read_sibling(source, "susy_fit"), bound)
     counts, seconds = mean_curve(source, "seconds", "taylor_2")
     error = float(np.interp(MILLION, n, errors))
-    spent = float(np.interp(MILLION, counts, seconds))
+    duration = float(np.interp(MILLION, counts, seconds))
     return Finding(
         f"After {MILLION:,} examples of M = 2: 0/1 error {error:.4f} (FALKON: {FALKON_ERROR}),"
-        f" {spent:.1f} s.",
-        error <= bound and spent <= TEN_MINUTES,
+        f" {duration:.1f} s.",
+        error <= bound and duration <= TEN_MINUTES,
     )
 
 

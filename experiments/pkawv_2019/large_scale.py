@@ -132,10 +132,10 @@ def curve_of(
     predictions: list[Any] = []
     seconds: list[float] = []
     sizes: list[int] = []
-    began = time.perf_counter()
+    start = time.perf_counter()
     for prediction, size in make():
         predictions.append(prediction)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - start)
         sizes.append(size)
         if seconds[-1] > time_limit:
             break
@@ -163,21 +163,21 @@ def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str
     store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])
     if not path.exists():
-        cold = run_once(config, stream.xs, stream.ys)
-        warm = [run_once(config, stream.xs, stream.ys)]
-        while len(warm) < PASSES and sum(one["seconds"][-1] for one in warm) < REPEAT_SECONDS:
-            warm.append(run_once(config, stream.xs, stream.ys))
-        warm.sort(key=lambda one: one["seconds"][-1])
-        curve = warm[len(warm) // 2]
-        curve["compile_seconds"] = np.maximum(cold["seconds"][-1] - curve["seconds"][-1], 0)
+        cold_pass = run_once(config, stream.xs, stream.ys)
+        passes = [run_once(config, stream.xs, stream.ys)]
+        while len(passes) < PASSES and sum(c["seconds"][-1] for c in passes) < REPEAT_SECONDS:
+            passes.append(run_once(config, stream.xs, stream.ys))
+        passes.sort(key=lambda c: c["seconds"][-1])
+        curve = passes[len(passes) // 2]
+        curve["compile_seconds"] = np.maximum(cold_pass["seconds"][-1] - curve["seconds"][-1], 0)
         store.write_npz(path, curve)
     curve = store.read_run(folder, name, config["seed"])
-    error = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
-    stopped = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
+    error_text = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
+    ending = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
     print(
-        f"{name:15s} average loss {curve['average_loss'][-1]:.4f}{error} "
+        f"{name:15s} average loss {curve['average_loss'][-1]:.4f}{error_text} "
         f" {curve['seconds'][-1]:7.2f} s  compilation {float(curve['compile_seconds']):5.1f} s "
-        f" size {curve['size'][-1]:.0f}{stopped}",
+        f" size {curve['size'][-1]:.0f}{ending}",
         flush=True,
     )
     return curve
@@ -188,9 +188,9 @@ def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tid
     arrays = {"t" if name == "n" else name: values for name, values in curve.items()}
     if not classes:
         arrays.pop("error_rate")
-    other = {name: value for name, value in config.items() if name not in ("data", "method")}
-    about = dict(problem=config["data"], algorithm=config["method"], **other)
-    return tidy.Run(about, config["seed"], arrays)
+    settings = {name: value for name, value in config.items() if name not in ("data", "method")}
+    run_config = dict(problem=config["data"], algorithm=config["method"], **settings)
+    return tidy.Run(run_config, config["seed"], arrays)
 
 
 def draw(folder: Path) -> None:

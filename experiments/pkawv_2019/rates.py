@@ -117,7 +117,7 @@ def regrets(
     """The regret [S] of PKAWV with the first `n_features` features after n = count examples."""
     number, scale = jnp.arange(1.0, FEATURES + 1), scales(gamma)
 
-    def one(key: Array) -> Array:
+    def regret_of(key: Array) -> Array:
         xs, mean, ys = stream(key, gamma, count)
         features = Cosines(jnp.where(number <= n_features, scale, 0))
         forecaster = online.PKAWV(features, regularization)
@@ -125,7 +125,7 @@ def regrets(
         forecasts = loops.streams.stream(forecaster, state, xs, ys, key).forecasts
         return forecasts.loss.sum() - jnp.square(ys - mean).sum()
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(regret_of)(keys)
 
 
 def measure(
@@ -217,9 +217,11 @@ def main() -> None:
             rows = measured[f"{gamma:.3f}"] = {}
             for a in MEASURED_SIZES:
                 b, error, table = measure(gamma, a, options.counts, options.seeds)
-                about = dict(problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a)
+                run_config = dict(
+                    problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a
+                )
                 t = np.array(options.counts)
-                runs += tidy.runs_of(about, [dict(t=t, regret=regret) for regret in table.T])
+                runs += tidy.runs_of(run_config, [dict(t=t, regret=regret) for regret in table.T])
                 bound = min(1.0, exponent("beforehand", gamma, a)[1])
                 rows[f"{a:g}"] = dict(
                     exponent=b,

@@ -162,12 +162,12 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
         return float(exact(jnp.asarray(x))) + synthetic.NOISE_STD * float(noise.normal())
 
     box = np.stack([np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)], axis=1)
-    began = time.perf_counter()
+    start = time.perf_counter()
     warnings.simplefilter("ignore")
     run = run_skopt if name in SKOPT else run_botorch
     x = run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
     regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))
-    return [dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))]
+    return [dict(regret=regret, seconds=np.asarray(time.perf_counter() - start))]
 
 
 @cli.command
