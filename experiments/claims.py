@@ -1,9 +1,9 @@
 """Claims of the papers, and functions that read the numbers on which the verdicts depend.
 
 A claim consists of the place of a sentence in a paper, the sentence in our words, a rule in words
-with its reason, and one or more cases. A case is a function that applies the rule to a folder of
-results: it reads summary.json and the tables, and returns a `Finding`. A sentence that a paper
-repeats for several data sets is one claim with several cases.
+with its reason, and one or more cases. A case is a folder of results and a function that applies
+the rule to it: the function reads summary.json and the tables, and returns a `Finding`. A sentence
+that a paper repeats for several data sets is one claim with several cases.
 """
 
 import functools
@@ -21,7 +21,7 @@ from experiments.results import store, tidy
 CONFIRMED, DIFFERS, UNREADABLE = "confirmed", "differs", "unreadable"
 UNDECIDED = "not decidable here"
 CAUSE_UNKNOWN = "Cause unknown."
-# a difference in regret below this part of a method's regret is a tie, not a lead
+# a difference in regret below this fraction of a method's regret is a tie, not a lead
 TIE = 0.05
 
 Interval = tuple[float, float]  # centre and half width, at 95%
@@ -65,8 +65,8 @@ class Claim(NamedTuple):
     why: str  # the reason for the statistic and for the threshold
     cases: tuple[Case, ...]
     before: tuple[str, ...] = ()  # verdicts of the claims that this one replaces
-    change: str = ""  # how the rule differs from the earlier one, and what the earlier one gives
-    cause: str = CAUSE_UNKNOWN  # of a difference, tested by changing it
+    change: str = ""  # how the rule differs from the earlier rule, and the verdict by that rule
+    cause: str = CAUSE_UNKNOWN  # why our numbers differ from the paper's, if they do
 
     @property
     def folders(self) -> list[str]:
@@ -161,7 +161,7 @@ def judge(claim: Claim, root: Path) -> Outcome:
         except Missing as error:
             text, holds, note = f"{str(error)[0].upper()}{str(error)[1:]}.", None, ""
         except Exception as error:
-            # damaged files raise many kinds of errors; the page shows them beside the claim
+            # damaged files raise many kinds of errors; the report shows them beside the claim
             kind = f"{type(error).__name__}: {error}".replace(str(root / case.folder), case.folder)
             text, holds, note, damaged = f"The results cannot be read: {kind}", None, "", True
         prefix = f"{case.name}: " if case.name else ""
@@ -212,18 +212,18 @@ def difference(
 
 
 def above(intervals: Iterable[Interval], bound: float = 0.0) -> bool | None:
-    """Whether quantities exceed a bound, by their intervals: True if all lie above it, False if one
-    lies below it, and None otherwise."""
-    return _side(list(intervals), bound, bound)
+    """Whether quantities exceed a bound: True if all their intervals lie above the bound, False if
+    one interval lies below it, and None otherwise."""
+    return _decide(list(intervals), bound, bound)
 
 
 def leads(intervals: Iterable[Interval], tie: float) -> bool | None:
     """Whether a method has less regret than others, from the intervals of the others' regret minus
     that of the method: True if all lie above 0, False if one lies below `tie`, else None."""
-    return _side(list(intervals), tie, 0.0)
+    return _decide(list(intervals), tie, 0.0)
 
 
-def _side(intervals: list[Interval], fails_below: float, holds_above: float) -> bool | None:
+def _decide(intervals: list[Interval], fails_below: float, holds_above: float) -> bool | None:
     return decision(
         any(centre + half <= fails_below for centre, half in intervals),
         all(centre - half > holds_above for centre, half in intervals),

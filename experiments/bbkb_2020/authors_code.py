@@ -3,7 +3,7 @@
     python -m experiments.bbkb_2020.authors_code --reference DIR [--out FILE.json]
 
 DIR is a checkout of luigicarratino/batch-bkb, of which this project contains no part. The output
-has R_T / R_T^unif, dictionary sizes and numbers of batches for each lengthscale and rule.
+has R_T / R_T^unif, the dictionary sizes and the numbers of batches for each lengthscale and rule.
 """
 
 import importlib
@@ -20,6 +20,7 @@ from experiments.results import store, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH
 
+# {our rule: class of the authors' code}
 CLASSES = {"bkb": "BKB", "global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
 NOISE_STD, QBAR, RATIO = 0.01, 2.0, 2.0
 FIELDS = ("regret_ratio", "dictionary_size", "batches")
@@ -35,9 +36,9 @@ def run_theirs(
     regularization: float = NOISE_STD**2,
     noise_std: float = NOISE_STD,
 ) -> tuple[float, int, int]:
-    """FIELDS at T of one run of the authors' code. The run starts from two uniform arms, because
-    that code cannot start from one, and uses the fast kernel of their utilities. Raises
-    FileNotFoundError as `cli.import_from`."""
+    """The values of FIELDS at T of one run of the authors' code. The run starts from two uniform
+    arms, because that code cannot start from one, and uses the fast kernel of its module `utils`.
+    Raises FileNotFoundError as `cli.import_from`."""
     cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
     library, utilities = map(importlib.import_module, ("bkb_lib", "utils"))
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)
@@ -76,7 +77,7 @@ def run_theirs(
 def run_ours(
     problem: Any, rule: str, strict: bool, lengthscale: float, horizon: int, seeds: int
 ) -> dict[str, np.ndarray]:
-    """FIELDS at T of our runs, [S] each."""
+    """The values [S] of each of FIELDS at T of our runs."""
     bandit = BBKB(
         kernel=kernels.Gaussian(lengthscale),
         regularization=NOISE_STD**2,
@@ -99,7 +100,8 @@ def run_ours(
 @cli.command
 def main() -> None:
     parser = cli.parser(__doc__, horizon=2_000, seeds=10, data_dir=None)
-    parser.add_argument("--reference", type=Path, required=True, help="checkout of their code")
+    help_text = "checkout of the authors' code"
+    parser.add_argument("--reference", type=Path, required=True, help=help_text)
     parser.add_argument("--lengthscales", type=cli.positive, nargs="+", default=[5.0, 10.0, 17.5])
     options = cli.parse_benchmark(parser, cached=True)
     dataset = datasets.load("abalone", options.data_dir)
@@ -114,10 +116,10 @@ def main() -> None:
             for strict in (True, False) if rule == "global_local" else (True,):
                 ours = run_ours(problem, rule, strict, lengthscale, options.horizon, options.seeds)
                 row: dict[str, Any] = dict(rule=rule, strict=strict, lengthscale=lengthscale)
-                for who, runs_of in (("ours", ours), ("authors", theirs)):
-                    row[who] = {
+                for implementation, numbers in (("ours", ours), ("authors", theirs)):
+                    row[implementation] = {
                         field: summaries.statistics(values, ci=True)
-                        for field, values in runs_of.items()
+                        for field, values in numbers.items()
                     }
                 rows.append(row)
                 print(row, flush=True)

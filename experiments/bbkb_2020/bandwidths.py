@@ -1,5 +1,5 @@
-"""Figures 5 and 6 of the BBKB paper: regret ratio of all algorithms with a common lengthscale,
-for six lengthscales. All other settings are those of `regret`.
+"""Figures 5 and 6 of the BBKB paper: regret ratios when all algorithms have the same lengthscale,
+for each of six lengthscales. All other settings are those of `regret`.
 
     python -m experiments.bbkb_2020.bandwidths --dataset abalone --out out/bandwidths_abalone
 """

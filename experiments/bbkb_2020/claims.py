@@ -41,14 +41,14 @@ from experiments.runs import against_published
 
 BATCH_RULES = ("bbkb_global", "bbkb_global_local")
 BASELINES = ("gp_ucb", "gp_bucb", "bkb", "sketched_ts", "eps_greedy")
-EARLY_HORIZON = 2_000  # Figure 2 shows the run times of so many evaluations
+EARLY_HORIZON = 2_000  # Figure 2 has the run times of this many evaluations
 MAX_TIME_RATIO = 0.5  # BBKB's time is at most this fraction of a baseline's
-MAX_BATCH_RATIO = 0.9  # the local rule makes less than this share of the global one's batches
-LINEAR_POWERS = (0.75, 1.25)  # batch sizes that grow with such a power of t grow linearly
-MIN_REGRET_RATIO = 1.2  # a method with more than so many times BBKB's regret hardly converges
-MAX_REGRET_RATIO = 1.5  # a good regret is at most so many times the least one of all
-REGRET_TOLERANCE = 5e-4  # it is a quarter of the difference between the two best cells
-EQUAL_REGRET = 0.005  # relative regrets per step count as equal if they differ by less
+MAX_BATCH_RATIO = 0.9  # the local rule needs less than this fraction of the global rule's batches
+LINEAR_POWERS = (0.75, 1.25)  # growth with a power of t between these is linear
+MIN_REGRET_RATIO = 1.2  # a method with more than this many times BBKB's regret hardly converges
+MAX_REGRET_RATIO = 1.5  # a good regret is at most this many times the least regret of all methods
+REGRET_TOLERANCE = 5e-4  # a quarter of the difference between the two best cells
+EQUAL_REGRET = 0.005  # regret ratios per step that differ by less count as equal
 MIN_TRAINING_SECONDS = 60.0  # the training of a batch takes at least a minute
 
 
@@ -59,7 +59,7 @@ def _at(source: Source, metric: str, name: str, t: int, problem: str | None = No
 
 
 def _names_with_results(source: Source, names: tuple[str, ...]) -> list[str]:
-    """The `names` of which the source has results. Raises Missing if there are none."""
+    """Those of `names` that have results in the source. Raises Missing if there are none."""
     found = [name for name in names if name in entry(source, "algorithms")]
     if not found:
         raise Missing(f"this run has none of {', '.join(names)}")
@@ -71,24 +71,24 @@ def _late_regret(source: Source) -> str:
     """The regret per step in the second half of the runs, for the methods that reach T."""
     curves = {n: line for n, line in lines(source, "regret_ratio").items() if n != "uniform"}
     end = max(t[-1] for t, _ in curves.values())
-    late = {}
+    late_regrets = {}
     for name, (t, ratio) in curves.items():
         if t[-1] == end:
             total = t * ratio.mean(0)
-            late[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
-    text = list_numbers(late, late.values(), 4)
+            late_regrets[name] = float((total[-1] - np.interp(end / 2, t, total)) / (end - end / 2))
+    text = list_numbers(late_regrets, late_regrets.values(), 4)
     text = f"Regret per step after t = {end // 2:,}, over the uniform policy's: {text}."
-    if max(late.values()) - min(late.values()) > EQUAL_REGRET:
+    if max(late_regrets.values()) - min(late_regrets.values()) > EQUAL_REGRET:
         return text
     text = (
         f"{text} All methods then play equally good arms; they differ in their earlier exploration."
     )
-    best = min(values[:, -1].min() for values in _simple_regrets(source, list(late)))
+    best = min(values[:, -1].min() for values in _simple_regrets(source, list(late_regrets)))
     return text if best <= 0 else f"{text} None evaluated an arm of less regret than {best:.4f}."
 
 
 def _simple_regrets(source: Source, names: list[str]) -> list[np.ndarray]:
-    """The simple regrets [S, P] of methods; one zero for tables without them."""
+    """The simple regrets [S, P] of each method, or one zero if the tables do not have them."""
     try:
         curves = lines(source, "simple_regret")
     except Missing:
@@ -109,7 +109,7 @@ def _published_growth(source: Source) -> str:
 
 
 def _at_lengthscales(table: dict[str, dict[str, float]], keys: list[str], source: Source) -> str:
-    """All regret ratios at some lengthscales, by algorithm and lengthscale."""
+    """The ratios in `table`, {algorithm: {lengthscale: ratio}}, at the lengthscales `keys`."""
     parts = []
     for key in keys:
         horizon = entry(source, "lengthscales", key, "algorithms", "bbkb_global", "horizon")
@@ -120,7 +120,7 @@ def _at_lengthscales(table: dict[str, dict[str, float]], keys: list[str], source
 
 @empty_if_missing
 def _search_settings(source: Source) -> str:
-    """Seeds with the best cell, by setting of the architecture search."""
+    """The number of seeds that find the best cell, for each setting of the architecture search."""
     settings = entry(read_sibling(source, "nas_settings"), "settings")
     seeds = entry(read_sibling(source, "nas_settings"), "seeds")
     counts = {name: row["seeds_with_the_best_cell"] for name, row in settings.items()}
@@ -129,14 +129,13 @@ def _search_settings(source: Source) -> str:
 
 
 def _poster_seconds(source: Source) -> dict[str, float]:
-    """The seconds of whole runs on the poster by method; empty if it does not show this search."""
+    """The seconds of whole runs on the poster, by method; empty if the poster lacks this search."""
     curves = against_published.read_curves(source.folder).get("seconds", {})
     return {name: float(seconds[-1]) for name, (_, seconds) in curves.items()}
 
 
 def _published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
-    """The seconds of methods on the poster, which shows the search after initial evaluations
-    only."""
+    """The seconds of methods on the poster, which has only the search after initial evaluations."""
     curves = against_published.read_curves(source.folder.parent / "nas_warm").get("seconds", {})
     if not set(names) <= curves.keys():
         return ""
@@ -177,36 +176,37 @@ def least_regret(source: Source) -> Finding:
 
 def _with_other_settings(source: Source) -> str:
     """The regrets with sqrt(C) in place of C in the widths, and with lambda = 1."""
-    parts = [_of_folder(source, "sqrt", "With sqrt(C) for C")]
-    parts += [_of_folder(source, "lambda_1", "With lambda = 1, which the theorems assume")]
+    parts = [_regrets_with(source, "sqrt", "With sqrt(C) for C")]
+    parts += [_regrets_with(source, "lambda_1", "With lambda = 1, which the theorems assume")]
     return " ".join(parts).strip()
 
 
 @empty_if_missing
-def _of_folder(source: Source, suffix: str, words: str) -> str:
+def _regrets_with(source: Source, suffix: str, words: str) -> str:
     other = read_sibling(source, f"{source.folder.name}_{suffix}")
     names = [name for name in entry(other, "algorithms") if name != "uniform"]
-    shown = {name: mean_text(other, "algorithms", name, "regret_ratio") for name in names}
-    return f"{words}: {list_texts(shown)}."
+    texts = {name: mean_text(other, "algorithms", name, "regret_ratio") for name in names}
+    return f"{words}: {list_texts(texts)}."
 
 
 def hardly_converges(source: Source) -> Finding:
     """The regret of Thompson sampling with its whole width at t = 2,000, against that with a tenth
-    of it on the same seeds, and against BBKB's mean."""
+    of the width on the same seeds, and against BBKB's mean regret."""
     settings = ("its width not divided by 10", "as in regret")  # names in the results
-    whole, tenth = (
+    whole_width, tenth_width = (
         _at(source, "regret_ratio", "sketched_ts", EARLY_HORIZON, setting) for setting in settings
     )
     bbkb = read_sibling(source, "cadata")
     rules = _names_with_results(bbkb, BATCH_RULES)
     best = min(_at(bbkb, "regret_ratio", rule, EARLY_HORIZON).mean() for rule in rules)
     gaps = [
-        difference(MIN_REGRET_RATIO * tenth, whole),
-        difference(np.full(len(whole), MIN_REGRET_RATIO * best), whole),
+        difference(MIN_REGRET_RATIO * tenth_width, whole_width),
+        difference(np.full(len(whole_width), MIN_REGRET_RATIO * best), whole_width),
     ]
     return Finding(
-        f"R_t / R_t^unif at t = {EARLY_HORIZON:,}, {len(whole)} seeds: {whole.mean():.3f} with the"
-        f" whole width, {tenth.mean():.3f} with a tenth; BBKB has {best:.3f}.",
+        f"R_t / R_t^unif at t = {EARLY_HORIZON:,}, {len(whole_width)} seeds:"
+        f" {whole_width.mean():.3f} with the whole width, {tenth_width.mean():.3f} with a tenth;"
+        f" BBKB has {best:.3f}.",
         leads(gaps, 0.0),
     )
 
@@ -262,9 +262,9 @@ def _ungrouped(source: Source) -> str:
 
 
 def _powers(source: Source, rule: str) -> np.ndarray:
-    """For each seed, the power p of the best a + c t^p to batch sizes where batches start, t
-    without the initial evaluations. The last batch of a run is left out, because the horizon cuts
-    it."""
+    """For each seed, the power p of the best fit a + c t^p to the sizes of batches that start at t,
+    which does not count the initial evaluations. The last batch of a run is left out, because the
+    horizon cuts it."""
     t, of_seeds = curve(source, "batch_size", rule)
     starts = [np.flatnonzero(np.diff(row, prepend=0))[:-1] for row in of_seeds]
     return np.array([growth(t[i], row[i]) for i, row in zip(starts, of_seeds, strict=True)])
@@ -275,9 +275,9 @@ def batches_grow(source: Source, of_local: str) -> Finding:
     folder `of_local`."""
     places = zip(BATCH_RULES, (source, read_sibling(source, of_local)), strict=True)
     powers = {rule: _powers(place, rule) for rule, place in places}
-    intervals = {rule: interval(of) for rule, of in powers.items()}
-    margins = [of - LINEAR_POWERS[0] for of in powers.values()] + [
-        LINEAR_POWERS[1] - of for of in powers.values()
+    intervals = {rule: interval(power) for rule, power in powers.items()}
+    margins = [power - LINEAR_POWERS[0] for power in powers.values()] + [
+        LINEAR_POWERS[1] - power for power in powers.values()
     ]
     return Finding(
         f"Powers of t, mean over seeds: {interval_texts(intervals, 2)}.",
@@ -293,7 +293,7 @@ def _batches(source: Source) -> dict[str, np.ndarray]:
 def fewer_batches(source: Source) -> Finding:
     """The numbers of batches of both rules, on the same seeds."""
     batches = _batches(source)
-    text = list_numbers(BATCH_RULES, [of.mean() for of in batches.values()], 1)
+    text = list_numbers(BATCH_RULES, [counts.mean() for counts in batches.values()], 1)
     gap = difference(batches[BATCH_RULES[1]], MAX_BATCH_RATIO * batches[BATCH_RULES[0]])
     return Finding(
         f"Batches in T evaluations: {text}. {MAX_BATCH_RATIO:g} times those of the global rule,"
@@ -308,13 +308,13 @@ def _seconds(source: Source, names: tuple[str, ...]) -> dict[str, np.ndarray]:
 
 
 def _ranges(seconds: dict[str, np.ndarray]) -> str:
-    texts = {name: f"{of.min():.2f} to {of.max():.2f}" for name, of in seconds.items()}
+    texts = {name: f"{runs.min():.2f} to {runs.max():.2f}" for name, runs in seconds.items()}
     return f"Seconds of the fastest and the slowest run: {list_texts(texts)}."
 
 
 def local_is_slower(source: Source) -> Finding:
-    """The seconds of both rules: whether each run of the local one takes more than twice as long as
-    each run of the global one."""
+    """Whether each run of the local rule takes more than twice as long as each run of the global
+    rule."""
     seconds = _seconds(source, BATCH_RULES)
     fast, slow = seconds.values()
     holds = decision(slow.max() <= 2 * fast.min(), slow.min() > 2 * fast.max())
@@ -322,9 +322,9 @@ def local_is_slower(source: Source) -> Finding:
 
 
 def faster_than_evolution(source: Source) -> Finding:
-    """The seconds of both rules and of evolution, without the time of evaluations. The program of
-    evolution is not the paper's, so that a slower rule contradicts the claim only where it is
-    slower on the poster as well."""
+    """The seconds of both rules and of evolution, without the time of evaluations. Our program of
+    evolution is not the paper's, so that a slower rule contradicts the claim only if it is slower
+    on the poster as well."""
     names = (*BATCH_RULES, "evolution")
     seconds, poster = _seconds(source, names), _poster_seconds(source)
     theirs = seconds["evolution"]
@@ -341,13 +341,13 @@ def faster_than_evolution(source: Source) -> Finding:
 
 def local_is_fastest_with_training(source: Source) -> Finding:
     """The training time of a batch above which the local rule takes less time than the global one,
-    and that above which the global one takes less than evolution, which evaluates one by one; both
-    from the slowest run of the first method and the fastest of the second."""
+    and that above which the global one takes less than evolution, which trains the cells one by
+    one. Both follow from the slowest run of the first method and the fastest run of the second."""
     seconds = _seconds(source, (*BATCH_RULES, "evolution"))
-    batches = {rule: float(of.mean()) for rule, of in _batches(source).items()}
+    batches = {rule: float(counts.mean()) for rule, counts in _batches(source).items()}
     horizon = entry(source, "algorithms", "evolution")["horizon"]
-    fewer = batches[BATCH_RULES[0]] - batches[BATCH_RULES[1]]
-    above_global = (seconds[BATCH_RULES[1]].max() - seconds[BATCH_RULES[0]].min()) / fewer
+    saved_batches = batches[BATCH_RULES[0]] - batches[BATCH_RULES[1]]
+    above_global = (seconds[BATCH_RULES[1]].max() - seconds[BATCH_RULES[0]].min()) / saved_batches
     above_evolution = (seconds[BATCH_RULES[0]].max() - seconds["evolution"].min()) / (
         horizon - batches[BATCH_RULES[0]]
     )
@@ -356,18 +356,18 @@ def local_is_fastest_with_training(source: Source) -> Finding:
         f" fastest when the training of a batch takes more than {above_global:.2f} s, and the"
         f" global rule is faster than evolution, which trains {horizon:,.0f} cells one by one, from"
         f" {max(above_evolution, 0):.4f} s on.",
-        bool(fewer > 0 and max(above_global, above_evolution) <= MIN_TRAINING_SECONDS),
+        bool(saved_batches > 0 and max(above_global, above_evolution) <= MIN_TRAINING_SECONDS),
     )
 
 
 def _against_evolution(source: Source, field: str, digits: int) -> tuple[str, dict[str, Interval]]:
-    """The field of the rules that were run and of evolution as text, and evolution's minus that of
-    each rule on the same seeds."""
+    """A field of the rules that were run and of evolution as text, and the intervals of evolution's
+    values minus those of each rule on the same seeds."""
     names = (*_names_with_results(source, BATCH_RULES), "evolution")
-    shown = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
+    texts = {n: mean_text(source, "algorithms", n, field, digits=digits) for n in names}
     by_name = {n: values(source, "algorithms", n, field) for n in (*BATCH_RULES, "evolution")}
     theirs = by_name.pop("evolution")
-    return list_texts(shown), {rule: difference(of, theirs) for rule, of in by_name.items()}
+    return list_texts(texts), {rule: difference(ours, theirs) for rule, ours in by_name.items()}
 
 
 def less_regret_than_evolution(source: Source) -> Finding:
@@ -396,13 +396,13 @@ def matches_evolution(source: Source) -> Finding:
 
 @empty_if_missing
 def _matches_with_code_width(source: Source) -> str:
-    """The same numbers with the width of the authors' code."""
+    """The simple regrets of `matches_evolution` with the width of the authors' code."""
     code = read_sibling(source, f"{source.folder.name}_code")
     ours, theirs = (
         np.asarray(values(code, "algorithms", name, "simple_regret"))
         for name in ("bbkb_global", "evolution")
     )
-    found = [int((of <= 1e-9).sum()) for of in (ours, theirs)]
+    found = [int((regrets <= 1e-9).sum()) for regrets in (ours, theirs)]
     return (
         "With the width of the authors' code, whose cumulative regret is the poster's, BBKB's minus"
         f" evolution's is {interval_text(difference(theirs, ours), 5)}: {found[0]} of {len(ours)}"
@@ -419,7 +419,7 @@ def beats_evolution(source: Source) -> Finding:
 
 
 def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
-    """Regret ratios by algorithm and lengthscale."""
+    """The mean regret ratios, {algorithm: {lengthscale: ratio}}."""
     lengthscales = entry(source, "lengthscales")
     first = entry(source, "lengthscales", next(iter(lengthscales)), "algorithms")
     return {
@@ -433,7 +433,7 @@ def _by_lengthscale(source: Source) -> dict[str, dict[str, float]]:
 
 
 def widest_range(source: Source) -> Finding:
-    """The number of lengthscales at which each algorithm has nearly the least regret."""
+    """The number of lengthscales at which each algorithm's regret is close to the least of all."""
     table = _by_lengthscale(source)
     least = min(min(row.values()) for row in table.values())
     limit = MAX_REGRET_RATIO * least
@@ -450,8 +450,8 @@ def widest_range(source: Source) -> Finding:
 
 
 def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
-    """The regret of the algorithms of Table 1 at each other lengthscale minus that at the table's,
-    on the same seeds."""
+    """The regret of each algorithm of Table 1 at each other lengthscale minus that at the table's
+    lengthscale, on the same seeds."""
     texts: dict[str, str] = {}
     decisions: list[bool | None] = []
     for name, lengthscale in published.items():
@@ -459,13 +459,13 @@ def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
             float(key): values(source, "lengthscales", key, "algorithms", name, "regret_ratio")
             for key in entry(source, "lengthscales")
         }
-        there = regrets.pop(lengthscale)
+        at_table = regrets.pop(lengthscale)
         best = min(regrets, key=lambda key: np.mean(regrets[key]))
-        if len(there) < 2:
+        if len(at_table) < 2:
             decisions.append(None)
-            texts[name] = f"{np.mean(regrets[best]) - np.mean(there):.4f} at {best:g}, one seed"
+            texts[name] = f"{np.mean(regrets[best]) - np.mean(at_table):.4f} at {best:g}, one seed"
             continue
-        gaps = {key: difference(there, of) for key, of in regrets.items()}
+        gaps = {key: difference(at_table, regret) for key, regret in regrets.items()}
         decisions.append(above(gaps.values()))
         texts[name] = f"{interval_text(gaps[best], 4)} at {best:g}"
     holds = decision(False in decisions, None not in decisions)
@@ -479,7 +479,8 @@ def best_lengthscales(source: Source, published: dict[str, float]) -> Finding:
 def _cases(
     check: Callable[[Source], Finding], sources: tuple[str, ...] = (), /, **names: str
 ) -> tuple[Case, ...]:
-    """A case for each folder of results. sources: other folders that the rule or its note reads."""
+    """A case for each entry of `names`, {folder of results: name of the case}. sources: the other
+    folders that the rule or its note reads."""
     others = tuple(f"bbkb_2020/{folder}" for folder in sources)
     return tuple(Case(f"bbkb_2020/{folder}", check, name, others) for folder, name in names.items())
 

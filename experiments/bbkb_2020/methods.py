@@ -22,8 +22,8 @@ from jsketch.bandits import widths as formulas
 
 # widths of the theorems, of the authors' code, and of the theorems with sqrt(C) for C (THEORY 4.3)
 WIDTHS = ("theory", "code", "sqrt")
-# Table 1 of the paper, which has no values for eps_greedy and sketched_ts: they have those of
-# GP-UCB and async-TS (our choice).
+# Table 1 of the paper. It has no values for eps_greedy and sketched_ts, which have those of GP-UCB
+# and async-TS here (our choice).
 LENGTHSCALES = {
     "abalone": dict.fromkeys(("bkb", "bbkb_global", "bbkb_global_local"), 17.5)
     | dict.fromkeys(("gp_bucb", "gp_bucb_sqrt"), 12.5)
@@ -53,18 +53,19 @@ class ScaledWidth:
 
 
 def width_of(name: str, c: Config) -> Any:
-    """The confidence width of an algorithm. c["width"] is "theory" (BKB eq. 7 for exact posteriors
-    and for batched Thompson sampling, BKB Theorem 4.1, BBKB Theorem 2), "sqrt" (the same, with
-    sqrt(C) in place of C) or "code" (that of the authors' code).
+    """The confidence width of an algorithm. c["width"] is "theory" (BKB Theorem 4.1 for BKB, BBKB
+    Theorem 2 for BBKB, BKB eq. 7 for exact posteriors and batched Thompson sampling), "sqrt" (the
+    same, with sqrt(C) in place of C) or "code" (that of the authors' code).
 
-    `GPBUCB` multiplies its width by sqrt(C); the paper's alpha = C beta is sqrt(C) times that.
+    `GPBUCB` itself multiplies a width beta by sqrt(C). The paper has alpha = C beta, so that
+    "theory" adds the other factor sqrt(C).
     """
     code = c["width"] == "code"
     if name == "bkb":
         return formulas.bkb_code if code else formulas.bkb_paper
     if name.startswith("bbkb"):
-        bbkb = dict(code=formulas.bbkb_code, theory=formulas.bbkb_paper, sqrt=formulas.bbkb_sqrt)
-        return bbkb[c["width"]]
+        by_name = dict(code=formulas.bbkb_code, theory=formulas.bbkb_paper, sqrt=formulas.bbkb_sqrt)
+        return by_name[c["width"]]
     if name == "sketched_ts" and code:
         return formulas.bkb_code
     exact = formulas.gp_ucb_code if code else formulas.gp_ucb_paper
@@ -78,6 +79,7 @@ def _model(c: Config) -> dict[str, Any]:
 
 
 def _optimistic(name: str, c: Config) -> dict[str, Any]:
+    """The settings that all algorithms with a confidence width have."""
     assumptions = {field: c[field] for field in ("noise_std", "norm_bound", "delta")}
     return _model(c) | assumptions | dict(width=width_of(name, c))
 
@@ -110,10 +112,10 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
 
 def add_width(parser: argparse.ArgumentParser) -> None:
     """Adds the option that chooses between the widths."""
-    words = "of the theorems, of the authors' code, or of the theorems with sqrt(C) for C"
-    parser.add_argument("--width", choices=WIDTHS, default="theory", help=words)
+    help_text = "of the theorems, of the authors' code, or of the theorems with sqrt(C) for C"
+    parser.add_argument("--width", choices=WIDTHS, default="theory", help=help_text)
 
 
 def make(name: str, c: Config) -> Any:
-    """The algorithm of that name with the configuration."""
+    """The algorithm `name` with the settings of a configuration."""
     return ALGORITHMS[name](c)

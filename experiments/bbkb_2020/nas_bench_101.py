@@ -6,9 +6,10 @@ evaluations.
     python -m experiments.bbkb_2020.nas_bench_101 --dataset nasbench101_whole --out out/nas_whole
 
 The data are a table of NAS-Bench-101 if one is in the data folder, else NAS-Bench-Macro. As on the
-authors' poster, T = 12,000 includes the initial evaluations, and C = 2. Lengthscales 100 and 125, F
-= 1, delta = 1/T and q_bar = 2 are those of Appendix D.2. For one seed, initial evaluations are the
-same for all algorithms; they count in the simple regret, not in the regret ratio.
+authors' poster, T = 12,000 includes the initial evaluations, and C = 2. Lengthscales 100 and, after
+initial evaluations, 125, F = 1, delta = 1/T and q_bar = 2 are those of Appendix D.2. For one seed,
+all algorithms have the same initial evaluations, which count in the simple regret, but not in the
+regret ratio.
 """
 
 import argparse
@@ -44,7 +45,7 @@ CHOSEN_SETTINGS = [
     "epsilon",
     "factor",
 ]
-# panels of the poster, by the metric that they show
+# {number of initial evaluations: {metric: panel of the poster}}
 POSTER = {
     0: dict(simple_regret="nas_init0_simple_regret"),
     2000: dict(
@@ -56,7 +57,7 @@ POSTER = {
 
 
 def make(name: str, c: Config, space: architectures.Space) -> Any:
-    """The algorithm of that name."""
+    """The algorithm `name` with the settings of a configuration."""
     if name == "evolution":
         return RegularizedEvolution(jnp.asarray(space.neighbours))
     if name == "eps_greedy_free":
@@ -68,7 +69,7 @@ def make(name: str, c: Config, space: architectures.Space) -> Any:
 
 
 def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, Any, Any]:
-    """(arms [initial], rewards [initial], key of the state) of one seed, the same for all
+    """(arms [initial], rewards [initial], key for `init`) of one seed. They are the same for all
     algorithms."""
     key = jax.random.fold_in(jax.random.key(config["root_seed"]), 1_000_000 + seed)
     arm_key, reward_key, init_key = jax.random.split(key, 3)
@@ -78,8 +79,8 @@ def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, A
 
 
 def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Config) -> None:
-    """Replaces the simple regrets by those of the best arm among the evaluations so far and the
-    initial ones."""
+    """Replaces the simple regrets in `runs` by the regrets of the best arm among the initial
+    evaluations and those so far."""
     regrets = np.asarray(problem.mean_reward.max() - problem.mean_reward)
     for seed, run in enumerate(runs):
         arms, _, _ = initial_evaluations(problem, config, seed)
@@ -87,8 +88,8 @@ def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Con
 
 
 def warm_state(name: str, bandit: Any, problem: Any, config: Config, seed: int) -> Any:
-    """The state after the initial evaluations of one seed. BBKB starts from a dictionary of BLESS,
-    and the population of evolution consists of the last evaluations."""
+    """The state after the initial evaluations of one seed. BBKB starts with a dictionary that BLESS
+    draws, and the population of evolution consists of the last initial evaluations."""
     arms, rewards, init_key = initial_evaluations(problem, config, seed)
     if name.startswith("bbkb") or name == "eps_greedy_free":
         dictionary = "bless" if name.startswith("bbkb") else None
@@ -130,7 +131,7 @@ def configure(name: str, options: argparse.Namespace, source: str) -> Config:
 def run(
     name: str, config: Config, space: architectures.Space, problem: Any, options: argparse.Namespace
 ) -> list[dict[str, np.ndarray]]:
-    """All seeds of one algorithm, saved in the folder."""
+    """The runs of all seeds of one algorithm, which are saved in the folder."""
     bandit = make(name, config, space)
     states = partial(warm_state, name, bandit, problem, config) if config["initial"] else None
     seeds = bandit_runs.seeds_of(options)[name]
@@ -152,9 +153,8 @@ def draw(folder: Path) -> None:
 def parse() -> argparse.Namespace:
     parser = cli.parser(__doc__, horizon=12_000, seeds=10, data_dir=None, workers=1)
     parser.add_argument("--dataset", choices=["auto", *architectures.CHOICES], default="auto")
-    parser.add_argument(
-        "--initial", type=int, choices=[0, 2000], default=0, help="random initial evaluations"
-    )
+    help_text = "number of random initial evaluations"
+    parser.add_argument("--initial", type=int, choices=[0, 2000], default=0, help=help_text)
     bandit_runs.add_options(parser, ALGORITHM_NAMES, WARM_START_ALGORITHMS)
     add_width(parser)
     options = cli.parse(parser)
@@ -196,7 +196,7 @@ def main() -> None:
         results.write(summary, bandit_runs.tidy_runs(space.name, configs, runs), title)
         if space.name == "NAS-Bench-101":
             panels = POSTER[options.initial]
-            # the poster's simple regrets are in accuracy, ours in the range of the rewards
+            # the poster's simple regrets are in units of accuracy, ours in units of the rewards
             scales = dict(simple_regret=1 / space.span)
             against_published.write_curves(
                 options.out, panels, options.initial, options.data_dir, scales

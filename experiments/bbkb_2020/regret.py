@@ -4,7 +4,7 @@
 
 The settings are those of Section 5 and Appendix D.1: z-scored features, rewards scaled to [0, 1],
 noise 0.01, F = 1, delta = 1/T, q_bar = 2, the lengthscales of Table 1 and the widths of the
-theorems. The settings that the paper leaves open are listed under "chosen" in summary.json.
+theorems. The entry "chosen" of summary.json lists the settings that the paper leaves open.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from experiments.runs import against_published, bandit_runs
 from experiments.runs.bandit_runs import Config, draw
 from jsketch import problems
 
-# panels of the poster, by the metric that they show
+# {data set: {metric: panel of the poster}}
 POSTER = {"cadata": dict(regret_ratio="cadata_regret_ratio", seconds="cadata_seconds")}
 CHOSEN_SETTINGS = [
     "regularization",
@@ -38,16 +38,16 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     default = [name for name in ALGORITHMS if name != "ts"]
     bandit_runs.add_options(parser, list(ALGORITHMS), default)
     add_width(parser)
-    variance = "lambda (default: the variance of the noise; the theorems assume at least 1)"
-    parser.add_argument("--regularization", type=cli.positive, default=0.01**2, help=variance)
-    stops = "run slow methods to the horizon, beyond the end of the paper's curves"
-    parser.add_argument("--no-stops", dest="stops", action="store_false", help=stops)
+    help_text = "lambda (default: the variance of the noise; the theorems assume at least 1)"
+    parser.add_argument("--regularization", type=cli.positive, default=0.01**2, help=help_text)
+    help_text = "run slow methods to the horizon, beyond the end of the authors' curves"
+    parser.add_argument("--no-stops", dest="stops", action="store_false", help=help_text)
     return parser
 
 
 def configure(options: argparse.Namespace, lengthscale: float | None = None) -> dict[str, Config]:
-    """The configuration of each algorithm: everything that its results depend on. The lengthscales
-    are those of Table 1 unless one is given for all."""
+    """The configuration of each algorithm: everything that its results depend on. All algorithms
+    have the given lengthscale, or by default those of Table 1."""
     table, stops = LENGTHSCALES[options.dataset], STOPS[options.dataset] if options.stops else {}
     return {
         name: dict(
@@ -72,7 +72,7 @@ def configure(options: argparse.Namespace, lengthscale: float | None = None) -> 
 
 
 def load(options: argparse.Namespace) -> tuple[Any, str]:
-    """(problem, source of its data). Raises ValueError or OSError when the data are absent."""
+    """(problem, source of its data). Raises ValueError or OSError if the data are missing."""
     dataset = datasets.load(options.dataset, options.data_dir)
     print(f"data: {dataset.source} (real), {len(dataset.target)} arms")
     return problems.finite_arms(*datasets.preprocess(dataset), noise_std=0.01), dataset.source

@@ -3,9 +3,9 @@ the dictionary is larger than (1 + g) times the expected size of a draw (THEORY 
 
     python -m experiments.bbkb_2020.resparsification --seeds 10 --out out/resparsification.json
 
-All rules run with the same seeds. A row has R_T / R_T^unif, its difference from the papers' rule
-with the standard error over seeds, the number of batches, the final size of the dictionary, the
-mean number of rounds after which it was smaller, and the seconds for all seeds without compilation.
+All rules run with the same seeds. A row has R_T / R_T^unif, its difference from that of the papers'
+rule with the standard error over seeds, the number of batches, the final size of the dictionary,
+the mean number of rounds in which it shrinks, and the seconds of all seeds without compilation.
 """
 
 import time
@@ -30,9 +30,9 @@ RULES: dict[str, float | None] = {
 
 
 def _tasks() -> dict[str, tuple[Task, int]]:
-    """(task, capacity of the sketch) of the problems of the papers' figures that have a sketch, and
-    of the hard problem of the benchmarks. Algorithms with one pull a batch run to a shorter
-    horizon."""
+    """{name: (task, capacity of the dictionary)} of the algorithms with a sketch on the problems of
+    the papers' figures, and of the hard problem of the benchmarks. Algorithms with small batches
+    have shorter horizons."""
     tasks = {}
     data = (("abalone", 17.5, 128), ("abalone", 5.0, 256), ("cadata", 12.5, 256))
     horizons = dict.fromkeys(("bbkb_global", "bbkb_global_local", "bbkb_theory"), 2_000)
@@ -51,9 +51,9 @@ TASKS = _tasks()
 
 
 def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dict[str, float]]:
-    """{rule: row} of the runs of a task; "bbkb_theory" has the width of the paper."""
+    """{rule: row} of the runs of a task. "bbkb_theory" is bbkb_global with the paper's width."""
     rows: dict[str, dict[str, float]] = {}
-    base = np.zeros(len(keys))
+    papers_regret = np.zeros(len(keys))
     options: dict[str, Any] = dict(capacity=capacity)
     if task.algorithm == "bbkb_theory":
         task = task._replace(algorithm="bbkb_global")
@@ -67,8 +67,8 @@ def measure(task: Task, capacity: int, problem: Any, keys: Any) -> dict[str, dic
         regret = np.asarray(loops.regret_ratio(trace.regret, problem.mean_reward))[:, -1]
         size = np.asarray(trace.dictionary_size)
         if growth is None:
-            base = regret
-        difference = regret - base
+            papers_regret = regret
+        difference = regret - papers_regret
         error = difference.std(ddof=1) / np.sqrt(len(keys)) if len(keys) > 1 else np.nan
         row = dict(
             regret=regret.mean(),

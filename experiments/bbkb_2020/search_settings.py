@@ -1,11 +1,11 @@
-"""Architecture search without initial evaluations, with one setting changed that the paper leaves
-open: the cause of a difference from the published simple regret.
+"""Architecture search without initial evaluations, with changes of settings that the paper leaves
+open, to find the cause of a difference from the published simple regret.
 
     python -m experiments.bbkb_2020.search_settings --out results/bbkb_2020/nas_settings
 
 The algorithm is BBKB with the global rule on the 12,416 cells of NAS-Bench-101. On the authors'
 poster all runs have evaluated the best cell by t = 1,939. summary.json has, for each setting, the
-number of seeds that have evaluated the best cell by T, and their simple regrets.
+number of seeds that have evaluated the best cell by T, and the simple regrets of all seeds.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ SETTINGS: dict[str, Config] = {
 
 
 def problem_of(space: architectures.Space, c: Config) -> Any:
-    """The arms with the rewards and the noise of a configuration."""
+    """The problem with the rewards and the noise of a configuration."""
     scaled = space.evaluations[:, 0]
     if c["rewards"] == "scaled":
         return problems.finite_arms(space.features, scaled, c["noise"] / space.span)
@@ -63,7 +63,7 @@ def make(algorithm: str, c: Config) -> Any:
 
 
 def simple_regrets(runs: list[dict[str, np.ndarray]], span: float) -> dict[str, Any]:
-    """The entries of a setting in summary.json that have simple regrets, in units of accuracy."""
+    """The entries of a setting in summary.json on simple regrets, which are in accuracy."""
     simple = np.array([float(run["simple_regret"][-1]) for run in runs]) * span
     return dict(
         simple_regret=summaries.statistics(simple, ci=True),
@@ -90,9 +90,9 @@ def main() -> None:
     ) as results:
         for setting, config in configs.items():
             folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
-            problem, one, seeds = problem_of(space, config), {ALGORITHM: config}, options.seeds
+            problem, seeds = problem_of(space, config), {ALGORITHM: options.seeds}
             runs, entries, rows = bandit_runs.run_all(
-                make, problem, setting, one, folder, {ALGORITHM: seeds}
+                make, problem, setting, {ALGORITHM: config}, folder, seeds
             )
             span = space.span if config["rewards"] == "scaled" else 1.0
             settings[setting] = entries[ALGORITHM] | simple_regrets(runs[ALGORITHM], span)

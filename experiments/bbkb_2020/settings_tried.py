@@ -3,9 +3,9 @@ difference from the published curves.
 
     python -m experiments.bbkb_2020.settings_tried --out out/cadata_settings
 
-Each run differs from `regret --dataset cadata` in one setting, and ends at the last t of the
-poster's curve. settings.csv has R_t / R_t^unif at the evaluations TABLE_T, with the ratio to the
-poster's curve if that is in the data folder.
+Each run differs from `regret --dataset cadata` in one setting, and ends where the poster's curve
+ends. settings.csv has R_t / R_t^unif at the evaluations TABLE_T, and its ratio to the poster's
+curve if the data folder has that curve.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ from experiments.runs.bandit_runs import Config
 from jsketch import problems
 from jsketch.bandits import widths as formulas
 
-TABLE_T = (200, 500, 1_000, 2_000, 5_000, 10_000)  # the last two only in longer runs
+TABLE_T = (200, 500, 1_000, 2_000, 5_000, 10_000)  # only longer runs have the last two
 METHODS = ("gp_ucb", "gp_bucb", "sketched_ts", "bkb", "bbkb_global", "bbkb_global_local")
 BASE: Config = dict(
     width="theory",
@@ -58,7 +58,7 @@ GP_UCB_SETTINGS: dict[str, Config] = {
     "noise 0.1": dict(noise_std=0.1, regularization=1e-2),
 }
 _NOISE = dict(noise_std=0.1, regularization=1e-2, width="code")
-# the order numbers the folders of runs
+# the position of a setting is the number in the name of its folder of runs
 SETTINGS = GP_UCB_SETTINGS | {
     "1.5 times its width": dict(times=1.5),
     "three times its width": dict(times=3.0),
@@ -72,7 +72,7 @@ TABLE = "settings.csv"
 
 
 def scaled(features: np.ndarray, scaling: str) -> np.ndarray:
-    """Z-scored features [A, d] in another scaling."""
+    """Features [A, d] in one of three scalings, from z-scored ones."""
     if scaling == "unit":
         return (features - features.min(0)) / np.ptp(features, axis=0)
     if scaling == "norm":
@@ -81,7 +81,7 @@ def scaled(features: np.ndarray, scaling: str) -> np.ndarray:
 
 
 def make(algorithm: str, c: Config) -> Any:
-    """The algorithm with the width that the configuration gives."""
+    """The algorithm with the width that the configuration specifies."""
     bandit = ALGORITHMS[algorithm](c)
     if "formula" in c:
         bandit = bandit.replace(width=ScaledWidth(c["factor"], getattr(formulas, c["formula"])))
@@ -96,23 +96,23 @@ def draw(folder: Path) -> None:
     poster = against_published.read_curves(folder).get("regret_ratio", {})
     if "ts" in poster:
         poster = poster | {"sketched_ts": poster["ts"]}
-    columns = [a for a in TABLE_T if a <= max(TABLE_T[3], curves["t"].max())]
+    times = [time for time in TABLE_T if time <= max(TABLE_T[3], curves["t"].max())]
     rows = []
     for setting, part in curves.groupby("problem", observed=True, sort=False):
         for name, (t, values) in tidy.lines(part, "regret_ratio").items():
-            at = [a for a in columns if a <= t[-1]]
-            ours = np.interp(at, t, values.mean(0))
+            reached_times = [time for time in times if time <= t[-1]]
+            ours = np.interp(reached_times, t, values.mean(0))
             cells = [f"{value:.3f}" for value in ours]
             if name in poster:
-                ratios = ours / np.interp(at, *poster[name])
+                ratios = ours / np.interp(reached_times, *poster[name])
                 cells = [f"{c} ({ratio:.2f})" for c, ratio in zip(cells, ratios, strict=True)]
-            blank = [""] * (len(columns) - len(cells))
+            blank = [""] * (len(times) - len(cells))
             rows.append((label(name), setting, len(values), *cells, *blank))
     for name in set(map(str, curves["algorithm"].unique())) & poster.keys():
         end = poster[name][0][-1] * (1 + against_published.REACH)
-        cells = [f"{np.interp(a, *poster[name]):.3f}" if a <= end else "" for a in columns]
+        cells = [f"{np.interp(t, *poster[name]):.3f}" if t <= end else "" for t in times]
         rows.append((label(name), "published", "", *cells))
-    head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in columns))
+    head = ("algorithm", "setting", "seeds", *(f"t = {t:,} (over published)" for t in times))
     tidy.write_csv(folder / TABLE, sorted(rows, key=lambda row: str(row[0])), head)
 
 
@@ -145,14 +145,14 @@ def main() -> None:
     with outputs.results_folder(
         options, "bbkb_2020.settings_tried", configs, options.seeds
     ) as results:
-        for setting, config in configs.items():
-            changed = BASE | SETTINGS[setting]
-            arms = scaled(features, changed["scaling"])
-            problem = problems.finite_arms(arms, target, changed["noise_std"])
+        for setting, algorithm_configs in configs.items():
+            setting_config = BASE | SETTINGS[setting]
+            arms = scaled(features, setting_config["scaling"])
+            problem = problems.finite_arms(arms, target, setting_config["noise_std"])
             folder = options.out / "runs" / f"setting_{list(SETTINGS).index(setting):02d}"
-            seeds = dict.fromkeys(config, options.seeds)
+            seeds = dict.fromkeys(algorithm_configs, options.seeds)
             _, settings[setting], runs = bandit_runs.run_all(
-                make, problem, setting, config, folder, seeds
+                make, problem, setting, algorithm_configs, folder, seeds
             )
             table += runs
             print(f"{len(settings)} of {len(configs)}: {setting}", flush=True)

@@ -1,5 +1,5 @@
-"""Seconds of a GP-UCB that does not group repeated arms: its posterior has a row for every
-evaluation, so that a step takes O(t^2 A), as the BBKB paper counts it.
+"""Seconds of a GP-UCB that does not group repeated arms. Its posterior has a row for every
+evaluation, so that step t takes O(t^2 A) operations, as the BBKB paper states.
 
     python -m experiments.bbkb_2020.ungrouped --out results/bbkb_2020/ungrouped
 
@@ -23,30 +23,30 @@ REGULARIZATION = NOISE_STD**2
 
 
 def run(
-    features: np.ndarray, reward: np.ndarray, lengthscale: float, horizon: int, seed: int
+    features: np.ndarray, mean_reward: np.ndarray, lengthscale: float, horizon: int, seed: int
 ) -> np.ndarray:
-    """CPU seconds [T] from the start to the end of each step."""
+    """The CPU seconds [T] from the start of a run to the end of each step."""
     random = np.random.default_rng(seed)
     rows, factor = np.zeros((horizon, len(features))), np.zeros((horizon, horizon))
-    pulled, labels, seconds = np.zeros(horizon, int), np.zeros(horizon), np.zeros(horizon)
-    arm, begun = int(random.integers(len(features))), time.process_time()
+    arms, rewards, seconds = np.zeros(horizon, int), np.zeros(horizon), np.zeros(horizon)
+    arm, start = int(random.integers(len(features))), time.process_time()
     for t in range(horizon):
         distances = cdist(features[[arm]], features, "sqeuclidean")[0]
-        rows[t], pulled[t] = np.exp(-distances / (2 * lengthscale**2)), arm
-        labels[t] = reward[arm] + NOISE_STD * random.standard_normal()
+        rows[t], arms[t] = np.exp(-distances / (2 * lengthscale**2)), arm
+        rewards[t] = mean_reward[arm] + NOISE_STD * random.standard_normal()
         if t:
-            cross = rows[t, pulled[:t]]
+            cross = rows[t, arms[:t]]
             factor[t, :t] = solve_triangular(factor[:t, :t], cross, lower=True)
         factor[t, t] = np.sqrt(1 + REGULARIZATION - np.square(factor[t, :t]).sum())
         cholesky = factor[: t + 1, : t + 1]
         whitened = solve_triangular(cholesky, rows[: t + 1], lower=True)
-        mean = solve_triangular(cholesky, labels[: t + 1], lower=True) @ whitened
+        mean = solve_triangular(cholesky, rewards[: t + 1], lower=True) @ whitened
         std = np.sqrt(np.maximum(1 - np.square(whitened).sum(0), 0) / REGULARIZATION)
         logdet = 2 * np.log(np.diag(cholesky)).sum() - (t + 1) * np.log(REGULARIZATION)
         width = np.sqrt(REGULARIZATION) * NORM_BOUND
         width += NOISE_STD * np.sqrt(2 * (logdet + np.log(horizon)))
         arm = int(np.argmax(mean + width * std))
-        seconds[t] = time.process_time() - begun
+        seconds[t] = time.process_time() - start
     return seconds
 
 
@@ -59,17 +59,18 @@ def main() -> None:
         rows, entries = [], {}
         for name in ("abalone", "cadata"):
             dataset = datasets.load(name, options.data_dir)
-            features, reward = map(np.asarray, datasets.preprocess(dataset))
-            lengthscale, at = LENGTHSCALES[name]["gp_ucb"], np.arange(1, options.horizon + 1)
+            features, mean_reward = map(np.asarray, datasets.preprocess(dataset))
+            lengthscale, t = LENGTHSCALES[name]["gp_ucb"], np.arange(1, options.horizon + 1)
             runs = [
-                run(features, reward, lengthscale, options.horizon, s) for s in range(options.seeds)
+                run(features, mean_reward, lengthscale, options.horizon, seed)
+                for seed in range(options.seeds)
             ]
-            of = dict(problem=name, algorithm="gp_ucb")
-            rows += [tidy.Run(of, s, dict(t=at, seconds=row)) for s, row in enumerate(runs)]
-            last = [float(row[-1]) for row in runs]
-            seconds = dict(mean=float(np.mean(last)), values=last)
+            run_config = dict(problem=name, algorithm="gp_ucb")
+            rows += [tidy.Run(run_config, s, dict(t=t, seconds=row)) for s, row in enumerate(runs)]
+            final_seconds = [float(row[-1]) for row in runs]
+            seconds = dict(mean=float(np.mean(final_seconds)), values=final_seconds)
             entries[name] = dict(methods=dict(gp_ucb=dict(seconds=seconds)))
-            print(f"{name}: {last} s until t = {options.horizon}", flush=True)
+            print(f"{name}: {final_seconds} s until t = {options.horizon}", flush=True)
         results.write(
             dict(config=config, seeds=options.seeds, problems=entries), rows, "ungrouped GP-UCB"
         )

@@ -1,5 +1,5 @@
-"""Comparison of four confidence widths of BBKB with the global rule: mean and worst seed on four
-kinds of problems.
+"""Comparison of four confidence widths of BBKB with the global rule, by the mean and the largest
+regret ratio over seeds on four kinds of problems.
 
     python -m experiments.bbkb_2020.widths --out out/widths
 
@@ -33,14 +33,14 @@ WIDTHS = {
 }
 TABLE = "widths.csv"
 HEAD = ("problem", "width", "T", "seeds", "mean", "worst seed", "batches", "inducing points")
-# {problem: (evaluations, seeds)}: few where dictionaries are large
+# {problem: (evaluations, seeds)}, small where dictionaries are large
 SIZES = {"abalone": (10_000, 10), "nasbench101": (2_000, 5), "cadata": (500, 2)} | {
     f"gp_draw_{i}": (1_000, 4) for i in range(5)
 }
 
 
 def load(name: str, data_dir: str | Path | None) -> tuple[Any, float, float]:
-    """(problem, lengthscale, noise_std). Raises ValueError or OSError when the data are absent."""
+    """(problem, lengthscale, noise_std). Raises ValueError or OSError if the data are missing."""
     if name.startswith("gp_draw"):
         point_key, draw_key = jax.random.split(jax.random.fold_in(jax.random.key(7), int(name[-1])))
         points = jax.random.uniform(point_key, (500, 2))
@@ -87,9 +87,9 @@ def draw(folder: Path) -> None:
     groups = summary.groupby(["problem", "algorithm"], observed=True, sort=False)
     for (problem, width), part in groups:
         ratio = part["final_regret_ratio"]
-        numbers = (f"{ratio.mean():.4f}", f"{ratio.max():.4f}")
+        regrets = (f"{ratio.mean():.4f}", f"{ratio.max():.4f}")
         sizes = (f"{part['batches'].mean():.1f}", f"{part['dictionary_size'].mean():.1f}")
-        rows.append((problem, label(width), part["horizon"].iloc[0], len(part), *numbers, *sizes))
+        rows.append((problem, label(width), part["horizon"].iloc[0], len(part), *regrets, *sizes))
     tidy.write_csv(folder / TABLE, rows, HEAD)
 
 
@@ -100,8 +100,8 @@ def main() -> None:
     options = cli.parse(parser)
     loaded = {name: load(name, options.data_dir) for name in options.problems}
     configs = {
-        name: {width: configure(name, width, *numbers) for width in WIDTHS}
-        for name, (_, *numbers) in loaded.items()
+        name: {width: configure(name, width, *settings) for width in WIDTHS}
+        for name, (_, *settings) in loaded.items()
     }
     measured: dict[str, Any] = {}
     table: list[tidy.Run] = []

@@ -29,21 +29,21 @@ from experiments.claims import (
     values,
 )
 
-LINEAR_EXPONENT = 0.9  # of the regret between T/2 and T, from which on it counts as linear
+LINEAR_EXPONENT = 0.9  # regret with at least this exponent between T/2 and T counts as linear
 MIN_SHARE = 0.9  # share of the projections for which a statement "with high probability" must hold
 MIN_STD_RATIO = 0.95  # ratio to the exact GP's sd below which error bars are too narrow
-STD_MARGIN = 0.1  # distance from 1 of ratios of standard deviations that are close
-STARVATION = 5  # times the exact GP's share of f outside its error bars
+STD_MARGIN = 0.1  # standard deviations are close if their ratio is within this distance of 1
+STARVATION = 5  # error bars starve if f leaves them this many times as often as the exact GP's
 
 
 def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:
-    """A field of a method over draws, by t."""
-    times, of_draws = curve(source, field, method)
-    return {str(t): of_draws[:, i] for i, t in enumerate(times)}
+    """The values [S] of a field of a method for the S draws, by t."""
+    times, draws = curve(source, field, method)
+    return {str(t): draws[:, i] for i, t in enumerate(times)}
 
 
 def _text(by_t: dict[str, np.ndarray]) -> str:
-    return ", ".join(f"{interval_text(interval(of), 3)} (t = {t})" for t, of in by_t.items())
+    return ", ".join(f"{interval_text(interval(draws), 3)} (t = {t})" for t, draws in by_t.items())
 
 
 def keeps_prior(source: Source) -> Finding:
@@ -52,17 +52,17 @@ def keeps_prior(source: Source) -> Finding:
     return Finding(
         f"Smallest ratio to the exact GP's sd, mean over draws: {_text(ratio)}.",
         above(map(interval, ratio.values()), MIN_STD_RATIO),
-        _least_draw(ratio),
+        _smallest_ratio(ratio),
     )
 
 
-def _least_draw(ratio: dict[str, np.ndarray]) -> str:
-    """The least ratio of all draws, and the draws with error bars that are too narrow."""
+def _smallest_ratio(ratio: dict[str, np.ndarray]) -> str:
+    """The smallest ratio of all draws, and the number of draws whose error bars are too narrow."""
     t = min(ratio, key=lambda t: ratio[t].min())
-    narrow = max(int((of < MIN_STD_RATIO).sum()) for of in ratio.values())
+    narrow_count = max(int((draws < MIN_STD_RATIO).sum()) for draws in ratio.values())
     return (
         f"The least of {len(ratio[t]):,} draws is {ratio[t].min():.3f} (t = {t}); the number of"
-        f" draws below {MIN_STD_RATIO} is at most {narrow} at each t."
+        f" draws below {MIN_STD_RATIO} is at most {narrow_count} at each t."
     )
 
 
@@ -70,34 +70,34 @@ def follows_exact(source: Source) -> Finding:
     """BKB's error bars on the observed half against the exact ones."""
     low = _by_t(source, "bkb", "smallest_ratio_to_exact_seen")
     high = _by_t(source, "bkb", "largest_ratio_to_exact_seen")
-    margins = [of - (1 - STD_MARGIN) for of in low.values()] + [
-        1 + STD_MARGIN - of for of in high.values()
+    margins = [draws - (1 - STD_MARGIN) for draws in low.values()] + [
+        1 + STD_MARGIN - draws for draws in high.values()
     ]
     text = f"Ratio to the exact GP's sd: at least {_text(low)}; at most {_text(high)}."
-    note = f"{_draws_above(high)} {_with_larger_dictionary(source)}".strip()
+    note = f"{_wide_draws(high)} {_with_larger_dictionary(source)}".strip()
     return Finding(text, above(map(interval, margins)), note)
 
 
 @empty_if_missing
 def _with_larger_dictionary(source: Source) -> str:
-    """The largest ratios with q_bar = 5 on the same draws; empty without them."""
+    """The largest ratios with q_bar = 5 on the same draws."""
     other = read_sibling(source, f"{source.folder.name}_qbar5")
     return f"With q_bar = 5: at most {_text(_by_t(other, 'bkb', 'largest_ratio_to_exact_seen'))}."
 
 
-def _draws_above(high: dict[str, np.ndarray]) -> str:
-    """The draws with error bars of BKB that are too wide on the observed half."""
+def _wide_draws(high: dict[str, np.ndarray]) -> str:
+    """The number of draws in which BKB's error bars are too wide on the observed half."""
     t = max(high, key=lambda t: high[t].mean())
-    wide = (high[t] > 1 + STD_MARGIN).sum()
+    wide_count = (high[t] > 1 + STD_MARGIN).sum()
     return (
-        f"At t = {t} the largest ratio is above {1 + STD_MARGIN} in {wide} of"
+        f"At t = {t} the largest ratio is above {1 + STD_MARGIN} in {wide_count} of"
         f" {len(high[t])} draws; its maximum is {high[t].max():.2f}, its median"
         f" {np.median(high[t]):.4f}."
     )
 
 
 def starves(source: Source, method: str) -> Finding:
-    """The share of the unobserved half on which f leaves the error bars."""
+    """The share of the unobserved half on which f lies outside the error bars of a method."""
     share, exact = (
         _by_t(source, name, "share_of_f_outside_3_std_unseen") for name in (method, "exact")
     )
@@ -117,7 +117,7 @@ def _exponents(source: Source, names: tuple[str, ...]) -> str:
 
 def linear_regret(source: Source) -> Finding:
     """The exponents of the regret of SOFUL and BKB at the end of their runs, with the widths of the
-    codes and of the papers."""
+    authors' code and of the papers."""
     linear, sublinear = ("soful", "soful_paper"), ("bkb", "bkb_theory")
     of_seeds = {
         name: np.asarray(values(source, "algorithms", name, "regret_exponent"))
@@ -131,7 +131,7 @@ def linear_regret(source: Source) -> Finding:
 
 
 def linear_for_most_projections(source: Source) -> Finding:
-    """The share of the projections of CBRAP whose regret is linear at the end of the runs."""
+    """The share of CBRAP's random projections whose regret is linear at the end of the runs."""
     exponents = np.asarray(values(source, "algorithms", "cbrap", "regret_exponent"))
     linear = exponents >= LINEAR_EXPONENT
     share = share_interval(int(linear.sum()), len(linear))
@@ -146,32 +146,32 @@ def linear_for_most_projections(source: Source) -> Finding:
 
 
 def below_soful_ts(source: Source) -> Finding:
-    """The regret of BKB with the width of Theorem 4.1 against that of SOFUL-TS on the same seeds; a
-    folder that ends in `_ts` has SOFUL-TS with its whole width, and its sibling the other methods.
-    """
-    there = read_sibling(source, source.folder.name.removesuffix("_ts"))
-    key = ("algorithms", "soful_ts", "regret_ratio")
+    """The regret of BKB with the width of Theorem 4.1 against that of SOFUL-TS on the same seeds. A
+    folder that ends in `_ts` has SOFUL-TS with its whole width; the folder without the suffix has
+    the other methods."""
+    other = read_sibling(source, source.folder.name.removesuffix("_ts"))
+    soful = ("algorithms", "soful_ts", "regret_ratio")
     bkb = ("algorithms", "bkb_theory", "regret_ratio")
-    gap = difference(values(there, *bkb), values(source, *key))
-    tuned = mean_text(there, "algorithms", "bkb", "regret_ratio")
+    excess = difference(values(other, *bkb), values(source, *soful))
+    tuned = mean_text(other, "algorithms", "bkb", "regret_ratio")
     return Finding(
-        f"R_T / R_T^unif: BKB {mean_text(there, *bkb)}, SOFUL-TS"
-        f" {mean_text(source, *key)}, {interval_text(gap, 3)} more on the same seeds.",
-        above([gap]),
-        f"SOFUL-TS with a tenth of its width: {mean_text(there, *key)}, BKB with the width of its"
+        f"R_T / R_T^unif: BKB {mean_text(other, *bkb)}, SOFUL-TS"
+        f" {mean_text(source, *soful)}, {interval_text(excess, 3)} more on the same seeds.",
+        above([excess]),
+        f"SOFUL-TS with a tenth of its width: {mean_text(other, *soful)}, BKB with the width of its"
         f" authors' code: {tuned}.",
     )
 
 
 def finds_size(source: Source) -> Finding:
-    """The dictionary sizes of BKB on three spectra."""
+    """The sizes of BKB's dictionary for the three spectra."""
     sizes = {
         name: np.asarray(
             values(read_sibling(source, f"linear_{name}"), "algorithms", "bkb", "dictionary_size")
         )
         for name in ("slow", "fast", "low_rank")
     }
-    text = list_numbers(sizes, [of.mean() for of in sizes.values()], 1)
+    text = list_numbers(sizes, [size.mean() for size in sizes.values()], 1)
     gaps = {name: difference(2 * sizes[name], sizes["slow"]) for name in ("fast", "low_rank")}
     return Finding(
         f"Inducing points at T: {text}. Those of slow minus twice the others:"

@@ -55,7 +55,7 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
     "uniform": lambda c: Uniform(),
     "gp_ucb": lambda c: GPUCB(kernels.Linear(), **_assumptions(c)),
     "bkb": _bkb,
-    # the width of GP-UCB and SOFUL, with the log-determinant of the sketched posterior
+    # the formula of GP-UCB's and SOFUL's widths, with the log-determinant of the sketched posterior
     "bkb_logdet": lambda c: _bkb(c, width=widths.gp_ucb_code),
     "bkb_theory": lambda c: _bkb(c, width=widths.bkb_paper),  # Theorem 4.1
     "soful": _soful,
@@ -67,7 +67,7 @@ ALGORITHMS: dict[str, Callable[[Config], Any]] = {
 
 
 def generate(spectrum: str) -> problems.GaussianArms:
-    """The problem, the same for all seeds of the runs."""
+    """The problem whose arms have the given spectrum. It is the same for all seeds."""
     x_key, basis_key, theta_key = jax.random.split(jax.random.key(1), 3)
     eigenvalues = jnp.asarray(SPECTRA[spectrum](np.arange(1.0, INPUTS + 1)))
     basis = jnp.linalg.qr(jax.random.normal(basis_key, (INPUTS, INPUTS)))[0]
@@ -99,10 +99,10 @@ def configure(name: str, options: argparse.Namespace) -> Config:
 
 
 def exponent(run: dict[str, np.ndarray]) -> float:
-    """log2 of R_T / R_{T/2}, the slope of log regret at the end of a run. It is 1 for linear
-    regret, and 1/2 in the theory."""
-    total = run["regret_ratio"] * run["t"]
-    return float(np.log2(total[-1] / np.interp(run["t"][-1] / 2, run["t"], total)))
+    """log2 of R_T / R_{T/2}, the slope of log R_t against log t at the end of a run. It is 1 for
+    linear regret, and 1/2 for the rate sqrt(T) of the theorems."""
+    regret = run["regret_ratio"] * run["t"]  # R_t divided by a constant
+    return float(np.log2(regret[-1] / np.interp(run["t"][-1] / 2, run["t"], regret)))
 
 
 def draw(folder: Path) -> None:
@@ -118,8 +118,8 @@ def main() -> None:
     parser = cli.parser(__doc__, horizon=5_000, seeds=10, workers=1)
     parser.add_argument("--spectrum", choices=list(SPECTRA), default="slow")
     parser.add_argument("--regularization", type=cli.positive, default=0.1, help="default 0.1")
-    factor = "factor on SOFUL-TS's width (default 0.1)"
-    parser.add_argument("--ts-scale", type=cli.positive, default=0.1, help=factor)
+    help_text = "factor that multiplies the width of SOFUL-TS (default 0.1)"
+    parser.add_argument("--ts-scale", type=cli.positive, default=0.1, help=help_text)
     bandit_runs.add_options(parser, list(ALGORITHMS))
     options = cli.parse(parser)
     print(f"data: generated, {options.spectrum} spectrum, {ARMS} arms in {INPUTS} dimensions")

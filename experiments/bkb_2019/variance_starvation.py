@@ -4,11 +4,12 @@
 
 The data are generated: f is a GP draw on a grid, and t in {6, 63, 215} evaluations lie uniformly in
 [0, 0.5]. The figure compares four posteriors: the exact GP, BKB's (DTC), the subset of regressors
-(BKB's without its residual, with the same dictionary) and random Fourier features (as many as BKB
-has inducing points). summary.json also has quadrature Fourier features.
+(BKB's posterior without the residual variance) and random Fourier features (as many as BKB has
+inducing points). summary.json also has quadrature Fourier features.
 
-The paper's "bandwidth sigma^2 = 100" is read as an inverse squared lengthscale, because with
-lengthscale 10 f would be constant. The poster's curves have exp(-100 d^2): --lengthscale 0.0707.
+The paper's "bandwidth sigma^2 = 100" is read as an inverse squared lengthscale, because f would be
+constant with lengthscale 10. The kernel exp(-100 d^2) of the poster's curves is that of
+--lengthscale 0.0707.
 """
 
 from functools import partial
@@ -43,7 +44,7 @@ CHOSEN_SETTINGS = [
     *("lengthscale", "noise_std", "regularization", "qbar", "width"),
     *("number of features", "grid"),
 ]
-METHODS = {  # label and colour
+METHODS = {  # {method: (label, colour)}
     "exact": ("exact GP", "#56B4E9"),
     "bkb": ("BKB (DTC)", "#009E73"),
     "sor": ("subset of\nregressors", "#E69F00"),
@@ -51,7 +52,7 @@ METHODS = {  # label and colour
     "qff": ("quadrature\nFourier features", "#CC79A7"),
 }
 FIGURE_METHODS = ("exact", "bkb", "sor", "rff")
-FIGURE_TABLE = "posteriors.parquet"  # the data of the figure: seed 0
+FIGURE_TABLE = "posteriors.parquet"  # the data of the figure, which shows seed 0
 
 
 class Posterior(NamedTuple):
@@ -79,8 +80,8 @@ class Outcome(NamedTuple):
 
 
 def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
-    """A GP draw, and noisy values at uniform points of [0, EDGE]: the first `evaluations` of a list
-    that depends on the key alone."""
+    """A GP draw, and its noisy values at uniform points of [0, EDGE]. These are the first
+    `evaluations` points of a list that depends on the key alone."""
     f_key, arm_key, noise_key = jax.random.split(key, 3)
     x = jnp.linspace(0, 1, GRID)[:, None]
     f = problems.gp_draw(f_key, kernel, x, NOISE_STD).mean_reward
@@ -93,7 +94,7 @@ def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
 def bkb_state(
     data: Data, key: PRNGKey, capacity: int, kernel: kernels.Gaussian, qbar: float
 ) -> tuple[SketchState, Array]:
-    """(state of BKB after the evaluations, which are observed one by one; whether the dictionary
+    """(the state of BKB after the evaluations, which it observes one by one; whether the dictionary
     overflowed)."""
     sketch: dict[str, Any] = dict(qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
     bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, **sketch)
@@ -111,7 +112,7 @@ def bkb_state(
 
 
 def feature_posterior(z: Array, data: Data) -> Posterior:
-    """The posterior of a linear model on features z [A, M]; its residual variance is 0."""
+    """The posterior of a linear model on features z [A, M], which has no residual variance."""
     observed = z[data.arms]
     fitted = ridge.fit(matmul(observed.T, observed), matmul(data.y, observed), LAM)
     u = matmul(z, fitted.whiten)
@@ -123,7 +124,8 @@ def feature_posterior(z: Array, data: Data) -> Posterior:
 def sketched_posteriors(
     key: PRNGKey, evaluations: int, capacity: int, lengthscale: float, qbar: float
 ) -> tuple[Data, dict[str, Any], Dictionary, Array]:
-    """(data, posteriors of all methods but random features, dictionary, overflow) of one seed."""
+    """(data, posteriors of all methods but random Fourier features, dictionary, whether it
+    overflowed) of one seed."""
     kernel = kernels.Gaussian(lengthscale)
     data_key, bkb_key = jax.random.split(key)
     data = generate(data_key, evaluations, kernel)
@@ -131,19 +133,19 @@ def sketched_posteriors(
     dense = exact.dense(kernel, data.x, counts, sums, LAM)
     state, overflow = bkb_state(data, bkb_key, capacity, kernel, qbar)
     residual = residuals(kernel, state.nystrom, state.dictionary, state.domain.features) / LAM
-    grid = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
+    nodes = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
     posteriors = dict(
         exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),
         bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
         sor=Posterior(state.mean, bayes_std(jnp.maximum(state.variance - residual, 0), LAM)),
-        qff=feature_posterior(fourier.features(grid, data.x), data),
+        qff=feature_posterior(fourier.features(nodes, data.x), data),
     )
     return data, posteriors, state.dictionary, overflow
 
 
 @partial(jax.jit, static_argnames=("count", "lengthscale"))
 def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) -> Posterior:
-    """The posterior with 2 count random Fourier features."""
+    """The posterior with 2 * count random Fourier features."""
     kernel, feature_key = kernels.Gaussian(lengthscale), jax.random.fold_in(key, 1)
     features = RandomFourier(count).draw(kernel, 1, feature_key, data.x.dtype)
     return feature_posterior(fourier.features(features, data.x), data)
@@ -152,7 +154,7 @@ def random_features(key: PRNGKey, data: Data, count: int, lengthscale: float) ->
 def run(
     seed: int, evaluations: int, lengthscale: float, qbar: float = 2.0, capacity: int = 48
 ) -> Outcome:
-    """One seed; the capacity of the dictionary is doubled until it suffices."""
+    """Runs one seed, with a capacity of the dictionary that is doubled until it suffices."""
     key = jax.random.fold_in(jax.random.key(0), seed)
     data, posteriors, dictionary, overflow = sketched_posteriors(
         key, evaluations, capacity, lengthscale, qbar
@@ -164,7 +166,8 @@ def run(
 
 
 def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """The numbers of each method on the observed and on the unobserved half."""
+    """For each method, the ratios of its standard deviation to the exact one on the observed and on
+    the unobserved half, and the share of the unobserved half where f is outside its error bars."""
     unobserved = np.asarray(outcome.data.x[:, 0]) > EDGE
     numbers = {}
     for name in METHODS:
@@ -181,23 +184,23 @@ def measure(outcome: Outcome) -> dict[str, dict[str, float]]:
 
 
 def tidy_runs(config: dict[str, Any], outcomes: dict[int, list[Outcome]]) -> list[tidy.Run]:
-    """The numbers of each method and seed against t, as `tidy.write` takes them."""
+    """The numbers of `measure` against t, as a run for each method and seed."""
     t = np.array(list(outcomes))
     runs = []
-    for seed, of_seed in enumerate(zip(*outcomes.values(), strict=True)):
-        sizes = np.array([len(outcome.inducing) for outcome in of_seed])
-        measured = [measure(outcome) for outcome in of_seed]
+    for seed, seed_outcomes in enumerate(zip(*outcomes.values(), strict=True)):
+        sizes = np.array([len(outcome.inducing) for outcome in seed_outcomes])
+        measured = [measure(outcome) for outcome in seed_outcomes]
         for name in METHODS:
-            numbers = [at[name] for at in measured]
-            fields = {field: np.array([at[field] for at in numbers]) for field in numbers[0]}
+            numbers = [by_method[name] for by_method in measured]
+            fields = {field: np.array([row[field] for row in numbers]) for field in numbers[0]}
             method = dict(problem="gp_draw", algorithm=name, **config)
             runs.append(tidy.Run(method, seed, dict(t=t, dictionary=sizes) | fields))
     return runs
 
 
 def summarise(runs: list[tidy.Run]) -> dict[str, Any]:
-    """Means over seeds and 95% intervals of the numbers of each method, by t; values of seeds are
-    in the tables alone."""
+    """Means and 95% intervals over seeds of the numbers of each method, by t. Only the tables have
+    the values of single seeds."""
     by_method: dict[str, Any] = {}
     for name in METHODS:
         arrays = [run.arrays for run in runs if run.config["algorithm"] == name]
@@ -213,8 +216,8 @@ def summarise(runs: list[tidy.Run]) -> dict[str, Any]:
 
 
 def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:
-    """The data of the figure: (t, series, x, value, sd) of f, the evaluations, the inducing points
-    and the posteriors."""
+    """The data of the figure, in the columns t, series, x, value and sd; a series is f, the
+    evaluations, the inducing points or a posterior."""
     parts = []
     for t, (data, posteriors, inducing) in outcomes.items():
         x = np.asarray(data.x[:, 0])
@@ -225,8 +228,8 @@ def table_of(outcomes: dict[int, Outcome]) -> pd.DataFrame:
             **{name: (x, *posteriors[name]) for name in FIGURE_METHODS},
         )
         parts += [
-            pd.DataFrame(dict(t=t, series=name, x=at, value=np.asarray(value), sd=np.asarray(sd)))
-            for name, (at, value, sd) in series.items()
+            pd.DataFrame(dict(t=t, series=name, x=xs, value=np.asarray(value), sd=np.asarray(sd)))
+            for name, (xs, value, sd) in series.items()
         ]
     return pd.concat(parts, ignore_index=True).astype({"series": "category"})
 
@@ -237,20 +240,20 @@ def draw(folder: Path) -> None:
     table = tidy.read_table(folder / FIGURE_TABLE)
     times = table["t"].unique()
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.6, 6.4), "axes.grid": False}):
-        figure, grid = plt.subplots(
+        figure, panels = plt.subplots(
             len(FIGURE_METHODS), len(times), sharex=True, sharey=True, squeeze=False
         )
-        grid[0, 0].set_ylim(-4.2, 4.2)
+        panels[0, 0].set_ylim(-4.2, 4.2)
         for column, t in enumerate(times):
-            part = dict(iter(table[table["t"] == t].groupby("series", observed=True)))
-            grid[0, column].set_title(
-                f"$t = {t}$, {len(part['inducing_points'])} inducing points", loc="left"
+            series = dict(iter(table[table["t"] == t].groupby("series", observed=True)))
+            panels[0, column].set_title(
+                f"$t = {t}$, {len(series['inducing_points'])} inducing points", loc="left"
             )
-            for axes, name in zip(grid[:, column], FIGURE_METHODS, strict=True):
-                _panel(axes, part, name)
-        for axes, name in zip(grid[:, 0], FIGURE_METHODS, strict=True):
+            for axes, name in zip(panels[:, column], FIGURE_METHODS, strict=True):
+                _draw_panel(axes, series, name)
+        for axes, name in zip(panels[:, 0], FIGURE_METHODS, strict=True):
             axes.set_ylabel(METHODS[name][0])
-        for axes in grid[-1]:
+        for axes in panels[-1]:
             axes.set_xlabel("$x$")
         figure.suptitle(
             "GP draw (black), evaluations (dots), posterior mean ± 3 sd; dashed: prior; grey:"
@@ -260,18 +263,18 @@ def draw(folder: Path) -> None:
         drawing.save(figure, folder / "variance_starvation.png")
 
 
-def _panel(axes: Axes, part: dict[Any, pd.DataFrame], name: str) -> None:
-    """One posterior with f and the evaluations, and with the inducing points of methods that have
+def _draw_panel(axes: Axes, series: dict[Any, pd.DataFrame], name: str) -> None:
+    """Draws one posterior with f and the evaluations, and the inducing points if the method has
     them."""
     axes.axvspan(EDGE, 1, color="0.96", linewidth=0)
-    for edge in (-3, 3):
-        axes.axhline(edge, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
-    posterior, f, observed = part[name], part["f"], part["evaluations"]
+    for prior_bound in (-3, 3):
+        axes.axhline(prior_bound, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
+    posterior, f, observed = series[name], series["f"], series["evaluations"]
     drawing.posterior(axes, posterior["x"], posterior["value"], posterior["sd"], METHODS[name][1])
     axes.plot(f["x"], f["value"], color="black", linewidth=0.9)
     axes.plot(observed["x"], observed["value"], ".", color="0.25", markersize=2.5, alpha=0.7)
     if name in ("bkb", "sor"):
-        drawing.dictionary_marks(axes, part["inducing_points"]["x"])
+        drawing.dictionary_marks(axes, series["inducing_points"]["x"])
 
 
 @cli.command

@@ -3,8 +3,8 @@
     python -m experiments.go_ucb_2023.choose --out results/go_ucb_2023/choose
 
 The functions are a random network of the default model's kind (realizable), a quadratic whose
-maximum is not the centre, Ackley's and Levy's functions. A run has 8 uniform points and 64 more.
-The table has the regret per step over that of uniform points.
+maximum is not at the centre, and Ackley's and Levy's functions. A run has 8 uniform points and 64
+chosen ones. The table has the regret per step divided by that of uniform points.
 """
 
 from itertools import product
@@ -27,7 +27,8 @@ NOISE_STD = 0.01
 
 
 def random_network() -> boxes.BoxProblem:
-    """25 hidden units with random weights on [-5,5]^20; its maximum is the best of 64 ascents."""
+    """A network with 25 hidden units and random weights on [-5,5]^20. Its maximum is the largest
+    value that 64 gradient ascents reach."""
     keys = jax.random.split(jax.random.key(77), 3)
     inner = 0.2 * jax.random.normal(keys[0], (25, INPUTS))
     bias, outer = jax.random.normal(keys[1], (25,)), 3 * jax.random.normal(keys[2], (25,))
@@ -49,7 +50,7 @@ def random_network() -> boxes.BoxProblem:
 
 
 def quadratic() -> boxes.BoxProblem:
-    """-sum c_i (x_i - 2)^2 on [-5,5]^20, c from 0.2 to 2."""
+    """The function -sum c_i (x_i - 2)^2 on [-5,5]^20, with c_i from 0.2 to 2."""
     curvature = jnp.linspace(0.2, 2, INPUTS)
     box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 5.0))
 
@@ -60,7 +61,7 @@ def quadratic() -> boxes.BoxProblem:
 
 
 def regret_ratio(optimizer: GOUCB, problem: boxes.BoxProblem, seeds: int) -> float:
-    """Mean regret of a run over that of uniform points."""
+    """The mean regret per step of the runs, divided by that of uniform points."""
     lower, upper = problem.domain.lower, problem.domain.upper
     x = jax.random.uniform(jax.random.key(1), (20_000, INPUTS), lower.dtype, lower, upper)
     uniform = problem.maximum - jax.vmap(problem.value)(x).mean()

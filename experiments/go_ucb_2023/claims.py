@@ -2,15 +2,15 @@
 
 The judged configuration of GO-UCB is that of the paper's Appendix D.1 (`go_ucb_printed`: eq. 5 and
 the printed rates). The ascent starts at the best observed point, which the paper does not state.
-With the printed step sizes it stays there, so that the judged GO-UCB repeats the best point of
-phase I. The GP baselines of Figure 2 have several implementations: ours with uniform
-candidates, and those of BoTorch and scikit-optimize, which Section 6 names "with default parameter
-settings" and does not assign to methods. A claim that needs them holds if it holds with each that
-was run, fails if it fails with each, and is undecided if they disagree. BoTorch's UCB decides
-nothing: its width has no default, and the paper states none. In Figures 3 to 5 the GP methods are
-ours, with uniform candidates where the folder has them. GO-UCB with eq. 5 and our scaling
-(`go_ucb_eq5`), and our default (`go_ucb`, which refits the network to all observations), are beside
-the judged form in every note.
+With the printed step sizes the ascent stays there, so that the judged GO-UCB repeats the best point
+of phase I. The GP baselines of Figure 2 have several implementations: ours with uniform candidates,
+and those of BoTorch and scikit-optimize, which Section 6 names "with default parameter settings"
+and does not assign to methods. A claim on the baselines holds if it holds with each implementation
+that was run, fails if it fails with each, and is undecided if they disagree. BoTorch's UCB decides
+nothing, because its width has no default and the paper states none. In Figures 3 to 5 the GP
+methods are ours, with uniform candidates where the folder has them. The notes also have the numbers
+of GO-UCB with eq. 5 and our scaling (`go_ucb_eq5`), and of our default (`go_ucb`, which refits the
+network to all observations).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,23 +61,23 @@ LEADS = {True: "leads", False: "does not lead", None: "is undecided"}
 
 # {package: folder of the runs of its GP methods}
 PACKAGES = {"BoTorch": "botorch", "scikit-optimize": "scikit_optimize"}
-WITHOUT_DEFAULT = "botorch_ucb_gamma"  # its width has no default
+WITHOUT_DEFAULT = "botorch_ucb_gamma"  # the method whose width has no default
 
 Regrets = dict[str, np.ndarray]  # {method: regrets [S, n + T]}
-Rule = Callable[[Any], tuple[bool | None, str]]  # its answer, and its numbers as text
+Rule = Callable[[Any], tuple[bool | None, str]]  # returns its answer, and its numbers as text
 
 
 def _regrets(source: Source, function: str) -> Regrets:
-    """The regrets of our methods on a function; the seeds of all methods are the same. The GP
-    methods have half of their candidates near the best point, or have the suffix "_uniform"."""
+    """The regrets of our methods on a function, with the same seeds. The GP methods have half of
+    their candidates near the best point, or, with the suffix "_uniform", only uniform ones."""
     more = ("synthetic_uniform", *(("synthetic_f1",) if function == "f1" else ()))
     folders = (source, *(read_sibling(source, name) for name in more))
     curves = [lines(folder, "regret", function) for folder in folders]
-    return {name: of for part in curves for name, (_, of) in part.items()}
+    return {name: regret for part in curves for name, (_, regret) in part.items()}
 
 
 def _baselines(source: Source, function: str) -> dict[str, Regrets]:
-    """The regrets of the judged GP methods on a function, by their implementation."""
+    """{implementation: regrets of its GP methods} on a function, of the methods that are judged."""
     ours = _regrets(source, function)
     sets = {"our GP methods": {name: ours[f"{name}_uniform"] for name in CLASSICAL}}
     for package, folder in PACKAGES.items():
@@ -85,13 +85,13 @@ def _baselines(source: Source, function: str) -> dict[str, Regrets]:
             curves = lines(read_sibling(source, folder), "regret", function)
         except Missing:
             continue
-        sets[package] = {n: of for n, (_, of) in curves.items() if n != WITHOUT_DEFAULT}
+        sets[package] = {n: regret for n, (_, regret) in curves.items() if n != WITHOUT_DEFAULT}
     return sets
 
 
 def _more_than(regrets: Regrets, base: np.ndarray) -> dict[str, Interval]:
     """The intervals of the cumulative regrets minus that of `base`, on the same seeds."""
-    return {name: difference(base.sum(1), of.sum(1)) for name, of in regrets.items()}
+    return {name: difference(base.sum(1), regret.sum(1)) for name, regret in regrets.items()}
 
 
 def _agree(rule: Rule, sets: Mapping[str, Any]) -> tuple[bool | None, str]:
@@ -105,9 +105,9 @@ def _agree(rule: Rule, sets: Mapping[str, Any]) -> tuple[bool | None, str]:
 
 
 def _per_step(source: Source, function: str, regrets: Regrets) -> str:
-    """The regrets per step over the uniform policy's."""
+    """The regrets per step divided by that of the uniform policy, as text."""
     uniform = number(source, "functions", function, "uniform_regret")
-    return interval_texts({n: interval(of.mean(1) / uniform) for n, of in regrets.items()}, 3)
+    return interval_texts({n: interval(r.mean(1) / uniform) for n, r in regrets.items()}, 3)
 
 
 def best_on(source: Source, function: str) -> Finding:
@@ -119,7 +119,7 @@ def best_on(source: Source, function: str) -> Finding:
         gaps = _more_than(baselines, regrets[ours])
         return leads(gaps.values(), TIE * regrets[ours].sum(1).mean()), interval_texts(gaps, 1)
 
-    with_turbo = {name: of | {"turbo": regrets["turbo"]} for name, of in sets.items()}
+    with_turbo = {name: part | {"turbo": regrets["turbo"]} for name, part in sets.items()}
     holds, gaps = _agree(rule, with_turbo)
     forms = "; ".join(
         f"{label(form)} {LEADS[_agree(partial(rule, ours=form), with_turbo)[0]]}"
@@ -193,11 +193,11 @@ def least_bars(source: Source) -> Finding:
 
     def rule(baselines: Regrets) -> tuple[bool | None, str]:
         intervals, texts = [], {}
-        for name, of in (baselines | {"turbo": regrets["turbo"]}).items():
-            ratios = _resampled_deviations(of.sum(1)) / resampled
+        for name, regret in (baselines | {"turbo": regrets["turbo"]}).items():
+            ratios = _resampled_deviations(regret.sum(1)) / resampled
             low, high = np.quantile(ratios, (0.025, 0.975))
             intervals.append((float(low + high) / 2, float(high - low) / 2))
-            texts[name] = f"{of.sum(1).std(ddof=1):.1f} ({low:.2f} to {high:.2f})"
+            texts[name] = f"{regret.sum(1).std(ddof=1):.1f} ({low:.2f} to {high:.2f})"
         return above(intervals, 1.0), list_texts(texts)
 
     holds, text = _agree(rule, _baselines(source, "f1"))
@@ -243,7 +243,7 @@ def _steadiness(regrets: Regrets) -> tuple[bool | None, str]:
     """Whether the regrets grow linearly, and the shares of the last ten steps as text."""
     margins = {n: of[:, -10:].mean(1) - MIN_LAST_SHARE * of.mean(1) for n, of in regrets.items()}
     relative = {n: interval(margin / regrets[n].mean()) for n, margin in margins.items()}
-    shares = {n: f"{_share_of_last(of):.2f} ± {relative[n][1]:.2f}" for n, of in regrets.items()}
+    shares = {n: f"{_share_of_last(r):.2f} ± {relative[n][1]:.2f}" for n, r in regrets.items()}
     return above(relative.values()), list_texts(shares)
 
 
@@ -260,12 +260,12 @@ def smaller_gap(source: Source) -> Finding:
         for function, regrets in zip(functions, baselines, strict=True):
             compared = [*regrets.values(), ours[function]["turbo"], ours[function][form]]
             count = min(map(len, compared))
-            *others, base = (of[:count].mean(1) / uniform[function] for of in compared)
+            *others, base = (regret[:count].mean(1) / uniform[function] for regret in compared)
             gaps[function] = interval(np.mean(others, 0) - base)
-        (more, wide_f2), (less, wide_f3) = gaps.values()
-        smaller = more - less, float(np.hypot(wide_f2, wide_f3))
-        text = f"{interval_texts(gaps, 3)}; difference {interval_text(smaller, 3)}"
-        return above([smaller]), text
+        (gap_f2, half_f2), (gap_f3, half_f3) = gaps.values()
+        decrease = gap_f2 - gap_f3, float(np.hypot(half_f2, half_f3))
+        text = f"{interval_texts(gaps, 3)}; difference {interval_text(decrease, 3)}"
+        return above([decrease]), text
 
     sets = {name: (on_f2[name], on_f3[name]) for name in on_f2 if name in on_f3}
     holds, text = _agree(rule, sets)
@@ -277,7 +277,7 @@ def smaller_gap(source: Source) -> Finding:
 
 def _gaps(regrets: Regrets, ours: str) -> dict[str, Interval]:
     """The intervals of the cumulative regret of the other methods minus that of a form of GO-UCB.
-    Raises Missing without all of them."""
+    Raises Missing if one of them was not run."""
     names = [name for name in (*CLASSICAL, "turbo") if name in regrets]
     if len(names) < 4:
         raise Missing("a method of the comparison was not run")
@@ -285,11 +285,10 @@ def _gaps(regrets: Regrets, ours: str) -> dict[str, Interval]:
 
 
 def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
-    """The intervals of the other methods' cumulative regret minus that of GO-UCB; and, as text,
-    those of the other forms of GO-UCB, and the repetitions in which phase II improves on phase
-    I."""
+    """The intervals of the other methods' cumulative regret minus that of GO-UCB. And, as text,
+    those of the other forms of GO-UCB, and in how many repetitions phase II improves on phase I."""
     curves = lines(source, "regret", problem)
-    regrets = {name.removesuffix("_uniform"): of for name, (_, of) in curves.items()}
+    regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     shown = [
         f"{label(name)}: {interval_texts(_gaps(regrets, name), 2)}"
         for name in OTHER_FORMS
@@ -305,14 +304,14 @@ def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
 
 
 def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
-    """The same intervals if the ascent starts at a uniform point; none without these runs."""
+    """The intervals of `_gaps` for ascents from a uniform point; empty if these were not run."""
     try:
         start = read_sibling(source, "tuning_start")
         [(_, theirs)] = lines(start, "regret", problem).values()
     except Missing:
         return {}
     curves = lines(source, "regret", problem)
-    regrets = {name.removesuffix("_uniform"): of for name, (_, of) in curves.items()}
+    regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     # f* is the best accuracy of the methods in a folder
     best, other_best = (entry(one, "problems", problem, "f_star") for one in (source, start))
     count = min(len(best), len(other_best))
@@ -323,8 +322,9 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
 def _for_both_starts(
     source: Source, problem: str, finding: Finding, rule: Callable[..., bool | None]
 ) -> Finding:
-    """The finding, which is undecided if the rule gives another answer from a uniform start.
-    Without these runs it fails if the rule fails without GO-UCB, and is otherwise undecided."""
+    """The finding, which is undecided if the rule gives another answer for a uniform start. If
+    there are no such runs, it fails if the rule fails without GO-UCB, and is otherwise undecided.
+    """
     gaps = _gaps_from_uniform(source, problem)
     if not gaps:
         holds = False if rule([]) is False else None
@@ -341,10 +341,10 @@ def _for_both_starts(
 def much_better(source: Source, problem: str) -> Finding:
     """GO-UCB has less cumulative regret than each other method on the same folds."""
     gaps, other = _tuning(source, problem)
-    above = sum(centre > half for centre, half in gaps.values())
+    count = sum(centre > half for centre, half in gaps.values())
     finding = Finding(
         f"Cumulative regret more than GO-UCB's: {interval_texts(gaps, 2)}; above 0 beyond the"
-        f" interval: {above} of {len(gaps)}, from {entry(source, 'repetitions')} repetitions.",
+        f" interval: {count} of {len(gaps)}, from {entry(source, 'repetitions')} repetitions.",
         leads(gaps.values(), 0.0),
         other,
     )
@@ -352,8 +352,8 @@ def much_better(source: Source, problem: str) -> Finding:
 
 
 def similar(source: Source, problem: str) -> Finding:
-    """The intervals of the differences in cumulative regret between each two methods lie within the
-    paper's error bar of GO-UCB around 0, and none lies outside."""
+    """The intervals of the differences in cumulative regret between every two methods lie within
+    the paper's error bar of GO-UCB around 0, and none lies outside."""
     gaps, other = _tuning(source, problem)
     curves = lines(source, "regret", problem)
     total = {name.removesuffix("_uniform"): of.sum(1) for name, (_, of) in curves.items()}
@@ -384,7 +384,7 @@ def similar_then_better(source: Source, problem: str) -> Finding:
     """Until t = 23 the cumulative regrets of TuRBO and the GP methods are similar, afterwards TuRBO
     has less regret than each of them, and its regret per step falls by half."""
     curves = lines(source, "regret", problem)
-    regrets = {name.removesuffix("_uniform"): of for name, (_, of) in curves.items()}
+    regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     turbo = regrets["turbo"]
     until = {n: difference(turbo[:, :BEND].sum(1), regrets[n][:, :BEND].sum(1)) for n in CLASSICAL}
     margin = _error_bar(turbo[:, :BEND].sum(1))

@@ -19,7 +19,7 @@ Runs = dict[str, list[dict[str, np.ndarray]]]
 def configurations(
     configure: Callable[[str, str], Config], options: argparse.Namespace
 ) -> dict[str, dict[str, Config]]:
-    """{function: {algorithm: configuration}} of the options."""
+    """{function: {algorithm: configuration}} of the functions and algorithms in the options."""
     return {f: {name: configure(f, name) for name in options.algorithms} for f in options.functions}
 
 
@@ -34,23 +34,23 @@ def load_or_run(
     """{problem: {method: runs [S]}} of all seeds; missing runs are executed first.
 
     configs  {problem: {method: the configuration on which its runs depend}}
-    make     make(config, seeds) makes some runs; with jobs > 1 a function that can be pickled
-    jobs     processes
-    seeds_per_call  seeds in one call of `make`
+    make     make(config, seeds) returns the runs of some seeds; with jobs > 1 it must be picklable
+    jobs     number of processes
+    seeds_per_call  number of seeds in one call of `make`
     """
-    # the outer loop is over methods, so that processes work on different evaluations
-    labels = {
-        f"{problem}-{method}": row[method]
+    # all problems of a method come before those of the next method
+    labelled_configs = {
+        f"{problem}-{method}": methods[method]
         for method in next(iter(configs.values()))
-        for problem, row in configs.items()
+        for problem, methods in configs.items()
     }
     calls: list[tuple[str, Config, list[int]]] = []
-    for label, config in labels.items():
+    for label, config in labelled_configs.items():
         store.record_configuration(folder, label, config)
         missing = store.missing(folder, label, seeds)
         chunks = [missing[i : i + seeds_per_call] for i in range(0, len(missing), seeds_per_call)]
         calls += [(label, config, chunk) for chunk in chunks]
-    total = seeds * len(labels)
+    total = seeds * len(labelled_configs)
     with cli.progress(total, total - sum(len(chunk) for *_, chunk in calls)) as bar:
 
         def save(label: str, chunk: list[int], runs: list[dict[str, np.ndarray]]) -> None:
@@ -74,7 +74,7 @@ def load_or_run(
     return {
         problem: {
             method: [store.read_run(folder, f"{problem}-{method}", s) for s in range(seeds)]
-            for method in row
+            for method in methods
         }
-        for problem, row in configs.items()
+        for problem, methods in configs.items()
     }

@@ -2,10 +2,11 @@
 
     python -m experiments.go_ucb_2023.synthetic --seeds 50 --out results/go_ucb_2023/synthetic
 
-f1 is the all-ones network (n = 5 uniform points, then T = 25), f2 Styblinski-Tang's function and f3
-Rastrigin's (n = 8, T = 64), noise 0.01. With the same seed all methods have the same n points and
-the same noise, and the regret includes phase I. The figures show the first 5 repetitions, as in the
-paper, and all. The saved configuration lists settings that the paper does not state ("chosen").
+f1 is the all-ones network (n = 5 uniform points in phase I, then T = 25), f2 Styblinski-Tang's
+function and f3 Rastrigin's (n = 8, T = 64), with noise 0.01. For one seed, all methods have the
+same n points and the same noise. The regret includes phase I. One figure has the first 5
+repetitions, as in the paper, and another one all. The entry "chosen" of the saved configuration
+lists settings that the paper does not state.
 """
 
 import argparse
@@ -33,7 +34,7 @@ TABLE_FIELDS = (
     *("simple_regret", "seconds_per_seed"),
 )
 PAPER_SEEDS = 5
-# function, n, T
+# {name: (function, n, T)}
 FUNCTIONS: dict[str, tuple[Callable[..., boxes.BoxProblem], int, int]] = {
     "f1": (boxes.all_ones_network, 5, 25),
     "f2": (boxes.styblinski_tang, 8, 64),
@@ -49,7 +50,7 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
-# GP methods with uniform candidates, BoTorch's default; ascents from a uniform point
+# ascents that start at a uniform point; GP methods with uniform candidates, BoTorch's default
 VARIANTS: dict[str, Callable[[int], Any]] = {
     "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),
@@ -85,21 +86,21 @@ def configure(function: str, name: str) -> Config:
 
 
 def make(config: Config, seeds: list[int]) -> list[dict[str, np.ndarray]]:
-    """Runs some seeds at once."""
+    """The runs of some seeds, in one call."""
     problem = FUNCTIONS[config["function"]][0](config["inputs"], config["noise_std"])
     horizon = config["n"] + config["T"]
     optimizer = OPTIMIZERS[config["algorithm"]](config["n"])
     keys = keys_of(config["root_seed"], seeds)
-    begin = time.perf_counter()
+    start = time.perf_counter()
     run = jax.block_until_ready(loops.run(optimizer, problem, keys, horizon))
-    seconds = np.asarray((time.perf_counter() - begin) / len(seeds))
+    seconds = np.asarray((time.perf_counter() - start) / len(seeds))
     regret, x = np.asarray(problem.maximum - run.value), np.asarray(run.x, np.float32)
     rows = zip(regret, np.asarray(run.y), x, strict=True)
     return [dict(regret=regret, y=y, x=x, seconds=seconds) for regret, y, x in rows]
 
 
 def uniform_regret(function: str) -> float:
-    """Expected regret of a uniform point: the mean over 200,000 of them."""
+    """The expected regret of a uniform point, estimated by the mean over 200,000 points."""
     problem = FUNCTIONS[function][0](20)
     lower, upper = problem.domain.lower, problem.domain.upper
     x = jax.random.uniform(jax.random.key(0), (200_000, 20), lower.dtype, lower, upper)
@@ -112,13 +113,13 @@ def summarise(function: str, runs: Runs, uniform: float) -> dict[str, Any]:
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["regret"] for row in rows])
-        settled = regret[:, n + 2 :].mean(1)
+        late_regret = regret[:, n + 2 :].mean(1)
         table[name] = dict(
             cumulative_regret=summaries.statistics(regret.sum(1), ci=True),
             cumulative_regret_first_5=summaries.statistics(regret[:PAPER_SEEDS].sum(1), ci=True),
             regret_ratio=summaries.statistics(regret.mean(1) / uniform, ci=True),
-            ratio_after_second_step=summaries.statistics(settled / uniform),
-            below_one_percent_after_second_step=int((settled < 0.01 * uniform).sum()),
+            ratio_after_second_step=summaries.statistics(late_regret / uniform),
+            below_one_percent_after_second_step=int((late_regret < 0.01 * uniform).sum()),
             ratio_last_10=summaries.statistics(regret[:, -10:].mean(1) / uniform),
             simple_regret=summaries.statistics(regret.min(1)),
             seconds_per_seed=float(np.mean([row["seconds"] for row in rows])),
@@ -162,7 +163,7 @@ def add_options(
 def main() -> None:
     parser = cli.parser(__doc__, seeds=PAPER_SEEDS)
     add_options(parser, tuple(OPTIMIZERS), tuple(ALGORITHMS))
-    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds in one compiled run")
+    parser.add_argument("--at-once", type=cli.count, default=10, help="seeds that run at once")
     options = cli.parse(parser)
     config = configurations(configure, options)
     with outputs.results_folder(options, "go_ucb_2023.synthetic", config, options.seeds) as results:

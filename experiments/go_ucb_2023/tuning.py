@@ -4,9 +4,9 @@ sets.
     python -m experiments.go_ucb_2023.tuning --repetitions 5 --out results/go_ucb_2023/tuning
 
 A run evaluates n = 5 uniform points, the same for all methods in a repetition, and then T = 25
-more. f* is the best accuracy of all methods for a classifier, data set and repetition, so that
-regrets depend on the choice of methods. The saved configuration lists settings that the paper does
-not state ("chosen").
+more. f* is the best accuracy that any of the methods reaches for a classifier, data set and
+repetition, so that regrets depend on the choice of methods. The entry "chosen" of the saved
+configuration lists settings that the paper does not state.
 """
 
 import argparse
@@ -70,9 +70,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
         T=T,
         root_seed=ROOT_SEED,
         scikit_learn=sklearn.__version__,
-        spaces={
-            model: [repr(one) for one in MODELS[model].space.hyperparameters] for model in models
-        },
+        spaces={model: [repr(h) for h in MODELS[model].space.hyperparameters] for model in models},
         sources={name: citation(SOURCES[name]) for name in data},
         optimizers={name: full_repr(OPTIMIZERS[name](N)) for name in algorithms},
         chosen=CHOSEN_SETTINGS,
@@ -82,7 +80,7 @@ def configure(models: list[str], data: list[str], algorithms: list[str]) -> Conf
 def make(
     config: Config, repetitions: list[int], data_dir: Path | None = None
 ) -> list[dict[str, np.ndarray]]:
-    """Makes one run."""
+    """The run of one repetition, in a list."""
     [model], [data], [algorithm] = config["spaces"], config["sources"], config["optimizers"]
     [repetition] = repetitions
     dataset = classifiers.load(data, data_dir)
@@ -94,25 +92,25 @@ def make(
         return value
 
     space, optimizer = MODELS[model].space, OPTIMIZERS[algorithm](N)
-    # the same for all methods, so that they share the first points
+    # the key is the same for all methods, so that they share the first points
     key = jax.random.key(ROOT_SEED)
     for number in (list(MODELS).index(model), list(SOURCES).index(data), repetition):
         key = jax.random.fold_in(key, number)
-    driven = loops.drive(optimizer, space.objective(objective), space.box, key, N + T)
-    return [dict(accuracy=driven.y, x=driven.x, errors=np.array(errors))]
+    run = loops.drive(optimizer, space.objective(objective), space.box, key, N + T)
+    return [dict(accuracy=run.y, x=run.x, errors=np.array(errors))]
 
 
 def run_all(problems: list[tuple[str, str]], options: argparse.Namespace) -> dict[str, Runs]:
     """{problem: {method: runs}} of all methods on the problems (model, data)."""
-    # reads all data first, so that an error ends the experiment before its runs
+    # all data are read first, so that an error ends the experiment before its runs
     for data in options.data:
         classifiers.load(data, options.data_dir)
     configs = {
         f"{model}-{data}": {name: configure([model], [data], [name]) for name in options.algorithms}
         for model, data in problems
     }
-    one = partial(make, data_dir=options.data_dir)
-    return load_or_run(options.out, configs, options.repetitions, one, options.jobs)
+    make_run = partial(make, data_dir=options.data_dir)
+    return load_or_run(options.out, configs, options.repetitions, make_run, options.jobs)
 
 
 def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -125,24 +123,24 @@ def summarise(runs: dict[str, list[Run]]) -> tuple[dict[str, Any], dict[str, np.
     accuracy = {
         name: np.where(np.isfinite(values), values, 0.0) for name, values in observed.items()
     }
-    best = np.max([values.max(1) for values in accuracy.values()], 0)
-    regret = {name: best[:, None] - values for name, values in accuracy.items()}
+    f_star = np.max([values.max(1) for values in accuracy.values()], 0)
+    regret = {name: f_star[:, None] - values for name, values in accuracy.items()}
     n, table = N, {}
     total = {name: values.sum(1) for name, values in regret.items()}
     for name, values in regret.items():
-        reached, more = accuracy[name].max(1), None
+        best, excess = accuracy[name].max(1), None
         if "go_ucb" in regret:
-            more = summaries.statistics(total[name] - total["go_ucb"], ci=True)
+            excess = summaries.statistics(total[name] - total["go_ucb"], ci=True)
         table[name] = dict(
             cumulative_regret=summaries.statistics(total[name], ci=True),
-            more_than_go_ucb=more,
+            more_than_go_ucb=excess,
             regret_per_step_until_23=summaries.statistics(values[:, n:PAPER_BEND].mean(1)),
             regret_per_step_after_23=summaries.statistics(values[:, PAPER_BEND:].mean(1)),
-            best_accuracy=summaries.statistics(reached, ci=True),
-            improved_on_phase_one=int((reached > accuracy[name][:, :n].max(1)).sum()),
+            best_accuracy=summaries.statistics(best, ci=True),
+            improved_on_phase_one=int((best > accuracy[name][:, :n].max(1)).sum()),
             failed=int((~np.isfinite(observed[name])).sum()),
         )
-    return dict(f_star=best.tolist(), n=n, T=T, algorithms=table), regret
+    return dict(f_star=f_star.tolist(), n=n, T=T, algorithms=table), regret
 
 
 def draw(folder: Path) -> None:
@@ -166,13 +164,13 @@ def draw(folder: Path) -> None:
 
 
 def tidy_runs(regrets: Regrets) -> list[tidy.Run]:
-    """The runs for the tables."""
+    """All runs, as `tidy.write` takes them."""
     t, runs = np.arange(1, N + T + 1), []
     for (model, data), methods in regrets.items():
         for name, values in methods.items():
-            about = dict(problem=f"{model}-{data}", algorithm=name, n=N, T=T, root_seed=ROOT_SEED)
+            config = dict(problem=f"{model}-{data}", algorithm=name, n=N, T=T, root_seed=ROOT_SEED)
             rows = [dict(t=t, regret=row, cumulative_regret=row.sum()) for row in values]
-            runs += tidy.runs_of(about, rows)
+            runs += tidy.runs_of(config, rows)
     return runs
 
 
@@ -182,9 +180,10 @@ def main() -> None:
     cli.add_choices(parser, "--models", list(MODELS))
     cli.add_choices(parser, "--data", list(SOURCES))
     cli.add_choices(parser, "--algorithms", list(OPTIMIZERS), ALGORITHMS)
-    folds = "the paper: 5, one for each fold"
-    parser.add_argument("--repetitions", type=cli.count, default=5, help=folds)
-    parser.add_argument("--jobs", type=cli.count, default=1, help="processes; each needs a core")
+    help_text = "number of repetitions (default 5, one for each fold, as in the paper)"
+    parser.add_argument("--repetitions", type=cli.count, default=5, help=help_text)
+    help_text = "number of processes, each of which needs a core (default 1)"
+    parser.add_argument("--jobs", type=cli.count, default=1, help=help_text)
     options = cli.parse(parser)
     problems = [(model, data) for data in options.data for model in options.models]
     parts, regrets = {}, {}

@@ -1,11 +1,11 @@
-"""Comparison of TuRBO-1 with its authors' code on Ackley's, Rastrigin's and Levy's functions of 10
-inputs, with 20 + 280 evaluations.
+"""Comparison of our TuRBO-1 with its authors' code on Ackley's, Rastrigin's and Levy's functions of
+10 inputs, with 20 initial evaluations and 280 others.
 
     python -m experiments.go_ucb_2023.turbo_original --reference DIR --out results/go_ucb_2023/turbo
 
-DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both run with their
-defaults, in float64, one evaluation at a time, without noise, on the same boxes. The initial points
-are uniform here and a Latin hypercube there.
+DIR is a checkout of uber-research/TuRBO, which needs torch and gpytorch. Both implementations run
+with their defaults, in float64, one evaluation at a time, without noise, on the same boxes. Our
+initial points are uniform, and those of the authors' code are a Latin hypercube.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from jsketch.show import full_repr
 from jsketch.types import Box
 
 INPUTS, INITIAL, HORIZON = 10, 20, 300
-REPORTED_T = (50, 100, 200, 300)  # evaluations
+REPORTED_T = (50, 100, 200, 300)  # numbers of evaluations with an entry in summary.json
 OURS, ORIGINAL = "turbo", "original"
 PACKAGES = ("torch", "gpytorch", "linear_operator")
 
@@ -83,7 +83,7 @@ def load(folder: Path) -> Any:
 def run_original(problem: boxes.BoxProblem, seed: int, library: Any) -> np.ndarray:
     """The values [HORIZON] of a run of the authors' code."""
     value = jax.jit(problem.value)
-    np.random.seed(seed)  # noqa: NPY002 - their code draws from it
+    np.random.seed(seed)  # noqa: NPY002 - the authors' code draws from it
     importlib.import_module("torch").manual_seed(seed)
     optimizer = library.Turbo1(
         f=lambda x: -float(value(x)),
@@ -95,12 +95,12 @@ def run_original(problem: boxes.BoxProblem, seed: int, library: Any) -> np.ndarr
         verbose=False,
     )
     optimizer.optimize()
-    # a restart at the end evaluates its whole design, beyond the horizon
+    # a restart near the horizon evaluates its whole initial design, beyond the horizon
     return -optimizer.fX[:HORIZON, 0]
 
 
 def make(config: Config, seeds: list[int], reference: Path | None) -> list[dict[str, np.ndarray]]:
-    """Makes one run."""
+    """The run of one seed, in a list."""
     problem, [seed] = FUNCTIONS[config["problem"]](), seeds
     if config["algorithm"] == ORIGINAL:
         if reference is None:
@@ -109,31 +109,31 @@ def make(config: Config, seeds: list[int], reference: Path | None) -> list[dict[
                 " checkout."
             )
         library = load(reference)
-        began = time.perf_counter()
+        start = time.perf_counter()
         y = run_original(problem, seed, library)
     else:
-        began = time.perf_counter()
+        start = time.perf_counter()
         key = jax.random.fold_in(jax.random.key(0), seed)
         y = np.asarray(loops.run(Turbo(initial=INITIAL), problem, key, HORIZON).y)
-    seconds = np.asarray(time.perf_counter() - began)
+    seconds = np.asarray(time.perf_counter() - start)
     regret = np.asarray(problem.maximum - np.maximum.accumulate(y))
     return [dict(y=y, simple_regret=regret, seconds=seconds)]
 
 
 def summarise(runs: dict[str, list[dict[str, np.ndarray]]]) -> dict[str, Any]:
-    """The entry of one function in summary.json: by algorithm the regret of the best point after
-    some numbers of evaluations and the seconds; and the two-sided p value of Mann and Whitney of
-    the difference at the end."""
+    """The entry of one function in summary.json: for each algorithm the simple regret after each of
+    REPORTED_T evaluations and the seconds, and the two-sided p value of the Mann-Whitney test of
+    the simple regrets at the end."""
     table = {}
     for name, rows in runs.items():
         regret = np.stack([row["simple_regret"] for row in rows])
         seconds = np.array([float(row["seconds"]) for row in rows])
         columns = {str(t): regret[:, t - 1] for t in REPORTED_T}
-        shown = {
+        by_t = {
             t: dict(median=float(np.median(column)), **summaries.statistics(column))
             for t, column in columns.items()
         }
-        table[name] = dict(simple_regret=shown, median_seconds=float(np.median(seconds)))
+        table[name] = dict(simple_regret=by_t, median_seconds=float(np.median(seconds)))
     last = [[float(row["simple_regret"][-1]) for row in rows] for rows in runs.values()]
     p = float(mannwhitneyu(*last).pvalue) if len(last) == 2 else None
     return dict(algorithms=table, p_value=p)
@@ -147,8 +147,8 @@ def main() -> None:
     options = cli.parse(parser)
     config, experiment = configurations(configure, options), "go_ucb_2023.turbo_original"
     with outputs.results_folder(options, experiment, config, options.seeds) as results:
-        one = partial(make, reference=options.reference)
-        runs = load_or_run(options.out, config, options.seeds, one)
+        make_run = partial(make, reference=options.reference)
+        runs = load_or_run(options.out, config, options.seeds, make_run)
         functions = {f: summarise(parts) for f, parts in runs.items()}
         for function, part in functions.items():
             rows = {

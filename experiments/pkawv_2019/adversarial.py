@@ -2,10 +2,11 @@
 
 python -m experiments.pkawv_2019.adversarial --out results/pkawv_2019/adversarial
 
-In every step the adversary plays the example with the largest regret against kernel ridge
-regression on all examples (lam = 1). It maximises by gradients through the forecaster from many
-starts. "fogd" has the 100 frequencies and the step 1/sqrt(1000) of the notebook (THEORY 7.10).
-Seeds determine the starts and the random numbers of the forecaster.
+In every step the adversary plays the example that maximises the regret of the forecaster relative
+to kernel ridge regression on all examples so far (lam = 1). It finds this example by gradient
+ascent through the forecaster from many starts. "fogd" has the 100 frequencies and the step
+1/sqrt(1000) of the authors' notebook (THEORY 7.10). A seed determines the starts and the random
+numbers of the forecaster.
 """
 
 import time
@@ -26,7 +27,7 @@ from jsketch.sketch.taylor import Taylor
 from jsketch.types import Box
 
 INPUTS, LENGTHSCALE, REGULARIZATION = 5, 1.0, 1.0
-NOTEBOOK_ROUNDS = 1000  # they determine the step of its FOGD
+NOTEBOOK_ROUNDS = 1000  # n of the authors' notebook, which determines the step of FOGD
 
 
 def make_forecasters(rounds: int) -> dict[str, Any]:
@@ -61,13 +62,13 @@ def draw(folder: Path) -> None:
 def main() -> None:
     names = list(make_forecasters(1))
     parser = cli.parser(__doc__, seeds=8)
-    parser.add_argument("--rounds", type=cli.count, default=80, help="n (default 80)")
-    tried = "random inputs that a step starts with (default 256)"
-    parser.add_argument("--tried", type=cli.count, default=256, help=tried)
+    parser.add_argument("--rounds", type=cli.count, default=80, help="steps of a game (default 80)")
+    help_text = "random inputs of a step, the best of which start ascents (default 256)"
+    parser.add_argument("--tried", type=cli.count, default=256, help=help_text)
     cli.add_choices(parser, "--methods", names)
     options = cli.parse(parser)
     keys = jax.random.split(jax.random.key(0), options.seeds)
-    # the adversary of Appendix G, with gradients
+    # the adversary of Appendix G, which here uses gradients
     kernel, box = kernels.Gaussian(LENGTHSCALE), Box(-jnp.ones(INPUTS), jnp.ones(INPUTS))
     adversary = adversaries.Adversary(
         kernel, box, regularization=REGULARIZATION, candidates=options.tried
@@ -87,10 +88,10 @@ def main() -> None:
     folder_config = config | dict(seeds_at_once=options.seeds, methods=methods)
     with outputs.results_folder(options, "pkawv_2019.adversarial", folder_config) as results:
         for name in options.methods:
-            began = time.perf_counter()
+            start = time.perf_counter()
             game = adversaries.play(adversary, forecasters[name], options.rounds, keys)
             regret = np.asarray(game.regret)
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             sizes = np.asarray(game.dictionary_size)[:, -1]
             t = np.arange(1, options.rounds + 1)
             games = [
@@ -99,10 +100,10 @@ def main() -> None:
             ]
             table += tidy.runs_of(dict(problem="adversary", algorithm=name, **config), games)
             half = options.rounds // 2
-            middle = summaries.statistics(regret[:, half - 1], ci=True) if half else None
+            half_way = summaries.statistics(regret[:, half - 1], ci=True) if half else None
             rows[name] = dict(
                 regret=summaries.statistics(regret[:, -1], ci=True),
-                regret_half_way=middle,
+                regret_half_way=half_way,
                 dictionary_size=summaries.statistics(sizes),
                 seconds=seconds,
             )

@@ -37,11 +37,11 @@ from experiments.claims import (
 )
 from experiments.figures.styles import label
 
-MAX_LOSS_RATIO = 1.05  # to the loss of the exact forecaster, and to the least error
-LOSS_TOLERANCE = 0.02  # the largest difference of average losses that are equally good, relative
-MAX_REGRET_RATIO = 1.1  # the largest ratio of a regret that has converged to that of Kernel-AWV
+MAX_LOSS_RATIO = 1.05  # a loss or error of at most this many times another one is close to it
+LOSS_TOLERANCE = 0.02  # average losses are equally good if their relative difference is smaller
+MAX_REGRET_RATIO = 1.1  # a regret of at most this many times Kernel-AWV's has converged to it
 SKETCHES = ("taylor_2", "taylor_3", "nystrom")
-MILLION, TEN_MINUTES = 1_000_000, 600.0
+MILLION, TEN_MINUTES = 1_000_000, 600.0  # examples, seconds
 # seconds and average losses on casp in the notebook of the first author
 NOTEBOOK_SECONDS = dict(taylor_2=8.5, taylor_3=26.0, nystrom=370.0, fogd=4.5, pros_n_kons=55.0)
 MAX_TIME_RATIO = NOTEBOOK_SECONDS["taylor_2"] / min(NOTEBOOK_SECONDS.values())  # of degree 2
@@ -49,21 +49,22 @@ FALKON_ERROR = 0.196  # of FALKON on SUSY with 10,000 centres (Rudi, Carratino, 
 NOTEBOOK = dict(taylor_2=0.061, taylor_3=0.0605, nystrom=0.0605, fogd=0.0705, pros_n_kons=0.081)
 
 
-def _of(source: Source, names: tuple[str, ...], field: str) -> list[float]:
+def _numbers(source: Source, names: tuple[str, ...], field: str) -> list[float]:
     return [number(source, "methods", name, field) for name in names]
 
 
 def as_notebook(source: Source, names: tuple[str, ...]) -> Finding:
-    """The losses of the authors' notebook are among those of random orders and draws."""
+    """Each loss in the authors' notebook is within 1.96 standard deviations over random orders and
+    draws, or within 1%, of our mean loss."""
     losses = {name: values(source, "methods", name, "average_loss") for name in names}
-    ours = {name: float(np.mean(of)) for name, of in losses.items()}
-    shown = {n: f"{ours[n]:.4f} ({min(of):.4f} to {max(of):.4f})" for n, of in losses.items()}
+    ours = {name: float(np.mean(loss)) for name, loss in losses.items()}
+    texts = {n: f"{ours[n]:.4f} ({min(x):.4f} to {max(x):.4f})" for n, x in losses.items()}
     published = [NOTEBOOK[name] for name in names]
-    allowed = {n: max(1.96 * float(np.std(of, ddof=1)), 0.01 * ours[n]) for n, of in losses.items()}
+    margins = {n: max(1.96 * float(np.std(x, ddof=1)), 0.01 * ours[n]) for n, x in losses.items()}
     return Finding(
-        f"Means and ranges of {entry(source, 'seeds')} orders: {list_texts(shown)}; published:"
+        f"Means and ranges of {entry(source, 'seeds')} orders: {list_texts(texts)}; published:"
         f" {list_numbers(names, published, 4)}.",
-        all(abs(NOTEBOOK[name] - ours[name]) <= allowed[name] for name in names),
+        all(abs(NOTEBOOK[name] - ours[name]) <= margins[name] for name in names),
     )
 
 
@@ -71,26 +72,26 @@ def near_exact(source: Source, metric: str) -> Finding:
     """Degree 2 is close to the exact forecaster at the example where the exact one was stopped."""
     n, exact = mean_curve(source, metric, "kernel_ridge")
     others = [m for m in ("taylor_2", "taylor_3", "taylor_4") if m in entry(source, "methods")]
-    there = [float(np.interp(n[-1], *mean_curve(source, metric, name))) for name in others]
+    losses = [float(np.interp(n[-1], *mean_curve(source, metric, name))) for name in others]
     return Finding(
         f"{metric.replace('_', ' ').capitalize()} at n = {n[-1]:,}, where the exact one"
-        f" stopped: {exact[-1]:.4f} exact, {there[0]:.4f} with M = 2.",
-        there[0] <= MAX_LOSS_RATIO * exact[-1],
-        f"With larger degrees: {list_numbers(others[1:], there[1:], 4)}.",
+        f" stopped: {exact[-1]:.4f} exact, {losses[0]:.4f} with M = 2.",
+        losses[0] <= MAX_LOSS_RATIO * exact[-1],
+        f"With larger degrees: {list_numbers(others[1:], losses[1:], 4)}.",
     )
 
 
 def degree_two_is_fast(source: Source) -> Finding:
     """Degree 2 takes at most MAX_TIME_RATIO times the least time, as in the notebook."""
     names = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons", "kernel_ridge")
-    seconds = _of(source, names, "seconds")
+    seconds = _numbers(source, names, "seconds")
     return Finding(
         f"Seconds: {list_numbers(names, seconds, 2)}.", seconds[0] <= MAX_TIME_RATIO * min(seconds)
     )
 
 
 def nystrom_as_taylor(source: Source) -> Finding:
-    """The losses of Nystrom over those of degree 3 in the same orders."""
+    """The losses of Nystrom divided by those of degree 3 in the same orders."""
     losses = {
         name: np.asarray(values(source, "methods", name, "average_loss")) for name in SKETCHES
     }
@@ -121,7 +122,7 @@ def others_are_worse(source: Source) -> Finding:
 
 def nystrom_is_slowest(source: Source) -> Finding:
     names = ("nystrom", "taylor_2", "taylor_3", "fogd", "pros_n_kons")
-    seconds = _of(source, names, "seconds")
+    seconds = _numbers(source, names, "seconds")
     holds = seconds[0] == max(seconds)
     published = [NOTEBOOK_SECONDS[name] for name in names]
     note = "" if holds else f"In the notebook: {list_numbers(names, published, 1)}."
@@ -131,9 +132,9 @@ def nystrom_is_slowest(source: Source) -> Finding:
 def least_errors(source: Source, metric: str) -> Finding:
     """The error of degree 2 is close to the least error of the methods that finished the stream."""
     methods = entry(source, "methods")
-    whole = max(number(source, "methods", name, "examples") for name in methods)
-    names = tuple(name for name in methods if methods[name]["examples"] == whole)
-    errors = _of(source, names, metric)
+    examples = max(number(source, "methods", name, "examples") for name in methods)
+    names = tuple(name for name in methods if methods[name]["examples"] == examples)
+    errors = _numbers(source, names, metric)
     if "taylor_2" not in names:
         raise Missing("this run has no finished taylor_2")
     holds = errors[names.index("taylor_2")] <= MAX_LOSS_RATIO * min(errors)
@@ -145,7 +146,7 @@ def least_errors(source: Source, metric: str) -> Finding:
 @empty_if_missing
 def _sizes(source: Source, names: tuple[str, str]) -> str:
     """The numbers of features of two methods, and the ratio of their seconds."""
-    sizes, seconds = _of(source, names, "size"), _of(source, names, "seconds")
+    sizes, seconds = _numbers(source, names, "size"), _numbers(source, names, "seconds")
     return (
         f"Features: {list_numbers(names, sizes, 0)}; the second takes"
         f" {seconds[1] / seconds[0]:.0f} times the seconds."
@@ -153,30 +154,30 @@ def _sizes(source: Source, names: tuple[str, str]) -> str:
 
 
 def a_million_in_ten_minutes(source: Source) -> Finding:
-    """M = 2 after a million examples of SUSY; for a shorter stream, the error of least squares with
-    the same features on the rows of the fit."""
+    """The error and seconds of M = 2 after a million examples of SUSY. For a shorter stream, the
+    error of least squares with the same features on the rows of the fit."""
     n, errors = mean_curve(source, "error_rate", "taylor_2")
     bound = 1.01 * FALKON_ERROR
     if n[-1] < MILLION:
         return _least_error_on_sample(read_sibling(source, "susy_fit"), bound)
-    at, seconds = mean_curve(source, "seconds", "taylor_2")
+    counts, seconds = mean_curve(source, "seconds", "taylor_2")
     error = float(np.interp(MILLION, n, errors))
-    spent = float(np.interp(MILLION, at, seconds))
+    duration = float(np.interp(MILLION, counts, seconds))
     return Finding(
         f"After {MILLION:,} examples of M = 2: 0/1 error {error:.4f} (FALKON: {FALKON_ERROR}),"
-        f" {spent:.1f} s.",
-        error <= bound and spent <= TEN_MINUTES,
+        f" {duration:.1f} s.",
+        error <= bound and duration <= TEN_MINUTES,
     )
 
 
 def _least_error_on_sample(source: Source, bound: float) -> Finding:
-    """The error of least squares with the features of M = 2 on the rows of the fit against a
-    bound."""
+    """The error of least squares with the features of M = 2 on the rows of the fit, compared with
+    a bound."""
     rows = int(number(source, "examples"))
 
     def fit(scaling: str) -> tuple[Interval, float]:
         place = ("scalings", scaling, "taylor_2")
-        error, other = (number(source, *place, f"error_of_{of}") for of in ("fit", "other_rows"))
+        error, other = (number(source, *place, f"error_of_{on}") for on in ("fit", "other_rows"))
         return share_interval(round(error * rows), rows), other
 
     def text(scaling: str) -> str:
@@ -199,14 +200,14 @@ def _regrets(source: Source, names: tuple[str, ...]) -> str:
 
 
 def _points(source: Source, names: tuple[str, ...]) -> str:
-    """The points or features of the methods at the end; the exact one has all examples."""
+    """The final numbers of points or features of the methods. The exact one has all examples."""
     sizes = [mean(source, "methods", name, "dictionary_size") for name in names]
     return f"Points or features: {list_numbers(names, sizes, 0)}."
 
 
 def _gap(source: Source, less: str, more: str) -> tuple[float, float]:
-    """The interval of the regret of one method minus that of another one, with the same starts;
-    each method has its own adversary."""
+    """The interval of the regret of method `more` minus that of method `less` on the same seeds.
+    Each method has its own adversary."""
     return difference(
         values(source, "methods", less, "regret"), values(source, "methods", more, "regret")
     )
@@ -243,7 +244,7 @@ def approaches(source: Source) -> Finding:
     )
 
 
-# the contribution of a factor log n to an exponent that is fitted between n = 256 and 4,096
+# what a factor log n adds to an exponent that is fitted between n = 256 and 4,096
 LOGARITHM = 0.146
 EXPONENT_TOLERANCE = 0.1  # the largest distance of an exponent from its bound
 
@@ -269,7 +270,7 @@ def reaches_optimum(source: Source) -> Finding:
 
 
 def on_the_line(source: Source) -> Finding:
-    """The distances of measured exponents from the bounds, with the half widths of intervals."""
+    """The distances between measured exponents and the bounds, with half widths of intervals."""
     text, farthest, higher, count = [], 0.0, 0, 0
     for gamma, rows in entry(source, "measured").items():
         gaps = []
@@ -301,7 +302,7 @@ def levels_off(source: Source) -> Finding:
 
 @empty_if_missing
 def _measured_pros_n_kons(source: Source) -> str:
-    """Measured exponents where the bounds (8) are least; empty without them."""
+    """The measured exponents where the bounds (8) are least."""
     rows = entry(read_sibling(source, "pros_n_kons_rates"), "measured")
     least = {gamma: min(points, key=lambda row: row["bound"]) for gamma, points in rows.items()}
     text = "; ".join(
@@ -313,12 +314,13 @@ def _measured_pros_n_kons(source: Source) -> str:
 
 
 def corollary_7(source: Source) -> Finding:
-    """Exponents of PKAWV with KORS against the bounds (8), and of its points against a."""
+    """The exponents of the regret of PKAWV with KORS compared with the bounds (8), and those of the
+    number of its points compared with a."""
     rows = entry(read_sibling(source, "nystrom_rates"), "measured")
-    above, larger, text = -np.inf, -np.inf, []
+    regret_excess, size_excess, text = -np.inf, -np.inf, []
     for gamma, points in rows.items():
-        above = max(above, *(row["exponent"] - row["bound"] for row in points))
-        larger = max(larger, *(row["size_exponent"] - row["a"] for row in points))
+        regret_excess = max(regret_excess, *(row["exponent"] - row["bound"] for row in points))
+        size_excess = max(size_excess, *(row["size_exponent"] - row["a"] for row in points))
         pairs = ", ".join(
             f"{row['exponent']:.2f} ({row['bound']:.2f}) with n^{row['size_exponent']:.2f} points"
             f" ({row['a']:.2f})"
@@ -326,9 +328,9 @@ def corollary_7(source: Source) -> Finding:
         )
         text.append(f"gamma {gamma}: {pairs}")
     return Finding(
-        f"Measured exponents (by (8), a): {'; '.join(text)}. Largest excess: {above:.3f} of the"
-        f" regret, {larger:.3f} of the points.",
-        bool(max(above, larger) <= LOGARITHM),
+        f"Measured exponents (by (8), a): {'; '.join(text)}. Largest excess:"
+        f" {regret_excess:.3f} of the regret, {size_excess:.3f} of the points.",
+        bool(max(regret_excess, size_excess) <= LOGARITHM),
     )
 
 
@@ -338,12 +340,12 @@ def beats_sketched_kons(source: Source) -> Finding:
 
     # the bounds need no run
     del source
-    above = rates.curve("pkawv", 0.5) - rates.curve("sketched_kons", 0.5)
-    at = int(np.argmax(above))
+    excess = rates.curve("pkawv", 0.5) - rates.curve("sketched_kons", 0.5)
+    worst = int(np.argmax(excess))
     return Finding(
-        f"By the bounds (8) at gamma = 1/2: up to {above[at]:+.3f} above Sketched-KONS's, at a ="
-        f" {rates.SIZES[at]:.2f}.",
-        bool(above[at] <= 1e-9),
+        f"By the bounds (8) at gamma = 1/2: up to {excess[worst]:+.3f} above Sketched-KONS's, at a"
+        f" = {rates.SIZES[worst]:.2f}.",
+        bool(excess[worst] <= 1e-9),
     )
 
 

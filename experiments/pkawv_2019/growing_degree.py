@@ -3,10 +3,11 @@ exact Kernel-AWV, and with the bound of Theorem 4.
 
 python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing_degree
 
-Inputs are uniform in a cube whose corners have norm R lengthscales; labels are a function of norm
-NORM in the Gaussian kernel's space with noise. "growing" starts a block after each of --counts
-examples, with the degree of Theorem 4 for the end of the block, and learns the earlier examples
-again, so that it needs no horizon. The regret is relative to the function of the labels.
+Inputs are uniform in a cube whose corners have norm R lengthscales. Labels are the values of a
+function of norm NORM in the Gaussian kernel's RKHS, with noise. The blocks of "growing" end after
+each of --counts examples. In each it takes the degree of Theorem 4 for the end of the block and
+learns the earlier examples again, so that it needs no horizon. The regret is relative to the
+function without noise.
 """
 
 from functools import partial
@@ -26,9 +27,9 @@ from jsketch import kernels, loops, online
 from jsketch.scale import segments
 from jsketch.sketch.taylor import Taylor, basis_size, theorem_degree
 
-# (d, R over the lengthscale): the degree of Theorem 4 is at least 8 R^2 and 2 log n
+# (d, R in lengthscales). The degree of Theorem 4 is at least 8 R^2 and 2 log n.
 STREAMS = ((1, 1.0), (1, 2.0), (2, 1.0), (2, 2.0))
-FIXED_DEGREES = (2, 4)  # the degrees of the paper's figures that are compared
+FIXED_DEGREES = (2, 4)  # two of the degrees of the paper's figures
 NORM, CENTERS, NOISE_STD, REGULARIZATION = 3.0, 20, 0.1, 1.0
 DIGITS = 4
 TABLE = "regret.csv"
@@ -38,11 +39,11 @@ TABLE = "regret.csv"
 def stream(key: Array, inputs: int, radius: float, count: int) -> tuple[Array, Array, Array]:
     """(examples [n,d], the function's values [n], labels [n]) for n = count, lengthscale 1."""
     kernel = kernels.Gaussian(1.0)
-    x_key, center_key, sign_key, noise_key = jax.random.split(key, 4)
+    x_key, center_key, weight_key, noise_key = jax.random.split(key, 4)
     half = radius / inputs**0.5
     xs = jax.random.uniform(x_key, (count, inputs), minval=-half, maxval=half)
     centers = jax.random.uniform(center_key, (CENTERS, inputs), minval=-half, maxval=half)
-    weights = jax.random.normal(sign_key, (CENTERS,))
+    weights = jax.random.normal(weight_key, (CENTERS,))
     norm = jnp.sqrt(weights @ kernel.gram(centers, centers) @ weights)
     mean = kernel.gram(xs, centers) @ weights * (NORM / norm)
     return xs, mean, mean + NOISE_STD * jax.random.normal(noise_key, (count,))
@@ -67,7 +68,7 @@ def losses_of(xs: Array, ys: Array, degree: int | None, begin: int, key: Array) 
 
 def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
     """The bound of Theorem 4 after n examples of one stream, [N]: lam |f|^2 + 1.5 B^2 logdet(I + K
-    / lam), with B the largest label."""
+    / lam), with B the largest |label|."""
     gram = np.asarray(kernels.Gaussian(1.0).gram(xs, xs)) / REGULARIZATION
     logdets = [np.linalg.slogdet(np.eye(n) + gram[:n, :n])[1] for n in counts]
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)
@@ -76,8 +77,8 @@ def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
 def run(
     inputs: int, radius: float, counts: list[int], degrees: list[int], seeds: int
 ) -> dict[str, np.ndarray]:
-    """Regrets [S,N] of every method on streams that are cut after each n, and the bounds. "growing"
-    has one of the degrees in each block."""
+    """The regrets [S,N] of every method after each of the N counts, and the bounds. In block i,
+    "growing" has degrees[i]."""
     key = jax.random.key(0)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(seeds))
     xs, mean, ys = jax.vmap(lambda k: stream(k, inputs, radius, counts[-1]))(keys)
@@ -99,7 +100,7 @@ def run(
 
 
 def measure(inputs: int, radius: float, counts: list[int], seeds: int) -> dict[str, Any]:
-    """Regrets at each n, with the degrees of "growing" and their numbers of features."""
+    """The regrets at each n, with the degrees of "growing" and the numbers of its features."""
     degrees = [theorem_degree(end, radius, 1.0, REGULARIZATION) for end in counts]
     runs = run(inputs, radius, counts, degrees, seeds)
     bounds = runs.pop("bound").mean(0)

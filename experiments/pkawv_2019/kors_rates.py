@@ -4,8 +4,8 @@ python -m experiments.pkawv_2019.kors_rates --out results/pkawv_2019/nystrom_rat
 python -m experiments.pkawv_2019.kors_rates --method pros_n_kons \
     --out results/pkawv_2019/pros_n_kons_rates
 
-The streams are those of `rates`, with the kernel of all features. KORS has about n^a points at mu =
-n^(1 - a/gamma); the regularization is n^l with the l that minimises (8).
+The streams are those of `rates`, and the kernel has all features of `rates`. KORS has about n^a
+points at mu = n^(1 - a/gamma). The regularization is n^l with the l that minimises the bound (8).
 """
 
 from typing import Any
@@ -21,8 +21,8 @@ from experiments.results import outputs, tidy
 from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
-BOUND = 2.0  # of predictions and labels, which are clipped
-# exponents a of the dictionary; for Pros-N-KONS as shares of the exponent that minimises (8)
+BOUND = 2.0  # of the labels, which are clipped, and of the predictions of Pros-N-KONS
+# exponents a of the dictionary, for Pros-N-KONS divided by the exponent that minimises (8)
 SIZES = dict(pkawv=(0.2, 0.35, 0.5), pros_n_kons=(0.5, 1.0))
 
 
@@ -33,24 +33,24 @@ class CosineKernel:
     scale: Array  # [R]
 
     def gram(self, x: Array, y: Array) -> Array:
-        """[n, m]."""
+        """The Gram matrix [n, m]."""
         cosines = rates.Cosines(self.scale)
         return cosines.features(x) @ cosines.features(y).T
 
     def diag(self, x: Array) -> Array:
-        """[n]."""
+        """k(x_i, x_i), [n]."""
         return jnp.square(rates.Cosines(self.scale).features(x)).sum(1)
 
 
 def sizes(method: str, gamma: float) -> list[float]:
     """The exponents a of the dictionary at which a method is measured."""
-    # the exponent that minimises (8) for Pros-N-KONS
-    share = 2 * gamma / (1 + gamma) ** 2 if method == "pros_n_kons" else 1.0
-    return [a * share for a in SIZES[method]]
+    # for Pros-N-KONS, the exponent that minimises (8)
+    factor = 2 * gamma / (1 + gamma) ** 2 if method == "pros_n_kons" else 1.0
+    return [a * factor for a in SIZES[method]]
 
 
 def make(method: str, gamma: float, a: float, count: int) -> online.NystromAWV | online.ProsNKONS:
-    """The forecaster with dictionary n^a and the regularization of (8) for n = count."""
+    """The forecaster with about n^a points and the regularization of (8) for n = count."""
     kernel = CosineKernel(rates.scales(gamma))
     regularization = float(count ** rates.exponent(method, gamma, a)[0])
     sampling = Sampling(mu=float(count ** (1 - a / gamma)))
@@ -60,7 +60,7 @@ def make(method: str, gamma: float, a: float, count: int) -> online.NystromAWV |
 
 
 def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[float, int]:
-    """(regret, points) of one stream of n = count examples."""
+    """(regret, number of points) at the end of one stream of n = count examples."""
     xs, mean, ys = rates.stream(jax.random.fold_in(jax.random.key(1), seed), gamma, count)
     ys = jnp.clip(ys, -BOUND, BOUND)
     forecaster = make(method, gamma, a, count)
@@ -72,8 +72,8 @@ def run(method: str, gamma: float, a: float, count: int, seed: int) -> tuple[flo
 def measure(
     method: str, gamma: float, a: float, counts: list[int], seeds: int
 ) -> tuple[dict[str, Any], list[tidy.Run]]:
-    """Exponents of the regret, measured and by (8), and of the points at dictionaries n^a; and the
-    runs."""
+    """(a row, the runs) of a method with about n^a points. The row has the exponents of the regret,
+    as measured and by (8), and of the number of points."""
     table = np.array([[run(method, gamma, a, n, seed) for seed in range(seeds)] for n in counts])
     regret, points = table[..., 0], table[..., 1]
     config = dict(problem="capacity_condition", algorithm=method, gamma=gamma, a=a)
@@ -114,9 +114,9 @@ def main() -> None:
         for gamma in rates.GAMMAS:
             rows = measured[f"{gamma:.3f}"] = []
             for a in sizes(options.method, gamma):
-                row, new = measure(options.method, gamma, a, options.counts, options.seeds)
+                row, new_runs = measure(options.method, gamma, a, options.counts, options.seeds)
                 rows.append(row)
-                runs += new
+                runs += new_runs
                 print(
                     f"gamma {gamma:.3f}  a {a:.2f}  measured {row['exponent']:.3f} +-"
                     f" {1.96 * row['standard_error']:.3f}, (8) {row['bound']:.3f}; points"

@@ -5,7 +5,7 @@ python -m experiments.pkawv_2019.large_scale --data casp --out results/pkawv_201
 The settings are those of the first author's notebook (THEORY 7.8, 10.2): lam = 1, lengthscale 1 (4
 for SUSY), KORS with mu = 1, beta = 1, eps = 0.5 and the weights of the code ("nystrom") or of the
 theory ("nystrom_theory"), FOGD with 1000 frequencies and step 1/sqrt(n), and the predictions of
-projected kernel ridge regression. Finished methods in the folder are not run again.
+projected kernel ridge regression. Methods whose runs are in the folder are not run again.
 """
 
 import argparse
@@ -34,7 +34,7 @@ METHODS = (
 LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # points of a saved curve
-PASSES, REPEAT_SECONDS = 5, 20.0  # passes of a method, fewer if they take longer than these seconds
+PASSES, REPEAT_SECONDS = 5, 20.0  # timed passes, at most; none starts after these seconds
 FREQUENCIES, NOGD_POINTS = 1_000, 200
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
 
@@ -54,7 +54,7 @@ def configure(name: str, options: argparse.Namespace) -> Config:
         mu=1.0,
         beta=1.0,
         eps=0.5,
-        awv=False,  # whether PKAWV predicts as in the paper
+        awv=False,  # whether PKAWV predicts as in the paper, and not as kernel ridge regression
         time_limit=options.time_limit,
     )
 
@@ -78,16 +78,16 @@ def make_forecaster(config: Config, inputs: int, count: int) -> Any:
     return online.KernelAWV(kernel, **ridge, capacity=512)
 
 
-def passes(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """(predictions, features or points) of consecutive chunks; each prediction is made before its
-    label is observed."""
+def predict(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """(predictions, number of features or points) of the consecutive chunks of one pass. Each
+    prediction is made before its label is observed."""
     seed = config["seed"]
     if config["method"] != "sklearn":
         forecaster = make_forecaster(config, xs.shape[1], len(ys))
         return predict_compiled(forecaster, xs, ys, seed)
     from sklearn.kernel_approximation import Nystroem
 
-    # the points are among the first inputs, which are available from the start
+    # the points are some of the first inputs, which scikit-learn has before the stream starts
     size, gamma = min(SKLEARN_COMPONENTS, len(xs)), 0.5 / config["lengthscale"] ** 2
     features = Nystroem(gamma=gamma, n_components=size, random_state=seed).fit(xs[:SKLEARN_SEEN])
     return ((prediction, size) for prediction in predict_sgd(features, xs, ys, seed))
@@ -96,15 +96,15 @@ def passes(config: Config, xs: np.ndarray, ys: np.ndarray) -> Iterator[tuple[np.
 def predict_compiled(
     forecaster: Any, xs: np.ndarray, ys: np.ndarray, seed: int
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """(predictions, features or points) of a forecaster on consecutive chunks."""
+    """(predictions, number of features or points) of a forecaster on consecutive chunks."""
     chunks = loops.chunks(jnp.asarray(xs), jnp.asarray(ys), CHUNK)
     for forecasts, _ in loops.prequential(forecaster, chunks, jax.random.key(seed)):
         yield np.asarray(forecasts.prediction), int(forecasts.dictionary_size[-1])
 
 
 def predict_sgd(features: Any, xs: np.ndarray, ys: np.ndarray, seed: int) -> Iterator[np.ndarray]:
-    """Predictions of stochastic gradient steps with scikit-learn's defaults on its features. A
-    block is predicted, then learned."""
+    """The predictions of scikit-learn's SGDRegressor with default settings on its features. The
+    model predicts each block, and then learns it."""
     from sklearn.linear_model import SGDRegressor
 
     model = SGDRegressor(random_state=seed)
@@ -117,8 +117,8 @@ def predict_sgd(features: Any, xs: np.ndarray, ys: np.ndarray, seed: int) -> Ite
 
 
 def run_once(config: Config, xs: np.ndarray, ys: np.ndarray) -> dict[str, np.ndarray]:
-    """The curve of one pass, which the time limit may end."""
-    return curve_of(lambda: passes(config, xs, ys), ys, config["time_limit"])
+    """The curve of one pass, which may end early at the time limit."""
+    return curve_of(lambda: predict(config, xs, ys), ys, config["time_limit"])
 
 
 def curve_of(
@@ -127,15 +127,15 @@ def curve_of(
     time_limit: float = np.inf,
     bound: float = np.inf,
 ) -> dict[str, np.ndarray]:
-    """Cumulative averages, with seconds and sizes at the ends of chunks, of the (predictions, size)
-    that make() yields. Predictions beyond `bound` count as `bound`."""
+    """The averages up to each saved n, with interpolated seconds and sizes, of the chunks
+    (predictions, size) that make() yields. Predictions are clipped to [-bound, bound]."""
     predictions: list[Any] = []
     seconds: list[float] = []
     sizes: list[int] = []
-    began = time.perf_counter()
+    start = time.perf_counter()
     for prediction, size in make():
         predictions.append(prediction)
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.perf_counter() - start)
         sizes.append(size)
         if seconds[-1] > time_limit:
             break
@@ -157,48 +157,48 @@ def curve_of(
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """The curve of a method, which is read from the folder if it exists: that of the pass of median
-    time after a first pass, which compiles. Short passes are repeated."""
+    """The curve of a method, which is read from the folder if it is there. Otherwise it is that of
+    the pass with the median time, after a first pass that compiles. Short passes are repeated."""
     name = config["method"]
     store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])
     if not path.exists():
-        cold = run_once(config, stream.xs, stream.ys)
-        warm = [run_once(config, stream.xs, stream.ys)]
-        while len(warm) < PASSES and sum(one["seconds"][-1] for one in warm) < REPEAT_SECONDS:
-            warm.append(run_once(config, stream.xs, stream.ys))
-        warm.sort(key=lambda one: one["seconds"][-1])
-        curve = warm[len(warm) // 2]
-        curve["compile_seconds"] = np.maximum(cold["seconds"][-1] - curve["seconds"][-1], 0)
+        cold_pass = run_once(config, stream.xs, stream.ys)
+        passes = [run_once(config, stream.xs, stream.ys)]
+        while len(passes) < PASSES and sum(c["seconds"][-1] for c in passes) < REPEAT_SECONDS:
+            passes.append(run_once(config, stream.xs, stream.ys))
+        passes.sort(key=lambda c: c["seconds"][-1])
+        curve = passes[len(passes) // 2]
+        curve["compile_seconds"] = np.maximum(cold_pass["seconds"][-1] - curve["seconds"][-1], 0)
         store.write_npz(path, curve)
     curve = store.read_run(folder, name, config["seed"])
-    error = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
-    stopped = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
+    error_text = f"  0/1 error {curve['error_rate'][-1]:.4f}" if stream.classes else ""
+    ending = "" if curve["finished"] else f"  STOPPED by the time limit at n = {curve['n'][-1]:,}"
     print(
-        f"{name:15s} average loss {curve['average_loss'][-1]:.4f}{error} "
+        f"{name:15s} average loss {curve['average_loss'][-1]:.4f}{error_text} "
         f" {curve['seconds'][-1]:7.2f} s  compilation {float(curve['compile_seconds']):5.1f} s "
-        f" size {curve['size'][-1]:.0f}{stopped}",
+        f" size {curve['size'][-1]:.0f}{ending}",
         flush=True,
     )
     return curve
 
 
 def tidy_run(config: Config, curve: dict[str, np.ndarray], classes: bool) -> tidy.Run:
-    """The curve of a method for `tidy.write`, with error rates where labels are classes."""
+    """The curve of a method for `tidy.write`, with error rates only if labels are classes."""
     arrays = {"t" if name == "n" else name: values for name, values in curve.items()}
     if not classes:
         arrays.pop("error_rate")
-    other = {name: value for name, value in config.items() if name not in ("data", "method")}
-    about = dict(problem=config["data"], algorithm=config["method"], **other)
-    return tidy.Run(about, config["seed"], arrays)
+    settings = {name: value for name, value in config.items() if name not in ("data", "method")}
+    run_config = dict(problem=config["data"], algorithm=config["method"], **settings)
+    return tidy.Run(run_config, config["seed"], arrays)
 
 
 def draw(folder: Path) -> None:
-    """Draws loss.png, time.png, loss_at_time.png, and error.png where labels are classes, from the
+    """Draws loss.png, time.png, loss_at_time.png, and error.png if labels are classes, from the
     tables in the folder."""
     curves, _, provenance = tidy.load(folder)
     title = curves.attrs["title"]
-    # the first averages are large and omitted
+    # the first averages are omitted, because they are large
     skip = max(20, provenance["examples"] // 200)
     late = curves[curves["t"] > skip]
     metric = {name: tidy.lines(late, name) for name in late["metric"].unique()}
@@ -222,8 +222,8 @@ def main() -> None:
     parser.add_argument("--data", choices=streams.NAMES, default="casp")
     parser.add_argument("--scaling", choices=streams.SCALINGS, default="authors")
     cli.add_choices(parser, "--methods", METHODS)
-    limit = "seconds of a pass (default 60)"
-    parser.add_argument("--time-limit", type=cli.positive, default=60.0, help=limit)
+    help_text = "seconds after which a pass stops (default 60)"
+    parser.add_argument("--time-limit", type=cli.positive, default=60.0, help=help_text)
     parser.add_argument("--seed", type=int, default=0)
     options = cli.parse(parser)
     stream = streams.load_stream(

@@ -1,8 +1,8 @@
-"""Average losses on casp over random orders of the stream and random dictionaries.
+"""Average losses on casp for random orders of the stream and random draws of the methods.
 
     python -m experiments.pkawv_2019.orders --out results/pkawv_2019/casp_orders
 
-All other settings are those of `large_scale`, which has one order and one draw.
+All other settings are those of `large_scale`, which runs one order with one draw.
 """
 
 import argparse
@@ -19,7 +19,7 @@ METHODS = ("taylor_2", "taylor_3", "nystrom", "fogd", "pros_n_kons")
 
 
 def curve(name: str, options: argparse.Namespace, seed: int) -> dict[str, np.ndarray]:
-    """The curve of a method; the seed gives the order of the stream and the draws of the method."""
+    """The curve of a method. The seed determines the order of the stream and the method's draws."""
     stream = streams.load_stream("casp", "authors", options.data_dir, seed, options.limit)
     settings = argparse.Namespace(
         data="casp", scaling="authors", seed=seed, limit=options.limit, time_limit=300.0

@@ -6,7 +6,7 @@ python -m experiments.pkawv_2019.rates --out results/pkawv_2019/rates
 Curves are the bounds (8) of the paper with mu = n m^(-1/gamma) and the best lambda, for
 d_eff(lambda) = (n / lambda)^gamma. Points are PKAWV with the first m = n^a of the features sqrt(2)
 i^(-1/(2 gamma)) cos(pi i x), which satisfy the capacity condition, and with the same lambda
-(Corollary 8). The regret is relative to the function of norm 1 of the labels.
+(Corollary 8). The regret is relative to the function of norm 1 that generates the labels.
 """
 
 import argparse
@@ -31,12 +31,12 @@ GAMMAS = (0.25, 2**0.5 - 1, 0.75)
 FEATURES = 512  # dimensions of the space
 NOISE_STD = 0.3
 DATA = "generated, capacity condition with equality"
-SIZES = np.linspace(0, 1, 201)  # a
+SIZES = np.linspace(0, 1, 201)  # a of the curves
 MEASURED_SIZES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 COUNTS = [256, 512, 1024, 2048, 4096]  # n
 
-# label, colour and dashes of each method
+# {method: (label, colour, dashes)}
 STYLES: dict[str, tuple[str, str, Any]] = {
     "pkawv": ("PKAWV", "#D55E00", "solid"),
     "beforehand": ("PKAWV, features beforehand", "#CC79A7", (0, (6, 1))),
@@ -49,20 +49,21 @@ Line = tuple[float, float]  # (slope, intercept) in the exponent of lambda
 
 
 def minimax(lines: list[Line]) -> tuple[float, float]:
-    """(exponent l of lambda in [0, 1], value) of the smallest maximum of the lines."""
-    ends = [0.0, 1.0]
+    """(l, value): the exponent l in [0, 1] at which the maximum of the lines is smallest, and that
+    maximum."""
+    candidates = [0.0, 1.0]
     for (s, i), (t, j) in combinations(lines, 2):
         if s != t:
-            ends.append((j - i) / (s - t))
-    values = [(max(s * at + i for s, i in lines), at) for at in ends if 0 <= at <= 1]
+            candidates.append((j - i) / (s - t))
+    values = [(max(s * at + i for s, i in lines), at) for at in candidates if 0 <= at <= 1]
     value, at = min(values)
     return at, value
 
 
 def exponent(method: str, gamma: float, a: float) -> tuple[float, float]:
-    """(l, b) of a method at m = n^a by (8): lambda = n^l, regret n^b."""
-    mu = 1 - a / gamma
-    # lambda and d_eff(lambda)
+    """(l, b) of a method with m = n^a by (8), where lambda = n^l and the regret is n^b."""
+    mu = 1 - a / gamma  # the exponent of mu
+    # the exponents of lambda and of d_eff(lambda), as lines in l
     bias, dimension = (1.0, 0.0), (-gamma, gamma)
     if method == "pkawv":
         return minimax([bias, dimension, (-1, 1 + a + mu)])
@@ -75,7 +76,7 @@ def exponent(method: str, gamma: float, a: float) -> tuple[float, float]:
 
 
 def curve(method: str, gamma: float) -> np.ndarray:
-    """b at SIZES, for the best dictionary of at most that size; at most 1."""
+    """The exponents b, at most 1, of the best dictionary with at most n^a points, a in SIZES."""
     return np.minimum(1, np.minimum.accumulate([exponent(method, gamma, a)[1] for a in SIZES]))
 
 
@@ -86,13 +87,13 @@ class Cosines:
     scale: Array  # [R]
 
     def features(self, x: Array) -> Array:
-        """[n, R]."""
+        """The features [n, R]."""
         number = jnp.arange(1, len(self.scale) + 1, dtype=x.dtype)
         return jnp.sqrt(2.0) * self.scale[None, :] * jnp.cos(jnp.pi * number[None, :] * x)
 
 
 def scales(gamma: ArrayLike) -> Array:
-    """i^(-1 / (2 gamma)), [R]: the capacity condition with equality."""
+    """i^(-1 / (2 gamma)), [R], with which the capacity condition holds with equality."""
     return jnp.arange(1.0, FEATURES + 1) ** (-0.5 / gamma)
 
 
@@ -113,10 +114,10 @@ def stream(key: Array, gamma: ArrayLike, count: int) -> tuple[Array, Array, Arra
 def regrets(
     keys: Array, gamma: Array, n_features: Array, regularization: Array, count: int
 ) -> Array:
-    """Regret [S] after n = count examples with the first `n_features` features."""
+    """The regret [S] of PKAWV with the first `n_features` features after n = count examples."""
     number, scale = jnp.arange(1.0, FEATURES + 1), scales(gamma)
 
-    def one(key: Array) -> Array:
+    def regret_of(key: Array) -> Array:
         xs, mean, ys = stream(key, gamma, count)
         features = Cosines(jnp.where(number <= n_features, scale, 0))
         forecaster = online.PKAWV(features, regularization)
@@ -124,25 +125,25 @@ def regrets(
         forecasts = loops.streams.stream(forecaster, state, xs, ys, key).forecasts
         return forecasts.loss.sum() - jnp.square(ys - mean).sum()
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(regret_of)(keys)
 
 
 def measure(
     gamma: float, a: float, counts: list[int], seeds: int
 ) -> tuple[float, float, np.ndarray]:
-    """(b, its standard error over seeds, regrets [N,S]) from the slope of log regret on log n."""
-    level, _ = exponent("beforehand", gamma, a)
+    """(b, its standard error over seeds, regrets [N,S]); b is the slope of log regret on log n."""
+    power, _ = exponent("beforehand", gamma, a)  # lambda = n^power
     keys = jax.random.split(jax.random.key(0), seeds)
     rows = []
     for n in counts:
-        n_features, regularization = jnp.asarray(float(n**a)), jnp.asarray(float(n**level))
+        n_features, regularization = jnp.asarray(float(n**a)), jnp.asarray(float(n**power))
         rows.append(np.asarray(regrets(keys, jnp.asarray(gamma), n_features, regularization, n)))
     table = np.array(rows)  # [N, S]
     return *slope(counts, table), table
 
 
 def slope(counts: list[int], table: np.ndarray) -> tuple[float, float]:
-    """(slope of log mean regret on log n, its standard error over seeds by the jackknife), of
+    """(the slope of log mean regret on log n, its standard error over seeds by the jackknife) of
     regrets [N,S]."""
     logs = np.log(counts)
 
@@ -150,14 +151,14 @@ def slope(counts: list[int], table: np.ndarray) -> tuple[float, float]:
         return float(np.polyfit(logs, np.log(np.maximum(rows.mean(1), 1e-9)), 1)[0])
 
     seeds = table.shape[1]
-    halves = np.array([fit_slope(np.delete(table, s, axis=1)) for s in range(seeds)])
-    error = float(np.sqrt((seeds - 1) / seeds * np.square(halves - np.mean(halves)).sum()))
+    slopes = np.array([fit_slope(np.delete(table, s, axis=1)) for s in range(seeds)])
+    error = float(np.sqrt((seeds - 1) / seeds * np.square(slopes - np.mean(slopes)).sum()))
     return fit_slope(table), error
 
 
 def draw(folder: Path) -> None:
-    """Draws rates.png from the summary in the folder and those of `kors_rates` in neighbouring
-    folders, with one panel for each gamma."""
+    """Draws rates.png, with one panel for each gamma, from the summary in the folder and those of
+    `kors_rates` in neighbouring folders."""
     measured, path = tidy.load(folder).provenance["measured"], folder / "rates.png"
     neighbours = {}
     for method, name in (("pkawv", "nystrom_rates"), ("pros_n_kons", "pros_n_kons_rates")):
@@ -171,14 +172,14 @@ def draw(folder: Path) -> None:
             axes.axhline(gamma / (1 + gamma), color="0.6", linewidth=0.8)
             rows = measured[f"{gamma:.3f}"]
             points = {"beforehand": [dict(row, a=float(a)) for a, row in rows.items()]}
-            points |= {method: of[f"{gamma:.3f}"] for method, of in neighbours.items()}
+            points |= {method: by_gamma[f"{gamma:.3f}"] for method, by_gamma in neighbours.items()}
             for method, exponents in points.items():
                 a, b, error = (
                     np.array([row[field] for row in exponents])
                     for field in ("a", "exponent", "standard_error")
                 )
-                look = dict(fmt=MARKS[method], color=STYLES[method][1], markersize=4)
-                axes.errorbar(a, b, 1.96 * error, label=f"measured: {STYLES[method][0]}", **look)
+                style = dict(fmt=MARKS[method], color=STYLES[method][1], markersize=4)
+                axes.errorbar(a, b, 1.96 * error, label=f"measured: {STYLES[method][0]}", **style)
             axes.set_title(f"$\\gamma$ = {gamma:.3f}", loc="left")
             axes.set_xlabel("dictionary exponent $a$")
         panels[0].set_ylabel("regret exponent $b$")
@@ -188,8 +189,8 @@ def draw(folder: Path) -> None:
 
 
 def parse(parser: argparse.ArgumentParser, counts: list[int]) -> argparse.Namespace:
-    """The options of the parser with --counts and those of `cli.parse`. Exits with a message where
-    seeds and counts give no slope."""
+    """The options of the parser, --counts and those of `cli.parse`. Exits with a message if a slope
+    cannot be computed from the seeds and counts."""
     parser.add_argument("--counts", type=cli.count, nargs="+", default=counts)
     options = cli.parse(parser)
     counts = options.counts
@@ -208,26 +209,28 @@ def main() -> None:
     config = dict(
         counts=options.counts, seeds=options.seeds, features=FEATURES, noise_std=NOISE_STD
     )
-    whole = dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
-    with outputs.results_folder(options, "pkawv_2019.rates", whole) as results:
+    folder_config = dict(config, gammas=GAMMAS, sizes=MEASURED_SIZES)
+    with outputs.results_folder(options, "pkawv_2019.rates", folder_config) as results:
         measured: dict[str, dict[str, dict[str, float]]] = {}
         runs = []
         for gamma in GAMMAS:
             rows = measured[f"{gamma:.3f}"] = {}
             for a in MEASURED_SIZES:
-                power, error, table = measure(gamma, a, options.counts, options.seeds)
-                about = dict(problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a)
+                b, error, table = measure(gamma, a, options.counts, options.seeds)
+                run_config = dict(
+                    problem="capacity_condition", algorithm="beforehand", gamma=gamma, a=a
+                )
                 t = np.array(options.counts)
-                runs += tidy.runs_of(about, [dict(t=t, regret=regret) for regret in table.T])
+                runs += tidy.runs_of(run_config, [dict(t=t, regret=regret) for regret in table.T])
                 bound = min(1.0, exponent("beforehand", gamma, a)[1])
                 rows[f"{a:g}"] = dict(
-                    exponent=power,
+                    exponent=b,
                     standard_error=error,
                     bound=bound,
                     last_regret=float(table[-1].mean()),
                 )
                 print(
-                    f"gamma {gamma:.3f}  a {a:.1f}  measured {power:.3f} +- {1.96 * error:.3f} "
+                    f"gamma {gamma:.3f}  a {a:.1f}  measured {b:.3f} +- {1.96 * error:.3f} "
                     f" bound {bound:.3f}",
                     flush=True,
                 )

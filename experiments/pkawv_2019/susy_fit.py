@@ -3,9 +3,9 @@ on other rows, with three scalings of the inputs.
 
     python -m experiments.pkawv_2019.susy_fit --out results/pkawv_2019/susy_fit
 
-PKAWV approaches this fit as n grows. Its error on new rows lies between the two errors here: the
-first is too low, because these rows determined the fit, and the second one is that of a fit to four
-fifths of the sample.
+PKAWV approaches the fit to all rows as n grows. The error of that fit on new rows is expected
+between the two errors here: the first is too low, because the same rows determine the fit, and the
+second is too high, because it is that of fits to four fifths of the sample.
 
 The inputs are scaled to [-1, 1] as in the paper, to [0, 1] as in the authors' code, or to columns
 of mean 0 and variance 1.
@@ -32,21 +32,21 @@ def error(predictions: np.ndarray, labels: np.ndarray) -> float:
 
 
 def errors(degree: int, xs: np.ndarray, ys: np.ndarray) -> dict[str, float]:
-    """The errors and the number of features of a degree; the rows are in random order."""
+    """The errors and the number of features of a degree. The rows must be in random order."""
     features = np.asarray(Taylor(xs.shape[1], degree, LENGTHSCALE).features(jnp.asarray(xs)))
 
     def fit(rows: np.ndarray) -> np.ndarray:
         return np.linalg.lstsq(features[rows], ys[rows], rcond=None)[0]
 
-    everything = np.arange(len(ys))
-    other = [
-        error(features[part] @ fit(np.setdiff1d(everything, part)), ys[part])
-        for part in np.array_split(everything, FOLDS)
+    all_rows = np.arange(len(ys))
+    fold_errors = [
+        error(features[fold] @ fit(np.setdiff1d(all_rows, fold)), ys[fold])
+        for fold in np.array_split(all_rows, FOLDS)
     ]
     return dict(
         features=features.shape[1],
-        error_of_fit=error(features @ fit(everything), ys),
-        error_of_other_rows=float(np.mean(other)),
+        error_of_fit=error(features @ fit(all_rows), ys),
+        error_of_other_rows=float(np.mean(fold_errors)),
     )
 
 
@@ -70,8 +70,8 @@ def main() -> None:
             name: {f"taylor_{m}": errors(m, stream.xs, stream.ys) for m in options.degrees}
             for name, stream in data.items()
         }
-        one = data[STANDARDIZED]
-        summary = dict(config=config, data=one.source, examples=len(one.ys), scalings=scalings)
+        susy = data[STANDARDIZED]
+        summary = dict(config=config, data=susy.source, examples=len(susy.ys), scalings=scalings)
         results.write(summary)
     for name, methods in scalings.items():
         print(name, methods)

@@ -5,10 +5,10 @@ scikit-optimize and of BoTorch, with their defaults.
         --out results/go_ucb_2023/scikit_optimize
 
 The packages are not dependencies of this project: pip install scikit-optimize botorch. The first n
-points and their noise are those of `synthetic` with the same seed, and the methods of Figure 2 are
-read from its tables. The default priors of BoTorch changed in 2024, after the paper; the methods
-with the suffix "_gamma" have the earlier ones, Gamma distributions, and EI itself in place of its
-logarithm.
+points and their noise are those of `synthetic` with the same seed, and the regrets of the methods
+of Figure 2 are read from the tables of `synthetic`. The default priors of BoTorch changed in 2024,
+after the paper. The methods with the suffix "_gamma" have the earlier priors, which are Gamma
+distributions, and EI itself in place of its logarithm.
 """
 
 import time
@@ -38,7 +38,7 @@ KINDS = ("botorch_ei", "botorch_pi", "botorch_ucb")
 BOTORCH = (*KINDS, *(f"{name}{GAMMA}" for name in KINDS))
 BOTORCH_PACKAGES = ("botorch", "gpytorch", "torch")
 NAMES = (*SKOPT, *BOTORCH)
-# BoTorch has no defaults for these numbers; the example in its documentation has them
+# BoTorch has no defaults for these numbers; these are from the example in its documentation
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
 DIGITS = 5
 
@@ -62,7 +62,7 @@ def run_skopt(
 def run_botorch(
     name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
 ) -> np.ndarray:
-    """The same as `run_skopt`."""
+    """All points of one run, as `run_skopt`."""
     import torch
     from botorch.optim import optimize_acqf
 
@@ -84,7 +84,7 @@ def run_botorch(
 def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
     """The acquisition function of a GP with BoTorch's default kernel and priors, fitted to all
     values."""
-    from botorch import acquisition as kinds
+    from botorch import acquisition
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from botorch.models.transforms import Normalize, Standardize
@@ -101,18 +101,18 @@ def _acquisition(name: str, points: Any, values: Any, bounds: Any) -> Any:
     gp = SingleTaskGP(points, values, **priors, **transforms)
     fit_gpytorch_mll(ExactMarginalLogLikelihood(gp.likelihood, gp))
     if name.startswith("botorch_ucb"):
-        return kinds.UpperConfidenceBound(gp, beta=BETA)
+        return acquisition.UpperConfidenceBound(gp, beta=BETA)
     kind = dict(
-        botorch_ei=kinds.LogExpectedImprovement,
-        botorch_ei_gamma=kinds.ExpectedImprovement,
-        botorch_pi=kinds.ProbabilityOfImprovement,
-        botorch_pi_gamma=kinds.ProbabilityOfImprovement,
+        botorch_ei=acquisition.LogExpectedImprovement,
+        botorch_ei_gamma=acquisition.ExpectedImprovement,
+        botorch_pi=acquisition.ProbabilityOfImprovement,
+        botorch_pi_gamma=acquisition.ProbabilityOfImprovement,
     )[name]
     return kind(gp, best_f=values.max())
 
 
-def row(regret: np.ndarray, uniform: float) -> dict[str, Any]:
-    """The entry of regrets [S, n + T] in summary.json."""
+def summarise(regret: np.ndarray, uniform: float) -> dict[str, Any]:
+    """The entry of a method with regrets [S, n + T] in summary.json."""
     values = dict(
         regret_ratio=regret.mean(1) / uniform,
         ratio_last_10=regret[:, -10:].mean(1) / uniform,
@@ -128,8 +128,8 @@ def row(regret: np.ndarray, uniform: float) -> dict[str, Any]:
 
 
 def figure2(folder: Path, function: str, seeds: int) -> dict[str, np.ndarray]:
-    """{method: regrets [S, n + T]} of the first seeds in a folder of `synthetic`. Raises ValueError
-    when it holds fewer."""
+    """{method: regrets [S, n + T]} of the first S = seeds in a folder of `synthetic`. Raises
+    ValueError if the folder holds fewer seeds."""
     curves = tidy.load(folder).curves
     lines = tidy.lines(curves[curves["problem"] == function], "regret")
     fewest = min((len(values) for _, values in lines.values()), default=0)
@@ -150,7 +150,7 @@ def configure(function: str, name: str) -> dict[str, Any]:
 
 
 def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]]:
-    """Makes one run."""
+    """The run of one seed, in a list."""
     function, name, [seed] = config["function"], config["algorithm"], seeds
     problem_of, n, steps = synthetic.FUNCTIONS[function]
     problem = problem_of(20, synthetic.NOISE_STD)
@@ -162,12 +162,12 @@ def make(config: dict[str, Any], seeds: list[int]) -> list[dict[str, np.ndarray]
         return float(exact(jnp.asarray(x))) + synthetic.NOISE_STD * float(noise.normal())
 
     box = np.stack([np.asarray(problem.domain.lower), np.asarray(problem.domain.upper)], axis=1)
-    began = time.perf_counter()
+    start = time.perf_counter()
     warnings.simplefilter("ignore")
     run = run_skopt if name in SKOPT else run_botorch
     x = run(name, value, box, np.asarray(first.x), np.asarray(first.y), steps, seed)
     regret = np.asarray(problem.maximum - jax.vmap(problem.value)(jnp.asarray(x)))
-    return [dict(regret=regret, seconds=np.asarray(time.perf_counter() - began))]
+    return [dict(regret=regret, seconds=np.asarray(time.perf_counter() - start))]
 
 
 @cli.command
@@ -175,7 +175,8 @@ def main() -> None:
     parser = cli.parser(__doc__, seeds=synthetic.PAPER_SEEDS, workers=1)
     synthetic.add_options(parser, NAMES, NAMES)
     folder = Path("results/go_ucb_2023/synthetic")
-    parser.add_argument("--figure2", type=Path, default=folder, help="folder of its tables")
+    help_text = "folder with the tables of synthetic"
+    parser.add_argument("--figure2", type=Path, default=folder, help=help_text)
     options = cli.parse(parser)
     config = configurations(configure, options)
     ours = {f: figure2(options.figure2, f, options.seeds) for f in options.functions}
@@ -184,10 +185,10 @@ def main() -> None:
         functions: dict[str, Any] = {}
         for function in options.functions:
             uniform = synthetic.uniform_regret(function)
-            rows = {n: row(regret, uniform) for n, regret in ours[function].items()}
+            rows = {n: summarise(regret, uniform) for n, regret in ours[function].items()}
             for name, runs in runs_by_function[function].items():
                 regret = np.stack([run["regret"] for run in runs])
-                rows[name] = row(regret, uniform)
+                rows[name] = summarise(regret, uniform)
                 rows[name]["seconds"] = dict(mean=float(np.mean([run["seconds"] for run in runs])))
             functions[function] = dict(uniform_regret=uniform, algorithms=rows)
         table = []
