@@ -186,7 +186,7 @@ def test_distances_are_those_of_the_kernel():
         (("--same", "cold"), "has no column 'cold'"),
         (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
         (("--cost", "size"), "column 'size': a cost must be above 0; it is '-"),
-        (("--cost", "price", "--budget", "3"), "of the budget of 3 the finished"),
+        (("--cost", "price", "--budget", "3"), "evaluations cost .* of the budget of 3: "),
         (("--batch", "59"), "59 is more than the 51 candidates .*: of 60 .* 9 were evaluated"),
         (("--report", "OUT/next.csv"), "are both"),
         (("--all-scores", "OUT/next.csv"), "--out and --all-scores are both"),
