@@ -69,7 +69,7 @@ _evidence_bound = jax.jit(evidence_bound)
 
 
 class Model(NamedTuple):
-    """A Gaussian process: values are centre + scale * f + noise, with the library's kernel for f."""
+    """A Gaussian process: values are centre + scale * f + noise; f has the library's kernel."""
 
     # [L], one for each number (in units of its range), category and fingerprint
     lengthscale: np.ndarray

@@ -34,7 +34,7 @@ class OptunaSampler(BaseSampler):
         study = optuna.create_study(sampler=OptunaSampler(seed=0))
         study.optimize(objective, n_trials=50)
 
-    or, with `candidates`, one of their rows: in the objective,
+    or, if `candidates` are given, chooses one of their rows. The objective then calls
     `row = trial.suggest_int("row", 0, len(candidates) - 1)`.
 
     candidates   None, or [A, d] numbers, or a `suggest.Library`
@@ -43,12 +43,12 @@ class OptunaSampler(BaseSampler):
     seed         int, of the random choices
     options      with candidates, further arguments of `suggest`: acquisition, exclude, ...
 
-    Running trials are pending. Parameters are chosen together if all finished trials have them; the
+    Running trials are pending. Parameters that all finished trials have are chosen together; the
     others, and those of the first trial, are drawn at random. A failed or pruned trial, or an
     infinite value, counts as the worst value so far; with candidates it is ignored, unless
-    `failures=True`. No row is chosen twice, also with threads (n_jobs); several processes may
+    `failures=True`. No row is chosen twice, even with threads (n_jobs); several processes may
     choose the same row. Raises ValueError for a study with several objectives, and with candidates
-    for a study whose trials lack the parameter or give it another range, and where no row is left.
+    for a study whose trials lack the parameter or give it another range, and if no row is left.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class OptunaSampler(BaseSampler):
         param_distribution: BaseDistribution,
     ) -> Any:
         if self.library is not None and param_name == self.parameter:
-            raise ValueError(f"{param_distribution} does not hold every row: {self._advice()}")
+            raise ValueError(f"{param_distribution} does not contain every row: {self._advice()}")
         return self.random_sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def _advice(self) -> str:
@@ -197,7 +197,7 @@ def _trial_value(trial: FrozenTrial) -> float:
 
 
 def _hyperparameter(name: str, distribution: Any) -> Category | Integer | Real:
-    """The hyperparameter of a distribution; categories and steps are numbers from 0 on."""
+    """The hyperparameter of a distribution; categories and steps are numbered from 0 on."""
     if isinstance(distribution, CategoricalDistribution):
         return Category(name, tuple(range(len(distribution.choices))))
     low, high, log = distribution.low, distribution.high, distribution.log
