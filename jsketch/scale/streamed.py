@@ -167,7 +167,7 @@ class Streamed(struct.Settings):
         )
 
     def ask(self, state: StreamedState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        """The next batch, in arm numbers of the file. Warns where the sweep in float32 may have
+        """The next batch, in arm numbers of the file. Warns if the sweep in float32 may have
         missed arms of the batch. Raises the errors of `choose`."""
         choice = self.choose(state, limit)
         if choice.incomplete:
@@ -180,7 +180,7 @@ class Streamed(struct.Settings):
 
     def choose(self, state: StreamedState, limit: ArrayLike | None = None) -> Choice:
         """The next batch, and how it was found. Raises ValueError as `ArmFile.read`, and
-        FloatingPointError where the posterior is not finite."""
+        FloatingPointError if the posterior is not finite."""
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
@@ -505,8 +505,8 @@ def _tracked_arms(state: StreamedState) -> Buffer:
 
 
 def _top_candidates(top: sweep.TopArms, first: int) -> Buffer:
-    """The arms of the largest scores of a chunk whose first arm has this number. Raises
-    FloatingPointError where the posterior is not finite."""
+    """The arms with the largest scores of a chunk whose first arm has this number. Raises
+    FloatingPointError if the posterior is not finite."""
     if not bool(top.finite):
         raise FloatingPointError(
             "the posterior is not finite: try float64, smaller rewards or a larger regularization."

@@ -124,7 +124,7 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
 
 
 def _distinct_maxima(draws: Array, size: int) -> Array:
-    """[size] int32: for each draw [size, K] the candidate of the largest value among those that no
+    """[size] int32: for each draw [size, K] the candidate with the largest value among those that no
     earlier draw picked."""
     numbers = jnp.arange(draws.shape[1], dtype=jnp.int32)
 
@@ -153,10 +153,10 @@ class _DrawAcquisition(_ValueScore):
 
 
 class _SequentialAcquisition:
-    """Acquisitions that pick the candidate of the largest score, one after the other."""
+    """Acquisitions that pick the candidate with the largest score, one after the other."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        """[size] int32, picks of the largest score, each conditioned on the earlier picks; -1 where
+        """[size] int32, picks with the largest score, each conditioned on the earlier picks; -1 where
         what is left of the budget pays for no free candidate."""
         mean, covariance, free, ratio, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
@@ -214,7 +214,7 @@ class ExpectedImprovement(_SequentialAcquisition):
 
 @struct.dataclass
 class LargestVariance(_SequentialAcquisition):
-    """The candidates of the largest variances: for the first batch, and for designs that reduce
+    """The candidates with the largest variances: for the first batch, and for designs that reduce
     the uncertainty about the whole library."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:

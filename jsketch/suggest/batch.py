@@ -40,7 +40,7 @@ class Scores(NamedTuple):
     mean: np.ndarray  # [A], posterior mean, in units of the values
     std: np.ndarray  # [A], posterior standard deviation of the function, given pending evaluations
     # [A], scores of the acquisition for (values - Model.centre) / Model.scale. Unless the
-    # acquisition uses draws, the first pick is the available candidate of the largest score.
+    # acquisition uses draws, the first pick is the available candidate with the largest score.
     score: np.ndarray
 
 
@@ -115,7 +115,7 @@ def suggest(
     evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every
     pending evaluation, lowers the standard deviations of similar candidates before the next pick
     (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
-    is the candidate of the largest variance, which spreads the batch over the library.
+    is the candidate with the largest variance, which spreads the batch over the library.
 
     candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
                  `Library`

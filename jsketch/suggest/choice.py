@@ -102,7 +102,7 @@ def choose_batch(
     largest_group: int = 0,
 ) -> Batch:
     """Chooses a batch. Calls with the same padded sizes share one compiled program. `largest_group`
-    is the number of candidates of the largest group."""
+    is the number of candidates with the largest group."""
     features, unavailable = arrays.features, arrays.unavailable
     ratio = jnp.asarray(ratio, features.dtype)
     gp_posterior = condition(kernel, arrays, ratio, True)

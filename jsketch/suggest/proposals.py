@@ -2,7 +2,7 @@
 
 The first points are a design: a Latin hypercube of the space (McKay, Beckman, Conover.
 Technometrics 1979), or random candidates of the list. Then a Gaussian process is fitted to the
-values, and `suggest` chooses the candidates of the largest expected improvement. A space has new
+values, and `suggest` chooses the candidates with the largest expected improvement. A space has new
 candidates in every round: half of them are uniform, and half differ from one of the best points in
 some of its hyperparameters. A failed evaluation gets the worst value so far.
 

@@ -23,7 +23,9 @@ from jsketch.suggest.data import check_data, kernel_of, outlier_limit, zero_padd
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
-SHORTLIST = 511  # unevaluated candidates, those of the largest upper bounds, whose values are drawn
+SHORTLIST = (
+    511  # unevaluated candidates, those with the largest upper bounds, whose values are drawn
+)
 BOUND_WIDTH = 3.0  # standard deviations from the mean to an upper bound
 # a rougher model has the lengthscales of the fitted model divided by one of these numbers
 LENGTHSCALE_DIVISORS = 1.4, 2.0, 2.8
@@ -40,7 +42,7 @@ GAIN_KEY = 4  # folded into the key of `suggest`
 class Gain(NamedTuple):
     """Draws of the gain of an evaluation without noise, in units of the values."""
 
-    best: int  # row of the evaluated candidate of the largest posterior mean
+    best: int  # row of the evaluated candidate with the largest posterior mean
     of_any: np.ndarray  # [D], f at the best unevaluated candidate minus f at `best`, at least 0
     of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without a batch
     observed: int  # number of evaluations with a value
@@ -123,7 +125,7 @@ def possible_gain(
 
 
 def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
-    """(row, value) of the candidate of the largest mean value, from evaluations of `arms` [n] with
+    """(row, value) of the candidate with the largest mean value, from evaluations of `arms` [n] with
     `values` [n], NaN where an evaluation failed."""
     observed = ~np.isnan(values)
     rows, index = np.unique(arms[observed], return_inverse=True)
@@ -133,7 +135,7 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 def stop_row(gain: Gain, at_most: float, arms: np.ndarray, values: np.ndarray) -> int:
     """The row of the evaluated candidate that a verdict to stop names: the best measured one if the
-    upper bound limits the gain to `at_most`, or else the one of the largest posterior mean."""
+    upper bound limits the gain to `at_most`, or else the one with the largest posterior mean."""
     return best_measured(arms, values)[0] if gain.most <= at_most else gain.best
 
 
@@ -167,7 +169,7 @@ def _draws(
 ) -> tuple[Array, Array]:
     """(row of the best candidate; draws [DRAWS, 1 + size + B] of that candidate, of a shortlist of
     unevaluated candidates, and of the batch, in units of the signal). The best candidate is row
-    `best`, or if `best` is -1 the evaluated candidate of the largest mean."""
+    `best`, or if `best` is -1 the evaluated candidate with the largest mean."""
     features = arrays.features
     gp_posterior = choice.condition(kernel, arrays, ratio, False)
     mean, variance = posterior.predict(gp_posterior, features)

@@ -25,7 +25,7 @@ WRITTEN_COLUMNS = (SUGGESTED_COLUMN, *PREDICTED_COLUMNS)
 EVALUATION_COLUMNS = (
     "error", "cost", "pending", "status", "mean", "standard_deviation", *WRITTEN_COLUMNS
 )  # fmt: skip
-# names of the column of ids, where none is given; the first one that exists is used
+# names of the column of ids if none is given; the first one that exists is used
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW_IDS = "row"  # the name of ids that are numbers of rows
 MIN_IDS = 3  # rows; in a shorter table, different words may be a category and not ids
@@ -96,7 +96,7 @@ class Sheet(NamedTuple):
     candidates: Candidates
     table: Table
     candidate_of: np.ndarray  # [rows], the candidate of each row
-    id_name: str  # the column of ids; ROW_IDS where ids are numbers of rows
+    id_name: str  # the column of ids; ROW_IDS if the ids are numbers of rows
     evaluations: Evaluations
     # (features [m,d], values [m]) of each earlier campaign
     earlier: Sequence[tuple[np.ndarray, np.ndarray]] = ()
@@ -299,7 +299,7 @@ def _check_conditions(table: Table, arms: np.ndarray, sheet: Sheet) -> None:
         remedy = "Correct the id or the condition."
         if sheet.id_name == ROW_IDS:
             remedy = (
-                "The ids are numbers of rows: if rows were moved, type the values into"
+                "The ids are numbers of rows: if the rows were moved, type the values into"
                 f" {sheet.table.path}."
             )
         raise ValueError(

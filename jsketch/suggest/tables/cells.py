@@ -150,9 +150,9 @@ class Table:
 class ParsedColumn:
     """The numbers of a column."""
 
-    values: np.ndarray  # [n], NaN where a cell is not a number
-    kind: str  # "numbers", "text", or "unclear" where some cells look like numbers
-    note: str = ""  # the interpretation of the cells, where it may surprise
+    values: np.ndarray  # [n], NaN if a cell is not a number
+    kind: str  # "numbers", "text", or "unclear" if some cells look like numbers
+    note: str = ""  # the interpretation of the cells if it may surprise
     reason: str = ""  # a sentence on cells that look like numbers and are not read
 
 
@@ -204,7 +204,7 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
     values, reason = point, ""
     point_fits, comma_fits = not np.isnan(point).any(), not np.isnan(comma).any()
     differ = point_fits and comma_fits and not np.array_equal(point, comma)
-    # commas are decimal where semicolons separate the columns, and points elsewhere
+    # commas are decimal if semicolons separate the columns, and points otherwise
     if differ and semicolons != has_commas:
         values, reason = np.full(len(words), np.nan), _AMBIGUOUS_MARK
     elif comma_fits and (has_commas or not point_fits):
@@ -354,7 +354,7 @@ def changed_copy(
 
 
 def _cell_text(cell: Any, semicolons: bool) -> str:
-    """A cell as text, with a decimal comma where semicolons separate the columns."""
+    """A cell as text, with a decimal comma if semicolons separate the columns."""
     word = str(cell)
     return word.replace(".", ",") if semicolons and isinstance(cell, float) else word
 

@@ -22,7 +22,7 @@ from jsketch.suggest.tables.results import Results
 
 MAX_LEVELS = 24  # of a factor
 RANGES = 12  # into which numbers with more values are cut
-MAX_FACTORS = 12  # factors whose effects are computed, those of the shortest lengthscales
+MAX_FACTORS = 12  # factors whose effects are computed, those with the shortest lengthscales
 BACKGROUND = 128  # largest number of candidates over which an effect is averaged
 LARGEST_INPUT = 2**24  # numbers in the features of all these candidates at all levels
 LONGEST_LABEL = 24  # characters

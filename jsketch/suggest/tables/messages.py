@@ -16,7 +16,7 @@ from jsketch.suggest.tables.candidates import ROW_IDS
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 4  # columns in the sentence on the model, those of the shortest lengthscales
+IMPORTANT_COLUMNS = 4  # columns in the sentence on the model, those with the shortest lengthscales
 MIN_EXPLAINED = 0.2  # smallest share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
 MIN_CORRELATION = 0.5  # prior correlation from which on an evaluation is similar to a candidate

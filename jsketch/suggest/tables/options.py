@@ -73,7 +73,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--top", type=count, default=1, metavar="COUNT",
         help="find many of the COUNT best candidates (default: the best one)")  # fmt: skip
     add("--tolerance", type=_at_least_0, metavar="GAIN",
-        help="stop if no larger gain is probable (default 1%% of the range)")  # fmt: skip
+        help="stop if a larger gain is improbable (default 1%% of the values' range)")  # fmt: skip
 
     add = parser.add_argument_group("further files").add_argument
     add("--observations", type=Path, nargs="+", action="extend", default=[],

@@ -174,7 +174,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
 def _best_of_cells(
     row: np.ndarray, column: np.ndarray, values: np.ndarray, goals: np.ndarray, shape: Any
 ) -> np.ndarray:
-    """[rows, columns], the value of the largest goal in each cell, NaN in empty cells."""
+    """[rows, columns], the value with the largest goal in each cell, NaN in empty cells."""
     best = np.full(shape, np.nan)
     order = np.argsort(goals, kind="stable")  # later values replace earlier ones
     best[row[order], column[order]] = values[order]
@@ -321,7 +321,7 @@ def principal_components(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 @styled
 def importance(names: list[str], lengthscale: np.ndarray) -> Figure:
-    """The columns of the shortest lengthscales."""
+    """The columns with the shortest lengthscales."""
     caption = (
         "The inverse lengthscale of each column. The larger it is, the more the values change over"
         " the range of the column."
