@@ -124,8 +124,8 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
 
 
 def _distinct_maxima(draws: Array, size: int) -> Array:
-    """[size] int32: for each draw [size, K] the candidate with the largest value among those that no
-    earlier draw picked."""
+    """[size] int32, for each draw [size, K] the candidate with the largest value among those that
+    no earlier draw picked."""
     numbers = jnp.arange(draws.shape[1], dtype=jnp.int32)
 
     def pick(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -156,7 +156,7 @@ class _SequentialAcquisition:
     """Acquisitions that pick the candidate with the largest score, one after the other."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        """[size] int32, picks with the largest score, each conditioned on the earlier picks; -1 where
+        """[size] int32, picks with the largest score, each conditioned on the earlier picks; -1 if
         what is left of the budget pays for no free candidate."""
         mean, covariance, free, ratio, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)

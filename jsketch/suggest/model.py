@@ -79,10 +79,7 @@ class Model(NamedTuple):
     # False if there are fewer than 2 values, or all are equal up to rounding. The hyperparameters
     # are then defaults: the scale is 1, and not estimated.
     fitted: bool
-    limits: tuple[float, float] = (
-        -np.inf,
-        np.inf,
-    )  # (lowest, largest), to which values are clipped
+    limits: tuple[float, float] = (-np.inf, np.inf)  # lowest and largest value; others are clipped
 
     def __repr__(self) -> str:
         return short_repr(self)

@@ -23,9 +23,7 @@ from jsketch.suggest.data import check_data, kernel_of, outlier_limit, zero_padd
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
-SHORTLIST = (
-    511  # unevaluated candidates, those with the largest upper bounds, whose values are drawn
-)
+SHORTLIST = 511  # unevaluated candidates with the largest upper bounds, whose values are drawn
 BOUND_WIDTH = 3.0  # standard deviations from the mean to an upper bound
 # a rougher model has the lengthscales of the fitted model divided by one of these numbers
 LENGTHSCALE_DIVISORS = 1.4, 2.0, 2.8
@@ -125,8 +123,8 @@ def possible_gain(
 
 
 def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
-    """(row, value) of the candidate with the largest mean value, from evaluations of `arms` [n] with
-    `values` [n], NaN where an evaluation failed."""
+    """(row, value) of the candidate with the largest mean of its values, given evaluations of
+    `arms` [n] with `values` [n], NaN for a failed evaluation."""
     observed = ~np.isnan(values)
     rows, index = np.unique(arms[observed], return_inverse=True)
     mean = np.bincount(index, values[observed]) / np.bincount(index)

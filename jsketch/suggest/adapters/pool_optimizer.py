@@ -109,7 +109,7 @@ class PoolOptimizer:
         return self.get_result()
 
     def get_result(self) -> OptimizeResult:
-        """All points and values, and x and fun with the smallest value (None and NaN without any)."""
+        """All points and values, and x and fun of the best value (None and NaN without values)."""
         values = np.asarray(self.yi)
         best = None if np.isnan(values).all() else int(np.nanargmin(values))
         return OptimizeResult(
