@@ -92,7 +92,7 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
     results.options.tolerance = 6.0
     words = messages.verdict(results)
     assert words.startswith("Stop: the best is r2: KOAc, XPhos, T (C) 60 with 66.7;")
-    assert words.endswith(" The better value of r7, 70, seems to be due to chance.")
+    assert words.endswith(" The better value of r7, 70, seems to be chance.")
 
 
 def joint_covariance(results):

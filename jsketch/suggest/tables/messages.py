@@ -16,7 +16,7 @@ from jsketch.suggest.tables.candidates import ROW_IDS
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 4  # columns in the sentence on the model, those with the shortest lengthscales
+IMPORTANT_COLUMNS = 4  # columns in the sentence on the model, those of the shortest lengthscales
 MIN_EXPLAINED = 0.2  # smallest share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
 MIN_CORRELATION = 0.5  # prior correlation from which on an evaluation is similar to a candidate
@@ -56,8 +56,7 @@ def describe_batch(results: Results) -> list[str]:
             f" {count} evaluations"
         )
     if candidates.same is not None and len(batch.rows):
-        value = candidates.same[batch.rows[0]]
-        lines.append(f"all candidates of the batch have {options.same} = {value}")
+        lines.append(f"all of the batch has {options.same} = {candidates.same[batch.rows[0]]}")
     if candidates.cost is not None:
         line = f"the batch costs {candidates.cost[batch.rows].sum():g}"
         if options.budget is not None:
@@ -127,15 +126,15 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
         quantile = float(np.quantile(gain.of_any, stopping.PROBABILITY))
         better = "better" if options.target is None else "closer to the target"
         text = (
-            f"Stop: the best is {_description(inputs, row)} with {value:.4g}; by the model, with"
-            f" {100 * stopping.PROBABILITY:g}% probability no unmeasured candidate is more than"
-            f" {quantile:.2g} {better}."
+            f"Stop: the best is {_description(inputs, row)} with {value:.4g}; no candidate"
+            f" that was not measured is more than {quantile:.2g} {better}, with"
+            f" {100 * stopping.PROBABILITY:g}% probability by the model."
         )
         best_row, best = _best_measured(inputs)
         if best_row == row:
             return text
         name = candidate_name(inputs, best_row)
-        return f"{text} The better value of {name}, {best:.4g}, seems to be due to chance."
+        return f"{text} The better value of {name}, {best:.4g}, seems to be chance."
     text = f"Stop: {_description(inputs, row)} with {value:.4g}"
     if options.target is not None:
         return f"{text} is within {at_most:.2g} of the target of {options.target:g}."

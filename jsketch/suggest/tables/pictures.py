@@ -68,8 +68,8 @@ class Figure(NamedTuple):
 
 @styled
 def effect(results: Results, effect: Effect, limits: tuple[float, float], caption: str) -> Figure:
-    """The main effect of a factor, and the measured values of each level. `limits` are the limits
-    of the axis of values."""
+    """The main effect of a factor, and the measured values of each level. `limits` are those of the
+    axis of values."""
     factor, inputs, mean = effect.factor, results.inputs, effect.mean
     arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
