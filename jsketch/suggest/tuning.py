@@ -135,8 +135,8 @@ def minimize(
 ) -> Result:
     """Minimizes a function over a space of hyperparameters, or over the elements of a list.
 
-    After a few points that fill the space, each point has the largest expected improvement by a
-    Gaussian process (`proposals`). Values may be noisy. No point is evaluated twice.
+    After a few points that fill the space, a Gaussian process chooses the point of the largest
+    expected improvement (`proposals`). Values may be noisy. No point is evaluated twice.
 
     f            returns one number; called with the hyperparameters by name, f(depth=3, ...), or
                  with one element of the list. NaN or None is a failed evaluation: it is counted,

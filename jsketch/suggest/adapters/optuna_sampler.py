@@ -43,12 +43,12 @@ class OptunaSampler(BaseSampler):
     seed         int, of the random choices
     options      with candidates, further arguments of `suggest`: acquisition, exclude, ...
 
-    Running trials are pending. Parameters that all finished trials have are chosen together; the
+    Running trials are pending. Parameters are chosen together if all finished trials have them; the
     others, and those of the first trial, are drawn at random. A failed or pruned trial, or an
     infinite value, counts as the worst value so far; with candidates it is ignored, unless
-    `failures=True`. No row is chosen twice, even with threads (n_jobs); several processes may
+    `failures=True`. No row is chosen twice, also with threads (n_jobs); several processes may
     choose the same row. Raises ValueError for a study with several objectives, and with candidates
-    for a study whose trials lack the parameter or give it another range, and if no row is left.
+    for a study whose trials lack the parameter or give it another range, and where no row is left.
     """
 
     def __init__(
