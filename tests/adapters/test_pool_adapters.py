@@ -166,7 +166,7 @@ def test_unusual_optuna_studies(optuna):
         queued_study.enqueue_trial({"row": row})
     trials = [queued_study.ask() for _ in range(4)]
     assert [trial.suggest_int("row", 0, last) for trial in trials] == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match=r'not contain every row: suggest_int\("row", 0, 39\)'):
+    with pytest.raises(ValueError, match=r'does not hold every row: suggest_int\("row", 0, 39\)'):
         study(lambda trial: trial.suggest_int("row", 0, 1), 5)
     with pytest.raises(ValueError, match=r'another range of rows: suggest_int\("row", 0, 39\)'):
         study(lambda trial: trial.suggest_int("row", 0, 99), 2)

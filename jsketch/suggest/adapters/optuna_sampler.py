@@ -181,7 +181,7 @@ class OptunaSampler(BaseSampler):
         param_distribution: BaseDistribution,
     ) -> Any:
         if self.library is not None and param_name == self.parameter:
-            raise ValueError(f"{param_distribution} does not contain every row: {self._advice()}")
+            raise ValueError(f"{param_distribution} does not hold every row: {self._advice()}")
         return self.random_sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def _advice(self) -> str:
