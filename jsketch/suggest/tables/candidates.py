@@ -176,18 +176,18 @@ def read_sheet(
     features: list[Feature] = []
     for name in names:
         features += _features(joined, name, kind_of.get(name), notes)
-    distinct, cost = ids[first].to_numpy(object), None
+    distinct_ids, cost = ids[first].to_numpy(object), None
     if roles.cost is not None:
         cost = table.numbers(roles.cost)
         _check_cells(table, roles.cost, cost <= 0, "a cost must be above 0")
-    if len(distinct) == 1:
+    if len(distinct_ids) == 1:
         raise ValueError(f"{path} has only one candidate: at least two are needed.")
-    ends = np.cumsum([len(distinct), *(len(values) for _, values in earlier)])
+    ends = np.cumsum([len(distinct_ids), *(len(values) for _, values in earlier)])
     joined_matrix = np.hstack([feature.values for feature in features])
     matrix, *earlier_matrices = np.split(joined_matrix, ends[:-1])
-    notes += _note_on_equal_features(distinct, matrix)
+    notes += _note_on_equal_features(distinct_ids, matrix)
     candidates = Candidates(
-        distinct,
+        distinct_ids,
         matrix,
         [Columns(feature.kind, feature.values.shape[1]) for feature in features],
         [feature.name for feature in features],
@@ -214,8 +214,8 @@ def _measured_rows(
             f"{path} has {observed.sum()} values in the column '{roles.results[0]}'; an earlier"
             f" campaign needs at least {MIN_EARLIER}."
         )
-    count = f"{path}: {observed.sum()} values of an earlier campaign"
-    notes += [*read_notes, f"{count} are used for the batch and the predictions"]
+    source = f"{path}: {observed.sum()} values of an earlier campaign"
+    notes += [*read_notes, f"{source} are used for the batch and the predictions"]
     return table.select(observed), values[observed]
 
 

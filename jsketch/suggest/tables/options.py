@@ -92,7 +92,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="write predictions and scores of all candidates, such as all.parquet")  # fmt: skip
     add("--overwrite", action="store_true", help="replace output files that exist")
 
-    add = parser.add_argument_group("kinds of columns, where they are not guessed").add_argument
+    add = parser.add_argument_group("kinds of columns that are not recognized").add_argument
     for name, text in (
         ("--categories", "columns of numbers that are names"),
         ("--sequence", "columns of words of one length, in which each site is a category"),
@@ -120,7 +120,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="standard errors of the values; 0 for a value without error")  # fmt: skip
     add("--read", nargs="+", action="extend", type=_cell_meaning, default=[], metavar="CELL=VALUE",
         help="what cells of the values mean, such as n.d.=failed \"<5=0\" (VALUE is a number,"
-        " failed, or nothing where it was not measured)")  # fmt: skip
+        " failed, or empty if it was not measured)")  # fmt: skip
     add("--explain", action="store_true", help="print the reason for each candidate")
     add("--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)")
     add("--seed", type=_seed, default=0, help="seed of the random choices (default 0)")
@@ -149,10 +149,10 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.top > 1 and (options.acquisition is not None or options.cost is not None):
         parser.error("--top chooses candidates in another way: leave --acquisition and --cost out")
     if options.also and (options.target is not None or options.cost is not None):
-        parser.error("--also is for values in any unit: leave --target and --cost out")
+        parser.error("--also has values in any unit, and no costs: leave --target and --cost out")
     if options.also and (options.top > 1 or options.acquisition == "ei"):
         parser.error(
-            "--also has candidates of other campaigns: leave --top and --acquisition ei out"
+            "--top and --acquisition ei would compare candidates with those of --also: leave one out"
         )
     if options.cost is None and options.budget is not None:
         parser.error("--budget needs costs: name their column with --cost")

@@ -182,7 +182,7 @@ def _best_of_cells(
 
 
 def _colours(options: argparse.Namespace) -> str:
-    """The colour map of values, in which better values are brighter."""
+    """The colour map of values: larger values are brighter, and with --minimize smaller ones."""
     return "viridis_r" if options.minimize else "viridis"
 
 
@@ -251,7 +251,7 @@ def best_so_far(results: Results) -> Figure:
         worst = np.full(failed.size, measured[goals.argsort()[failed.size]])
         axes.plot(failed, worst, "x", color=ORANGE, markersize=4, label="failed")
     figure.legend(loc="outside lower center", ncols=3)
-    caption = "Evaluations are in the order of their batches, and within a batch of the tables."
+    caption = "The order is that of the batches, and within a batch that of the tables."
     return Figure("Best so far", caption, _png(figure))
 
 
