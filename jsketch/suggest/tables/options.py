@@ -152,7 +152,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--also has values in any unit, and no costs: leave --target and --cost out")
     if options.also and (options.top > 1 or options.acquisition == "ei"):
         parser.error(
-            "--top and --acquisition ei would compare candidates with those of --also: leave one out"
+            "--top and --acquisition ei compare candidates with those of --also: leave one out"
         )
     if options.cost is None and options.budget is not None:
         parser.error("--budget needs costs: name their column with --cost")
