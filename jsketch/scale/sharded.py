@@ -83,7 +83,7 @@ def rows_per_device(arms: int, devices: int, axis: str = AXIS) -> int:
 
 
 def check_mesh(mesh: Any, axis: str) -> int:
-    """The number of devices along an axis of a mesh. Raises ValueError if it has no such axis."""
+    """The number of devices along an axis. Raises ValueError unless `mesh` has this axis."""
     if not isinstance(mesh, Mesh):
         raise ValueError(
             'mesh must be a jax.sharding.Mesh, such as jax.make_mesh((4,), ("arms",)); a'
