@@ -50,7 +50,7 @@ _start = jax.jit(sketched.start, static_argnums=3)
 
 
 class FileEvaluations(NamedTuple):
-    """Earlier evaluations of arms of a file. The fields are those of `Evaluations`."""
+    """Earlier evaluations of arms of a file. `dictionary` and `failed` are as in `Evaluations`."""
 
     arms: Any = None  # [n], arm numbers
     rewards: Any = None  # [n], NaN for a failed evaluation
