@@ -96,7 +96,7 @@ class ArmFile:
 
     def check(self) -> None:
         """Raises ValueError unless the file has the shape and dtype with which it was opened. A
-        change of the numbers alone is not noticed."""
+        change of the numbers alone is not detected."""
         current = open_arms(self.path, chunk=self.chunk)
         if current != self:
             raise ValueError(

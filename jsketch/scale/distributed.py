@@ -46,9 +46,9 @@ def start(
     devices           int, expected number of devices of all processes
     timeout           seconds after which JAX ends a process that waits for the others
 
-    Without the first three, JAX takes them from a cluster such as SLURM. Raises ValueError where
-    only some of the three are given, one is invalid, or there is no cluster; RuntimeError for
-    another number of devices.
+    If the first three are not given, JAX reads them from a cluster such as SLURM. Raises ValueError
+    if only some of the three are given, one is invalid, or there is no cluster, and RuntimeError
+    for another number of devices.
     """
     is_given = [value is not None for value in (coordinator, processes, process)]
     if any(is_given) and not all(is_given):
@@ -91,15 +91,15 @@ def start(
 
 def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     """The rows of A = `arms` arms on the devices of this process. Raises ValueError for fewer arms
-    than devices or too many for 32 bits, and unless the devices of this process are neighbours in
-    the mesh."""
-    parts = check_mesh(mesh, axis)
+    than devices, for more arms than 32 bits can count, and unless the devices of this process are
+    neighbours in the mesh."""
+    n_devices = check_mesh(mesh, axis)
     checks.capacity(arms=arms)
     checks.memory(0, np.float32, arms=arms)
-    rows = rows_per_device(arms, parts, axis)
+    rows = rows_per_device(arms, n_devices, axis)
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
-    local = sharding.addressable_devices_indices_map((rows * parts, 1)).values()
-    begins = sorted({index[0].indices(rows * parts)[0] for index in local if index is not None})
+    local = sharding.addressable_devices_indices_map((rows * n_devices, 1)).values()
+    begins = sorted({index[0].indices(rows * n_devices)[0] for index in local if index is not None})
     if not begins:
         raise ValueError(
             f"the mesh has no device of process {jax.process_index()}: make it from jax.devices()."
@@ -113,12 +113,12 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
 
 
 def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
-    """As `place`, from the rows `rows_of_process` of each process, so that no process has all arms.
+    """As `place`, but each process passes only its own rows (`rows_of_process`).
 
-    Raises ValueError in all processes where one of them has other rows, or numbers that are not
-    finite or not floating point, or where the number of features or the dtype differs.
+    Raises ValueError in all processes if one of them passes other rows, or numbers that are not
+    finite or not floating point, or if the number of features or the dtype differs.
     """
-    local, parts = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
+    local, n_devices = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
     features, error = _check_rows(rows, local)
     facts = np.array([arms, features.shape[-1], features.dtype.num, error is None], np.int32)
     facts = multihost_utils.process_allgather(facts).reshape(-1, len(facts))
@@ -135,17 +135,17 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
             "processes disagree on (number of arms, number of features, dtype):"
             f" {facts[:, :3].tolist()}."
         )
-    size = rows_per_device(arms, parts, axis)
+    size = rows_per_device(arms, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
     padding = _last_arm(features, local.stop == arms, dtype)
 
     def part(index: Any) -> np.ndarray:
-        begin, end, _ = index[0].indices(size * parts)
+        begin, end, _ = index[0].indices(size * n_devices)
         rows = np.asarray(features[begin - local.start : end - local.start], dtype)
         return np.concatenate([rows, np.repeat(padding, end - begin - len(rows), 0)])
 
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
-    shape = (size * parts, features.shape[1])
+    shape = (size * n_devices, features.shape[1])
     return Arms(jax.make_array_from_callback(shape, sharding, part), Shard(axis, arms))
 
 

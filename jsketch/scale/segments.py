@@ -26,8 +26,8 @@ def learn(forecaster: PKAWV, state: RidgeState, x: Array, y: Array) -> RidgeStat
     """The state after `update` on the labelled examples of x [n,d], y [n], without predictions, in
     O(n r^2). The order of the examples does not matter.
 
-    With A^-1 = L L^T the new inverse is L (I + L^T Z^T Z L)^-1 L^T, whose factors are not worse
-    conditioned than A.
+    With A^-1 = L L^T the new inverse is L (I + L^T Z^T Z L)^-1 L^T; the condition of these factors
+    is not worse than that of A.
     """
     size = state.weights.shape[0]
     chunks = -(-len(y) // CHUNK)
@@ -70,8 +70,8 @@ def prequential_in_segments(
 
     forecaster, key, state, first, block  as in `prequential`
     examples  a tuple (xs, ys): xs [n, d], ys [n]
-    segments  int, number of segments; None: chosen by the length of the stream on an accelerator,
-              and one on a CPU
+    segments  int, number of segments; None: depends on the length of the stream on an accelerator,
+              and is one on a CPU
 
     Raises the errors of `prequential`, and ValueError for another forecaster.
 

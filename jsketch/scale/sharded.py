@@ -5,9 +5,9 @@
     drive(Sharded(BBKB(kernel), mesh), objective, domain, key, horizon)
 
 A device has O(A d / devices + M^2) numbers: its rows of the arms, of the history and of the
-posterior, and the complete dictionary and its factors. The size of the messages between devices
-does not depend on A. Random numbers depend on the number of an arm, not on its device, so that the
-picks are those of one device, up to arms that tie (`jsketch.types`).
+posterior, and the whole dictionary with its factors. The size of the messages between devices does
+not depend on A. The random number of an arm depends on the number of the arm and not on its device,
+so that the picks are the same as on one device, up to arms that tie (`jsketch.types`).
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     """Arms [A,d] over the devices of a mesh, with the same number of rows on each device. The last
     arm is repeated as padding, which is never chosen. No device has all arms.
 
-    Raises ValueError for invalid features, a mesh without that axis and fewer arms than devices.
+    Raises ValueError for invalid features, a mesh without this axis and fewer arms than devices.
     """
-    parts = check_mesh(mesh, axis)
+    n_devices = check_mesh(mesh, axis)
     features = checks.rows_of_arms(features)
     count, inputs = features.shape
-    rows = rows_per_device(count, parts, axis)
+    rows = rows_per_device(count, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)
 
     def part(index: Any) -> np.ndarray:
-        begin, end, _ = index[0].indices(rows * parts)
+        begin, end, _ = index[0].indices(rows * n_devices)
         return np.asarray(features[np.minimum(np.arange(begin, end), count - 1)], dtype)
 
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))
-    placed = jax.make_array_from_callback((rows * parts, inputs), sharding, part)
+    placed = jax.make_array_from_callback((rows * n_devices, inputs), sharding, part)
     return Arms(placed, Shard(axis, count))
 
 
 def rows_per_device(arms: int, devices: int, axis: str = AXIS) -> int:
-    """Rows of a device, with padding. Raises ValueError for fewer arms than devices."""
+    """Rows of a device, padding included. Raises ValueError for fewer arms than devices."""
     if arms < devices:
         raise ValueError(
             f"there are {arms} arms for {devices} devices along the axis {axis!r}: use fewer"
@@ -83,7 +83,7 @@ def rows_per_device(arms: int, devices: int, axis: str = AXIS) -> int:
 
 
 def check_mesh(mesh: Any, axis: str) -> int:
-    """The number of devices along an axis. Raises ValueError unless `mesh` is a mesh with it."""
+    """The number of devices along an axis. Raises ValueError unless `mesh` has this axis."""
     if not isinstance(mesh, Mesh):
         raise ValueError(
             'mesh must be a jax.sharding.Mesh, such as jax.make_mesh((4,), ("arms",)); a'
@@ -97,8 +97,8 @@ def check_mesh(mesh: Any, axis: str) -> int:
 
 
 def with_automatic_axes(mesh: Mesh) -> Mesh:
-    """The mesh with axes whose shardings the compiler infers: with the explicit axes of
-    `jax.make_mesh` states cannot be indexed."""
+    """The mesh with axes along which the compiler infers shardings, because arrays that are sharded
+    along the explicit axes of `jax.make_mesh` cannot be indexed."""
     return Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
 
 
@@ -113,7 +113,7 @@ class Sharded(Algorithm):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> Any:
-        """As `init` of the algorithm; every process gives the same evaluations of all arms. Raises
+        """As `init` of the algorithm; every process passes the same evaluations of all arms. Raises
         ValueError for another algorithm, for arms that are not on this mesh, and for evaluations
         that the algorithm does not use."""
         self._check(domain)
@@ -135,7 +135,7 @@ class Sharded(Algorithm):
             return detach(self.bandit.init(domain, key, data=data))
 
         start = self._map(body, (P(self.axis), P(), P(self.axis)), self._specs(shape))
-        # without jit each operation of a refresh would be compiled separately
+        # without jit, each operation of the refresh would be compiled separately
         state = (start if history is None else jax.jit(start))(domain, key, history)
         if history is not None:
             state = replace(state, chosen_by_user=sketched.lists_inducing_arms(data))
@@ -193,7 +193,7 @@ class Sharded(Algorithm):
         return self._map(body, inputs, outputs)(state.domain, detach(state), *arguments)
 
     def _map(self, body: Callable[..., Any], inputs: Any, outputs: Any) -> Callable[..., Any]:
-        # JAX cannot verify through loops that replicated numbers are equal on all devices
+        # check_vma=False: JAX cannot verify that numbers from a loop are equal on all devices
         mesh = with_automatic_axes(self.mesh)
         return jax.shard_map(body, mesh=mesh, in_specs=inputs, out_specs=outputs, check_vma=False)
 

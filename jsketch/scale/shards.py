@@ -5,8 +5,8 @@ its R rows of every array [A]. The operations that combine arms are methods of t
 (`linalg.Rows`, or `Shard` here). The last rows may be padding, which `mask` excludes.
 
 Every result except the rows themselves is the same on all devices, to the last bit, so that loops
-over it end at the same time. A message has a few numbers from each device, or the rows of the arms
-that are read, but never an array [A].
+end in the same step on all of them. A message has a few numbers from each device, or the rows of
+the arms that are read, but never an array [A].
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jsketch.linalg import Pytree, Rows
 from jsketch.types import PRNGKey
 
 NO_ARM = np.iinfo(np.int32).max
-COUNTERS = 2**32  # size below which each entry of an array of random numbers has a 32-bit counter
+COUNTERS = 2**32  # in a smaller array of random numbers, each entry has its own 32-bit counter
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Shard(Rows):
         return lax.axis_index(self.axis) * rows
 
     def _local_part(self, values: Array, rows: int) -> Array:
-        """The rows of this device, of values [..., A] that every device has drawn."""
+        """The entries of this device's rows, from values [..., A] that every device has drawn."""
         missing = lax.psum(1, self.axis) * rows - self.arms
         padding = [(0, 0)] * (values.ndim - 1) + [(0, missing)]
         padded = jnp.pad(values, padding, constant_values=1)
@@ -168,8 +168,8 @@ def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
 
 
 def _has_counters(key: PRNGKey, size: int) -> bool:
-    """Whether the i-th of `size` numbers of a key depends on the key and i alone, so that a device
-    can draw the numbers of its arms only."""
+    """Whether the i-th of `size` numbers of a key depends only on the key and i, so that a device
+    can draw the numbers of its own arms alone."""
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"
@@ -178,7 +178,7 @@ def _has_counters(key: PRNGKey, size: int) -> bool:
 
 
 def _uniform(key: PRNGKey, counters: Array, dtype: Any) -> Array:
-    """The uniform numbers of a key at positions `counters` (uint32) of an array.
+    """The entries of jax.random.uniform(key, ...) at the positions `counters` (uint32).
 
     With jax_threefry_partitionable the bits of position i are the two words of fold_in(key, i), or
     their exclusive or for numbers of 32 bits. A test compares the numbers with jax.random.

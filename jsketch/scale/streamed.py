@@ -8,12 +8,13 @@
 
 A state contains only the tracked arms, which were pulled, are pending or failed; the posterior
 depends on no other arms. `ask` sweeps the file. It keeps the arms with the largest scores in a
-buffer of candidates, and for each chunk an upper bound of the other scores. Within a batch scores
-only fall, so that the best score of the buffer is that of all arms while it is not below the
-largest bound. Otherwise the chunk of that bound is read again, with its scores after the picks
-(THEORY 5.9). The picks are those of arms in memory, up to arms that tie (`jsketch.types`).
+buffer of candidates, and for each chunk an upper bound of the other scores. Within a batch, scores
+only fall. The best score of the buffer is therefore the best of all arms as long as it is not below
+the largest bound. Otherwise the chunk of this bound is read again, and its scores are computed
+after the picks (THEORY 5.9). The picks are the same as with arms in memory, up to arms that tie
+(`jsketch.types`).
 
-The methods run on the host and compile their parts. They cannot be traced, so that `run` and
+The methods run on the host and call compiled programs. They cannot be traced, so that `run` and
 `drive` do not accept a `Streamed`.
 """
 
@@ -43,13 +44,13 @@ from jsketch.warn import warn
 
 MIN_SLOTS = 256  # initial number of slots H for tracked arms, which is doubled when it is exceeded
 FREE_SLOT = np.iinfo(np.int32).max  # the number in a slot without an arm
-MAX_REREADS = 3  # times that all chunks may be read without a pick
+MAX_REREADS = 3  # how often all chunks may be read without a pick
 # without jit each operation would be compiled separately, which takes seconds
 _start = jax.jit(sketched.start, static_argnums=3)
 
 
 class FileEvaluations(NamedTuple):
-    """Earlier evaluations of arms of a file, as `Evaluations` of arms in memory."""
+    """Earlier evaluations of arms of a file. `dictionary` and `failed` are as in `Evaluations`."""
 
     arms: Any = None  # [n], arm numbers
     rewards: Any = None  # [n], NaN for a failed evaluation
@@ -166,7 +167,7 @@ class Streamed(struct.Settings):
         )
 
     def ask(self, state: StreamedState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
-        """The next batch, in arm numbers of the file. Warns where the sweep in float32 may have
+        """The next batch, in arm numbers of the file. Warns if the sweep in float32 may have
         missed arms of the batch. Raises the errors of `choose`."""
         choice = self.choose(state, limit)
         if choice.incomplete:
@@ -179,7 +180,7 @@ class Streamed(struct.Settings):
 
     def choose(self, state: StreamedState, limit: ArrayLike | None = None) -> Choice:
         """The next batch, and how it was found. Raises ValueError as `ArmFile.read`, and
-        FloatingPointError where the posterior is not finite."""
+        FloatingPointError if the posterior is not finite."""
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
@@ -293,8 +294,8 @@ class Streamed(struct.Settings):
     def tell(
         self, state: StreamedState, query: Query, y: Any, key: PRNGKey
     ) -> tuple[StreamedState, Info]:
-        """As `FixedBKB.tell`, but the capacity grows where it is exceeded. Reads no chunk. The
-        flags of the posterior are those over the tracked arms."""
+        """As `FixedBKB.tell`, but the capacity grows if it is exceeded. Reads no chunk. The flags
+        of the posterior are computed from the tracked arms alone."""
         _check_not_traced(state, query, y, key)
         dtype, count = state.sketch.mean.dtype, state.domain.count
         bandit = in_dtype(self.bandit, dtype)
@@ -449,13 +450,13 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
     def merged(before: Array, added: Any, fill: Any = 0) -> Array:
         old = np.asarray(before)
         added = np.broadcast_to(np.asarray(added, old.dtype), new.shape)
-        merged = np.concatenate([old[:used], added])[order]
-        return jnp.asarray(np.pad(merged, (0, free), constant_values=fill))
+        entries = np.concatenate([old[:used], added])[order]
+        return jnp.asarray(np.pad(entries, (0, free), constant_values=fill))
 
-    old, place = state.sketch, np.argsort(order)
+    old, new_slot = state.sketch, np.argsort(order)
     points = np.concatenate([np.asarray(old.domain.features)[:used], rows])[order]
     dictionary, mask = old.dictionary, np.asarray(old.dictionary.mask)
-    index = np.where(mask, place[np.where(mask, dictionary.index, 0)], 0).astype(np.int32)
+    index = np.where(mask, new_slot[np.where(mask, dictionary.index, 0)], 0).astype(np.int32)
     sketch = replace(
         old,
         domain=Arms(jnp.asarray(_padded(points, len(points) + free))),
@@ -504,8 +505,8 @@ def _tracked_arms(state: StreamedState) -> Buffer:
 
 
 def _top_candidates(top: sweep.TopArms, first: int) -> Buffer:
-    """The arms of the largest scores of a chunk whose first arm has this number. Raises
-    FloatingPointError where the posterior is not finite."""
+    """The arms with the largest scores of a chunk whose first arm has this number. Raises
+    FloatingPointError if the posterior is not finite."""
     if not bool(top.finite):
         raise FloatingPointError(
             "the posterior is not finite: try float64, smaller rewards or a larger regularization."
@@ -612,7 +613,7 @@ def _extend_batch(
 ) -> fixed_set.Batch:
     """The batch with further picks from the buffer, up to `limit` picks in all, or until the scores
     are below the `bound` [] of the scores outside the buffer."""
-    # a difference of less than `slack` may be due to rounding in two programs
+    # scores and bound are from two programs, between which rounding may differ
     slack = adaptive_batch.SLACK * jnp.finfo(batch.scores.dtype).eps
     lowest = jnp.where(jnp.isneginf(bound), bound, bound - slack * jnp.abs(bound))
     return lax.while_loop(

@@ -1,8 +1,8 @@
 """The largest scores of a chunk of arms, and a bound of the other scores.
 
 In float64 the scores are those of `FixedBKB`. A sweep in float32 ranks arms by an upper bound of
-their score in float64 (THEORY 9.6), which includes an estimate of the rounding error of k(x,x) -
-|k_S(x) G|^2. The caller checks the bound for the arms whose score it computes in float64.
+their float64 score (THEORY 9.6), which includes an estimate of the rounding error of k(x,x) -
+|k_S(x) G|^2. The caller checks this bound for the arms whose score it computes in float64.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class TopArms(NamedTuple):
 def factors(
     sketch: SketchState, kernel: Kernel, regularization: ArrayLike, rows: int, dtype: Any
 ) -> Factors:
-    """The factors of a posterior for sweeps of `rows` arms, computed in its dtype and rounded to
-    `dtype`."""
+    """The factors of a posterior for sweeps of `rows` arms, computed in the dtype of the sketch and
+    rounded to `dtype`."""
     nystrom = sketch.nystrom
     posterior = ridge.Ridge(sketch.whiten, sketch.weights, sketch.evidence.logdet)
     size, exact = nystrom.root.shape[0], nystrom.root.dtype

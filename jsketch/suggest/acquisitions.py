@@ -32,14 +32,14 @@ from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
 FAILURES_KEY = 1  # folded into the key of draws
-# for acquisitions that use draws, the shortlist has the largest mean + SHORTLIST_WIDTH std
+# the shortlist of an acquisition that uses draws has the largest mean + SHORTLIST_WIDTH * std
 SHORTLIST_WIDTH = 3.0
 
 
 class Chance(NamedTuple):
-    """The success of evaluations of K candidates."""
+    """Evaluations of K candidates that may fail."""
 
-    success: Array  # [K], its probability
+    success: Array  # [K], the probability that an evaluation succeeds
     worst: Array  # [], the value of a failure
 
 
@@ -47,8 +47,8 @@ class Price(NamedTuple):
     """The costs of evaluations of K candidates."""
 
     cost: Any  # [K], above 0
-    exponent: Any  # [], of the cost in a score
-    budget: Any  # [], what is left for the whole batch
+    exponent: Any  # []; scores are divided by cost^exponent
+    budget: Any  # [], the largest total cost of the batch
 
 
 class Terms(NamedTuple):
@@ -124,8 +124,8 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
 
 
 def _distinct_maxima(draws: Array, size: int) -> Array:
-    """[size] int32: for each draw [size, K] the candidate of the largest value among those that no
-    earlier draw picked."""
+    """[size] int32, for each draw [size, K] the candidate with the largest value among those that
+    no earlier draw picked."""
     numbers = jnp.arange(draws.shape[1], dtype=jnp.int32)
 
     def pick(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -153,10 +153,10 @@ class _DrawAcquisition(_ValueScore):
 
 
 class _SequentialAcquisition:
-    """Acquisitions that pick one candidate of the largest score after the other."""
+    """Acquisitions that pick the candidate with the largest score, one after the other."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        """[size] int32, picks of the largest score, each conditioned on the earlier picks; -1 where
+        """[size] int32, picks with the largest score, each conditioned on the earlier picks; -1 if
         what is left of the budget pays for no free candidate."""
         mean, covariance, free, ratio, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
@@ -214,7 +214,7 @@ class ExpectedImprovement(_SequentialAcquisition):
 
 @struct.dataclass
 class LargestVariance(_SequentialAcquisition):
-    """The candidates of the largest variances: for the first batch, and for designs that reduce
+    """The candidates with the largest variances: for the first batch, and for designs that reduce
     the uncertainty about the whole library."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
@@ -230,7 +230,7 @@ class LargestVariance(_SequentialAcquisition):
 
 @struct.dataclass
 class Thompson(_DrawAcquisition):
-    """Thompson sampling: for each pick the best candidate of a draw of the posterior (Kandasamy et
+    """Thompson sampling: each pick is the best candidate of a draw of the posterior (Kandasamy et
     al., AISTATS 2018)."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
@@ -243,17 +243,17 @@ class TopTwo(_DrawAcquisition):
     `leader` (Russo. Simple Bayesian algorithms for best-arm identification. Operations Research
     2020)."""
 
-    # probability of the best candidate of a draw
+    # probability of picking the best candidate of a draw
     leader: ArrayLike = 0.5
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
         draw_key, coin_key = jax.random.split(key)
         draws = _draws(posterior, size, draw_key)
-        second = jax.random.uniform(coin_key, (size,)) >= self.leader
-        best = jnp.arange(draws.shape[1])[None, :] == jnp.argmax(draws, 1)[:, None]
+        picks_second = jax.random.uniform(coin_key, (size,)) >= self.leader
+        is_best = jnp.arange(draws.shape[1])[None, :] == jnp.argmax(draws, 1)[:, None]
         # the best candidate moves to the last place, where it is picked if no other one is free
         last = jnp.min(jnp.where(jnp.isfinite(draws), draws, jnp.inf), 1, keepdims=True) - 1
-        draws = jnp.where(second[:, None] & best & jnp.isfinite(draws), last, draws)
+        draws = jnp.where(picks_second[:, None] & is_best & jnp.isfinite(draws), last, draws)
         return _distinct_maxima(draws, size)
 
 

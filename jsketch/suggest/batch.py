@@ -28,10 +28,10 @@ from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import LARGEST_EXACT, Model, fit_data, in_value_units
 from jsketch.types import Arms, PRNGKey
 
-# these and `model.SUBSAMPLE_KEY` are folded into the key of a suggestion
+# these and `model.SUBSAMPLE_KEY` are folded into the key of `suggest`
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them improve little
-BUDGET_TOLERANCE = 1e-6  # share by which a batch may exceed the budget
+BUDGET_TOLERANCE = 1e-6  # share of the budget by which the total cost may exceed it
 
 
 class Scores(NamedTuple):
@@ -39,25 +39,25 @@ class Scores(NamedTuple):
 
     mean: np.ndarray  # [A], posterior mean, in units of the values
     std: np.ndarray  # [A], posterior standard deviation of the function, given pending evaluations
-    # [A], the acquisition, in units of `Model.scale` from `Model.centre`. Unless the acquisition
-    # uses draws, the first pick is the available candidate of the largest score.
+    # [A], scores of the acquisition for (values - Model.centre) / Model.scale. Unless the
+    # acquisition uses draws, the first pick is the available candidate with the largest score.
     score: np.ndarray
 
 
 class Suggestion(NamedTuple):
-    """A batch of B candidates in the order of their choice, best first; in units of the values."""
+    """A batch of B candidates in the order of their picks, the best one first."""
 
     rows: np.ndarray  # [B] int, the rows of the candidates
-    mean: np.ndarray  # [B], posterior mean
-    std: np.ndarray  # [B], posterior standard deviation, without the noise of a value
+    mean: np.ndarray  # [B], posterior mean, in units of the values
+    std: np.ndarray  # [B], posterior standard deviation of the function, in units of the values
     model: Model
-    dictionary_size: int  # evaluations, or inducing points, of the posterior
-    chance: np.ndarray | None = None  # [B], probability of success; None without `failures`
+    dictionary_size: int  # number of inducing points, or of values if the posterior is exact
+    chance: np.ndarray | None = None  # [B], probability of success; None unless `failures` is used
     scores: Scores | None = None  # of all candidates; None without `scores`
 
     def to_frame(self, ids: Any = None) -> Any:
-        """The batch as a pandas DataFrame with a candidate in each row: its row, its id (of `ids`
-        [A]), mean, standard deviation, chance of success and score, where they are available."""
+        """The batch as a pandas DataFrame with one line for each candidate: its row, its id (one of
+        `ids` [A]), mean, standard deviation, and chance of success and score if available."""
         import pandas as pd
 
         columns = dict(
@@ -115,31 +115,31 @@ def suggest(
     evaluations and with a sketch for more. An acquisition picks the batch. Every pick, and every
     pending evaluation, lowers the standard deviations of similar candidates before the next pick
     (hallucination; THEORY 5.8). No candidate is picked twice. Before the first evaluation each pick
-    is the candidate of the largest variance, which spreads the batch over the library.
+    is the candidate with the largest variance, which spreads the batch over the library.
 
     candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
     values       [n] numbers in any unit, larger ones are better; NaN for a failed evaluation, which
-                 is ignored, and whose candidate is not suggested again. Poor outliers are moved to
-                 twice as far below the median as the best value is above it
+                 is ignored, and whose candidate is not suggested again. Values more than twice as
+                 far below the median as the best value is above it are raised to this limit
     columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
     gram         [A, A], the values of a positive semi-definite kernel between candidates that have
                  no features, such as graphs, in place of candidates and columns; it is divided by
                  the mean of its diagonal
     errors       [n] numbers of at least 0, standard errors of the values, such as those of means of
-                 repeats, in addition to the fitted noise. They are ignored where the values are too
-                 few, or equal
+                 repeats, in addition to the fitted noise. They are ignored if there are fewer than
+                 2 values, or all are equal
     pending      [p] int, rows whose evaluation is pending: they are not suggested. A row that is
                  also among the arms counts as evaluated
     exclude      [e] int, rows that are never suggested
     same         [A] labels, such as temperatures: all candidates of the batch have the same one.
                  The batches of the 8 labels with the largest scores are compared by their joint
                  expected improvement
-    costs        [A] numbers above 0, of an evaluation: expected improvement is divided by
-                 cost^exponent
+    costs        [A] numbers above 0, the cost of evaluating each candidate: expected improvement is
+                 divided by cost^cost_exponent
     budget       largest total cost of all evaluations, finished and pending ones included. The
-                 batch ends early where the budget is used up
+                 batch ends early if the budget is used up
     cost_exponent  None: 1, or with a budget the share of it that is left (Lee et al., 2020: cheap
                  candidates first, good ones at the end)
     failures     True: failed evaluations lower the probability of success of similar candidates
@@ -147,7 +147,7 @@ def suggest(
     replicates   True: evaluated candidates may be picked again, except failed and pending ones
     batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
                  with the cube of B: 2,048 take a minute on two cores
-    acquisition  of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
+    acquisition  one of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
     lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
     scaling      True: every number is scaled to [0, 1]. False: numbers are used as they are
     model        a result of `fit`; None: fitted here
@@ -157,8 +157,8 @@ def suggest(
                  same batch
 
     The computation is in JAX's floating dtype; small noise needs float64 (jax_enable_x64). It takes
-    O(A n^2) operations for n evaluations up to 1,024, and O(A d) memory. Sizes are padded, so that
-    most calls of a loop compile nothing.
+    O(A n^2) operations for n evaluations up to 1,024, and O(A d) memory. Array sizes are padded, so
+    that most calls in a loop reuse a compiled program.
 
     Raises ValueError for arguments of a wrong shape or type, candidates that are not finite, a
     constant column (with scaling), rows outside the library, values or errors that are infinite or
@@ -216,7 +216,8 @@ def suggest(
 def padded_data(
     kernel: Any, data: Data, model: Model, unavailable: np.ndarray, key: PRNGKey
 ) -> choice.PaddedData:
-    """The library and its evaluations. `unavailable` [A] are candidates that may not be picked."""
+    """The library and its evaluations as padded arrays. `unavailable` [A] marks the candidates that
+    may not be picked."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
@@ -230,8 +231,8 @@ def padded_data(
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
     """At most LARGEST_DICTIONARY evaluated candidates, sampled by approximate leverage scores, and
-    the pending ones, [m]; none where the posterior is exact. Standard errors are ignored: without
-    them all leverage scores are at least as large."""
+    the pending ones, [m]; none if the posterior is exact. Standard errors are ignored, which makes
+    no leverage score smaller."""
     arms = data.arms[data.observed]
     if len(arms) <= LARGEST_EXACT:
         return arms[:0]
@@ -258,12 +259,14 @@ def _check_acquisition(price: Price | None, failures: bool, acquisition: Any) ->
             f" ExpectedImprovement(); {acquisition!r} was given."
         )
     if failures and not hasattr(acquisition, "with_failures"):
-        raise ValueError(f"failures need an acquisition that has with_failures: {acquisition!r}.")
+        raise ValueError(
+            f"failures need an acquisition with a method with_failures; {acquisition!r} was given."
+        )
 
 
 def _check_model(data: Data, lengthscale: Any, model: Any) -> None:
     if lengthscale is not None:
-        raise ValueError("give either a lengthscale or a model, which has one.")
+        raise ValueError("give either a lengthscale or a model, which contains lengthscales.")
     if not isinstance(model, Model):
         raise ValueError(f"model must be a Model, such as `fit` returns; {model!r} was given.")
     kernel_of(data.library, model.lengthscale)
@@ -311,8 +314,8 @@ def _check_price(
         others = np.delete(cost, np.r_[data.arms, data.pending, np.asarray(exclude, int)])
         if others.size and others.min() > remaining + BUDGET_TOLERANCE * float(budget):
             raise ValueError(
-                f"of the budget of {budget:g} the finished and pending evaluations cost {total:g}:"
-                f" {max(remaining, 0):g} is left, and the cheapest candidate costs"
+                f"the finished and pending evaluations cost {total:g} of the budget of"
+                f" {budget:g}: {max(remaining, 0):g} is left, and the cheapest candidate costs"
                 f" {others.min():g}."
             )
         exponent = max(remaining, 0.0) / float(budget)
@@ -328,7 +331,7 @@ def _eligible_groups(
     price: Price | None, label: np.ndarray, available: np.ndarray, batch: int
 ) -> np.ndarray:
     """[G] bool, whether a group has `batch` available candidates, one of them within the budget.
-    Raises ValueError where no group has."""
+    Raises ValueError if there is no such group."""
     groups = int(label.max()) + 1
     sizes = np.bincount(label[available], minlength=groups)
     if sizes.max() < batch:
@@ -367,5 +370,6 @@ def _check_labels(data: Data, same: Any) -> np.ndarray | None:
     except TypeError as error:
         kinds = ", ".join(sorted({type(value).__name__ for value in labels}))
         raise ValueError(
-            f"the values of same have types without an order, {kinds}: use numbers, or text."
+            f"the values of same cannot be sorted, because they have the types {kinds}: use only"
+            " numbers, or only text."
         ) from error

@@ -1,4 +1,4 @@
-"""Evaluations of earlier campaigns with the same columns, in a model of several tasks."""
+"""Joins the present campaign and earlier ones with the same columns, for a multi-task model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from jsketch.suggest.mixed import Columns
 from jsketch.types import Arms
 
 EARLIER_ERROR = 1.0  # standard error of an earlier value, in standard deviations of its campaign
-LARGEST_EARLIER = 256  # evaluations; many more would outweigh those of the present campaign
+LARGEST_EARLIER = 256  # earlier evaluations; many more would outweigh those of the present campaign
 
 
 class Campaigns(NamedTuple):
-    """The data of several campaigns: arguments of `suggest`, and, except `exclude`, of `predict`.
-    The first A candidates and the first n evaluations are those of the present campaign."""
+    """The data of several campaigns. The fields are arguments of `suggest`, and all but `exclude`
+    are arguments of `predict`. The present campaign has the first A candidates and the first n
+    evaluations."""
 
     candidates: Library  # A candidates, and the m that earlier campaigns evaluated
     arms: np.ndarray  # [n + m]
@@ -45,11 +46,12 @@ def join_campaigns(
               values are better; NaN where an evaluation failed, which is ignored
 
     The campaign is one more category, with a lengthscale that is fitted (a multi-task kernel). The
-    values of an earlier campaign get the mean and the standard deviation of the present one, both
-    without poor outliers (`data.outlier_limit`), and a standard error of one standard deviation:
-    they guide the first batches, and matter less as the present campaign has more values. Of more
-    than 256 earlier values in all a random sample is used. Raises ValueError for shapes that do not
-    agree, for values that are not finite, and as `suggest` does.
+    values of an earlier campaign are shifted and scaled to the mean and the standard deviation of
+    the present one, both without poor outliers (`data.outlier_limit`). They have a standard error
+    of one standard deviation, so that they guide the first batches, and matter less when there are
+    more present values. Of each of c earlier campaigns a random sample of at most 256 // c values
+    is used. Raises ValueError for shapes that do not agree, for values that are not finite, and as
+    `suggest` does.
 
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
         suggestion = suggest(**joined._asdict(), batch=8)
@@ -67,7 +69,7 @@ def join_campaigns(
     centre, scale = _moments(_without_outliers(values[~np.isnan(values)]))
     scale = scale if scale > 0 else 1.0
     sample_size = LARGEST_EARLIER // max(len(earlier), 1)
-    rows, all_values, campaign = [table], [values], [np.zeros(len(table), int)]
+    tables, all_values, campaign = [table], [values], [np.zeros(len(table), int)]
     for number, (x, y) in enumerate(earlier, 1):
         x, y = np.asarray(x, float), np.asarray(y, float)
         if x.ndim != 2 or x.shape[1] != table.shape[1] or y.shape != x.shape[:1]:
@@ -82,13 +84,13 @@ def join_campaigns(
             raise ValueError("the values of an earlier campaign must be finite, or NaN.")
         y = _without_outliers(y)
         mean, deviation = _moments(y)
-        rows.append(x)
+        tables.append(x)
         all_values.append(centre + scale * ((y - mean) / deviation if deviation > 0 else 0 * y))
         campaign.append(np.full(len(x), number))
     if columns is None:
         columns = (Columns("numbers", table.shape[1]),)
-    features = np.hstack([np.vstack(rows), np.eye(len(rows))[np.concatenate(campaign)]])
-    joined = library(features, (*columns, Columns("category", len(rows))), scaling=scaling)
+    features = np.hstack([np.vstack(tables), np.eye(len(tables))[np.concatenate(campaign)]])
+    joined = library(features, (*columns, Columns("category", len(tables))), scaling=scaling)
     earlier_rows = np.arange(len(table), len(features))
     return Campaigns(
         joined,
@@ -100,13 +102,13 @@ def join_campaigns(
 
 
 def _without_outliers(values: np.ndarray) -> np.ndarray:
-    """The values [m], where poor outliers are raised to the `outlier_limit`, as in a fit."""
+    """The values [m] with poor outliers raised to the `outlier_limit`, as in `fit`."""
     return np.maximum(values, outlier_limit(values)) if len(values) else values
 
 
 def _moments(values: np.ndarray) -> tuple[float, float]:
-    """(mean, standard deviation) of values [m]; the deviation is 0 for values that are equal up to
-    rounding, and both are 0 without values."""
+    """(mean, standard deviation) of values [m]; the deviation is 0 if the values are equal up to
+    rounding, and both are 0 if there are no values."""
     if not len(values):
         return 0.0, 0.0
     return weighted_moments(values, np.zeros(len(values)), np.arange(len(values)))[:2]

@@ -22,8 +22,8 @@ from jsketch.suggest.acquisitions import (
 from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
 
-# The shortlist has max(SHORTLIST, 4 * batch) candidates, at most LARGEST_SHORTLIST, whose
-# covariance takes 2 GB. With costs the `batch` cheapest candidates are added within this limit.
+# The shortlist has max(SHORTLIST, 4 * batch, 4 * top) candidates, but at most LARGEST_SHORTLIST,
+# whose covariance takes 2 GB. If there are costs, it includes the `batch` cheapest candidates.
 SHORTLIST = 1024
 LARGEST_SHORTLIST = 16384
 LARGEST_BATCH = LARGEST_SHORTLIST // 2
@@ -33,7 +33,7 @@ PRIOR_WORST = -1.0
 
 
 class Groups(NamedTuple):
-    """The groups of the candidates. A batch is from one group."""
+    """The groups of the candidates. All candidates of a batch are from one group."""
 
     label: Array  # [A] int, the group of each candidate
     eligible: Array  # [G] bool, groups from which a whole batch may be picked
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
     rows: Array  # [B] int32, -1 where the budget ended the batch
     mean: Array  # [A]
     variance: Array  # [A]
-    score: Array  # [A], the acquisition
+    score: Array  # [A], the scores of the acquisition
 
 
 class PaddedData(NamedTuple):
@@ -72,7 +72,7 @@ class PaddedData(NamedTuple):
 
 
 def condition(kernel: Any, arrays: PaddedData, ratio: Array, with_pending: bool) -> Posterior:
-    """The posterior given the observed and, `with_pending`, the pending evaluations."""
+    """The posterior given the observed and, if `with_pending`, the pending evaluations."""
     pending, is_pending = arrays.pending, arrays.is_pending
     if not with_pending:
         pending, is_pending = pending[:0], is_pending[:0]
@@ -101,12 +101,12 @@ def choose_batch(
     batch: int,
     largest_group: int = 0,
 ) -> Batch:
-    """The batch. Calls with the same padded sizes share one compiled program. `largest_group` is
-    the number of candidates of the largest group."""
+    """Chooses a batch. Calls with the same padded sizes share one compiled program. `largest_group`
+    is the number of candidates with the largest group."""
     features, unavailable = arrays.features, arrays.unavailable
     ratio = jnp.asarray(ratio, features.dtype)
-    fitted = condition(kernel, arrays, ratio, True)
-    mean, variance = posterior.predict(fitted, features)
+    gp_posterior = condition(kernel, arrays, ratio, True)
+    mean, variance = posterior.predict(gp_posterior, features)
     index = jnp.concatenate([arrays.arms, arrays.pending])
     is_used = jnp.concatenate([arrays.observed, arrays.is_pending])
     threshold = jnp.max(jnp.where(is_used, mean[index], -jnp.inf))
@@ -117,7 +117,7 @@ def choose_batch(
     chance = None if constraints.success is None else Chance(constraints.success, worst)
     terms = Terms(chance, price)
     shuffle_key, choose_key, compare_key = jax.random.split(key, 3)
-    # candidates with equal scores are picked in random order: tables are often sorted
+    # candidates with equal scores are picked in random order, because tables are often sorted
     shuffled = jax.random.permutation(shuffle_key, features.shape[0])
     excluded = unavailable if price is None else unavailable | (price.cost > price.budget)
     scores = scores_of(acquisition, mean, variance, threshold, terms)
@@ -128,19 +128,19 @@ def choose_batch(
 
     def choose(score: Array, available: Array, size: int) -> tuple[Array, Array]:
         """(rows [batch], their joint expected improvement [], 0 without groups), chosen from the
-        candidates of the `size` largest of the shuffled scores."""
+        `size` candidates with the largest shuffled scores, where `available` [A] allows them."""
         shortlist = shuffled[lax.top_k(score, size)[1]]
         free = available[shortlist]
         if price is not None:
-            # with the cheapest candidates the batch ends only where the budget pays for none
+            # with the cheapest candidates, the batch ends only if the budget pays for no candidate
             cost = jnp.where(jnp.isneginf(score), jnp.inf, price.cost[shuffled])
             cheapest = shuffled[lax.top_k(-cost, min(batch, features.shape[0]))[1]]
             is_new = ~jnp.isin(cheapest, shortlist)
             free = jnp.concatenate([free, available[cheapest] & is_new])
             shortlist = jnp.concatenate([shortlist, cheapest])
-        mean, covariance = posterior.joint(fitted, features[shortlist])
+        mean, covariance = posterior.joint(gp_posterior, features[shortlist])
         joint = JointPosterior(
-            mean, covariance, free, fitted.ratio, threshold, terms.at(shortlist), best_means
+            mean, covariance, free, gp_posterior.ratio, threshold, terms.at(shortlist), best_means
         )
         picks = acquisition.choose(joint, batch, choose_key)
         rows = shortlist[picks]
@@ -175,7 +175,7 @@ def _best_groups(score: Array, label: Array, eligible: Array, batch: int) -> Arr
     sizes = jnp.bincount(label, length=len(eligible))
     first = jnp.cumsum(sizes) - sizes
     rank = jnp.arange(len(score)) - first[label[order]]
-    # -inf would hide the other scores of a sum
+    # a score of -inf would make the whole sum -inf
     best = jnp.where(rank < batch, jnp.maximum(score[order], -1e30), 0)
     total = jnp.zeros(len(eligible), score.dtype).at[label[order]].add(best)
     return lax.top_k(jnp.where(eligible, total, -jnp.inf), min(len(eligible), COMPARED_GROUPS))[1]

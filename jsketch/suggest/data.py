@@ -20,10 +20,10 @@ LARGEST_VALUE = 1e300  # predictions from larger values could overflow
 # Squared distances times this factor must be finite: a Matern kernel multiplies them by 5, and the
 # expansion of a square into a sum by 4.
 DISTANCE_FACTOR = 64.0
-LARGEST_ERROR = 1e6  # in scales; a value with a larger error carries no more information
-MIN_VALUES = 2  # to which a model is fitted
-MIN_CANDIDATES = 8  # least effective number of candidates, or half of all, in `weighted_moments`
-MAX_ITERATIONS = 1000  # of weights and deviation
+LARGEST_ERROR = 1e6  # in units of the scale; a value with this error carries no information
+MIN_VALUES = 2  # smallest number of values to which a model is fitted
+MIN_CANDIDATES = 8  # smallest effective number of candidates in `weighted_moments`, or half of all
+MAX_ITERATIONS = 1000  # of the weights in `weighted_moments`
 MIN_SLOTS = 64
 
 
@@ -59,7 +59,8 @@ class Data(NamedTuple):
     def standardized_values(
         self, centre: float, scale: float, fitted: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The observed values as `standardize` returns them. Errors are ignored unless `fitted`."""
+        """(values, error variances) of the observed evaluations, as `standardize` returns them.
+        Errors are ignored unless `fitted`."""
         errors = self.errors if fitted else np.zeros(len(self.errors))
         return standardize(self.values[self.observed], errors[self.observed], centre, scale)
 
@@ -80,8 +81,8 @@ def library(
     gram: Any = None,
     scaling: bool = True,
 ) -> Library:
-    """Checks and scales a library once, for many calls of `suggest`, which has the same arguments
-    and errors."""
+    """Checks and scales a library once, for many calls of `suggest`. The arguments and errors are
+    those of `suggest`."""
     checks.boolean(scaling=scaling)
     if gram is not None:
         if candidates is not None or columns is not None:
@@ -131,8 +132,8 @@ def _library_of_gram(gram: Any) -> Library:
 
 
 def kernel_of(library: Library, lengthscale: Any) -> Any:
-    """The kernel of a library: that of its columns with lengthscales [L], or its matrix. Raises
-    ValueError for a wrong number of lengthscales, and where squared distances are not finite."""
+    """The kernel of a library: `Mixed` with lengthscales [L], or the given kernel matrix. Raises
+    ValueError for a wrong number of lengthscales, and if squared distances are not finite."""
     features, columns, gram = library
     dtype, length = features.dtype, np.asarray(lengthscale, float)
     Mixed(length, columns).check(features)
@@ -216,8 +217,8 @@ def check_vector(
     name: str, value: Any, count: int, of: str, is_valid: Callable[[np.ndarray], Any], valid: str
 ) -> np.ndarray:
     """The value as an array [count]. Raises ValueError for another shape, and for numbers that are
-    not valid. In messages `name` is the argument, `of` what its numbers belong to, and `valid`
-    describes valid numbers."""
+    not valid. In the messages, `name` is the name of the argument, `of` what its numbers belong to,
+    and `valid` a description of valid numbers."""
     numbers = np.asarray(checks.real(name, value), float)
     if numbers.shape != (count,):
         raise ValueError(
@@ -232,27 +233,27 @@ def check_vector(
 
 def outlier_limit(values: np.ndarray) -> float:
     """The value to which poorer ones are raised: twice as far below the median of the values [m] as
-    the best one is above it, or -inf where no value is above the median.
+    the best one is above it, or -inf if no value is above the median.
 
-    Poor outliers, such as spikes of an energy, would make the fitted signal so large that all good
-    candidates seem alike.
+    Poor outliers, such as spikes of an energy, would make the fitted signal variance so large that
+    the differences between good candidates would be lost.
     """
     median, best = np.median(values), values.max()
     return float(median - 2 * (best - median)) if best > median else -np.inf
 
 
 def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -> Moments:
-    """Weighted mean and standard deviation of values [m] with standard errors [m], of arms [m].
+    """Weighted mean and standard deviation of values [m] with standard errors [m] at arms [m].
 
     The weight of a value is 1 / (deviation^2 + error^2). Weights and deviation are iterated until
-    they agree, or until the effective number of candidates would be less than MIN_CANDIDATES, or
-    half of all: a few exact values among many with errors, or repeats of one candidate, do not
-    measure the deviation of all values. That number is (sum w)^2 / sum w^2 with the largest weight
-    w of each candidate (Kish, 1965).
+    they agree. The iteration ends earlier if the effective number of candidates, (sum w)^2 / sum
+    w^2 with the largest weight w of each candidate (Kish, 1965), would be less than MIN_CANDIDATES,
+    or half of all if they are fewer: a few exact values among many with errors, or repeats of one
+    candidate, do not measure the deviation of all values.
     """
     moments = _moments(values, np.ones(len(values)))
     candidate = np.unique(arms, return_inverse=True)[1]
-    # where all evaluations are of one candidate, its repeats count as candidates
+    # if there is only one candidate, its repeats count as candidates
     candidate = candidate if candidate.any() else np.arange(len(values))
     count = int(candidate.max(initial=0)) + 1
     enough = max(MIN_VALUES, min(MIN_CANDIDATES, count / 2))
@@ -285,9 +286,9 @@ def _moments(values: np.ndarray, weight: np.ndarray) -> Moments:
 def standardize(
     values: np.ndarray, errors: np.ndarray, centre: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(values [m] less the centre, divided by the scale; variances [m] of their errors in that
-    unit). An error above LARGEST_ERROR scales could overflow the dtype of the features: it is set
-    to LARGEST_ERROR, and the value moves towards the centre instead."""
+    """((values [m] - centre) / scale, variances [m] of their errors in units of scale^2). An error
+    above LARGEST_ERROR scales could overflow the dtype of the features. Such an error, and the
+    distance of its value from the centre, are reduced by the same factor."""
     with np.errstate(over="ignore"):
         relative = np.minimum(errors / scale, LARGEST_ERROR)
         unit = np.maximum(scale, errors / LARGEST_ERROR)
@@ -296,14 +297,14 @@ def standardize(
 
 def power_of_two(values: np.ndarray, axis: int | None = None) -> np.ndarray:
     """The largest power of two that is at most the largest |value| (1 for zeros or no values).
-    Values divided by it, which is exact, can be squared without overflow."""
+    Division by it is exact, and the squares of the results do not overflow."""
     largest = np.abs(values).max(axis, initial=0.0)
     return np.where(largest > 0, np.exp2(np.frexp(largest)[1] - 1.0), 1.0)
 
 
 def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
-    """Numbers [A,d] scaled to [0, 1] in every column. Raises ValueError for a constant column;
-    column 0 is column `first` in the message."""
+    """Numbers [A,d] scaled to [0, 1] in every column. Raises ValueError for a constant column; in
+    the message, the number of the first column is `first`."""
     features = features / power_of_two(features, axis=0)
     lowest, width = features.min(0), np.ptp(features, axis=0)
     constant = np.flatnonzero(width == 0)
@@ -317,7 +318,8 @@ def scaled_to_unit(features: np.ndarray, first: int = 0) -> np.ndarray:
 
 
 def padded_size(size: int) -> int:
-    """The next of 64, 256, 512, 1024, .... Each size is compiled once, which takes seconds."""
+    """The smallest of 64, 256, 512, 1024, ... that is at least `size`. A program is compiled once
+    for each of these sizes, which takes seconds."""
     power = max(MIN_SLOTS, 1 << max(size - 1, 0).bit_length())
     return power if power != 2 * MIN_SLOTS else 4 * MIN_SLOTS
 
@@ -325,8 +327,8 @@ def padded_size(size: int) -> int:
 def padded_rows(
     rows: np.ndarray, at_least: int = 0, at_most: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, mask), both padded to `padded_size` slots. Without rows and with `at_least` = 0 there
-    is no slot. Where the rows fit, there are at most `at_most` slots."""
+    """(rows, mask), both padded to `padded_size` slots, but to no more than `at_most` if the rows
+    fit. If there are no rows and `at_least` is 0, there is no slot."""
     size = padded_size(len(rows)) if max(len(rows), at_least) else 0
     size = size if at_most is None or len(rows) > at_most else min(size, at_most)
     return zero_padded(rows, size), np.arange(size) < len(rows)

@@ -1,7 +1,7 @@
 """Kernels for molecules, strings and graphs: similarities of sets (fingerprints) and of counts.
 
-No array of size n x m x d is stored. Arms have floating point features. `pack_bits` stores 16 bits
-in each, which float32 and float64 represent exactly.
+No array of size n x m x d is stored. Features are floating point numbers. `pack_bits` stores 16
+bits in each of them, which float32 and float64 represent exactly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The probability that an evaluation succeeds, from those that succeeded and those that failed.
+"""The probability that an evaluation succeeds, given earlier successes and failures.
 
 The model is a Gaussian process classifier with the probit likelihood, by Laplace's approximation
 (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 3.4 and algorithms
 3.1, 3.2). Acquisitions use it as in Gelbart, Snoek, Adams. Bayesian optimization with unknown
-constraints. UAI 2014. The kernel is that of the values: failures are usually too few to fit one.
+constraints. UAI 2014. The kernel is the one that was fitted to the values, because there are
+usually too few failures to fit another.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ NEWTON_STEPS = 20  # the likelihood is log-concave, and Newton's method converge
 
 
 def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
-    """P(success) of all candidates, [A]; None where no evaluation failed.
+    """P(success) of all candidates, [A]; None if no evaluation failed.
 
-    g ~ GP(m, k), P(success) = Phi(g): with an amplitude of 1 and m = 0 the prior of a probability
-    is uniform on [0, 1]. m corresponds to the share of successes (s + 1) / (n + 2) (Laplace's
-    rule). Of more than LARGEST_EXACT evaluations a random sample of so many is used.
+    P(success) = Phi(g) with g ~ GP(m, k) and k(x,x) = 1, so that the prior of a probability is
+    uniform on [0, 1] for m = 0. With the m used here its prior mean is (s + 1) / (n + 2), for s
+    successes in n evaluations (Laplace's rule). Of more than LARGEST_EXACT evaluations, a random
+    sample of that size is used.
     """
     succeeded = data.observed
     if succeeded.all():
@@ -53,7 +55,7 @@ def _success_probability(
     x = features[index]
     in_use = mask[:, None] & mask[None, :]
     gram = jnp.where(in_use, kernel.gram(x, x), 0)
-    # Phi(m / sqrt(1 + 1)) is the share of successes
+    # the prior mean of Phi(g) is Phi(m / sqrt(1 + k(x,x)))
     centre = jnp.sqrt(2.0) * ndtri(share).astype(x.dtype)
     label = label.astype(x.dtype)
 

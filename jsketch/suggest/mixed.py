@@ -3,8 +3,8 @@
 Every kind has a squared distance that embeds into a Hilbert space (Schoenberg, 1938): the squared
 difference of numbers, 0 or 1 for categories, and 1 - T for fingerprints, where the Tanimoto
 similarity T is positive semi-definite with T(x,x) = 1. A sum of such distances, each divided by the
-square of its lengthscale, embeds as well. A Matern kernel of it is a mixture of Gaussians of the
-distance and thus positive semi-definite.
+square of its lengthscale, embeds as well. A Matern kernel of the sum is a mixture of Gaussian
+kernels and thus positive semi-definite.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Columns(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The places of `Columns` among the features and among the lengthscales."""
+    """The positions of one `Columns` among the features and among the lengthscales."""
 
     kind: str
     columns: slice
@@ -89,8 +89,8 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
 class Mixed:
     """Matern 5/2 of sqrt(sum of squared distances / lengthscale^2).
 
-    Distances are in the units of a number. They are 1 between different categories, and between
-    fingerprints without common bits.
+    The distance of numbers is their difference. The distance of two different categories is 1, and
+    so is that of two fingerprints without a common bit.
     """
 
     # [L], one for each number, category and fingerprint, in the order of the columns
@@ -105,14 +105,15 @@ class Mixed:
         return jnp.ones(x.shape[0], x.dtype)
 
     def fingerprint_distances(self, x: Array, y: Array) -> list[Array]:
-        """1 - Tanimoto [n,m] of every fingerprint, which does not depend on the lengthscales."""
+        """The squared distances 1 - Tanimoto [n,m] of every fingerprint, which do not depend on the
+        lengthscales."""
         return [
             1 - Tanimoto().gram(x[:, group.columns], y[:, group.columns])
             for group in self._groups("bits")
         ]
 
     def gram_of(self, x: Array, y: Array, distances: list[Array]) -> Array:
-        """The values [n,m] of the kernel from `fingerprint_distances` of the same points."""
+        """The kernel matrix [n,m], given the `fingerprint_distances` of the same points."""
         length = jnp.asarray(self.lengthscale, x.dtype)
         squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
         kinds, length_index = column_kinds(self.columns)
@@ -137,8 +138,8 @@ class Mixed:
             )
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for columns that do not exist, categories that are not zeros and a one,
-        and words that are not bits."""
+        """Raises ValueError for columns whose widths do not add up to those of x, categories that
+        are not one-hot, and words that are not bits."""
         table = np.asarray(x)
         check_columns(self.columns, table.shape[1])
         for group in self._groups("category"):
@@ -146,8 +147,9 @@ class Mixed:
             wrong = np.flatnonzero(~np.isin(part, (0, 1)).all(1) | (part.sum(1) != 1))
             if wrong.size:
                 raise ValueError(
-                    f"columns {group.columns.start} to {group.columns.stop - 1} are a category: one"
-                    f" 1 and zeros in every row; row {wrong[0]} is {part[wrong[0]]}."
+                    f"columns {group.columns.start} to {group.columns.stop - 1} are a category and"
+                    " must have one 1, and zeros otherwise, in every row;"
+                    f" row {wrong[0]} is {part[wrong[0]]}."
                 )
         for group in self._groups("bits"):
             Tanimoto().check_inputs(table[:, group.columns])

@@ -1,11 +1,11 @@
-"""The Gaussian process of a suggestion: its hyperparameters at the posterior mode, and its
-leave-one-out predictions.
+"""Fits the Gaussian process of `suggest`, and computes its leave-one-out predictions.
 
-SciPy's L-BFGS searches on the host, and only the loss is compiled: a search that is compiled as a
-whole (`box.gp.fit`) takes three seconds to compile for each padded number of evaluations.
+SciPy's L-BFGS runs on the host, and only the loss is compiled: to compile the whole search, as
+`box.gp.fit` does, takes three seconds for each padded number of evaluations.
 
-The mean of the process is that of the values. With a fitted mean, or a small amplitude, candidates
-unlike all evaluated ones seem as poor as the first values, and batches stay close to the first one.
+The prior mean is the mean of the values and is not fitted. With a fitted prior mean, or a small
+signal variance, candidates that differ from all evaluated ones would be predicted to be as poor as
+the first values, and batches would stay close to the first one.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ LARGEST_EXACT = 1024  # evaluations; with more of them the posterior is sketched
 FIT_SAMPLE = 512
 FIT_INDUCING = 512
 NOISE_RATIOS = np.geomspace(1e-3, 10, 17)
-SUBSAMPLE_KEY = 0  # folded into the key of a suggestion
+SUBSAMPLE_KEY = 0  # folded into the key of `suggest`
 
 STEPS = 30  # L-BFGS steps from each start
 REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
-START_FACTORS = (0.5, 2.0)  # lengthscales over sqrt(L) at the starts of the search
-# The prior of lengthscales grows with the root of their number, as distances do (Hvarfner,
-# Hellsten, Nardi. ICML 2024), to a median of 1.6 sqrt(L) sides of the unit cube. The priors were
-# chosen on other seeds than the reported ones (experiments/pools/README.md).
+START_FACTORS = (0.5, 2.0)  # initial lengthscales in units of sqrt(L), one search from each
+# The prior median of a lengthscale is 1.6 sqrt(L) sides of the unit cube: it grows with sqrt(L), as
+# distances do (Hvarfner, Hellsten, Nardi. ICML 2024). The priors were chosen on other seeds than
+# those of the reported results (experiments/pools/README.md).
 LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
@@ -69,17 +69,17 @@ _evidence_bound = jax.jit(evidence_bound)
 
 
 class Model(NamedTuple):
-    """A Gaussian process for the values: centre + scale * f + noise, f with a `Mixed` kernel."""
+    """A Gaussian process: values are centre + scale * f + noise; f has the library's kernel."""
 
     # [L], one for each number (in units of its range), category and fingerprint
     lengthscale: np.ndarray
     ratio: float  # noise variance over signal variance, the regularization
     scale: float  # standard deviation of the signal, in units of the values
     centre: float  # mean of the signal
-    # False: the values are too few, or equal up to rounding. The hyperparameters are defaults, and
-    # standard deviations are in units of a signal whose scale is unknown.
+    # False if there are fewer than 2 values, or all are equal up to rounding. The hyperparameters
+    # are then defaults: the scale is 1, and not estimated.
     fitted: bool
-    limits: tuple[float, float] = (-np.inf, np.inf)  # to which values are clipped
+    limits: tuple[float, float] = (-np.inf, np.inf)  # lowest and largest value; others are clipped
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -123,7 +123,7 @@ def log_posterior(
     errors: ArrayLike = 0.0,
 ) -> Array:
     """Log of likelihood times prior, [], at these hyperparameters. `distances` are
-    `Mixed.fingerprint_distances`, and `errors` [N] variances in addition to the noise."""
+    `Mixed.fingerprint_distances`, and `errors` [N] are added to the noise variance."""
     if isinstance(kernel, Mixed):
         kernel = _WithFingerprints(replace(kernel, lengthscale=theta.lengthscale), distances)
     # the kernel already divides by the lengthscales
@@ -139,12 +139,13 @@ def _fit_hyperparameters(
     errors: ArrayLike,
     start: Hyperparameters | None = None,
 ) -> Hyperparameters:
-    """The mode of `log_posterior`: the best result of several searches, or that of one search from
-    `start`. With `fixed` [L] the lengthscales are these numbers."""
+    """The mode of `log_posterior`: the best result of several searches, or the result of one search
+    from `start`. If `fixed` [L] is given, it holds the lengthscales, which are not searched."""
     dtype = data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
     distances, variances = _fingerprint_distances(kernel, data.u), jnp.asarray(errors, dtype)
-    # coordinates of the search: logarithms of outputscale, noise above its floor, and lengthscales
+    # a point of the search: logarithms of the outputscale, of the noise variance minus its floor,
+    # and of the lengthscales
     starts = [np.array([OUTPUTSCALE.location, NOISE.location], float)]
     if fixed is None:
         count = n_lengthscales(kernel.columns)
@@ -218,13 +219,14 @@ def fit(
 
     candidates, columns, arms, values, errors, scaling   as in `suggest`
     lengthscale   one number for all, or [L]; None: fitted
-    limits        (lowest, largest), to which values are clipped; None: poor outliers are moved to
-                  twice as far below the median as the best value is above it
-    key           of the random sample of more than 1,024 evaluations; None: jax.random.key(0)
+    limits        (lowest, largest), to which values are clipped; None: values more than twice as
+                  far below the median as the best value is above it are raised to this limit
+    key           draws the sample of more than 1,024 evaluations; None: jax.random.key(0)
 
     With more than 1,024 evaluations, lengthscales are fitted to a random sample of 512, and noise
-    and scale to all (with errors: to the sample). For fewer than 2 values, or equal ones, the model
-    has the default hyperparameters, and `fitted` is False. Raises the errors of `suggest`.
+    and scale to all evaluations, or to the sample if there are errors. For fewer than 2 values, or
+    equal ones, the model has the default hyperparameters, and `fitted` is False. Raises the errors
+    of `suggest`.
     """
     key = None if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -238,8 +240,8 @@ def fit_data(
     start: Model | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Model:
-    """`fit` of checked arrays. With `start`, a model that was fitted to fewer values, there is one
-    short search from its hyperparameters."""
+    """`fit` for checked arrays. If `start` is given, a model that was fitted to fewer values, one
+    short search starts from its hyperparameters."""
     library, count = data.library, n_lengthscales(data.library.columns)
     if count == 0:  # the library has a kernel matrix
         lengthscale = np.ones(0)
@@ -302,29 +304,29 @@ def _fit_scale_to_all(
 
 
 class LeftOut(NamedTuple):
-    """k evaluations, each of which is predicted from the others, in units of the values."""
+    """Predictions of k evaluations, each from all others, in units of the values."""
 
     at: np.ndarray  # [k] int, indices of the evaluations
     observed: np.ndarray  # [k], values
     mean: np.ndarray  # [k], predictions
-    std: np.ndarray  # [k], standard deviations of predicted values, with their noise
-    weight: np.ndarray  # [k], of each value in `explained`; equal without errors
-    log_likelihood: float  # of all values with the scale that maximises it, up to a constant
+    std: np.ndarray  # [k], standard deviations of the predictions, noise included
+    weight: np.ndarray  # [k], weight of each value in `explained`; all are equal without errors
+    log_likelihood: float  # of the k values, maximised over the scale, up to a constant
 
     def __repr__(self) -> str:
         return short_repr(self)
 
     @property
     def error_ratio(self) -> float:
-        """The root mean square of the errors, in standard deviations."""
+        """The root mean square of (observed - mean) / std."""
         error = (self.observed - self.mean) / self.std
         return float(np.sqrt(np.mean(np.square(error))))
 
     @property
     def explained(self) -> float:
-        """The share of the variance of the values that is predicted: at most 1, 0 for predicting
-        their mean, and NaN where all values are equal. Values with errors have smaller weights
-        (`data.weighted_moments`)."""
+        """The share of the variance of the values that the predictions explain: at most 1, 0 if
+        every prediction is the mean of the values, and NaN if all values are equal. Values with
+        errors have smaller weights (`data.weighted_moments`)."""
         if len(self.observed) == 0 or np.ptp(self.observed) == 0:
             return np.nan
         share = self.weight / self.weight.sum()
@@ -380,7 +382,7 @@ def leave_one_out_data(data: Data, model: Model, key: PRNGKey) -> LeftOut:
 def _leave_one_out(
     kernel: Any, features: Array, index: Array, mask: Array, y: Array, noise: Array
 ) -> tuple[Array, Array, Array]:
-    """(means [N], variances [N], log likelihood []) of values y [N]."""
+    """(leave-one-out means [N] and variances [N], log likelihood []) of values y [N]."""
     half = inverse_root(kernel, features[index], mask, noise)
     diagonal, whitened = jnp.square(half).sum(0), matmul(half, y)
     count = jnp.maximum(mask.sum(dtype=y.dtype), 1)
@@ -393,8 +395,8 @@ def _leave_one_out(
 def in_value_units(
     model: Model, mean: Any, variance: Any, rows: Any = slice(None)
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(means, standard deviations) in units of the values, from those of a posterior in units of
-    the signal. Raises ValueError where the results in `rows` are not finite."""
+    """(means, standard deviations) in units of the values, from means and variances in units of the
+    signal. Raises ValueError if a result in `rows` is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = model.centre + model.scale * np.asarray(mean, float)
         std = model.scale * np.sqrt(np.asarray(variance, float))

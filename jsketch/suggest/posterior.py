@@ -1,10 +1,10 @@
-"""The posterior of a Gaussian process at a library of candidates, in blocks, and jointly at a few
-of them: exact, or on a sketch of inducing points.
+"""The posterior of a Gaussian process, exact or on a sketch of inducing points: the variances of
+all candidates of a library, in blocks, and the joint covariance of a few of them.
 
-`posterior.exact` stores a row of A numbers for every evaluation, which is too much for a library of
+`jsketch.posterior.exact` stores A numbers for every evaluation, which is too much for a library of
 millions. Here only the evaluations are stored. The sketch is that of Titsias (AISTATS 2009): the
-residual that the inducing points do not represent keeps its prior variance, as in BBKB's eq. 2. The
-sketch is exact where every evaluated candidate is an inducing point.
+part of f that the inducing points do not represent keeps its prior variance, as in BBKB's eq. 2.
+The sketch is exact if every evaluated candidate is an inducing point.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ class Posterior:
     kernel: Any
     points: Array  # [N, d], evaluations or inducing points
     used: Array  # [N] bool
-    weights: Array  # [N], of k(points, x) in the mean
+    weights: Array  # [N]; the mean at x is their product with k(points, x)
     # [N, N]: |half k(points, x)|^2 is the variance of f(x) that the evaluations explain. `half` is
-    # L^-1 of Cov y = L L^T; on a sketch, a root of I - (I + Z^T Z / ratio)^-1 times the map to z.
+    # L^-1, where Cov y = L L^T, or on a sketch a root of I - (I + Z^T Z / ratio)^-1, times the
+    # matrix that maps k(points, x) to the features z of x.
     half: Array
     ratio: Array  # [], noise variance over signal variance
 
 
 def inverse_root_by_lapack(matrix: Array) -> Array:
-    """L^-1 of a positive definite matrix L L^T. `linalg.cholesky_inverse` is faster, but each size
-    takes a second to compile, which does not pay for a few factorizations."""
+    """L^-1 of a positive definite matrix L L^T. `linalg.cholesky_inverse` is faster, but takes a
+    second to compile for each size, more than it saves in a few factorizations."""
     identity = jnp.eye(len(matrix), dtype=matrix.dtype)
     root = lax.linalg.cholesky(matrix)
     return lax.linalg.triangular_solve(root, identity, left_side=True, lower=True)
@@ -80,10 +81,10 @@ def condition(kernel: Any, evaluations: Evaluations, ratio: Array) -> Posterior:
 def condition_sketched(
     kernel: Any, evaluations: Evaluations, inducing: Array, included: Array, ratio: Array
 ) -> Posterior:
-    """`condition` on the inducing points [M,d] whose mask [M] is true."""
+    """`condition` on a sketch. `included` [M] marks the inducing points [M,d] that are used."""
     sketch = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
-    # a value times this factor, and its features too, has the noise alone and no further error
+    # the product of a value and this factor has the variance of the noise, without a further error
     share = jnp.sqrt(ratio / (ratio + evaluations.error))
     z = share[:, None] * z
     observed = jnp.where(evaluations.observed[:, None], z, 0)

@@ -18,7 +18,7 @@ from jsketch.suggest.data import check_data, kernel_of
 from jsketch.suggest.model import LeftOut, Model, in_value_units
 from jsketch.types import PRNGKey
 
-MIN_DEGREES = 2  # of freedom of an interval
+MIN_DEGREES = 2  # smallest number of degrees of freedom of an interval
 
 
 class Prediction(NamedTuple):
@@ -26,7 +26,7 @@ class Prediction(NamedTuple):
 
     mean: np.ndarray  # [A]
     std: np.ndarray  # [A], standard deviation of the function
-    value_std: np.ndarray  # [A], standard deviation of a measured value, with its noise
+    value_std: np.ndarray  # [A], standard deviation of a measured value, noise included
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -60,8 +60,8 @@ def average_predictions(
     key: PRNGKey | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(mean [k], standard deviation [k]) of the average of the function over each of k sets of S
-    points. Their features `sets` [k, S, d] are scaled as those of a `Library`. Other arguments and
-    errors are those of `suggest`."""
+    points. `sets` [k, S, d] are the features of these points, scaled as in a `Library`. Other
+    arguments and errors are those of `suggest`."""
     kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
     return in_value_units(model, *_predict(kernel, arrays, ratio, points))
@@ -72,8 +72,8 @@ def interval_half_width(left_out: LeftOut, probability: float = 0.9) -> float:
     `Prediction.value_std`.
 
     These standard deviations are too small, because the hyperparameters are fitted to the n values.
-    The half width is therefore a quantile of Student's distribution with n / 4 - 1 degrees of
-    freedom, times the `error_ratio` of `leave_one_out` if it is above 1.
+    The half width is therefore a quantile of Student's t distribution with n / 4 - 1 (at least 2)
+    degrees of freedom, times the `error_ratio` of `leave_one_out` if it is above 1.
     """
     degrees = max(len(left_out.at) / 4 - 1, MIN_DEGREES)
     return float(special.stdtrit(degrees, (1 + probability) / 2) * max(left_out.error_ratio, 1.0))
@@ -82,7 +82,7 @@ def interval_half_width(left_out: LeftOut, probability: float = 0.9) -> float:
 def _kernel_and_data(
     candidates: Any, arms: Any, values: Any, model: Model, errors: Any, key: PRNGKey | None
 ) -> tuple[Any, choice.PaddedData, Array]:
-    """(kernel, evaluations, noise variance in units of the signal)."""
+    """(kernel, padded data, noise variance divided by the signal variance)."""
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
     kernel = kernel_of(data.library, model.lengthscale)
@@ -96,7 +96,7 @@ def _predict(
     kernel: Any, arrays: choice.PaddedData, ratio: Array, sets: Array | None = None
 ) -> tuple[Array, Array]:
     """(mean, variance) at all candidates, or of the averages over `sets` [k,S,d]."""
-    fitted = choice.condition(kernel, arrays, ratio, False)
+    gp_posterior = choice.condition(kernel, arrays, ratio, False)
     if sets is None:
-        return posterior.predict(fitted, arrays.features)
-    return posterior.average_over_sets(fitted, sets)
+        return posterior.predict(gp_posterior, arrays.features)
+    return posterior.average_over_sets(gp_posterior, sets)

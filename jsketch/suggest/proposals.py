@@ -2,7 +2,7 @@
 
 The first points are a design: a Latin hypercube of the space (McKay, Beckman, Conover.
 Technometrics 1979), or random candidates of the list. Then a Gaussian process is fitted to the
-values, and `suggest` chooses the candidates of the largest expected improvement. A space has new
+values, and `suggest` chooses the candidates with the largest expected improvement. A space has new
 candidates in every round: half of them are uniform, and half differ from one of the best points in
 some of its hyperparameters. A failed evaluation gets the worst value so far.
 
@@ -30,8 +30,8 @@ CANDIDATES = 1024  # smallest number of candidates of a space in a round
 # the design has EXTRA_INITIAL more points than there are hyperparameters, at most MAX_INITIAL
 EXTRA_INITIAL, MAX_INITIAL = 3, 10
 # Half of the candidates are near one of the BEST_POINTS best points: each hyperparameter changes
-# with CHANGE_PROBABILITY, by a normal number whose standard deviation is one of CHANGE_SCALES, in
-# units of its range.
+# with CHANGE_PROBABILITY, a category to a random one, and a number by a normal draw whose standard
+# deviation is one of CHANGE_SCALES, in units of the range.
 BEST_POINTS, CHANGE_PROBABILITY, CHANGE_SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
 REFIT_GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
 
@@ -56,7 +56,7 @@ class SpaceDomain:
         )
 
     def design(self, count: int, random: np.random.Generator) -> np.ndarray:
-        """`count` initial points, or fewer where the domain has fewer."""
+        """`count` initial points, or fewer if some of them coincide."""
         d = len(self.columns)
         order = random.permuted(np.tile(np.arange(count), (d, 1)), axis=1).T
         points = self._centre((order + random.random((count, d))) / count)
@@ -114,7 +114,7 @@ class SpaceDomain:
 
 class ListDomain:
     """The indices of a list of candidates: dicts or tuples of the same length, numbers, texts, or
-    the rows of an array or a DataFrame. Parts of candidates that are no numbers are categories."""
+    the rows of an array or a DataFrame. Parts of candidates that are not numbers are categories."""
 
     def __init__(self, candidates: Any):
         if hasattr(candidates, "to_dict"):
@@ -150,7 +150,7 @@ def _parts_by_name(candidate: Any) -> dict[Any, Any]:
 
 
 def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
-    """The library of candidates, {part: value}. Raises ValueError where they have different parts,
+    """The library of candidates {name of a part: value}. Raises ValueError if their parts differ,
     and for numbers that are not finite."""
     features, columns = [np.zeros((len(candidates), 0))], []
     for index, candidate in enumerate(candidates):
@@ -205,8 +205,8 @@ def n_initial_points(domain: Domain) -> int:
 
 
 class Proposer:
-    """Chooses points of a domain, after `initial` points of a design. The same seed, points and
-    values give the same choice."""
+    """Proposes points of a domain: first `initial` points of a design, then those that `suggest`
+    chooses. The same seed, points and values give the same proposals."""
 
     def __init__(self, domain: Domain, seed: int, initial: int):
         self.domain, self.seed = domain, seed
@@ -221,16 +221,16 @@ class Proposer:
         count: int,
         index: int,
     ) -> list[Any]:
-        """At most `count` new points, fewer where the domain has no more, given the evaluated
-        `points` with their values, NaN for a failed evaluation, and `pending` points. `index` is
-        that of the first new point in the run; random choices depend on it."""
+        """`count` new points, or fewer if the domain has no more, given the evaluated `points` with
+        their values, NaN for a failed evaluation, and `pending` points. `index` is the index of the
+        first new point in the run; the random choices depend on it."""
         if index < len(self.design):
             return list(self.design[index : index + count])
         n, n_used = len(points), len(points) + len(pending)
-        observed = np.asarray(values, float)
+        y = np.asarray(values, float)
         random = np.random.default_rng([self.seed, index, 1])
-        succeeded = np.flatnonzero(~np.isnan(observed))
-        best = succeeded[np.argsort(-observed[succeeded], kind="stable")][:BEST_POINTS]
+        succeeded = np.flatnonzero(~np.isnan(y))
+        best = succeeded[np.argsort(-y[succeeded], kind="stable")][:BEST_POINTS]
         candidates = self.domain.draw(np.asarray([*points, *pending]), best, random)
         n_new = len(candidates.points) - n_used - len(candidates.excluded)
         if n_new <= 0:
@@ -238,18 +238,19 @@ class Proposer:
         suggestion = suggest(
             candidates.library,
             np.arange(n),
-            _replace_failures(observed),
+            _replace_failures(y),
             pending=np.arange(n, n_used),
             exclude=candidates.excluded,
             batch=min(count, n_new),
             acquisition=ExpectedImprovement(),
-            model=self._model(candidates.library, observed),
+            model=self._model(candidates.library, y),
             key=jax.random.fold_in(jax.random.key(self.seed), index),
         )
         return list(candidates.points[suggestion.rows])
 
     def _model(self, library: Library, values: np.ndarray) -> Model:
-        """The model of the first n values, where n is the last number at which it is refitted."""
+        """The model fitted to the first n values, where n is the last number of values at which
+        it was refitted (REFIT_GROWTH)."""
         model: Model | None = None
         size = min(len(self.design), len(values))
         while model is None or size <= len(values):

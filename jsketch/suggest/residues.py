@@ -1,7 +1,7 @@
 """Physical properties of amino acids, as numeric features of the sites of a protein.
 
-Two different categories are always equally far apart; with these columns leucine is close to
-isoleucine.
+As categories, two different amino acids are always equally far apart. With these columns, leucine
+is close to isoleucine.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def properties(letters: np.ndarray) -> dict[str, np.ndarray]:
     wrong = [letter for letter in levels if letter not in RESIDUES]
     if wrong:
         raise ValueError(
-            f"'{wrong[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, small letters"
-            " and other letters have no properties. Read the column as a sequence instead."
+            f"'{wrong[0]}' is none of the 20 amino acids, {''.join(RESIDUES)}: gaps, lower-case"
+            " letters and other letters have no properties. Read the column as a sequence instead."
         )
     table = np.array([RESIDUES[letter] for letter in levels])[index]
     varying = np.ptp(table, axis=0) > 0

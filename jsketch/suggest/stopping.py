@@ -1,8 +1,8 @@
-"""A rule that ends a campaign: joint draws of the posterior show how much better than the best
-evaluated candidate an unevaluated one may be.
+"""A rule that ends a campaign. Joint draws of the posterior give the gain: how much better than the
+best evaluated candidate an unevaluated one may be.
 
-`should_stop` is true where the quantile PROBABILITY of that gain is at most a tolerance. A
-simulation measures its calibration: `python -m experiments.suggest.calibration`.
+`should_stop` is true if the quantile PROBABILITY of the gain is at most a tolerance. A simulation
+measures the calibration of the rule: `python -m experiments.suggest.calibration`.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from jsketch.suggest.data import check_data, kernel_of, outlier_limit, zero_padd
 from jsketch.suggest.model import Model, leave_one_out_data
 from jsketch.types import PRNGKey
 
-SHORTLIST = 511  # unevaluated candidates of the largest upper bounds, whose values are drawn
+SHORTLIST = 511  # unevaluated candidates with the largest upper bounds, whose values are drawn
 BOUND_WIDTH = 3.0  # standard deviations from the mean to an upper bound
-# lengthscales of the fitted model over those of rougher models
+# a rougher model has the lengthscales of the fitted model divided by one of these numbers
 LENGTHSCALE_DIVISORS = 1.4, 2.0, 2.8
 MIN_INFLATION = 0.5  # smallest factor of the standard deviations of a rougher model
-# a rougher model is ruled out if its log likelihood is lower by more than LIKELIHOOD_MARGIN
+# largest difference of the log likelihoods of the fitted model and a rougher model that is used
 LIKELIHOOD_MARGIN = 3.0
 DRAWS = 1024
 PROBABILITY = 0.975  # above 95%, because the rule is applied after every batch
 TOLERANCE = 0.01  # of the range of the values
-MIN_VALUES = 10  # with fewer values the fitted noise and lengthscales are guesses
-GAIN_KEY = 4  # folded into the key of a suggestion
+MIN_VALUES = 10  # with fewer values the fitted noise and lengthscales are unreliable
+GAIN_KEY = 4  # folded into the key of `suggest`
 
 
 class Gain(NamedTuple):
     """Draws of the gain of an evaluation without noise, in units of the values."""
 
-    best: int  # row of the evaluated candidate of the largest posterior mean
-    of_any: np.ndarray  # [D], f at the best unevaluated candidate less f at `best`, at least 0
+    best: int  # row of the evaluated candidate with the largest posterior mean
+    of_any: np.ndarray  # [D], f at the best unevaluated candidate minus f at `best`, at least 0
     of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without a batch
     observed: int  # number of evaluations with a value
-    most: float = np.inf  # the largest possible value less that of the best measured candidate
+    most: float = np.inf  # largest possible value minus that of the best measured candidate
 
 
 def possible_gain(
@@ -59,18 +59,20 @@ def possible_gain(
     bounds: tuple[float, float] | None = None,
     key: PRNGKey | None = None,
 ) -> Gain | None:
-    """Draws of the gain. Returns None without a fitted model, unless there are bounds and a value.
+    """Draws of the gain. If the model is not fitted, all draws are the largest gain that the bounds
+    allow; the result is None if there are no bounds or no value.
 
     Arguments are those of `suggest`. `batch` [B] are the rows of suggested candidates. `bounds` are
-    the smallest and the largest possible value; the gain is at most the largest one less the value
-    of the best measured candidate, whatever its noise.
+    the smallest and the largest possible value; the gain is at most the largest possible value
+    minus the measured value of the best candidate, even if this value is noisy.
 
     The gain of the batch is drawn from the model. The fitted lengthscales are often too long when
-    values are few. The gain of any candidate is therefore drawn from several models, the fitted one
-    and those with its lengthscales divided by LENGTHSCALE_DIVISORS, and `of_any` has the draws
-    whose quantile PROBABILITY is largest. A model whose log likelihood is lower by more than
-    LIKELIHOOD_MARGIN is left out. The standard deviations of a model are multiplied by its
-    `LeftOut.error_ratio`, at least 1 for the fitted one and MIN_INFLATION for the others.
+    there are few values. The gain of any candidate is therefore drawn from several models, the
+    fitted one and rougher ones (LENGTHSCALE_DIVISORS), and `of_any` has the draws of the model
+    whose quantile PROBABILITY is largest. A rougher model is left out if its log likelihood is
+    lower than that of the fitted model by more than LIKELIHOOD_MARGIN. The standard deviations of a
+    model are multiplied by its `LeftOut.error_ratio`, or by 1 for the fitted model and
+    MIN_INFLATION for the others if this is larger.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)
@@ -85,7 +87,7 @@ def possible_gain(
     features = data.library.features
     unavailable = np.zeros(len(features), bool)
     unavailable[data.arms], unavailable[np.asarray(exclude, int)] = True, True
-    slots = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
+    padded_batch = zero_padded(rows, max(8, 1 << max(len(rows) - 1, 0).bit_length()))
     size, gain_key = min(SHORTLIST, len(features) - 1), jax.random.fold_in(key, GAIN_KEY)
     best, likelihood = -1, -np.inf
     gains: list[tuple[np.ndarray, np.ndarray]] = []
@@ -100,7 +102,7 @@ def possible_gain(
         arrays = padded_data(kernel, data, alternative, unavailable, key)
         ratio = jnp.asarray(alternative.ratio, features.dtype)
         best_row, draws = _draws(
-            kernel, arrays, ratio, jnp.asarray(slots), inflation, best, gain_key, size
+            kernel, arrays, ratio, jnp.asarray(padded_batch), inflation, best, gain_key, size
         )
         best = int(best_row)
         f = model.centre + model.scale * np.asarray(draws, float)
@@ -111,7 +113,7 @@ def possible_gain(
         of_batch = np.zeros(0)
         if len(rows):
             best_of_batch = f[:, 1 + size : 1 + size + len(rows)].max(1)
-            # a candidate in both the shortlist and the batch has two draws with different jitter
+            # a candidate of both the shortlist and the batch has two draws, which differ by jitter
             best_unevaluated = np.maximum(best_unevaluated, best_of_batch)
             of_batch = np.maximum(best_of_batch - f[:, 0], 0)
         gains.append((np.maximum(best_unevaluated - f[:, 0], 0), of_batch))
@@ -121,8 +123,8 @@ def possible_gain(
 
 
 def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
-    """(row, value) of the candidate of the largest mean value, from evaluations of `arms` [n] with
-    `values` [n], NaN where an evaluation failed."""
+    """(row, value) of the candidate with the largest mean of its values, given evaluations of
+    `arms` [n] with `values` [n], NaN for a failed evaluation."""
     observed = ~np.isnan(values)
     rows, index = np.unique(arms[observed], return_inverse=True)
     mean = np.bincount(index, values[observed]) / np.bincount(index)
@@ -130,14 +132,14 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 
 def stop_row(gain: Gain, at_most: float, arms: np.ndarray, values: np.ndarray) -> int:
-    """The row of the evaluated candidate that a verdict to stop names: the best measured one where
-    the upper bound limits the gain to `at_most`, or else the one of the largest posterior mean."""
+    """The row of the evaluated candidate that a verdict to stop names: the best measured one if the
+    upper bound limits the gain to `at_most`, or else the one with the largest posterior mean."""
     return best_measured(arms, values)[0] if gain.most <= at_most else gain.best
 
 
 def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> float:
-    """TOLERANCE times the range of the bounds if they are finite, or else times that of the values
-    without poor outliers."""
+    """TOLERANCE times the range of the bounds if they are finite, or else times the range of the
+    values without poor outliers."""
     if bounds is not None and np.isfinite(bounds).all():
         return TOLERANCE * (bounds[1] - bounds[0])
     observed = values[~np.isnan(values)]
@@ -145,8 +147,8 @@ def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> 
 
 
 def should_stop(gain: Gain | None, at_most: float) -> bool:
-    """Whether with PROBABILITY no unevaluated candidate is better by more than `at_most`. With
-    fewer than MIN_VALUES values the best value must also be within `at_most` of the upper bound."""
+    """Whether, with probability PROBABILITY, the gain is at most `at_most`. If there are fewer than
+    MIN_VALUES values, the best one must also be within `at_most` of the upper bound."""
     if gain is None or (gain.observed < MIN_VALUES and gain.most > at_most):
         return False
     return float(np.quantile(gain.of_any, PROBABILITY)) <= at_most
@@ -165,16 +167,16 @@ def _draws(
 ) -> tuple[Array, Array]:
     """(row of the best candidate; draws [DRAWS, 1 + size + B] of that candidate, of a shortlist of
     unevaluated candidates, and of the batch, in units of the signal). The best candidate is row
-    `best`, or for best = -1 the evaluated candidate of the largest mean."""
+    `best`, or if `best` is -1 the evaluated candidate with the largest mean."""
     features = arrays.features
-    fitted = choice.condition(kernel, arrays, ratio, False)
-    mean, variance = posterior.predict(fitted, features)
+    gp_posterior = choice.condition(kernel, arrays, ratio, False)
+    mean, variance = posterior.predict(gp_posterior, features)
     largest = jnp.argmax(jnp.where(arrays.observed, mean[arrays.arms], -jnp.inf))
     best = jnp.where(best < 0, arrays.arms[largest], best)
     bound = mean + BOUND_WIDTH * inflation * jnp.sqrt(variance)
     top, shortlist = lax.top_k(jnp.where(~arrays.unavailable, bound, -jnp.inf), size)
     rows = jnp.concatenate([best[None], shortlist, batch], dtype=jnp.int32)
-    centre, covariance = posterior.joint(fitted, features[rows])
-    draws = centre[None, :] + inflation * normal_draws(covariance, ratio, DRAWS, key)
+    joint_mean, covariance = posterior.joint(gp_posterior, features[rows])
+    draws = joint_mean[None, :] + inflation * normal_draws(covariance, ratio, DRAWS, key)
     is_candidate = jnp.ones(len(rows), bool).at[1 : 1 + size].set(jnp.isfinite(top))
     return best, jnp.where(is_candidate[None, :], draws, -jnp.inf)

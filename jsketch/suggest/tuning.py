@@ -61,8 +61,8 @@ class Result:
 
     @property
     def best(self) -> Any:
-        """{name: value} of a space, or an element of the list. Raises ValueError where all
-        evaluations have failed."""
+        """The best candidate, {name: value} of a space or an element of the list. Raises ValueError
+        if all evaluations have failed."""
         return self._best().candidate
 
     @property
@@ -133,14 +133,14 @@ def minimize(
     seed: int = 0,
     progress: bool = True,
 ) -> Result:
-    """The smallest value of a function of hyperparameters, or over the elements of a list.
+    """Minimizes a function over a space of hyperparameters, or over the elements of a list.
 
     After a few points that fill the space, a Gaussian process chooses the point of the largest
     expected improvement (`proposals`). Values may be noisy. No point is evaluated twice.
 
     f            returns one number; called with the hyperparameters by name, f(depth=3, ...), or
                  with one element of the list. NaN or None is a failed evaluation: it is counted,
-                 and similar points become less probable
+                 and gets the worst value so far
     space        a `Space`, or a list of candidates: numbers, texts, or dicts or tuples of numbers
                  and texts; or the rows of an array or a DataFrame
     evaluations  int, the number of evaluations, including those in the file of `checkpoint`
@@ -153,7 +153,7 @@ def minimize(
     seed         int; the same seed and batch give the same run, where f returns the same values
     progress     whether a line is printed to stderr for every better value
 
-    Returns a `Result`: best, best_value, to_frame(), plot(). Warns, and ends early, where the space
+    Returns a `Result`: best, best_value, to_frame(), plot(). Warns, and ends early, if the space
     has no further point. An error that ends the run has the finished evaluations in its attribute
     `result`. Raises ValueError for wrong arguments, for a value that is not one number, and for a
     file of another run.
@@ -180,7 +180,7 @@ def maximize(
     seed: int = 0,
     progress: bool = True,
 ) -> Result:
-    """The largest value of a function, with the arguments of `minimize`."""
+    """Maximizes a function, with the arguments of `minimize`."""
     options = batch, workers, catch, checkpoint, seed, progress
     return _search(f, space, evaluations, True, *options)
 
@@ -243,7 +243,7 @@ class _Run:
     domain: Domain
     maximized: bool
     horizon: int
-    initial: int  # points of the design, those of the file where there is one
+    initial: int  # number of points of the design; that of the file if the run is resumed
     file: RunFile | None
     progress: bool
     evaluations: list[Evaluation] = field(default_factory=list)

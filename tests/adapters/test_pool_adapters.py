@@ -51,7 +51,7 @@ def test_asking_again_and_pending_points():
     assert not any(point in points for point in later)
     optimizer.tell(POOL[7], 0.5)
     assert optimizer.Xi[-1] == POOL[7].tolist()
-    with pytest.raises(ValueError, match="is no row of the candidates"):
+    with pytest.raises(ValueError, match="is not a row of the candidates"):
         optimizer.tell([9.0, 9.0], 1.0)
     with pytest.raises(ValueError, match="y must be finite"):
         optimizer.tell(points[2], np.inf)
@@ -64,7 +64,7 @@ def test_invalid_points_values_and_options_are_refused():
     optimizer = PoolOptimizer(POOL, scaling=False)
     for x, y, words in (
         ("ab", 1.0, "x must be real numbers"),
-        (0.5, 1.0, "0.5 is no row of the candidates"),
+        (0.5, 1.0, "0.5 is not a row of the candidates"),
         (POOL[:2], [[1.0], [2.0]], r"y must be one number or a list; its shape is \(2, 1\)"),
         (POOL[0], 1e301, r"at most 1e\+300"),
     ):
@@ -72,7 +72,8 @@ def test_invalid_points_values_and_options_are_refused():
             optimizer.tell(x, y)
     assert optimizer.yi == [] and optimizer.library.features[0].tolist() == POOL[0].tolist()
     for option in ("batch", "errors", "acquisitions"):
-        with pytest.raises(ValueError, match=f"{option} is no option here.*exclude, same, costs"):
+        words = f"{option} is not an option here.*exclude, same, costs"
+        with pytest.raises(ValueError, match=words):
             PoolOptimizer(POOL, **{option: 3})
     with pytest.raises(ValueError, match="a Library was given"):
         PoolOptimizer(suggest.library(POOL))
@@ -173,7 +174,7 @@ def test_unusual_optuna_studies(optuna):
         study(lambda trial: trial.suggest_int("row", 0, 99), 2)
     with pytest.raises(ValueError, match="no trial of the study has the parameter"):
         study(lambda trial: trial.suggest_int("number", 0, last), 2)
-    with pytest.raises(ValueError, match="pending is no option here"):
+    with pytest.raises(ValueError, match="pending is not an option here"):
         adapters.OptunaSampler(POOL, pending=[3])
 
 

@@ -72,12 +72,12 @@ def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
     for path in (tmp_path / "file", tmp_path / "file" / "a" / "b"):
         with pytest.raises(ValueError, match=r"--out names a folder; .*/file is a file"):
             files.check_folder(path)
-    for path in (tmp_path, tmp_path / "no" / "a.json"):
-        with pytest.raises(ValueError, match="--out names a file"):
-            command_line.check_writable(path)
     (tmp_path / "dangling").symlink_to(tmp_path / "no" / "a.json")
-    with pytest.raises(ValueError, match="--out names a file"):
-        command_line.check_writable(tmp_path / "dangling")
+    for path in (tmp_path / "no" / "a.json", tmp_path / "dangling"):
+        with pytest.raises(ValueError, match="cannot be written: its folder does not exist"):
+            command_line.check_writable(path)
+    with pytest.raises(ValueError, match="is a folder; the name of a file is needed"):
+        command_line.check_writable(tmp_path)
     command_line.check_new(None, False)
     command_line.check_new(tmp_path / "new.json", False)
     command_line.check_new(tmp_path / "file", True)

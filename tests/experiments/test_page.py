@@ -89,7 +89,7 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
     more = dict(of_any=np.full(9, 5.0), of_batch=np.full(9, 4.0), best=2)
     results = results._replace(inputs=lucky, gain=results.gain._replace(**more))
     assert messages.verdict(results).startswith("Continue: the best is 70 (r7: KOAc, ")
-    assert "expected to gain 4 (4 to 4)." in messages.verdict(results)
+    assert "expected to gain 4 (90% interval: 4 to 4)." in messages.verdict(results)
     results.options.tolerance = 6.0
     words = messages.verdict(results)
     assert words.startswith("Stop: the best is r2: KOAc, XPhos, T (C) 60 with 66.7;")

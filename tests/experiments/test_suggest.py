@@ -111,7 +111,7 @@ def test_a_batch_of_one_temperature_within_a_budget(tmp_path, capsys):
     printed, cost = capsys.readouterr().out, frame["price"][rows].sum()
     assert cost <= 3 and len(rows) < 4 and "3 numbers" in printed
     assert f"the batch costs {cost}; 3 of the budget of {budget} was left" in printed
-    assert f"ends the batch after {len(rows)} of 4 candidates" in printed
+    assert f", enough for {len(rows)} of 4 candidates" in printed
 
 
 def test_pictures_show_the_names_of_columns_and_not_formulas():
@@ -132,7 +132,7 @@ def test_a_failed_evaluation_lowers_the_chance_of_others(tmp_path, capsys):
     assert not np.isin(rows_of(batch), DONE).any()
     assert ((batch["chance_of_success"] > 0) & (batch["chance_of_success"] < 1)).all()
     chance = round(100 * batch["chance_of_success"][0])
-    assert f"It succeeds with a chance of {chance}%" in printed
+    assert f"Its chance of success is {chance}%" in printed
 
 
 def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
@@ -145,7 +145,7 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
     more = ("--batch", "1", "--exclude", others, "--minimize", "--explain")
     run(tmp_path, frame, done, *more)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("c1:"))
-    assert line.startswith("c1: the prediction is ")
+    assert line.startswith("c1: the prediction with its 90% interval is ")
     assert " It tests size 0.2839 instead of 0.2739 against c0 (-9)." in line
     report = tmp_path / "page.html"
     run(tmp_path, frame, None, "--explain", "--report", str(report))
@@ -153,7 +153,7 @@ def test_reasons_name_the_neighbour_and_the_column(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith("Continue: nothing was measured yet; ")
     assert "the prediction" not in printed
-    assert "It differs most from the others." in printed
+    assert "It differs much from the other candidates." in printed
 
 
 def test_distances_are_those_of_the_kernel():
@@ -186,13 +186,13 @@ def test_distances_are_those_of_the_kernel():
         (("--same", "cold"), "has no column 'cold'"),
         (("--cost", "price", "--same", "price"), "the options give the column 'price' two meaning"),
         (("--cost", "size"), "column 'size': a cost must be above 0; it is '-"),
-        (("--cost", "price", "--budget", "3"), "of the budget of 3 the finished"),
+        (("--cost", "price", "--budget", "3"), "evaluations cost .* of the budget of 3: "),
         (("--batch", "59"), "59 is more than the 51 candidates .*: of 60 .* 9 were evaluated"),
         (("--report", "OUT/next.csv"), "are both"),
         (("--all-scores", "OUT/next.csv"), "--out and --all-scores are both"),
-        (("--all-scores", "OUT/library.csv"), "--all-scores .* is the table of the sheet"),
-        (("--out", "OUT/no/next.csv"), "a folder that exists"),
-        (("--out", "OUT/next.xlsm"), "next.xlsm: workbooks with macros are read only"),
+        (("--all-scores", "OUT/library.csv"), "--all-scores .* is also the file of the sheet"),
+        (("--out", "OUT/no/next.csv"), "next.csv cannot be written: its folder does not exist"),
+        (("--out", "OUT/next.xlsm"), "next.xlsm: workbooks with macros are read, but not"),
     ],
 )
 def test_refusals_of_requests(tmp_path, more, words):

@@ -36,7 +36,7 @@ def test_a_column_that_is_refused_has_two_cures(tmp_path):
 def test_similar_spellings_and_words_with_digits_are_mentioned(tmp_path, capsys):
     frame = library(12)
     run(tmp_path, frame.assign(mass=np.resize(["THF", "thf", "DMF"], 12)))
-    assert "'THF' and 'thf' are different categories" in capsys.readouterr().out
+    assert "'THF' and 'thf' are read as different categories" in capsys.readouterr().out
     run(tmp_path, frame.assign(mass=np.resize(["2-MeTHF", "1,4-dioxane"], 12)))
     assert "read as words, although most of them begin with a digit" in capsys.readouterr().out
 

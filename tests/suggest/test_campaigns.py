@@ -169,7 +169,7 @@ def test_sheets_that_do_not_fit_are_refused(tmp_path):
     sheets(tmp_path)
     for more, words in (
         (("--also", str(tmp_path / "new.csv")), "is read twice"),
-        (("--out", str(tmp_path / "old.csv")), "is the table of --also"),
+        (("--out", str(tmp_path / "old.csv")), "is also the file of --also"),
     ):
         with pytest.raises(ValueError, match=words):
             run(tmp_path, *more)

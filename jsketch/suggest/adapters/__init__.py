@@ -29,7 +29,9 @@ def check_options(options: dict[str, Any]) -> None:
     allowed = [name for name in inspect.signature(suggest).parameters if name not in _RESERVED]
     for name in options:
         if name not in allowed:
-            raise ValueError(f"{name} is no option here; those of suggest: {', '.join(allowed)}.")
+            raise ValueError(
+                f"{name} is not an option here; options of suggest are {', '.join(allowed)}."
+            )
 
 
 def __getattr__(name: str) -> Any:

@@ -34,7 +34,7 @@ class OptunaSampler(BaseSampler):
         study = optuna.create_study(sampler=OptunaSampler(seed=0))
         study.optimize(objective, n_trials=50)
 
-    or, with `candidates`, one of their rows: in the objective,
+    or, if `candidates` are given, chooses one of their rows. The objective then calls
     `row = trial.suggest_int("row", 0, len(candidates) - 1)`.
 
     candidates   None, or [A, d] numbers, or a `suggest.Library`
@@ -197,7 +197,7 @@ def _trial_value(trial: FrozenTrial) -> float:
 
 
 def _hyperparameter(name: str, distribution: Any) -> Category | Integer | Real:
-    """The hyperparameter of a distribution; categories and steps are numbers from 0 on."""
+    """The hyperparameter of a distribution; categories and steps are numbered from 0 on."""
     if isinstance(distribution, CategoricalDistribution):
         return Category(name, tuple(range(len(distribution.choices))))
     low, high, log = distribution.low, distribution.high, distribution.log

@@ -30,8 +30,8 @@ class PoolOptimizer:
     options      further arguments of `suggest`: acquisition, exclude, same, ...
 
     `ask` returns the same points until the next `tell`. After this `tell`, the returned points that
-    have no value are pending. NaN is a failed evaluation. Raises ValueError for points that are no
-    candidates, and where no candidate is left.
+    have no value are pending. NaN is a failed evaluation. Raises ValueError for points that are not
+    candidates, and if no candidate is left.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class PoolOptimizer:
         rows = []
         for point in points:
             rows.append(self._row(point, pending))
-            # the next identical point is another row
+            # the next identical point refers to another row
             pending = [row for row in pending if row != rows[-1]]
         self.rows += rows
         self.yi += numbers.tolist()
@@ -109,7 +109,7 @@ class PoolOptimizer:
         return self.get_result()
 
     def get_result(self) -> OptimizeResult:
-        """All points and values, and x and fun of the smallest value (None and NaN without any)."""
+        """All points and values, and x and fun of the best value (None and NaN without values)."""
         values = np.asarray(self.yi)
         best = None if np.isnan(values).all() else int(np.nanargmin(values))
         return OptimizeResult(
@@ -120,9 +120,9 @@ class PoolOptimizer:
         )
 
     def _row(self, point: Any, pending: list[int]) -> int:
-        """The row of a point; where several candidates are identical, a pending one of them."""
+        """The row of a point; if several candidates are identical, a pending one of them."""
         numbers = np.asarray(checks.real("x", point), float)
         rows = self._rows_of.get(tuple(np.ravel(numbers).tolist()), [])
         if not rows:
-            raise ValueError(f"{numbers.tolist()} is no row of the candidates.")
+            raise ValueError(f"{numbers.tolist()} is not a row of the candidates.")
         return next((row for row in rows if row in pending), rows[0])

@@ -25,12 +25,12 @@ WRITTEN_COLUMNS = (SUGGESTED_COLUMN, *PREDICTED_COLUMNS)
 EVALUATION_COLUMNS = (
     "error", "cost", "pending", "status", "mean", "standard_deviation", *WRITTEN_COLUMNS
 )  # fmt: skip
-# names of the column of ids, where none is given; the first one that exists is used
+# names of the column of ids if none is given; the first one that exists is used
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW_IDS = "row"  # the name of ids that are numbers of rows
 MIN_IDS = 3  # rows; in a shorter table, different words may be a category and not ids
-SMILES = "smiles"  # part of the names of columns of molecules, in small letters
-# cells of a column of values, in small letters
+SMILES = "smiles"  # part of the names of columns of molecules, in lower case
+# cells of a column of values, in lower case
 UNMEASURED_WORDS = (
     "", "-", "--", "\u2013", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured"
 )  # fmt: skip
@@ -41,7 +41,7 @@ SINGLE_VALUE = re.compile(
     r"\s*(?P<percent>%?)"
 )
 MAX_LEVELS = 1000  # of a category; each level is a column of zeros and ones
-FEW_LEVELS = 20  # so many levels are accepted in a table of any length
+FEW_LEVELS = 20  # number of levels of a category that is accepted in a table of any length
 MIN_EARLIER = 3  # values of an earlier campaign
 
 
@@ -62,7 +62,7 @@ class Roles(NamedTuple):
     results: Sequence[str] = ("value",)  # the column of values, and that of their errors if any
     cost: str | None = None
     ignored: Sequence[str] = ()
-    readings: Mapping[str, str] = {}  # {cell of the column of values: meaning}, in small letters
+    readings: Mapping[str, str] = {}  # {cell of the column of values: its meaning}, in lower case
     needed: bool = False  # whether the table must have the column of values
 
 
@@ -96,7 +96,7 @@ class Sheet(NamedTuple):
     candidates: Candidates
     table: Table
     candidate_of: np.ndarray  # [rows], the candidate of each row
-    id_name: str  # the column of ids; ROW_IDS where ids are numbers of rows
+    id_name: str  # the column of ids; ROW_IDS if the ids are numbers of rows
     evaluations: Evaluations
     # (features [m,d], values [m]) of each earlier campaign
     earlier: Sequence[tuple[np.ndarray, np.ndarray]] = ()
@@ -129,9 +129,9 @@ def read_sheet(
     also: Sequence[Path] = (),
 ) -> Sheet:
     """Reads the table of candidates, and the measured rows of the tables `also` of earlier
-    campaigns, which must have its columns. All columns are features except those of `roles` and
-    EVALUATION_COLUMNS. The columns of `kinds` and `same` are always features. Where the table has
-    the column of values, its rows are evaluations too, and may repeat a candidate.
+    campaigns, which must have the same columns. All columns are features except those of `roles`
+    and EVALUATION_COLUMNS. The columns of `kinds` and `same` are always features. If the table has
+    a column of values, its rows are evaluations too, and may repeat a candidate.
 
     Raises ValueError for missing values, ids that are empty or repeated, constant columns, cells
     that are neither numbers nor clearly words, named columns that are missing or do not have their
@@ -176,18 +176,18 @@ def read_sheet(
     features: list[Feature] = []
     for name in names:
         features += _features(joined, name, kind_of.get(name), notes)
-    distinct, cost = ids[first].to_numpy(object), None
+    distinct_ids, cost = ids[first].to_numpy(object), None
     if roles.cost is not None:
         cost = table.numbers(roles.cost)
         _check_cells(table, roles.cost, cost <= 0, "a cost must be above 0")
-    if len(distinct) == 1:
-        raise ValueError(f"{path} has one candidate only: at least two are needed.")
-    ends = np.cumsum([len(distinct), *(len(values) for _, values in earlier)])
+    if len(distinct_ids) == 1:
+        raise ValueError(f"{path} has only one candidate: at least two are needed.")
+    ends = np.cumsum([len(distinct_ids), *(len(values) for _, values in earlier)])
     joined_matrix = np.hstack([feature.values for feature in features])
     matrix, *earlier_matrices = np.split(joined_matrix, ends[:-1])
-    notes += _note_on_equal_features(distinct, matrix)
+    notes += _note_on_equal_features(distinct_ids, matrix)
     candidates = Candidates(
-        distinct,
+        distinct_ids,
         matrix,
         [Columns(feature.kind, feature.values.shape[1]) for feature in features],
         [feature.name for feature in features],
@@ -214,8 +214,8 @@ def _measured_rows(
             f"{path} has {observed.sum()} values in the column '{roles.results[0]}'; an earlier"
             f" campaign needs at least {MIN_EARLIER}."
         )
-    note = f"{path}: {observed.sum()} values of an earlier campaign, for the batch and predictions"
-    notes += [*read_notes, note]
+    source = f"{path}: {observed.sum()} values of an earlier campaign"
+    notes += [*read_notes, f"{source} are used for the batch and the predictions"]
     return table.select(observed), values[observed]
 
 
@@ -244,7 +244,7 @@ def _id_column(table: Table, named: Sequence[str], notes: list[str]) -> str:
                 f"{table.path}: the ids are in the column '{name}', whose words all differ"
             )
             return name
-    notes.append(f"{table.path}: candidates are named by their rows; --id names another column")
+    notes.append(f"{table.path}: candidates are named by their rows; --id chooses a column of ids")
     return ROW_IDS
 
 
@@ -296,20 +296,20 @@ def _check_conditions(table: Table, arms: np.ndarray, sheet: Sheet) -> None:
         if not differ.any():
             continue
         at = int(differ.argmax())
-        cure = "Correct the id or the condition."
+        remedy = "Correct the id or the condition."
         if sheet.id_name == ROW_IDS:
-            cure = (
+            remedy = (
                 "The ids are numbers of rows: if the rows were moved, type the values into"
                 f" {sheet.table.path}."
             )
         raise ValueError(
-            f"{table.location(at, name)}: it is '{here[at]}', and '{there[at]}' for the candidate"
-            f" '{sheet.candidates.ids[arms[at]]}' in {sheet.table.path}. {cure}"
+            f"{table.location(at, name)}: it is '{here[at]}', but '{there[at]}' for the candidate"
+            f" '{sheet.candidates.ids[arms[at]]}' in {sheet.table.path}. {remedy}"
         )
 
 
 def _evaluations(table: Table, arms: np.ndarray, roles: Roles) -> Evaluations:
-    """The evaluations in a table, whose rows are those of candidates `arms` [rows]."""
+    """The evaluations in a table, whose rows belong to the candidates `arms` [rows]."""
     value_column, *error_columns = roles.results
     values, measured, notes = _values(table, value_column, roles.readings)
     pending, batches = np.zeros(0, int), np.zeros(len(table), int)
@@ -332,16 +332,16 @@ def _values(
     table: Table, column: str, readings: Mapping[str, str]
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(values [rows], mask [rows] of measured rows, notes). The value of a failed evaluation is
-    NaN. Raises ValueError that quotes the cells that cannot be read."""
+    NaN. Raises a ValueError that quotes the cells that cannot be read."""
     words = table.text(column)
-    small = words.str.casefold()
-    is_named = small.isin(readings).to_numpy()
-    small = small.map(lambda word: readings.get(word, word))
-    measured = (~small.isin(UNMEASURED_WORDS)).to_numpy()
+    meaning = words.str.casefold()
+    has_reading = meaning.isin(readings).to_numpy()
+    meaning = meaning.map(lambda word: readings.get(word, word))
+    measured = (~meaning.isin(UNMEASURED_WORDS)).to_numpy()
     values = np.full(len(table), np.nan)
-    filled = measured & ~small.isin(FAILURE_WORDS).to_numpy()
-    values[filled & is_named] = small[filled & is_named].astype(float)
-    filled &= ~is_named
+    filled = measured & ~meaning.isin(FAILURE_WORDS).to_numpy()
+    values[filled & has_reading] = meaning[filled & has_reading].astype(float)
+    filled &= ~has_reading
     rows = np.flatnonzero(filled)
     if not rows.size:
         return values, measured, []
@@ -351,7 +351,7 @@ def _values(
     notes = [f"{place}: read as {parsed.note}"] * bool(parsed.note)
     unread = rows[np.isnan(values[rows])]
     percent = words.iloc[rows].str.endswith("%").to_numpy()
-    # a percent sign in some cells only is clear where the header has it
+    # percent signs in only some cells are clear if the header has one too
     mixed = percent.any() and not percent.all() and "%" not in column
     if unread.size and not mixed:
         values[unread] = [
@@ -368,10 +368,9 @@ def _values(
         readings_given = [f'"{word}=..."' for word in words.iloc[bad].unique()[:MAX_QUOTED]]
         raise ValueError(
             f"{place}: these cells are not clear as values: {', '.join(quoted)}{more}; write a"
-            " number such as 45.3 (0 where nothing was found), 'failed' where the experiment gave"
-            " no result, and nothing where it was not measured; or state with --read"
-            f" {' '.join(readings_given)} what they mean, where ... is a number, 'failed' or"
-            " nothing."
+            " number such as 45.3 (0 if nothing was found), 'failed' if the experiment gave no"
+            " result, or nothing if it was not measured; or state what these cells mean with"
+            f" --read {' '.join(readings_given)}, where ... is a number, 'failed' or nothing."
         )
     return values, measured, notes
 
@@ -405,7 +404,7 @@ def _labels(table: Table, column: str) -> np.ndarray:
 
 def _features(table: Table, name: str, kind: str | None, notes: list[str]) -> list[Feature]:
     """The features of a column; those of a sequence are its sites that vary. Adds a sentence to
-    `notes` where the interpretation of the cells may surprise."""
+    `notes` if the interpretation of the cells may surprise."""
     if kind in ("sequences", "proteins"):
         return _sites(table, name, kind == "proteins")
     if kind in ("smiles", "bits"):
@@ -451,7 +450,8 @@ def _category(table: Table, name: str, guessed: bool, notes: list[str]) -> np.nd
         first = spellings.setdefault(" ".join(level.casefold().split()), level)
         if first != level:
             notes.append(
-                f"{table.path}, column '{name}': '{first}' and '{level}' are different categories"
+                f"{table.path}, column '{name}': '{first}' and '{level}' are read as different"
+                " categories"
             )
     return _one_hot(words.to_numpy(object))
 
@@ -475,7 +475,7 @@ def _bits(table: Table, name: str) -> np.ndarray:
 
 
 def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
-    """The letter of every site that varies, and of a protein the properties of its amino acid."""
+    """The letter of every site that varies; for a protein also the properties of the amino acid."""
     words = _words_of_one_length(table, name)
     features: list[Feature] = []
     for i, site in enumerate(np.array([list(word) for word in words]).T):
@@ -499,7 +499,7 @@ def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
 def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
     """Packed fingerprints of molecules."""
     _check_present(table, name)
-    # a molecule such as a solvent is repeated in many rows, and parsed once
+    # a molecule such as a solvent, which is repeated in many rows, is parsed once
     codes, words = pd.factorize(table.text(name))
     fingerprints = molecules.fingerprints(list(words))
     packed, wrong = fingerprints.packed, ~fingerprints.readable[codes]
@@ -518,7 +518,7 @@ def _molecules(table: Table, name: str, notes: list[str]) -> np.ndarray:
 
 
 def _note_on_equal_features(ids: np.ndarray, features: np.ndarray) -> list[str]:
-    """[] or a sentence on candidates with equal features."""
+    """A sentence in a list if some candidates have equal features; [] otherwise."""
     hashes = pd.util.hash_pandas_object(pd.DataFrame(features), index=False)
     equal = hashes.duplicated(keep=False).to_numpy()
     if not equal.any():
@@ -559,8 +559,8 @@ def _check_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault: 
 
 def _raise_constant(table: Table, name: str, value: str) -> None:
     raise ValueError(
-        f"{table.path}, column '{name}': every value is {value}; remove the column, which cannot"
-        " distinguish candidates."
+        f"{table.path}, column '{name}': every value is {value}; remove the column, because it"
+        " cannot distinguish candidates."
     )
 
 

@@ -84,14 +84,14 @@ class Table:
         return Table(self.path, self.frame[rows], self.semicolons)
 
     def with_rows_of(self, others: Sequence[Table]) -> Table:
-        """This table with the rows of other tables below. Raises ValueError where only some of the
-        tables have semicolons between the columns, and so decimal commas."""
+        """This table with the rows of other tables below. Raises ValueError if only some of the
+        tables have semicolons between the columns, and therefore decimal commas."""
         frames = [self.frame]
         for other in others:
             if other.semicolons != self.semicolons:
                 raise ValueError(
-                    f"{self.path} and {other.path} must be written in one way: only one of them has"
-                    " semicolons between its columns."
+                    f"{self.path} and {other.path} must have the same separator: only one of them"
+                    " has semicolons between its columns."
                 )
             rows = pd.DataFrame(
                 {name: other.text(name) for name in self.names if name in other.names}
@@ -108,7 +108,7 @@ class Table:
         return bool(pd.api.types.is_numeric_dtype(self.frame[column].dtype))
 
     def text(self, column: str) -> pd.Series:
-        """The cells as text. That of a missing number is empty."""
+        """The cells as text, which is empty for a missing number."""
         cells = self.frame[column]
         return cells.map(_text_of) if self.is_numeric(column) else cells
 
@@ -150,23 +150,23 @@ class Table:
 class ParsedColumn:
     """The numbers of a column."""
 
-    values: np.ndarray  # [n], NaN where a cell is not a number
-    kind: str  # "numbers", "text", or "unclear" where some cells look like numbers
-    note: str = ""  # the interpretation of the cells, where it may surprise
+    values: np.ndarray  # [n], NaN if a cell is not a number
+    kind: str  # "numbers", "text", or "unclear" if some cells look like numbers
+    note: str = ""  # the interpretation of the cells if it may surprise
     reason: str = ""  # a sentence on cells that look like numbers and are not read
 
 
 def _parse(cells: pd.Series, semicolons: bool) -> ParsedColumn:
-    """The column as numbers where one unit and one meaning of points and commas fit all cells."""
+    """The column, as numbers if one unit and one meaning of points and commas fit all cells."""
     try:
         values = cells.to_numpy(object).astype(float)
     except ValueError:
         pass
     else:
-        # Python ignores an underscore between digits, and a point may separate thousands
-        points = semicolons and cells.str.contains(".", regex=False).any()
-        unclear = points and not any(np.isnan(_with_comma(word)) for word in cells)
-        if not unclear and not cells.str.contains("_", regex=False).any():
+        # Python ignores underscores between digits. With semicolons, points may separate thousands.
+        has_points = semicolons and cells.str.contains(".", regex=False).any()
+        ambiguous = has_points and not any(np.isnan(_with_comma(word)) for word in cells)
+        if not ambiguous and not cells.str.contains("_", regex=False).any():
             return ParsedColumn(values, "numbers")
     codes, distinct = pd.factorize(cells)
     words = [without_typography(word) for word in distinct]
@@ -204,7 +204,7 @@ def _values(matches: Sequence[re.Match[str]], semicolons: bool) -> tuple[np.ndar
     values, reason = point, ""
     point_fits, comma_fits = not np.isnan(point).any(), not np.isnan(comma).any()
     differ = point_fits and comma_fits and not np.array_equal(point, comma)
-    # commas are decimal where semicolons separate the columns, and points elsewhere
+    # commas are decimal if semicolons separate the columns, and points otherwise
     if differ and semicolons != has_commas:
         values, reason = np.full(len(words), np.nan), _AMBIGUOUS_MARK
     elif comma_fits and (has_commas or not point_fits):
@@ -236,7 +236,7 @@ def _with_comma(word: str) -> float:
 
 
 def without_typography(word: str) -> str:
-    """The word with a hyphen as minus and without spaces between groups of digits."""
+    """The word with a hyphen as minus sign, and without spaces between groups of digits."""
     if word[:1] in _MINUS and word:
         word = "-" + word[1:]
     return re.sub(rf"(?<=\d)[{_SPACES}](?=\d{{3}})", "", word)
@@ -293,8 +293,8 @@ def _is_empty(cells: pd.Series) -> pd.Series:
 
 
 def content(path: Path, table: pd.DataFrame, like: Table | None = None) -> bytes:
-    """The bytes of a file with this table, in the format of its suffix. Separated values have the
-    dialect of the table `like`."""
+    """The bytes of a file with this table, in the format of the suffix of `path`. Separated values
+    have the separator and the decimal mark of the table `like`."""
     buffer, kind = io.BytesIO(), path.suffix.lower()
     if kind in PARQUET:
         table.to_parquet(buffer)
@@ -354,7 +354,7 @@ def changed_copy(
 
 
 def _cell_text(cell: Any, semicolons: bool) -> str:
-    """A cell as text, with a decimal comma where semicolons separate the columns."""
+    """A cell as text, with a decimal comma if semicolons separate the columns."""
     word = str(cell)
     return word.replace(".", ",") if semicolons and isinstance(cell, float) else word
 

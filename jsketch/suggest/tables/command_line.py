@@ -1,4 +1,4 @@
-"""Parts of command lines: types of options, the setup of JAX, errors without a traceback, and
+"""Functions for command lines: types of options, the setup of JAX, errors without a traceback, and
 checks that files can be written."""
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ def sentence(error: BaseException) -> str:
 def check_writable(path: Path) -> None:
     """Raises ValueError or OSError unless a file can be written at `path`."""
     if path.is_dir():
-        raise ValueError(f"--out names a file; {path} is a folder.")
+        raise ValueError(f"{path} is a folder; the name of a file is needed.")
     if path.exists() and not path.is_file():  # a device or a pipe
         return
     parent = Path(os.path.realpath(path)).parent
     if not parent.is_dir():
-        raise ValueError(f"--out names a file in a folder that exists; {path} was given.")
+        raise ValueError(f"{path} cannot be written: its folder does not exist.")
     probe(parent)
 
 
@@ -110,7 +110,7 @@ def check_new(path: Path | None, overwrite: bool) -> None:
         return
     check_writable(path)
     if path.is_file() and not overwrite:
-        raise ValueError(f"{path} exists: use another --out, or --overwrite to replace it.")
+        raise ValueError(f"{path} exists: name another file, or use --overwrite to replace it.")
 
 
 def probe(folder: Path) -> None:

@@ -1,9 +1,9 @@
 """The factors of a table: their levels, and their main effects by the model.
 
 A factor is a column of conditions, or a site of a sequence, with at most MAX_LEVELS levels.
-Numbers with more values are cut into RANGES of equal width. The main effect of a level is the
-average of the function over the candidates of the library, in which the factor is set to that level
-(a partial dependence: Friedman. Greedy function approximation. Annals of Statistics 2001).
+Numbers with more values are cut into RANGES ranges of equal width. The main effect of a level is
+the average of the function over the candidates of the library if the factor of all of them is set
+to that level (a partial dependence: Friedman. Greedy function approximation. Ann. Stat. 2001).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from jsketch.suggest.tables.results import Results
 
 MAX_LEVELS = 24  # of a factor
 RANGES = 12  # into which numbers with more values are cut
-MAX_FACTORS = 12  # factors whose effects are computed, those of the shortest lengthscales
+MAX_FACTORS = 12  # factors whose effects are computed, those with the shortest lengthscales
 BACKGROUND = 128  # largest number of candidates over which an effect is averaged
-LARGEST_INPUT = 2**24  # features of all these candidates and levels together
+LARGEST_INPUT = 2**24  # numbers in the features of all these candidates at all levels
 LONGEST_LABEL = 24  # characters
 
 
@@ -72,8 +72,8 @@ def factors(inputs: Inputs) -> list[Factor]:
 def _factor(
     name: str, words: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, length: int
 ) -> Factor | None:
-    """The factor of candidates with these cells [A] and features `block` [A, width], which has the
-    lengthscale of index `length`. Returns None where it has too many levels."""
+    """The factor of candidates with the cells `words` [A] and features `block` [A, width], which
+    has the lengthscale of index `length`. Returns None if it has too many levels."""
     if not numeric:
         level, labels = pd.factorize(words, sort=True)
         if len(labels) > MAX_LEVELS:

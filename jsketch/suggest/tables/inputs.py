@@ -38,7 +38,7 @@ class Inputs(NamedTuple):
     from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
     batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
     sheet_has_values: bool  # whether the sheet has values and they are used
-    # the goals with those of --also; None without --also
+    # the present campaign, with its goals as values, and those of --also; None without --also
     joined: Campaigns | None = None
 
 
@@ -64,7 +64,7 @@ def read(options: argparse.Namespace) -> Inputs:
     if not (options.value_given or evaluations or value in sheet.table.names):
         notes.append(
             f"{options.candidates}: there is no column '{value}', so that no value was read and all"
-            " columns are conditions; --value names the column of measured values"
+            " columns are conditions; name the column of measured values with --value"
         )
     sheet_has_values = True
     if options.replicates or len(np.unique(sheet.evaluations.arms)) < len(candidates.ids):
@@ -74,8 +74,8 @@ def read(options: argparse.Namespace) -> Inputs:
     elif evaluations:
         sheet_has_values = False
         notes.append(
-            f"{options.candidates}: every candidate has a value there, so that nothing would be"
-            " left to suggest: only the values of --observations are used"
+            f"{options.candidates}: every candidate has a value, so that none would be left to"
+            " suggest; therefore only the values of --observations are used"
         )
     else:
         raise ValueError(
@@ -134,8 +134,8 @@ def _check_read_once(options: argparse.Namespace) -> None:
 
 
 def _present_library(joined: Campaigns, count: int) -> Library:
-    """The library of the `count` present candidates, scaled with those of all campaigns, because
-    the lengthscales are fitted to all of them."""
+    """The library of the `count` present candidates, with features that are scaled over all
+    campaigns, because the lengthscales are fitted to all of them."""
     columns = joined.candidates.columns[:-1]  # without the campaign
     width = sum(group.width for group in columns)
     return Library(joined.candidates.features[:count, :width], columns)
@@ -157,15 +157,15 @@ def _suspicious_columns(
         correlation = float(spearmanr(measured, y).statistic)
         if abs(correlation) > MAX_CORRELATION:
             notes.append(
-                f"WARNING: the column '{name}' predicts the values almost perfectly (correlation of"
-                f" ranks {correlation:.3f}): if it is a result of the measurement, leave it out"
-                f' with --ignore "{name}"'
+                f"WARNING: the column '{name}' predicts the values almost perfectly (rank"
+                f" correlation {correlation:.3f}): if it is a result of the measurement, leave it"
+                f' out with --ignore "{name}"'
             )
     return notes
 
 
 def _outliers(name: str, numbers: np.ndarray) -> list[str]:
-    """[] or a warning of a number that sets the scale of all others."""
+    """A warning in a list if one number determines the scale of all others; [] otherwise."""
     if len(numbers) < MIN_VALUES:
         return []
     distance = np.abs(numbers / 2 - np.median(numbers) / 2)
@@ -173,8 +173,8 @@ def _outliers(name: str, numbers: np.ndarray) -> list[str]:
     if not typical > 0 or distance[farthest] <= OUTLIER_FACTOR * typical:
         return []
     return [
-        f"WARNING: {numbers[farthest]:g} is more than {OUTLIER_FACTOR} times as far from the middle"
-        f" as 90% of {name}: check it, as it sets the scale of all others"
+        f"WARNING: {numbers[farthest]:g} is more than {OUTLIER_FACTOR} times as far from the median"
+        f" as 90% of {name}: check it, because it determines the scale of all others"
     ]
 
 
@@ -198,7 +198,7 @@ def goal_bounds(options: argparse.Namespace) -> tuple[float, float] | None:
 
 
 def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
-    """Raises ValueError for a value outside --bounds."""
+    """Raises ValueError for a value or a target outside --bounds."""
     if options.bounds is None:
         return
     low, high = options.bounds
@@ -217,8 +217,8 @@ def _new_evaluations(sheet: tables.Evaluations, part: tables.Evaluations) -> tab
 
 
 def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
-    """Sets --out where it is not given, and returns the path of the copy of the sheet, or None
-    where no values of the sheet are used. Raises the errors of `check_outputs`."""
+    """Sets --out if it is not given, and returns the path of the copy of the sheet, or None if no
+    values of the sheet are used. Raises the errors of `check_outputs`."""
     suffix = options.candidates.suffix.lower().replace(".xlsm", ".xlsx") or ".csv"
     if options.out is None:
         number = "" if inputs.batch_number == 1 else inputs.batch_number
@@ -230,7 +230,9 @@ def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
     stem = re.sub(r"-batch\d+$", "", options.candidates.stem)
     copy = options.out.parent / f"{stem}-batch{inputs.batch_number}{suffix}"
     if copy.resolve() in [path.resolve() for path in (options.candidates, *options.also)]:
-        raise ValueError(f"{copy} is read, and the copy of the sheet would replace it: rename it.")
+        raise ValueError(
+            f"the copy of the sheet would replace {copy}, which is read: rename that table."
+        )
     command_line.check_new(copy, options.overwrite)
     return copy
 
@@ -249,8 +251,8 @@ def check_outputs(options: argparse.Namespace) -> None:
         for name, paths in inputs.items():
             if any(path is not None and path.resolve() == out.resolve() for path in paths):
                 raise ValueError(
-                    f"--{option} {out} is the table of {name} and would replace it: name another"
-                    " file."
+                    f"--{option} {out} is also the file of {name}, which it would replace: name"
+                    " another file."
                 )
         first_option = option_of.setdefault(out.resolve(), option)
         if first_option != option:
@@ -260,5 +262,5 @@ def check_outputs(options: argparse.Namespace) -> None:
             cells.check_package(out)
             if out.suffix.lower() == ".xlsm":
                 raise ValueError(
-                    f"--{option} {out}: workbooks with macros are read only; use .xlsx."
+                    f"--{option} {out}: workbooks with macros are read, but not written; use .xlsx."
                 )

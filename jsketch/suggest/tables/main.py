@@ -19,7 +19,7 @@ from jsketch.suggest.tables.inputs import check_outputs, read, set_outputs
 from jsketch.suggest.tables.options import parse
 from jsketch.suggest.tables.results import Results, compute
 
-DIGITS = 3  # of the width of an interval
+DIGITS = 3  # significant digits of the width of an interval
 
 
 def run(options: argparse.Namespace) -> Suggestion:
@@ -53,11 +53,12 @@ def run(options: argparse.Namespace) -> Suggestion:
 
 
 def explanations(results: Results) -> list[str]:
-    """[B], a line for each candidate with --explain; [] otherwise."""
+    """With --explain, a line for each candidate of the batch; [] otherwise."""
     if not results.options.explain:
         return []
     names = [messages.candidate_name(results.inputs, row) for row in results.batch.rows]
-    predictions = [f"the prediction is {words}. " for words in messages.predictions(results)]
+    intro = "the prediction with its 90% interval is"
+    predictions = [f"{intro} {words}. " for words in messages.predictions(results)]
     predictions = predictions or [""] * len(names)
     reasons = messages.reasons(results)
     return [f"{n}: {p}{r}" for n, p, r in zip(names, predictions, reasons, strict=True)]
@@ -119,7 +120,7 @@ def batch_table(results: Results) -> pd.DataFrame:
 
 
 def _rounded(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.ndarray]:
-    """The numbers, rounded so that the width of an interval has DIGITS digits."""
+    """The numbers, rounded so that the width of an interval has DIGITS significant digits."""
     width = np.log10(np.maximum(high - low, np.finfo(float).tiny))
     columns = []
     for column in (mean, low, high):

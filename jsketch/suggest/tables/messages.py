@@ -19,12 +19,12 @@ from jsketch.suggest.tables.results import Results
 IMPORTANT_COLUMNS = 4  # columns in the sentence on the model, those of the shortest lengthscales
 MIN_EXPLAINED = 0.2  # smallest share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
-MIN_CORRELATION = 0.5  # of an evaluation that is called similar to a candidate
+MIN_CORRELATION = 0.5  # prior correlation from which on an evaluation is similar to a candidate
 CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
-# The neighbour of a candidate is the best evaluation whose correlation is within this margin of the
-# largest one.
+# The neighbour of a candidate is the best one of the evaluations whose correlation with the
+# candidate is within this margin of the largest correlation.
 CORRELATION_MARGIN = 0.02
-MAX_DIFFERENCES = 2  # between a candidate and its neighbour in a message
+MAX_DIFFERENCES = 2  # conditions of a message that compares a candidate with its neighbour
 
 
 def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:
@@ -52,7 +52,8 @@ def describe_batch(results: Results) -> list[str]:
     candidates, lines = inputs.candidates, [_describe_model(results)]
     if batch.dictionary_size < count:
         lines.append(
-            f"{count} evaluations are approximated by {batch.dictionary_size} inducing points"
+            f"the model is an approximation: {batch.dictionary_size} inducing points represent the"
+            f" {count} evaluations"
         )
     if candidates.same is not None and len(batch.rows):
         lines.append(f"all of the batch has {options.same} = {candidates.same[batch.rows[0]]}")
@@ -62,7 +63,7 @@ def describe_batch(results: Results) -> list[str]:
             total = candidates.cost[inputs.arms].sum() + candidates.cost[inputs.pending].sum()
             line += f"; {options.budget - total:g} of the budget of {options.budget:g} was left"
         if len(batch.rows) < options.batch:
-            line += f", which ends the batch after {len(batch.rows)} of {options.batch} candidates"
+            line += f", enough for {len(batch.rows)} of {options.batch} candidates"
         lines.append(line)
     return lines
 
@@ -106,7 +107,7 @@ def verdict(results: Results) -> str:
     row, best = _best_measured(inputs)
     name = _description(inputs, row)
     low, high = np.quantile(gain.of_batch, (0.05, 0.95))
-    expected = f"{np.mean(gain.of_batch):.2g} ({low:.2g} to {high:.2g})"
+    expected = f"{np.mean(gain.of_batch):.2g} (90% interval: {low:.2g} to {high:.2g})"
     if options.target is not None:
         return (
             f"Continue: the best is {best:.4g} ({name}), {abs(best - options.target):.2g} from the"
@@ -193,10 +194,10 @@ def short_number(word: str) -> str:
 def explained_sentence(explained: float) -> str:
     """A sentence on the share of the variance that the model predicts."""
     if not explained >= MIN_EXPLAINED:
-        return "The model explains almost nothing yet, and the batch is chosen to learn."
+        return "The model does not predict the values yet, and this batch mainly explores."
     return (
-        f"The model explains {100 * explained:.0f}% of the variance of the values, each predicted"
-        " from the others."
+        f"The model explains {100 * explained:.0f}% of the variance of the values when each is"
+        " predicted from the others."
     )
 
 
@@ -204,16 +205,16 @@ def predictions(results: Results) -> list[str]:
     """[B], the predictions of the batch with their intervals, or [] before a model is fitted."""
     if results.predicted is None:
         return []
-    ends = zip(*results.intervals(results.batch.rows), strict=True)
-    return [f"{mean:.3g} ({low:.3g} to {high:.3g})" for mean, low, high in ends]
+    intervals = zip(*results.intervals(results.batch.rows), strict=True)
+    return [f"{mean:.3g} ({low:.3g} to {high:.3g})" for mean, low, high in intervals]
 
 
 def reasons(results: Results) -> list[str]:
-    """[B], whether each candidate explores or exploits, and which change it tests."""
+    """[B], for each candidate whether it explores or exploits, and which change it tests."""
     inputs, batch, measured = results.inputs, results.batch, results.measured
     if results.predicted is None:
         earlier = "It follows the values of earlier campaigns."
-        reason = earlier if inputs.sheet.earlier else "It differs most from the others."
+        reason = earlier if inputs.sheet.earlier else "It differs much from the other candidates."
         return [reason] * len(batch.rows)
     model, lines = batch.model, []
     arms, goals = inputs.arms[measured], inputs.values[measured]
@@ -243,13 +244,13 @@ def reasons(results: Results) -> list[str]:
             else:
                 line += f" It has the conditions of {neighbour}."
         if batch.chance is not None and batch.chance[i] < CERTAIN_SUCCESS:
-            line += f" It succeeds with a chance of {100 * batch.chance[i]:.0f}%."
+            line += f" Its chance of success is {100 * batch.chance[i]:.0f}%."
         lines.append(line)
     return lines
 
 
 def _difference(inputs: Inputs, row: int, neighbour: int, distances: np.ndarray) -> str:
-    """The conditions in which two candidates differ most, by squared distances [L]."""
+    """The conditions in which two candidates differ most, given their squared distances [L]."""
     order = np.argsort(-distances, kind="stable")[:MAX_DIFFERENCES]
     names = [inputs.candidates.names[i] for i in order if distances[i] > 0]
     cells = conditions(inputs, np.array([row, neighbour]))
@@ -258,7 +259,7 @@ def _difference(inputs: Inputs, row: int, neighbour: int, distances: np.ndarray)
 
 
 def squared_distances(library: Library, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """[L] squared distances between two candidates by column, as in `Mixed`."""
+    """[L] squared distances between two candidates, one for each lengthscale of `Mixed`."""
     squared: list[float] = []
     for group in groups_of(library.columns):
         a, b = x[group.columns], y[group.columns]

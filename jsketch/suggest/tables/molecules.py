@@ -51,7 +51,7 @@ def fingerprints(smiles: Sequence[str]) -> Fingerprints:
             readable[start + i] = True
             canonical[start + i] = chem.MolToSmiles(molecule)
             bits[i, :BITS] = generator.GetFingerprintAsNumPy(molecule)
-            # without such a character, only a single atom is marked
+            # a molecule without these characters has a marked atom only if it is a single atom
             if molecule.GetNumAtoms() == 1 or MARKS.search(word.replace("[nH]", "")):
                 bits[i, BITS + _marked_bits(chem, labeler, molecule)] = 1
         parts.append(pack_bits(bits))
@@ -73,7 +73,7 @@ def drawing(smiles: str) -> str:
 
 
 def _marked_bits(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:
-    """Indices among the MARKED_BITS of the pairs with a marked atom, counted and hashed."""
+    """The indices, among the MARKED_BITS, of the counted and hashed pairs with a marked atom."""
     marks = _marks(chem, labeler, molecule)
     if not marks:
         return np.zeros(0, int)

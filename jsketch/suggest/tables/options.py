@@ -42,7 +42,7 @@ _seed = number_type(int, lambda n: 0 <= n < 2**63, "from 0 to 2^63 - 1")
 
 
 def _cell_meaning(text: str) -> tuple[str, str]:
-    """(a cell in small letters, the value that the cell stands for) of CELL=VALUE."""
+    """(a cell in lower case, the value that the cell stands for) of CELL=VALUE."""
     cell, equals, value = text.rpartition("=")
     cell, value = cell.strip().casefold(), value.strip().casefold()
     if not equals or not cell:
@@ -69,11 +69,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--minimize", action="store_true", help="smaller values are better; default: larger ones")
     add("--target", type=_finite, metavar="VALUE", help="values closer to VALUE are better")
     add("--bounds", type=_finite, nargs=2, metavar=("LOW", "HIGH"),
-        help="values cannot be outside, such as 0 100 for a yield in percent")  # fmt: skip
+        help="smallest and largest possible value, such as 0 100 for percent")  # fmt: skip
     add("--top", type=count, default=1, metavar="COUNT",
         help="find many of the COUNT best candidates (default: the best one)")  # fmt: skip
     add("--tolerance", type=_at_least_0, metavar="GAIN",
-        help="gain below which to stop (default 1%% of the range of the values)")  # fmt: skip
+        help="stop if a larger gain is improbable (default 1%% of the values' range)")  # fmt: skip
 
     add = parser.add_argument_group("further files").add_argument
     add("--observations", type=Path, nargs="+", action="extend", default=[],
@@ -81,34 +81,34 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         help="tables of ids and values, such as earlier batches that were filled in")  # fmt: skip
     add("--also", type=Path, nargs="+", action="extend", default=[], metavar="FILE",
         help="sheets of earlier campaigns with the same columns")  # fmt: skip
-    add("--pending", type=Path, metavar="FILE", help="table of ids that are being measured")
-    add("--exclude", type=Path, metavar="FILE", help="table of ids that are never suggested")
+    add("--pending", type=Path, metavar="FILE", help="ids of candidates that are being measured")
+    add("--exclude", type=Path, metavar="FILE", help="ids of candidates that are never suggested")
 
     add = parser.add_argument_group("what is written").add_argument
     add("--out", type=Path, metavar="FILE",
-        help="the batch (default next.csv or next.xlsx, as the sheet is)")  # fmt: skip
+        help="file of the batch (default next.csv or next.xlsx, like the sheet)")  # fmt: skip
     add("--report", type=Path, metavar="FILE", help="write a page for the browser, such as r.html")
     add("--all-scores", type=Path, metavar="FILE",
         help="write predictions and scores of all candidates, such as all.parquet")  # fmt: skip
-    add("--overwrite", action="store_true", help="replace the files that are written")
+    add("--overwrite", action="store_true", help="replace output files that exist")
 
-    add = parser.add_argument_group("kinds of columns, where they are not guessed").add_argument
+    add = parser.add_argument_group("kinds of columns that are not recognized").add_argument
     for name, text in (
-        ("--categories", "numbers that are names"),
-        ("--sequence", "words of one length, each site a category"),
-        ("--protein", "sequences of amino acids, with their properties"),
-        ("--bits", "fingerprints, words such as 0110"),
-        ("--smiles", "molecules, read by RDKit"),
+        ("--categories", "columns of numbers that are names"),
+        ("--sequence", "columns of words of one length, in which each site is a category"),
+        ("--protein", "sequences of amino acids, whose properties are features too"),
+        ("--bits", "columns of fingerprints, which are words such as 0110"),
+        ("--smiles", "columns of molecules as SMILES, which RDKit reads"),
         ("--ignore", "columns that are not conditions"),
     ):
         add(name, nargs="+", action="extend", default=[], metavar="COLUMN", help=text)
 
     add = parser.add_argument_group("limits of the batch").add_argument
     add("--replicates", action="store_true",
-        help="measured candidates may be suggested again, and every value counts")  # fmt: skip
-    text = "all of the batch has the same value in COLUMN, such as a temperature"
+        help="measured candidates may be suggested again; equal results are repeats")  # fmt: skip
+    text = "all candidates of the batch have the same value in COLUMN, such as a temperature"
     add("--same", metavar="COLUMN", help=text)
-    text = "the cost of a measurement, which divides the expected improvement; not a condition"
+    text = "cost of a measurement, by which expected improvement is divided; not a condition"
     add("--cost", metavar="COLUMN", help=text)
     text = "largest total cost of all measurements, finished and pending ones included"
     add("--budget", type=_at_least_0, metavar="COST", help=text)
@@ -117,13 +117,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--id", dest="id_column", metavar="COLUMN",
         help="names of the candidates (default id, or a column of different words)")  # fmt: skip
     add("--error", dest="error_column", metavar="COLUMN",
-        help="standard errors of the values; 0 where there is none")  # fmt: skip
+        help="standard errors of the values; 0 for a value without error")  # fmt: skip
     add("--read", nargs="+", action="extend", type=_cell_meaning, default=[], metavar="CELL=VALUE",
         help="what cells of the values mean, such as n.d.=failed \"<5=0\" (VALUE is a number,"
-        " failed, or nothing where it was not measured)")  # fmt: skip
+        " failed, or empty if it was not measured)")  # fmt: skip
     add("--explain", action="store_true", help="print the reason for each candidate")
     add("--acquisition", choices=ACQUISITIONS, help="how candidates are chosen (default ucb)")
-    add("--seed", type=_seed, default=0, help="of the random choices (default 0)")
+    add("--seed", type=_seed, default=0, help="seed of the random choices (default 0)")
     options = parser.parse_args(arguments)
     options.value_given = options.value_column is not None
     options.value_column = options.value_column or "value"
@@ -149,10 +149,10 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.top > 1 and (options.acquisition is not None or options.cost is not None):
         parser.error("--top chooses candidates in another way: leave --acquisition and --cost out")
     if options.also and (options.target is not None or options.cost is not None):
-        parser.error("--also is for values in any unit: leave --target and --cost out")
+        parser.error("--also has values in any unit, and no costs: leave --target and --cost out")
     if options.also and (options.top > 1 or options.acquisition == "ei"):
         parser.error(
-            "--also has candidates of other campaigns: leave --top and --acquisition ei out"
+            "--top and --acquisition ei compare candidates with those of --also: leave one out"
         )
     if options.cost is None and options.budget is not None:
         parser.error("--budget needs costs: name their column with --cost")

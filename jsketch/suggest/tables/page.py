@@ -17,9 +17,9 @@ from jsketch.suggest.tables.results import Results
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
 MAX_EFFECTS = 6  # pictures of main effects
 EFFECT_CAPTION = (
-    "Blue: by the model, the average over all other conditions, with its 90% interval. Grey:"
-    " measured values. The factor of the largest effect comes first, and all have the same axis of"
-    " values."
+    "Blue: the prediction of the model, averaged over all other conditions, with a 90% interval."
+    " Grey: measured values. The factor with the largest effect comes first, and all pictures of"
+    " effects have the same axis of values."
 )
 PREDICTION_HEADER = "predicted (90%)"
 MAX_DRAWINGS = 100  # candidates with drawings of their molecules
@@ -56,7 +56,7 @@ def write(results: Results) -> None:
 
 def _condition_figures(results: Results) -> list[Figure]:
     """Pictures of the conditions: a grid of two factors, the main effects, the map of a library of
-    numbers and fingerprints, and the importance of columns where they are many."""
+    numbers and fingerprints, and the importance of the columns if there are many."""
     inputs = results.inputs
     effects = factors.effects(results)
     axes = [effect.factor for effect in effects]

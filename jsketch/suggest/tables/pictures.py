@@ -29,9 +29,9 @@ from jsketch.suggest.tables.results import Results
 MAP_SIZE = 4000  # candidates on the map
 MAP_SAMPLE = 2000  # candidates that determine the axes of the map
 BARS = 12  # columns in the picture of importance
-LONGEST_TICKS = 50  # characters of all labels that fit below a picture
+LONGEST_TICKS = 50  # characters that fit below a picture, in all labels together
 NARROW_LEVELS = 8  # a grid with more columns is as wide as the page
-DARK_SHARE = 0.45  # share of the range of colours, the dark end, on which text is white
+DARK_SHARE = 0.45  # dark share of the range of colours, on which text is white
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
 # "$" would start a formula, and the name of a column may contain it
@@ -115,7 +115,7 @@ def value_limits(results: Results, effects: list[Effect]) -> tuple[float, float]
 
 @styled
 def grid(results: Results, first: Factor, second: Factor) -> Figure:
-    """The levels of two factors: best predictions, best measured values and the batch."""
+    """The best prediction, the best measured value and the batch for all levels of two factors."""
     options, inputs = results.options, results.inputs
     rows, columns = first, second
     if len(rows.labels) < len(columns.labels):
@@ -133,8 +133,8 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
         image = axes.imshow(colours, aspect="auto", cmap=_colours(options))
         figure.colorbar(image, label="best prediction")
         caption.append(
-            "The colour is the best prediction of the candidates in a cell, over all other"
-            " conditions."
+            "The colour is the best prediction of all candidates in a cell, which differ in the"
+            " other conditions."
         )
     arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
     goals = goal(options, values)
@@ -151,7 +151,9 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
     batch = results.batch.rows
     counts = np.zeros(shape, int)
     np.add.at(counts, (rows.level[batch], columns.level[batch]), 1)
-    caption.append("A frame is a candidate of the batch; small numbers count several.")
+    caption.append(
+        "Frames mark the candidates of the batch; small numbers count several in a cell."
+    )
     for i, j in np.argwhere(counts):
         frame = plt.Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, ec=ORANGE, lw=2.5)
         axes.add_patch(frame)
@@ -172,7 +174,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
 def _best_of_cells(
     row: np.ndarray, column: np.ndarray, values: np.ndarray, goals: np.ndarray, shape: Any
 ) -> np.ndarray:
-    """[rows, columns], the value of the largest goal in each cell, NaN in empty cells."""
+    """[rows, columns], the value with the largest goal in each cell, NaN in empty cells."""
     best = np.full(shape, np.nan)
     order = np.argsort(goals, kind="stable")  # later values replace earlier ones
     best[row[order], column[order]] = values[order]
@@ -180,7 +182,7 @@ def _best_of_cells(
 
 
 def _colours(options: argparse.Namespace) -> str:
-    """The colours of values: the better, the brighter."""
+    """The colour map of values: larger values are brighter, and with --minimize smaller ones."""
     return "viridis_r" if options.minimize else "viridis"
 
 
@@ -215,7 +217,9 @@ def leave_one_out(results: Results) -> tuple[Figure, str]:
         " prediction (95% are expected). By the model, repeats of a measurement differ by"
         f" {model.noise_std:.3g} and candidates by {model.scale:.3g} (standard deviations)."
     )
-    caption = "Each value against its prediction from all others, with one standard deviation."
+    caption = (
+        "Each value against its prediction from all others, with a bar of one standard deviation."
+    )
     if len(observed) < np.isfinite(inputs.values).sum():
         caption += f" A random sample of {len(observed)} values is shown."
     figure, axes = _axes("predicted from the others", "measured")
@@ -232,7 +236,7 @@ def best_so_far(results: Results) -> Figure:
     inputs = results.inputs
     order = np.argsort(inputs.batch, kind="stable")
     measured, batch = inputs.measured[order], inputs.batch[order]
-    # the best value so far is the one at the largest goal so far
+    # the best value so far is the one with the largest goal so far
     goals = np.where(np.isnan(measured), -np.inf, inputs.values[order])
     is_better = ~pd.Series(goals).cummax().duplicated()
     best = pd.Series(measured).where(is_better).ffill()
@@ -240,14 +244,14 @@ def best_so_far(results: Results) -> Figure:
     t = np.arange(1, len(measured) + 1)
     for start in np.flatnonzero(np.diff(batch)):
         axes.axvline(start + 1.5, color="0.8", linewidth=0.8, linestyle=":")
-    axes.plot(t, measured, "o", color="0.6", markersize=3, label="each")
+    axes.plot(t, measured, "o", color="0.6", markersize=3, label="measured")
     axes.step(t, best, where="post", color=BLUE, label="best so far")
     failed = t[np.isnan(measured)]
     if failed.size:
         worst = np.full(failed.size, measured[goals.argsort()[failed.size]])
         axes.plot(failed, worst, "x", color=ORANGE, markersize=4, label="failed")
     figure.legend(loc="outside lower center", ncols=3)
-    caption = "Evaluations are in the order of the batches, and of the tables within a batch."
+    caption = "The order is that of the batches, and within a batch that of the tables."
     return Figure("Best so far", caption, _png(figure))
 
 
@@ -265,9 +269,9 @@ def map_of_library(results: Results) -> Figure:
         features_over_lengthscale(inputs.library, batch.model.lengthscale, rows)
     )
     caption = (
-        "The first two principal components of the columns. Each column is divided by its"
-        " lengthscale, so that columns with little effect separate the candidates little. The two"
-        f" components hold {100 * share:.0f}% of the variance."
+        "The axes are the first two principal components of the columns. Each column is divided by"
+        " its lengthscale, so that columns with little effect separate the candidates little. The"
+        f" two components explain {100 * share:.0f}% of the variance."
     )
     if count > MAP_SIZE:
         caption += f" {MAP_SIZE} of {count} candidates are shown."
@@ -306,7 +310,7 @@ def features_over_lengthscale(
 
 def principal_components(points: np.ndarray) -> tuple[np.ndarray, float]:
     """(coordinates [k,2] of points [k,d] on their first two principal axes, the share of the
-    variance in them)."""
+    variance that these axes explain)."""
     sample = np.random.default_rng(0).permutation(len(points))[:MAP_SAMPLE]
     centre = points[sample].mean(0)
     _, size, axes = np.linalg.svd(points[sample] - centre, full_matrices=False)
@@ -317,7 +321,7 @@ def principal_components(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 @styled
 def importance(names: list[str], lengthscale: np.ndarray) -> Figure:
-    """The columns of the shortest lengthscales."""
+    """The columns with the shortest lengthscales."""
     caption = (
         "The inverse lengthscale of each column. The larger it is, the more the values change over"
         " the range of the column."

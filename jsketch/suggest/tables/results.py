@@ -15,7 +15,7 @@ from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
 
-MIN_VALUES = 3  # of a campaign with --also, before predictions are given
+MIN_VALUES = 3  # with --also, the number of present values from which on predictions are given
 
 
 class Results(NamedTuple):
@@ -78,8 +78,8 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
         lowest, largest = model.limits
         model = model._replace(centre=-model.centre, limits=(-largest, -lowest))
     elif options.target is not None:
-        # the model of the goal, a distance, does not predict values: a second model does, without
-        # limits, because neither small nor large values are poor
+        # The model of the goal predicts distances to the target. A second model predicts values; it
+        # has no limits, because neither small nor large values are poor.
         model = suggest.fit(*data, limits=(-np.inf, np.inf), **shared)
     if not model.fitted:
         return Results(options, inputs, batch, gain, model, None, key)
@@ -103,7 +103,7 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
 def choose(
     options: argparse.Namespace, inputs: Inputs, key: Any, model: suggest.Model | None = None
 ) -> suggest.Suggestion:
-    """The batch of `jsketch.suggest` with these options and this model; None: it is fitted."""
+    """The batch of `jsketch.suggest` with these options and this model, which is fitted if None."""
     acquisition = ACQUISITIONS.get(options.acquisition)
     if options.top > 1:
         acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
