@@ -32,7 +32,9 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
     """`--minimize` suggests the same candidates for negated values. Ids may be repeated."""
     frame = library()
     first = run(tmp_path, frame, None, "--batch", "8")
-    assert "there is no value yet" in capsys.readouterr().out and len(set(first["id"])) == 8
+    printed = capsys.readouterr().out
+    assert printed.startswith("Continue: nothing was measured yet; this batch is spread over")
+    assert printed.count("spread over") == 1 and len(set(first["id"])) == 8
     f = truth(frame)
     done = evaluations(frame, [3, 5, 3])
     for _ in range(2):
@@ -305,7 +307,10 @@ def test_a_completed_batch_is_read_and_copied_into_the_sheet(tmp_path, monkeypat
     assert marked["Yield (%)"][batch["Entry"][2]] == "failed"
     # the copy has all values, and suffices alone
     suggest_in(tmp_path, monkeypatch, "sheet-batch2.xlsx")
-    assert "14 evaluations, 1 of them failed" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "14 evaluations, 1 of them failed" in printed
+    step = "\nNext: type the results into the column 'Yield (%)' of sheet-batch3.xlsx, and run the"
+    assert f"{step} command again with sheet-batch3.xlsx as the sheet; results in next3" in printed
 
 
 @pytest.mark.parametrize("has_ids", [True, False])
@@ -438,7 +443,7 @@ def test_cells_of_values_are_read_or_refused_together(tmp_path, monkeypatch, cap
 def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypatch, capsys):
     frame = library().assign(**{"Yield (%)": 1.0 + np.arange(A)})
     frame.to_csv(tmp_path / "sheet.csv", index=False)
-    with pytest.raises(ValueError, match="every candidate has a value; none is left"):
+    with pytest.raises(ValueError, match=r"none is left .* The best is c59 with 60\."):
         suggest_in(tmp_path, monkeypatch, "sheet.csv")
     # with --observations the values of the sheet are neither used nor counted
     frame[:9].to_csv(tmp_path / "done.csv", index=False)
@@ -471,7 +476,9 @@ def test_stop_after_the_largest_possible_value(tmp_path, monkeypatch, capsys):
     frame.loc[[0, 5], "Yield (%)"] = [99.9, 99.8]
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv", "--bounds", "0", "100")
-    assert re.match(r"Stop: .* has the largest value that is possible\.", capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    assert re.match(r"Stop: .* has the largest value that is possible\.", printed)
+    assert "\nIf you go on: type the results into" in printed
     frame["Yield (%)"] = (frame["Yield (%)"] - 95).where(frame["Yield (%)"] == 99.8)
     frame.to_csv(tmp_path / "one.csv", index=False)
     more = ("one.csv", "--bounds", "0", "5", "--out", "a.csv")

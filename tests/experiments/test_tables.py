@@ -92,7 +92,7 @@ def test_columns_of_every_kind_are_described(tmp_path, capsys):
     assert "40 candidates, each with 7 numbers, 4 categories, 1 fingerprint; 20 evaluat" in printed
     assert re.search(r"c\d+: size [-.\d]+, \w+, [A-E]G[A-E], [01]{20}, [123]\)", printed)
     assert "20 evaluations with standard errors" in printed
-    assert "what matters most (lengthscale): size" in printed
+    assert "; the values depend most on size, " in printed
     assert batch["predicted"].max() > done["value"].mean()
 
 

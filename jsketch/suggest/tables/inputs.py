@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
 
-from jsketch.suggest import Campaigns, Library, join_campaigns, library
+from jsketch.suggest import Campaigns, Library, join_campaigns, library, stopping
 from jsketch.suggest.mixed import groups_of
 from jsketch.suggest.tables import candidates as tables
 from jsketch.suggest.tables import cells, command_line
@@ -79,9 +79,9 @@ def read(options: argparse.Namespace) -> Inputs:
         )
     else:
         raise ValueError(
-            f"{options.candidates}: every candidate has a value; none is left. If only some of them"
-            " were measured, empty the other cells, or name a table of the measured ones with"
-            " --observations."
+            f"{options.candidates}: every candidate has a value, and none is left to suggest."
+            f"{_best_of(options, sheet)} If only some of them were measured, empty the other cells,"
+            " or name a table of the measured ones with --observations."
         )
     for part in evaluations:
         notes += part.notes
@@ -122,6 +122,16 @@ def read(options: argparse.Namespace) -> Inputs:
         sheet_has_values and value in sheet.table.names,
         joined,
     )
+
+
+def _best_of(options: argparse.Namespace, sheet: tables.Sheet) -> str:
+    """A sentence on the best value of the sheet, or "" if all evaluations failed."""
+    arms, values = sheet.evaluations.arms, sheet.evaluations.values
+    if np.isnan(values).all():
+        return ""
+    row, _ = stopping.best_measured(arms, goal(options, values))
+    name = "row " * (sheet.id_name == tables.ROW_IDS) + str(sheet.candidates.ids[row])
+    return f" The best is {name} with {np.nanmean(values[arms == row]):.4g}."
 
 
 def _check_read_once(options: argparse.Namespace) -> None:

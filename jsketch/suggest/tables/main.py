@@ -30,9 +30,9 @@ def run(options: argparse.Namespace) -> Suggestion:
     inputs = read(options)
     copy = set_outputs(options, inputs)
     results = compute(options, inputs, key)
-    print(messages.verdict(results))
+    verdict = messages.verdict(results)
     lines = [*messages.describe_inputs(options, inputs), *messages.describe_batch(results)]
-    print("\n".join([*lines, *explanations(results)]))
+    print("\n".join([verdict, *lines, *explanations(results)]))
     like = inputs.sheet.table
     saving.write(options.out, cells.content(options.out, batch_table(results), like))
     if options.report is not None:
@@ -48,7 +48,9 @@ def run(options: argparse.Namespace) -> Suggestion:
         print(f"{options.all_scores}: predictions and scores of all candidates")
     seconds = time.perf_counter() - start
     print(f"{options.out}: {len(results.batch.rows)} candidates, chosen in {seconds:.1f} s")
-    print(_next_step(options, copy))
+    print(
+        f"{'If you go on' if verdict.startswith('Stop') else 'Next'}: {_next_step(options, copy)}"
+    )
     return results.batch
 
 
@@ -65,14 +67,14 @@ def explanations(results: Results) -> list[str]:
 
 
 def _next_step(options: argparse.Namespace, copy: Path | None) -> str:
-    """A sentence on how to continue with the written files."""
-    step = (
-        f"Next: type the results into the column '{options.value_column}' of {options.out}, and run"
-        " the command again with"
-    )
+    """How to continue with the written files."""
+    step = f"type the results into the column '{options.value_column}' of {copy or options.out}"
     if copy is None:
-        return f"{step} {options.out} added to --observations"
-    return f"{step} {copy} as the sheet and --observations {options.out}"
+        return f"{step}, and run the command again with {options.out} added to --observations"
+    return (
+        f"{step}, and run the command again with {copy} as the sheet; results in {options.out} are"
+        f" read with --observations {options.out}"
+    )
 
 
 def _sheet_changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[dict[str, Any]]]:

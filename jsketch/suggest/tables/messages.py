@@ -49,7 +49,9 @@ def describe_batch(results: Results) -> list[str]:
     """Lines on the model and the constraints."""
     options, inputs, batch = results.options, results.inputs, results.batch
     count = int(results.measured.sum())
-    candidates, lines = inputs.candidates, [_describe_model(results)]
+    candidates, lines = inputs.candidates, []
+    if results.model.fitted:
+        lines.append(_describe_model(results))
     if batch.dictionary_size < count:
         lines.append(
             f"the model is an approximation: {batch.dictionary_size} inducing points represent the"
@@ -68,26 +70,14 @@ def describe_batch(results: Results) -> list[str]:
     return lines
 
 
-def _basis_without_model(results: Results) -> str:
-    """How a batch is chosen before the values of the campaign give a model."""
-    if results.inputs.sheet.earlier:
-        return "this batch follows the values of earlier campaigns"
-    return "this batch is spread over the conditions"
-
-
 def _describe_model(results: Results) -> str:
     """A sentence on noise, signal and lengthscales."""
-    model, count = results.model, int(results.measured.sum())
-    if not model.fitted:
-        cause = "there is no value yet" if count == 0 else f"{count} values are too few, or equal"
-        return f"{cause}: without a model, {_basis_without_model(results)}"
-    names = np.array(results.inputs.candidates.names)
+    model, names = results.model, np.array(results.inputs.candidates.names)
     order = np.argsort(model.lengthscale, kind="stable")[:IMPORTANT_COLUMNS]
-    shown = ", ".join(f"{names[i]} ({model.lengthscale[i]:.2g})" for i in order)
     return (
         f"by the model, repeats of a measurement differ by {model.noise_std:.3g} and candidates by"
-        f" {model.scale:.3g} (standard deviations); what matters most (lengthscale):"
-        f" {shown}" + (", ..." if len(names) > IMPORTANT_COLUMNS else "")
+        f" {model.scale:.3g} (standard deviations); the values depend most on"
+        f" {', '.join(names[order])}"
     )
 
 
@@ -102,8 +92,10 @@ def verdict(results: Results) -> str:
             return _stop_verdict(results, gain, at_most)
     if gain is None or not results.batch.model.fitted:
         n = int(results.measured.sum())
-        cause = f"{n} values are too few to predict" if n else "nothing was measured yet"
-        return f"Continue: {cause}; {_basis_without_model(results)}."
+        cause = f"{n} values are too few, or equal" if n else "nothing was measured yet"
+        earlier = bool(inputs.sheet.earlier)
+        basis = "follows earlier campaigns" if earlier else "is spread over the conditions"
+        return f"Continue: {cause}; this batch {basis}."
     row, best = _best_measured(inputs)
     name = _description(inputs, row)
     low, high = np.quantile(gain.of_batch, (0.05, 0.95))
