@@ -133,9 +133,11 @@ def test_cells_hold_the_best_values(goal, best):
 
 def test_a_page_of_categories(tmp_path):
     """The page has a grid, effects and no map; without values, no predictions and no effects."""
-    results = compute_results(tmp_path, reactions(), f"--report {tmp_path / 'page.html'}")
+    more = f"--report {tmp_path / 'page.html'} --same 'T (C)'"
+    results = compute_results(tmp_path, reactions(), more)
     page.write(results)
     html = (tmp_path / "page.html").read_text()
+    assert "<p>The model explains" in html and "<p>all of the batch has T (C) = " in html
     titles = re.findall(r"<figure[^>]*><h2>([^<]*)", html)
     assert titles[0] == "Ligand and Base" and "Map of the library" not in html
     assert titles[1:4] == ["Effect of Ligand", "Effect of Base", "Effect of T (C)"]

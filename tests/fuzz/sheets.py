@@ -162,7 +162,7 @@ class Case:
         for name in ("pending", "excluded"):
             truth[name] = np.sort(new_row[truth[name]])
         self.check_truth(read[1], truth)
-        notes = [note for note in read[1].candidates.notes if "not used as features" in note]
+        notes = [note for note in read[1].candidates.notes if "not used as conditions" in note]
         named = len(notes) == 1 and all(f"'{name}'" in notes[0] for name in added)
         self.report.true("columns that are left out are named", named, str(notes))
 

@@ -165,9 +165,9 @@ def read_sheet(
     names = [name for name in table.names if name not in (*not_features, *unused)]
     if unused:
         quoted = ", ".join(f"'{name}'" for name in unused)
-        notes.append(f"{path}: not used as features: {quoted}")
+        notes.append(f"{path}: not used as conditions: {quoted}")
     if not names:
-        raise ValueError(f"{path} has no feature column beside '{id_name}'.")
+        raise ValueError(f"{path} has no column of conditions beside '{id_name}'.")
     with_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
     candidate_of, first = _distinct_candidates(table, id_name, ids, names if with_values else None)
     sheet, table = table, table.select(first)

@@ -31,7 +31,7 @@ def write(results: Results) -> None:
     figures, notes = [], messages.describe_batch(results)
     if results.predicted is not None:
         predictions, note = pictures.leave_one_out(results)
-        notes = [note]
+        notes[0] = note  # in place of the sentence on the model
         figures = [pictures.best_so_far(results), predictions]
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
