@@ -92,7 +92,7 @@ def test_the_verdict_names_the_best_measured_candidate(tmp_path):
     assert "expected to gain 4 (90% interval: 4 to 4)." in messages.verdict(results)
     results.options.tolerance = 6.0
     words = messages.verdict(results)
-    assert words.startswith("Stop: the best is r2: KOAc, XPhos, T (C) 60 with 66.7;")
+    assert words.startswith("Stop: the best is 66.7 (r2: KOAc, XPhos, T (C) 60);")
     assert words.endswith(" The better value of r7, 70, seems to be chance.")
 
 
@@ -129,6 +129,26 @@ def test_cells_hold_the_best_values(goal, best):
     row, column = np.array([0, 0, 0, 1]), np.array([1, 1, 1, 0])
     result = pictures._best_of_cells(row, column, values, goals, (2, 2))
     np.testing.assert_array_equal(result, [[np.nan, best], [1.0, np.nan]])
+
+
+def test_pictures_stay_within_bounds(tmp_path, monkeypatch):
+    """The dot of a mean below the lower bound would be beside the axis."""
+    figures = []
+    monkeypatch.setattr(pictures, "_png", figures.append)
+    results = compute_results(tmp_path, reactions(), "--bounds 0 70")
+    effects = [e._replace(mean=e.mean - 100) for e in factors.effects(results)]
+    predicted, left_out = results.predicted, results.left_out
+    results = results._replace(
+        predicted=predicted._replace(mean=predicted.mean - 100),
+        left_out=left_out._replace(mean=left_out.mean - 100),
+    )
+    for effect in effects:
+        pictures.effect(results, effect, (0, 70), "")
+    pictures.leave_one_out(results)
+    pictures.grid(results, *(effect.factor for effect in effects[:2]))
+    *others, grid = (figure.axes[0] for figure in figures)
+    ligand, base, heat, left_out = (axes.dataLim for axes in others)
+    assert ligand.x0 == base.x0 == heat.y0 == left_out.x0 == grid.images[0].get_array().min() == 0
 
 
 def test_a_page_of_categories(tmp_path):

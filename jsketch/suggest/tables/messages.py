@@ -16,7 +16,7 @@ from jsketch.suggest.tables.candidates import ROW_IDS
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 4  # columns in the sentence on the model, those of the shortest lengthscales
+IMPORTANT_COLUMNS = 2  # columns in the sentence on the model, those of the shortest lengthscales
 MIN_EXPLAINED = 0.2  # smallest share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
 MIN_CORRELATION = 0.5  # prior correlation from which on an evaluation is similar to a candidate
@@ -114,12 +114,12 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
     options, inputs = results.options, results.inputs
     row = stopping.stop_row(gain, at_most, inputs.arms, inputs.values)
     value = float(np.nanmean(inputs.measured[inputs.arms == row]))
+    text = f"Stop: the best is {value:.4g} ({_description(inputs, row)})"
     if gain.most > at_most:
         quantile = float(np.quantile(gain.of_any, stopping.PROBABILITY))
         better = "better" if options.target is None else "closer to the target"
         text = (
-            f"Stop: the best is {_description(inputs, row)} with {value:.4g}; no candidate"
-            f" that was not measured is more than {quantile:.2g} {better}, with"
+            f"{text}; no candidate that was not measured is more than {quantile:.2g} {better}, with"
             f" {100 * stopping.PROBABILITY:g}% probability by the model."
         )
         best_row, best = _best_measured(inputs)
@@ -127,14 +127,12 @@ def _stop_verdict(results: Results, gain: stopping.Gain, at_most: float) -> str:
             return text
         name = candidate_name(inputs, best_row)
         return f"{text} The better value of {name}, {best:.4g}, seems to be chance."
-    text = f"Stop: {_description(inputs, row)} with {value:.4g}"
     if options.target is not None:
-        return f"{text} is within {at_most:.2g} of the target of {options.target:g}."
+        return f"{text}, within {at_most:.2g} of the target of {options.target:g}."
     end = options.bounds[0] if options.minimize else options.bounds[1]
+    within = f" within {at_most:.2g} of {end:g}," if gain.most > 0 else ""
     extreme = "smallest" if options.minimize else "largest"
-    if gain.most <= 0:
-        return f"{text} has the {extreme} value that is possible."
-    return f"{text} is within {at_most:.2g} of {end:g}, the {extreme} value that is possible."
+    return f"{text},{within} the {extreme} value that is possible."
 
 
 def _best_measured(inputs: Inputs) -> tuple[int, float]:

@@ -70,13 +70,13 @@ class Figure(NamedTuple):
 def effect(results: Results, effect: Effect, limits: tuple[float, float], caption: str) -> Figure:
     """The main effect of a factor, and the measured values of each level. `limits` are those of the
     axis of values."""
-    factor, inputs, mean = effect.factor, results.inputs, effect.mean
+    factor, inputs, mean = effect.factor, results.inputs, results.within_bounds(effect.mean)
     arms, values = inputs.arms[results.measured], inputs.measured[results.measured]
     bars: dict[str, Any] = dict(fmt="o", color=BLUE, markersize=5, capsize=3)
     dots: dict[str, Any] = dict(color="0.6", markersize=4, alpha=0.7, zorder=1)
     value = results.options.value_column
     low, high = _interval_ends(results, effect)
-    error = np.stack([mean - low, high - mean]).clip(0)
+    error = np.stack([mean - low, high - mean])
     if factor.numbers is not None:
         figure, axes = _axes(factor.name, value, 2.8)
         axes.plot(factor.numbers, mean, color=BLUE)
@@ -87,7 +87,7 @@ def effect(results: Results, effect: Effect, limits: tuple[float, float], captio
         axes.set_ylim(limits)
     else:
         # the best level is on top
-        order = np.argsort(-mean if results.options.minimize else mean)
+        order = np.argsort(-effect.mean if results.options.minimize else effect.mean)
         rank = np.argsort(order)
         figure, axes = _axes(value, "", 1.1 + 0.27 * len(order))
         axes.errorbar(mean[order], range(len(order)), xerr=error[:, order], **bars)
@@ -128,7 +128,7 @@ def grid(results: Results, first: Factor, second: Factor) -> Figure:
     caption = []
     colours = np.full(shape, np.nan)
     if results.predicted is not None:
-        mean = results.predicted.mean
+        mean = results.within_bounds(results.predicted.mean)
         colours = _best_of_cells(rows.level, columns.level, mean, goal(options, mean), shape)
         image = axes.imshow(colours, aspect="auto", cmap=_colours(options))
         figure.colorbar(image, label="best prediction")
@@ -209,8 +209,9 @@ def leave_one_out(results: Results) -> tuple[Figure, str]:
     """(the figure of the leave-one-out predictions, sentences about them)."""
     inputs, model, left_out = results.inputs, results.model, results.left_out
     assert left_out is not None
-    observed, mean = left_out.observed, left_out.mean
-    share = float(np.mean(np.abs(observed - mean) <= 2 * left_out.std))
+    observed, mean = left_out.observed, results.within_bounds(left_out.mean)
+    ends = (results.within_bounds(left_out.mean + sign * left_out.std) for sign in (-1, 1))
+    share = float(np.mean(np.abs(observed - left_out.mean) <= 2 * left_out.std))
     explained = messages.explained_sentence(left_out.explained)
     note = (
         f"{explained} {100 * share:.0f}% of the values are within two standard deviations of their"
@@ -225,7 +226,8 @@ def leave_one_out(results: Results) -> tuple[Figure, str]:
     figure, axes = _axes("predicted from the others", "measured")
     limits = min(observed.min(), mean.min()), max(observed.max(), mean.max())
     axes.plot(limits, limits, color="0.4", linewidth=0.8)
-    bars: dict[str, Any] = dict(xerr=left_out.std, markersize=3, elinewidth=0.6)
+    xerr = np.abs([mean - end for end in ends])
+    bars: dict[str, Any] = dict(xerr=xerr, markersize=3, elinewidth=0.6)
     axes.errorbar(mean, observed, fmt="o", color=BLUE, alpha=0.8, **bars)
     return Figure("Predictions and measurements", caption, _png(figure)), note
 
