@@ -24,7 +24,7 @@ def pack_bits(table: Any, dtype: DTypeLike = float) -> np.ndarray:
     """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless
     all are 0 or 1, and for a dtype that cannot hold every word."""
     bits = np.asarray(table)
-    if bits.ndim != 2 or not np.isin(bits, (0, 1)).all():
+    if bits.ndim != 2 or not ((bits == 0) | (bits == 1)).all():
         raise ValueError(
             f"pack_bits takes a matrix [A, L] of zeros and ones; the shape given is {bits.shape}."
         )
@@ -32,9 +32,8 @@ def pack_bits(table: Any, dtype: DTypeLike = float) -> np.ndarray:
         raise ValueError(
             f"{np.dtype(dtype)} cannot hold {WORD} bits exactly; use float32 or float64."
         )
-    padded = np.pad(bits.astype(np.int64), ((0, 0), (0, -bits.shape[1] % WORD)))
-    words = padded.reshape(len(bits), -1, WORD) << np.arange(WORD)
-    return words.sum(2).astype(dtype)
+    padded = np.pad(bits.astype(bool, order="C"), ((0, 0), (0, -bits.shape[1] % WORD)))
+    return np.packbits(padded, axis=1, bitorder="little").view("<u2").astype(dtype)
 
 
 def _common_bits(x: Array, y: Array) -> Array:

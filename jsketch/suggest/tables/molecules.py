@@ -43,7 +43,7 @@ def fingerprints(smiles: Sequence[str]) -> Fingerprints:
     canonical = np.full(len(smiles), "", object)
     for start in range(0, len(smiles), BLOCK):
         block = smiles[start : start + BLOCK]
-        bits = np.zeros((len(block), BITS + MARKED_BITS), int)
+        bits = np.zeros((len(block), BITS + MARKED_BITS), bool)
         for i, word in enumerate(block):
             molecule = chem.MolFromSmiles(word)
             if molecule is None or not molecule.GetNumAtoms():
