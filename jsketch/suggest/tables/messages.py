@@ -74,10 +74,10 @@ def _describe_model(results: Results) -> str:
     """A sentence on noise, signal and lengthscales."""
     model, names = results.model, np.array(results.inputs.candidates.names)
     order = np.argsort(model.lengthscale, kind="stable")[:IMPORTANT_COLUMNS]
+    columns = f"; the values depend most on {', '.join(names[order])}" if len(names) > 1 else ""
     return (
         f"by the model, repeats of a measurement differ by {model.noise_std:.3g} and candidates by"
-        f" {model.scale:.3g} (standard deviations); the values depend most on"
-        f" {', '.join(names[order])}"
+        f" {model.scale:.3g} (standard deviations){columns}"
     )
 
 

@@ -277,7 +277,7 @@ def map_of_library(results: Results) -> Figure:
     )
     if count > MAP_SIZE:
         caption += f" {MAP_SIZE} of {count} candidates are shown."
-    figure, axes = _axes("first principal component", "second")
+    figure, axes = _axes("first principal component", "second principal component")
     axes.plot(*points[shown].T, ".", color=GREY, markersize=2, zorder=1, label="library")
     if len(evaluated):
         x, y = points[evaluated].T
