@@ -310,7 +310,7 @@ def test_a_completed_batch_is_read_and_copied_into_the_sheet(tmp_path, monkeypat
     printed = capsys.readouterr().out
     assert "14 evaluations, 1 of them failed" in printed
     step = "\nNext: type the results into the column 'Yield (%)' of sheet-batch3.xlsx, and run the"
-    assert f"{step} command again with sheet-batch3.xlsx as the sheet; results in next3" in printed
+    assert f"{step} command again with sheet-batch3.xlsx as the sheet; for results in" in printed
 
 
 @pytest.mark.parametrize("has_ids", [True, False])

@@ -48,9 +48,7 @@ def run(options: argparse.Namespace) -> Suggestion:
         print(f"{options.all_scores}: predictions and scores of all candidates")
     seconds = time.perf_counter() - start
     print(f"{options.out}: {len(results.batch.rows)} candidates, chosen in {seconds:.1f} s")
-    print(
-        f"{'If you go on' if verdict.startswith('Stop') else 'Next'}: {_next_step(options, copy)}"
-    )
+    print(_next_step(options, copy, verdict))
     return results.batch
 
 
@@ -66,15 +64,15 @@ def explanations(results: Results) -> list[str]:
     return [f"{n}: {p}{r}" for n, p, r in zip(names, predictions, reasons, strict=True)]
 
 
-def _next_step(options: argparse.Namespace, copy: Path | None) -> str:
-    """How to continue with the written files."""
-    step = f"type the results into the column '{options.value_column}' of {copy or options.out}"
+def _next_step(options: argparse.Namespace, copy: Path | None, verdict: str) -> str:
+    """A sentence on how to continue with the written files."""
+    start, file = "If you go on" if verdict.startswith("Stop") else "Next", copy or options.out
+    step = f"{start}: type the results into the column '{options.value_column}' of {file}, and run"
+    step += " the command again with"
     if copy is None:
-        return f"{step}, and run the command again with {options.out} added to --observations"
-    return (
-        f"{step}, and run the command again with {copy} as the sheet; results in {options.out} are"
-        f" read with --observations {options.out}"
-    )
+        return f"{step} {file} added to --observations"
+    out = options.out
+    return f"{step} {file} as the sheet; for results in {out}, add --observations {out}"
 
 
 def _sheet_changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[dict[str, Any]]]:
