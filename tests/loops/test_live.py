@@ -301,7 +301,7 @@ def table_of(xs, ys):
     return pd.DataFrame(dict(a=xs[:, 0], y=ys, b=xs[:, 1], note=["-"] * len(ys)))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "tsv", "npy", "pairs"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "eu.csv", "tsv", "npy", "pairs"])
 def test_chunks_of_files_and_pairs(tmp_path, kind):
     """Chunks extend across groups of rows. All columns except the target are inputs."""
     xs, ys = examples(23)
@@ -314,7 +314,8 @@ def test_chunks_of_files_and_pairs(tmp_path, kind):
         path, options = zip(xs, ys, strict=True), {}
     else:
         table = table_of(xs, ys).drop(columns="note")
-        table.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+        dialects = {"tsv": dict(sep="\t"), "eu.csv": dict(sep=";", decimal=",")}
+        table.to_csv(path, index=False, **dialects.get(kind, {}))
     if kind == "npy":
         pieces = list(loops.chunks(np.load(tmp_path / "x.npy", mmap_mode="r"), ys, 10))
         assert all(isinstance(x, np.memmap) for x, _ in pieces)
@@ -356,6 +357,7 @@ def test_wrong_files_are_refused(tmp_path):
     mixed.write_text("a,y\n0.5,1\nlate,2\n")
     junk.write_text("a,y\n")
     void.write_text("")
+    (tmp_path / "points.csv").write_text("a;y\n0,5;1\n1.234;2\n")
     for make, error, words in [
         (lambda: loops.chunks(path), ValueError, "target is the column of the labels; .* a, y, b"),
         (lambda: loops.chunks(path, target="z"), ValueError, "has no column z; it has a, y, b"),
@@ -377,6 +379,7 @@ def test_wrong_files_are_refused(tmp_path):
             ValueError,
             "numbers, such as 'late': convert it",
         ),
+        (lambda: loops.chunks(tmp_path / "points.csv", target="y"), ValueError, "such as '0,5'"),
         (lambda: loops.chunks(junk, target="y"), ValueError, "junk.parquet cannot be read: "),
         (lambda: loops.chunks(void, target="y"), ValueError, "void.csv cannot be read: "),
         (lambda: loops.chunks("events.xlsx", target="y"), ValueError, "a .parquet or .csv file"),
