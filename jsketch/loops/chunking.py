@@ -110,7 +110,8 @@ def _read_pairs(pairs: Iterable[Any], size: int) -> Iterator[Pair]:
             xs, ys = zip(*part, strict=True)
         except (TypeError, ValueError):
             raise ValueError(
-                f"an iterable stream has pairs (x, y); one of its elements is {part[0]!r}."
+                "an iterable stream has pairs (x, y), and arrays are given as chunks(xs, ys); a"
+                f" {type(part[0]).__name__} was given."
             ) from None
         yield np.asarray(xs), np.asarray(ys)
 
@@ -135,8 +136,9 @@ def _read_file(
     if first is None or len(first) == 0:
         raise ValueError(f"{path} has no rows.")
     columns = list(first.columns)
+    words = ", ".join(map(str, columns))
     if target is None:
-        raise ValueError(f"target is the column of the labels; {path} has {', '.join(columns)}.")
+        raise ValueError(f"target is the column of the labels; {path} has {words}.")
     if isinstance(inputs, str) or (inputs is not None and not len(inputs)):
         raise ValueError(
             f"inputs is a list of columns, such as [{columns[0]!r}]; {inputs!r} was given."
@@ -146,9 +148,7 @@ def _read_file(
         raise ValueError(f"inputs must not contain the target {target}.")
     missing = [name for name in (target, *chosen) if name not in columns]
     if missing:
-        raise ValueError(
-            f"{path} has no column {', '.join(missing)}; it has {', '.join(map(str, columns))}."
-        )
+        raise ValueError(f"{path} has no column {', '.join(map(str, missing))}; it has {words}.")
     frames = itertools.chain([first], frames)
     return ((_to_numbers(frame, chosen), _to_numbers(frame, [target])[:, 0]) for frame in frames)
 
@@ -191,7 +191,10 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
     decimal = "," if separator == ";" and re.search(r"\n.*\d,\d", start) else "."
     dialect = dict(sep=separator, decimal=decimal)
     with pandas.read_csv(path, chunksize=size, skipinitialspace=True, **dialect) as reader:
-        yield from reader
+        for frame in reader:
+            if not isinstance(frame.index, pandas.RangeIndex):  # pandas shifts the names
+                raise ValueError("its rows have more cells than its header.")
+            yield frame
 
 
 def separator_of(text: str, needed: Sequence[Any]) -> str:

@@ -358,6 +358,7 @@ def test_wrong_files_are_refused(tmp_path):
     junk.write_text("a,y\n")
     void.write_text("")
     (tmp_path / "points.csv").write_text("a;y\n0,5;1\n1.234;2\n")
+    (tmp_path / "long.csv").write_text("a,y\n1,2,3\n4,5,6\n")
     for make, error, words in [
         (lambda: loops.chunks(path), ValueError, "target is the column of the labels; .* a, y, b"),
         (lambda: loops.chunks(path, target="z"), ValueError, "has no column z; it has a, y, b"),
@@ -380,6 +381,8 @@ def test_wrong_files_are_refused(tmp_path):
             "numbers, such as 'late': convert it",
         ),
         (lambda: loops.chunks(tmp_path / "points.csv", target="y"), ValueError, "such as '0,5'"),
+        (lambda: loops.chunks(tmp_path / "long.csv", target="y"), ValueError, "more cells than"),
+        (lambda: loops.chunks(path, target=["y"]), ValueError, r"has no column \['y'\]; it has a"),
         (lambda: loops.chunks(junk, target="y"), ValueError, "junk.parquet cannot be read: "),
         (lambda: loops.chunks(void, target="y"), ValueError, "void.csv cannot be read: "),
         (lambda: loops.chunks("events.xlsx", target="y"), ValueError, "a .parquet or .csv file"),
