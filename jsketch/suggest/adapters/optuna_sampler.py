@@ -32,6 +32,7 @@ except ImportError as error:
 # the attribute of a trial with its parameters, which Optuna itself stores when they are asked for
 CHOSEN = "jsketch:chosen"
 ATTEMPTS = 10  # choices of a trial at most, where other processes choose the same parameters
+LOCK = threading.RLock()  # of the threads of this process; an attribute could not be pickled
 
 
 class OptunaSampler(BaseSampler):
@@ -76,14 +77,6 @@ class OptunaSampler(BaseSampler):
         self.key = jax.random.key(seed)
         self.options = options
         self.proposers: dict[str, tuple[SpaceDomain, Proposer]] = {}  # by search space
-        self.lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The attributes without the lock, which cannot be pickled."""
-        return {name: value for name, value in vars(self).items() if name != "lock"}
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        self.__dict__.update(saved, lock=threading.Lock())
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -99,7 +92,7 @@ class OptunaSampler(BaseSampler):
         if len(study.directions) != 1:
             raise ValueError("OptunaSampler is for one objective; the study has several.")
         choose = self._choose_parameters if self.library is None else self._choose_row
-        with self.lock:
+        with LOCK:
             for _ in range(ATTEMPTS):
                 chosen = choose(study, trial, search_space)
                 study._storage.set_trial_system_attr(trial._trial_id, CHOSEN, chosen)
