@@ -84,7 +84,7 @@ def _first_labelled(examples: Any, events: int) -> tuple[Any, Any]:
     """The first events that have a label, as arrays."""
     inputs, labels, count = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
-        xs, ys = checks.stream(xs[: 10 * events], ys[: 10 * events])
+        xs, ys = checks.stream(*(a[: 10 * events] if np.ndim(a) else a for a in (xs, ys)))
         labelled = ~np.isnan(np.asarray(ys))
         inputs.append(np.asarray(xs)[labelled])
         labels.append(np.asarray(ys)[labelled])

@@ -337,6 +337,7 @@ def test_wrong_streams_are_refused():
         ("events.csv", r"a file is read by chunks\('events.csv', target="),
         ([xs, ys], "pairs .*; a ndarray was given"),
         (used, "the stream is empty; an iterator"),
+        (list(zip(xs, ys, strict=True)), r"examples and n labels; the shapes are \(2,\) and \(\)"),
     ]:
         with pytest.raises(ValueError, match=words):
             list(loops.prequential(TAYLOR, stream, KEY))
