@@ -4,6 +4,7 @@ objective, or for the rows of a list of candidates."""
 from __future__ import annotations
 
 import threading
+import time
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -94,12 +95,17 @@ class OptunaSampler(BaseSampler):
         choose = self._choose_parameters if self.library is None else self._choose_row
         with LOCK:
             for _ in range(ATTEMPTS):
+                start = time.monotonic()
                 chosen = choose(study, trial, search_space)
                 study._storage.set_trial_system_attr(trial._trial_id, CHOSEN, chosen)
-                # another process may have made the same choice meanwhile
+                # other processes may have made the same choice meanwhile
                 others = _other_trials(study, trial)
-                if not chosen or not any(chosen.items() <= p.items() for _, p in others):
+                equal = [other for other, p in others if chosen.items() <= p.items()]
+                if not chosen or not equal:
                     break
+                # the trials with smaller numbers choose again first
+                n_before = sum(other.number < trial.number for other in equal)
+                time.sleep(n_before * (time.monotonic() - start))
         return chosen
 
     def _choose_parameters(
