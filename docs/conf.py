@@ -1,7 +1,6 @@
 """The site of jsketch. `scripts/docs` builds it."""
 
 import importlib
-import inspect
 import os
 import re
 import sys
@@ -109,12 +108,12 @@ def links_to_pages(app, path: Path, parent: str, content: list[str]) -> None:
 
 
 class Names(Autosummary):
-    """A table of the public names of a module that are no modules, with their first sentences."""
+    """A table of the public classes and functions of a module, with their first sentences."""
 
     def run(self):
         module = importlib.import_module(self.content[0])
         with mock(self.env.config.autodoc_mock_imports):
-            names = [n for n in module.__all__ if not inspect.ismodule(getattr(module, n))]
+            names = [n for n in module.__all__ if callable(getattr(module, n))]
         self.content = StringList([f"~{module.__name__}.{name}" for name in sorted(names)])
         self.options["nosignatures"] = None
         return super().run()

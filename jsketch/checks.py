@@ -305,8 +305,8 @@ def arms(domain: Any) -> Arms:
     return domain if is_traced(features) else Arms(jnp.asarray(features))
 
 
-def rows_of_arms(features: Any) -> Any:
-    """The features of arms [A, d] as a NumPy or JAX array; warns as `arms` does."""
+def arm_features(features: Any) -> Any:
+    """The features of arms [A, d] as a NumPy or JAX array."""
     features = as_array(features)
     if jnp.ndim(features) != 2:
         raise ValueError(
@@ -320,15 +320,19 @@ def rows_of_arms(features: Any) -> Any:
             f"arms must be floating point numbers; their dtype is {features.dtype}. Use"
             " x.astype(float)."
         )
-    if is_traced(features):
-        return features
-    numbers = np.asarray(features)
-    if not np.isfinite(numbers).all():
+    if not is_traced(features) and not np.isfinite(numbers := np.asarray(features)).all():
         row, column = np.argwhere(~np.isfinite(numbers))[0]
         cause = f"arm {row}, feature {column} is {numbers[row, column]}"
         raise ValueError(f"arms must be finite; {cause}. Remove or impute such arms.")
-    if len(numbers) < 2:
+    return features
+
+
+def rows_of_arms(features: Any) -> Any:
+    """As `arm_features`; warns as `arms` does."""
+    features = arm_features(features)
+    if is_traced(features) or len(features) < 2:
         return features
+    numbers = np.asarray(features)
     constant = np.flatnonzero(np.ptp(numbers, axis=0) == 0)
     if constant.size and numbers.shape[1] > 1:
         warn(f"features {constant.tolist()} have the same value for every arm.")

@@ -98,7 +98,7 @@ def table(path: Path) -> datasets.Dataset:
     frame = pd.read_csv(path)
     for name in frame:
         if frame[name].dtype.kind not in "biuf" or not np.isfinite(frame[name]).all():
-            raise ValueError(f"{path}: column {name} must hold a number in every row.")
+            raise ValueError(f"{path}: column {name!r} must be numbers; commas separate columns.")
     if frame.shape[1] < 2:
         raise ValueError(f"{path} needs columns of features, and the reward as its last one.")
     numbers = frame.to_numpy(float)

@@ -212,8 +212,8 @@ class Space:
         for h in hyperparameters:
             if isinstance(h, type) or not (hasattr(h, "decode") and hasattr(h, "encode")):
                 raise ValueError(
-                    "a space consists of hyperparameters, Space(Real(...), Integer(...), ...);"
-                    f" {h!r} was given."
+                    "a space has ranges by name, Space(depth=(1, 12, int)) or Space(**ranges), or"
+                    f" hyperparameters, Space(Real(...), ...); {h!r} was given."
                 )
             if not isinstance(h.name, str) or not h.name:
                 raise ValueError(

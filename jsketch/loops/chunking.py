@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +18,8 @@ import numpy as np
 from jsketch import checks, struct
 
 Pair = tuple[Any, Any]  # (xs, ys)
+_NO_SEPARATOR = "\x1f"  # a character that no text contains
+LONGEST_HEADER = 2**16  # characters
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,10 @@ def chunks(
 
         chunks("events.parquet", target="y")
 
-    xs      the path of a Parquet or CSV file with a header; or examples [n, d], an array or a table
-            or anything with a shape that can be sliced, such as `np.load(path, mmap_mode="r")` or a
-            data set of an HDF5 file; or, without ys, an iterable of pairs (x [d], y)
+    xs      the path of a Parquet or CSV file with a header, whose columns are separated by commas,
+            tabs or semicolons; or examples [n, d], an array or a table or anything with a shape
+            that can be sliced, such as `np.load(path, mmap_mode="r")` or a data set of an HDF5
+            file; or, without ys, an iterable of pairs (x [d], y)
     ys      the labels [n] of examples [n, d]
     size    int, examples of a chunk
     target  the column of a file with the labels; an empty cell is a missing label
@@ -103,7 +110,8 @@ def _read_pairs(pairs: Iterable[Any], size: int) -> Iterator[Pair]:
             xs, ys = zip(*part, strict=True)
         except (TypeError, ValueError):
             raise ValueError(
-                f"an iterable stream has pairs (x, y); one of its elements is {part[0]!r}."
+                "an iterable stream has pairs (x, y), and arrays are given as chunks(xs, ys); a"
+                f" {type(part[0]).__name__} was given."
             ) from None
         yield np.asarray(xs), np.asarray(ys)
 
@@ -119,8 +127,8 @@ def _read_file(
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     is_parquet = kind in (".parquet", ".pq")
-    separator = "\t" if kind == ".tsv" else ","
-    frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, separator)
+    needed = [target, *([] if inputs is None else inputs)]
+    frames = _read_parquet(path, size) if is_parquet else _read_csv(path, size, needed)
     try:
         first = next(frames, None)
     except ValueError as error:  # of pandas and pyarrow, without the path
@@ -128,8 +136,9 @@ def _read_file(
     if first is None or len(first) == 0:
         raise ValueError(f"{path} has no rows.")
     columns = list(first.columns)
+    words = ", ".join(map(str, columns))
     if target is None:
-        raise ValueError(f"target is the column of the labels; {path} has {', '.join(columns)}.")
+        raise ValueError(f"target is the column of the labels; {path} has {words}.")
     if isinstance(inputs, str) or (inputs is not None and not len(inputs)):
         raise ValueError(
             f"inputs is a list of columns, such as [{columns[0]!r}]; {inputs!r} was given."
@@ -139,9 +148,7 @@ def _read_file(
         raise ValueError(f"inputs must not contain the target {target}.")
     missing = [name for name in (target, *chosen) if name not in columns]
     if missing:
-        raise ValueError(
-            f"{path} has no column {', '.join(missing)}; it has {', '.join(map(str, columns))}."
-        )
+        raise ValueError(f"{path} has no column {', '.join(map(str, missing))}; it has {words}.")
     frames = itertools.chain([first], frames)
     return ((_to_numbers(frame, chosen), _to_numbers(frame, [target])[:, 0]) for frame in frames)
 
@@ -174,8 +181,30 @@ def _read_parquet(path: Path, size: int) -> Iterator[Any]:
             yield batch.to_pandas()
 
 
-def _read_csv(path: Path, size: int, separator: str) -> Iterator[Any]:
+def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
     import pandas
 
-    with pandas.read_csv(path, sep=separator, chunksize=size) as reader:
-        yield from reader
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
+        start = file.read(LONGEST_HEADER).decode("utf-8-sig", "replace")
+    separator = separator_of(start, needed)
+    # where commas are decimal, a cell with a point is text, and refused
+    decimal = "," if separator == ";" and re.search(r"\n.*\d,\d", start) else "."
+    dialect = dict(sep=separator, decimal=decimal)
+    with pandas.read_csv(path, chunksize=size, skipinitialspace=True, **dialect) as reader:
+        for frame in reader:
+            if not isinstance(frame.index, pandas.RangeIndex):  # pandas shifts the names
+                raise ValueError("its rows have more cells than its header.")
+            yield frame
+
+
+def separator_of(text: str, needed: Sequence[Any]) -> str:
+    """The comma, semicolon or tab with which the header of a table of text has most of the needed
+    columns, and of several such separators the one with which it has most columns."""
+    start = text.lstrip("\r\n")[:LONGEST_HEADER]
+
+    def columns_found(separator: str) -> tuple[int, int]:
+        lines = io.StringIO(start, newline=None)
+        names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
+        return sum(name in [n.strip() for n in names] for name in needed), len(names)
+
+    return max(f"{_NO_SEPARATOR},;\t", key=columns_found)

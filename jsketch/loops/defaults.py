@@ -33,7 +33,7 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     Inputs are standardized by the first events (`sketch.taylor.Standardized`). The degree is the
     largest one, at most 8, with at most 300 features. Lengthscale and regularization are those of a
     grid with the smallest squared error in the second half of these events. Raises ValueError for
-    fewer than 20 labelled events.
+    fewer than 20 labelled events, and FloatingPointError for an infinite label.
 
         from jsketch import chunks, default_forecaster
 
@@ -84,14 +84,14 @@ def _first_labelled(examples: Any, events: int) -> tuple[Any, Any]:
     """The first events that have a label, as arrays."""
     inputs, labels, count = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
-        xs, ys = checks.stream(xs[: 10 * events], ys[: 10 * events])
-        labelled = np.isfinite(np.asarray(ys))
+        xs, ys = checks.stream(*(a[: 10 * events] if np.ndim(a) else a for a in (xs, ys)))
+        labelled = ~np.isnan(np.asarray(ys))
         inputs.append(np.asarray(xs)[labelled])
         labels.append(np.asarray(ys)[labelled])
         count += int(labelled.sum())
         if count >= events:
             break
-    return (
-        jnp.asarray(np.concatenate(inputs)[:events]),
-        jnp.asarray(np.concatenate(labels)[:events]),
-    )
+    first_labels = np.concatenate(labels)[:events]
+    if np.isinf(first_labels).any():
+        raise FloatingPointError("a label is infinite: use NaN for a missing label.")
+    return jnp.asarray(np.concatenate(inputs)[:events]), jnp.asarray(first_labels)

@@ -153,11 +153,15 @@ def rollout(
 
     Raises ValueError for an invalid box and for an objective with other arguments or results.
     """
+    checks.horizon(horizon)
+    checks.bandit(algorithm)
+    key = checks.one_key(key=key)
     if isinstance(getattr(problem, "domain", None), Box):
         if progress is not None or until is not None:
             raise ValueError("progress and until are for runs over arms; this one is over a box.")
         objective = problem.objective if isinstance(problem, OnBox) else problem
         return _rollout_over_box(algorithm, objective, problem.domain, key, horizon)
+    checks.problem(problem)
     roots = Roots(*jax.random.split(key, 4))
     progress = start(algorithm, problem, key, horizon) if progress is None else progress
     until = horizon if until is None else until
@@ -205,8 +209,14 @@ def rollout(
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
     """R_t / R_t^unif of instantaneous regrets [..., T], where R_t^unif = t (f* - mean f) is the
-    expected regret of the uniform policy. Where all rewards are equal the ratio is 1.
-    """
+    expected regret of the uniform policy with mean rewards [A]. Where all rewards are equal the
+    ratio is 1. Raises ValueError on other shapes."""
+    regret, mean_reward = jnp.asarray(regret), jnp.asarray(mean_reward)
+    if regret.ndim == 0 or mean_reward.ndim != 1 or not mean_reward.size:
+        raise ValueError(
+            "regret_ratio takes regrets [..., T] and mean rewards [A], A >= 1; the shapes are"
+            f" {regret.shape} and {mean_reward.shape}."
+        )
     best = jnp.max(mean_reward)
     constant = jnp.min(mean_reward) == best
     uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))

@@ -47,12 +47,8 @@ class RecordedArms:
         return self.evaluations[arm, jax.random.randint(key, (), 0, self.evaluations.shape[1])]
 
 
-def _check(features: Any, rewards: Any, name: str) -> None:
-    checks.real("features", features)
-    if np.ndim(features) != 2:
-        raise ValueError(
-            f"features must be a matrix [A, d], one arm a row; their shape is {np.shape(features)}."
-        )
+def _checked_features(features: Any, rewards: Any, name: str) -> Array:
+    features = checks.arm_features(features)
     if np.shape(rewards)[:1] != np.shape(features)[:1]:
         raise ValueError(
             f"{name} must have one row for each of the {np.shape(features)[0]} arms; its shape is"
@@ -62,18 +58,17 @@ def _check(features: Any, rewards: Any, name: str) -> None:
     invalid = 0 if is_traced(rewards) else int((~np.isfinite(np.asarray(rewards))).sum())
     if invalid:
         raise ValueError(f"{name} must be finite: {invalid} values are not.")
+    return jnp.asarray(features)
 
 
 @struct.checked_names
 def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> GaussianArms:
     """Arms with features [A,d], mean rewards [A] and Gaussian noise. Raises ValueError on wrong
-    shapes, non-finite rewards or negative noise."""
-    features = checks.as_array(features)
-    _check(features, mean_reward, "mean_reward")
+    shapes, no arms, numbers that are not finite, or negative noise."""
+    features = _checked_features(features, mean_reward, "mean_reward")
     if np.ndim(mean_reward) != 1:
         raise ValueError(f"mean_reward must be a vector [A]; its shape is {np.shape(mean_reward)}.")
     checks.nonnegative(noise_std=noise_std)
-    features = jnp.asarray(features)
     mean_reward = jnp.asarray(checks.real("mean_reward", mean_reward), features.dtype)
     return GaussianArms(Arms(features), mean_reward, noise_std)
 
@@ -81,15 +76,13 @@ def finite_arms(features: Any, mean_reward: Any, noise_std: ArrayLike) -> Gaussi
 @struct.checked_names
 def recorded_arms(features: Any, evaluations: Any) -> RecordedArms:
     """Arms with features [A,d] and R >= 1 recorded evaluations each, [A,R]. Raises ValueError on
-    wrong shapes."""
-    features = checks.as_array(features)
-    _check(features, evaluations, "evaluations")
+    wrong shapes, no arms, or numbers that are not finite."""
+    features = _checked_features(features, evaluations, "evaluations")
     if np.ndim(evaluations) != 2 or np.shape(evaluations)[1] == 0:
         raise ValueError(
             "evaluations must be a matrix [A, R] with R >= 1; its shape is"
             f" {np.shape(evaluations)}."
         )
-    features = jnp.asarray(features)
     evaluations = jnp.asarray(checks.real("evaluations", evaluations), features.dtype)
     return RecordedArms(Arms(features), evaluations)
 

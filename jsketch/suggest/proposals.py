@@ -117,7 +117,7 @@ class ListDomain:
     the rows of an array or a DataFrame. Parts of candidates that are not numbers are categories."""
 
     def __init__(self, candidates: Any):
-        if hasattr(candidates, "to_dict"):
+        if hasattr(candidates, "columns"):
             candidates = candidates.to_dict("records")
         self.space = list(candidates)
         if not self.space:
@@ -144,7 +144,7 @@ def _parts_by_name(candidate: Any) -> dict[Any, Any]:
     """The parts of a candidate, {name or position: value}."""
     if isinstance(candidate, dict):
         return candidate
-    if isinstance(candidate, tuple | list | np.ndarray) and np.ndim(candidate):
+    if isinstance(candidate, tuple | list) or getattr(candidate, "ndim", 0):
         return dict(enumerate(candidate))
     return {0: candidate}
 

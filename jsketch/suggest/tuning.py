@@ -136,7 +136,8 @@ def minimize(
     """Minimizes a function over a space of hyperparameters, or over the elements of a list.
 
     After a few points that fill the space, a Gaussian process chooses the point of the largest
-    expected improvement (`proposals`). Values may be noisy. No point is evaluated twice.
+    expected improvement (`proposals`). Values may be noisy. No point is evaluated twice; equal
+    elements of a list are different points.
 
     f            returns one number; called with the hyperparameters by name, f(depth=3, ...), or
                  with one element of the list. NaN or None is a failed evaluation: it is counted,
@@ -311,7 +312,7 @@ def _evaluate(
             raise ValueError(
                 f"f must return one number, NaN for a failed evaluation; {returned!r} was returned."
             )
-        if abs(number) <= LARGEST_VALUE:
+        if abs(float(number)) <= LARGEST_VALUE:  # a float32 cannot be compared with it
             value = float(number)
         else:
             error = f"the value is {returned}"

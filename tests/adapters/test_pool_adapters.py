@@ -210,17 +210,30 @@ def test_an_optuna_study_of_any_objective(optuna):
 
 
 def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
-    """Two samplers stand for two processes. Neither sees the running trial of the other one."""
-    study = optuna.create_study(sampler=adapters.OptunaSampler(seed=1))
-    study.optimize(mixed_objective, n_trials=12, catch=FloatingPointError)
-    samplers = [adapters.OptunaSampler(seed=1) for _ in range(2)]
-    space = samplers[0].infer_relative_search_space(study, study.trials[0])
-    first, second = study.ask(), study.ask()
-    chosen_rows = [
-        sampler.sample_relative(study, trial._get_latest_trial(), space)
-        for sampler, trial in zip(samplers, (first, second), strict=True)
-    ]
-    assert chosen_rows[0] != chosen_rows[1]
+    """Samplers with equal seeds stand for processes that share a storage. One of them chooses a row
+    while the choice of the other is not yet stored."""
+    last, rows = len(POOL) - 1, []
+
+    class Slow(adapters.OptunaSampler):
+        def _choose_row(self, study, trial, search_space):
+            chosen = super()._choose_row(study, trial, search_space)
+            if not rows:
+                rows.append(other.ask().suggest_int("row", 0, last))
+            return chosen
+
+    two_rows = dict(exclude=range(2, last + 1), seed=1)
+    slow = optuna.create_study(sampler=Slow(POOL, **two_rows))
+    other = optuna.load_study(
+        study_name=slow.study_name,
+        storage=slow._storage,
+        sampler=adapters.OptunaSampler(POOL, **two_rows),
+    )
+    assert slow.ask().suggest_int("row", 0, last) == 1 - rows[0]
+    first_points = set()
+    for _ in range(2):
+        other.sampler = adapters.OptunaSampler(seed=1)
+        first_points.add(other.ask().suggest_float("x", 0, 1))
+    assert len(first_points) == 2
     # with fewer combinations than trials they are repeated
     small_study = optuna.create_study(sampler=adapters.OptunaSampler())
     small_study.optimize(lambda trial: trial.suggest_int("n", 1, 3), n_trials=6)

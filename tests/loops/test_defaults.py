@@ -45,6 +45,8 @@ def test_missing_labels_and_constant_inputs_are_accepted():
     assert np.isfinite(np.asarray(forecasts.prediction)).all()
     with pytest.raises(ValueError, match="at least 20 labelled events"):
         default_forecaster((x[:30], y[:30]), progress=False)
+    with pytest.raises(FloatingPointError, match="a label is infinite: use NaN"):
+        default_forecaster((x, np.where(y > 340, np.inf, y)), progress=False)
 
 
 def test_many_inputs_have_a_small_degree():

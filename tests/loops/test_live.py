@@ -290,7 +290,7 @@ def table_of(xs, ys):
     return pd.DataFrame(dict(a=xs[:, 0], y=ys, b=xs[:, 1], note=["-"] * len(ys)))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "tsv", "npy", "pairs"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "eu.csv", "tsv", "npy", "pairs"])
 def test_chunks_of_files_and_pairs(tmp_path, kind):
     """Chunks extend across groups of rows. All columns except the target are inputs."""
     xs, ys = examples(23)
@@ -303,7 +303,8 @@ def test_chunks_of_files_and_pairs(tmp_path, kind):
         path, options = zip(xs, ys, strict=True), {}
     else:
         table = table_of(xs, ys).drop(columns="note")
-        table.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+        dialects = {"tsv": dict(sep="\t"), "eu.csv": dict(sep=";", decimal=",")}
+        table.to_csv(path, index=False, **dialects.get(kind, {}))
     if kind == "npy":
         pieces = list(loops.chunks(np.load(tmp_path / "x.npy", mmap_mode="r"), ys, 10))
         assert all(isinstance(x, np.memmap) for x, _ in pieces)
@@ -325,6 +326,7 @@ def test_wrong_streams_are_refused():
         ("events.csv", r"a file is read by chunks\('events.csv', target="),
         ([xs, ys], "pairs .*; a ndarray was given"),
         (used, "the stream is empty; an iterator"),
+        (list(zip(xs, ys, strict=True)), r"examples and n labels; the shapes are \(2,\) and \(\)"),
     ]:
         with pytest.raises(ValueError, match=words):
             list(loops.prequential(TAYLOR, stream, KEY))
@@ -345,6 +347,8 @@ def test_wrong_files_are_refused(tmp_path):
     mixed.write_text("a,y\n0.5,1\nlate,2\n")
     junk.write_text("a,y\n")
     void.write_text("")
+    (tmp_path / "points.csv").write_text("a;y\n0,5;1\n1.234;2\n")
+    (tmp_path / "long.csv").write_text("a,y\n1,2,3\n4,5,6\n")
     for make, words in [
         (lambda: loops.chunks(path), "target is the column of the labels; .* a, y, b"),
         (lambda: loops.chunks(path, target="z"), "has no column z; it has a, y, b"),
@@ -354,6 +358,9 @@ def test_wrong_files_are_refused(tmp_path):
         (lambda: loops.chunks(path, target="y", inputs=[]), "inputs is a list of col"),
         (lambda: loops.chunks(path, target="y", inputs=["y"]), "not contain the target"),
         (lambda: loops.chunks(mixed, target="y"), "numbers, such as 'late': convert it"),
+        (lambda: loops.chunks(tmp_path / "points.csv", target="y"), "such as '0,5'"),
+        (lambda: loops.chunks(tmp_path / "long.csv", target="y"), "more cells than"),
+        (lambda: loops.chunks(path, target=["y"]), r"has no column \['y'\]; it has a"),
         (lambda: loops.chunks(junk, target="y"), "junk.parquet cannot be read: "),
         (lambda: loops.chunks(void, target="y"), "void.csv cannot be read: "),
         (lambda: loops.chunks("events.xlsx", target="y"), "a .parquet or .csv file"),

@@ -5,6 +5,7 @@ import sys
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jsketch
@@ -175,9 +176,10 @@ def test_a_run_ends_when_every_point_was_evaluated():
     with pytest.warns(UserWarning, match="ends after 6 evaluations: no other point is left"):
         found = minimize(lambda a, b: a + b, Space(a=(1, 3, int), b=[0, 1]), 20, progress=False)
     assert sorted(found.values) == [1, 2, 2, 3, 3, 4]
-    with pytest.warns(UserWarning, match="ends after 3 evaluations"):
-        found = maximize(len, ["a", "bb", "ccc"], 20, batch=2, progress=False)
-    assert found.best == "ccc"
+    for candidates in (pd.Series(["a", "b", "c"]), [(word, (1, 2)) for word in "abc"]):
+        with pytest.warns(UserWarning, match="ends after 3 evaluations"):
+            found = maximize(lambda one: ord(one[0]), candidates, 20, batch=2, progress=False)
+        assert found.best[0] == "c"
 
 
 def test_progress_is_a_line_for_every_better_value(capsys):
@@ -201,7 +203,8 @@ def test_the_best_so_far_is_drawn():
 
 
 def test_without_a_success_there_is_no_best_value():
-    found = minimize(lambda x: None, Space(x=(0.0, 1.0)), 8, progress=False)
+    failure = np.float32(-np.inf)
+    found = minimize(lambda x: failure if x > 0.5 else None, Space(x=(0.0, 1.0)), 8, progress=False)
     assert [e.failed for e in found.evaluations] == [True] * 8
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
         found.best  # noqa: B018

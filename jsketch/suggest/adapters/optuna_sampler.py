@@ -4,6 +4,8 @@ objective, or for the rows of a list of candidates."""
 from __future__ import annotations
 
 import threading
+import time
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +30,12 @@ except ImportError as error:
     raise ImportError("OptunaSampler needs the package optuna (pip install optuna).") from error
 
 
+# the attribute of a trial with its parameters, which Optuna itself stores when they are asked for
+CHOSEN = "jsketch:chosen"
+ATTEMPTS = 10  # choices of a trial at most, where other processes choose the same parameters
+LOCK = threading.RLock()  # of the threads of this process; an attribute could not be pickled
+
+
 class OptunaSampler(BaseSampler):
     """Chooses the parameters of any objective, as `jsketch.minimize` does:
 
@@ -46,9 +54,10 @@ class OptunaSampler(BaseSampler):
     Running trials are pending. Parameters are chosen together if all finished trials have them; the
     others, and those of the first trial, are drawn at random. A failed or pruned trial, or an
     infinite value, counts as the worst value so far; with candidates it is ignored, unless
-    `failures=True`. No row is chosen twice, also with threads (n_jobs); several processes may
-    choose the same row. Raises ValueError for a study with several objectives, and with candidates
-    for a study whose trials lack the parameter or give it another range, and where no row is left.
+    `failures=True`. No row, and no parameters that are chosen together, are chosen twice, also with
+    threads (n_jobs) and with processes that share a storage. Raises ValueError for a study with
+    several objectives, and with candidates for a study whose trials lack the parameter or give it
+    another range, and where no row is left.
     """
 
     def __init__(
@@ -61,24 +70,14 @@ class OptunaSampler(BaseSampler):
         **options: Any,
     ):
         check_options(options)
+        checks.count(seed=seed)
         if candidates is None and (columns is not None or options):
             raise ValueError("columns and options of suggest need candidates, and none were given.")
         self.library = None if candidates is None else library(candidates, columns)
         self.parameter, self.seed = parameter, seed
-        self.key = checks.one_key(key=jax.random.key(seed))
+        self.key = jax.random.key(seed)
         self.options = options
-        self.random_sampler = RandomSampler(seed)
-        # parameters by study and trial: Optuna stores them only after its sampler has returned
-        self.chosen: dict[tuple[str, int], dict[str, Any]] = {}
         self.proposers: dict[str, tuple[SpaceDomain, Proposer]] = {}  # by search space
-        self.lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The attributes without the lock, which cannot be pickled."""
-        return {name: value for name, value in vars(self).items() if name != "lock"}
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        self.__dict__.update(saved, lock=threading.Lock())
 
     def infer_relative_search_space(
         self, study: Study, trial: FrozenTrial
@@ -94,9 +93,19 @@ class OptunaSampler(BaseSampler):
         if len(study.directions) != 1:
             raise ValueError("OptunaSampler is for one objective; the study has several.")
         choose = self._choose_parameters if self.library is None else self._choose_row
-        with self.lock:
-            chosen = choose(study, trial, search_space)
-            self.chosen[study.study_name, trial.number] = chosen
+        with LOCK:
+            for _ in range(ATTEMPTS):
+                start = time.monotonic()
+                chosen = choose(study, trial, search_space)
+                study._storage.set_trial_system_attr(trial._trial_id, CHOSEN, chosen)
+                # other processes may have made the same choice meanwhile
+                others = _other_trials(study, trial)
+                equal = [other for other, p in others if chosen.items() <= p.items()]
+                if not chosen or not equal:
+                    break
+                # the trials with smaller numbers choose again first
+                n_before = sum(other.number < trial.number for other in equal)
+                time.sleep(n_before * (time.monotonic() - start))
         return chosen
 
     def _choose_parameters(
@@ -115,9 +124,8 @@ class OptunaSampler(BaseSampler):
         points: list[Any] = []
         values: list[float] = []
         pending: list[Any] = []
-        for old in study.get_trials(deepcopy=False):
-            parameters = old.params or self.chosen.get((study.study_name, old.number), {})
-            if old.number == trial.number or not search_space.keys() <= parameters.keys():
+        for old, parameters in _other_trials(study, trial):
+            if not search_space.keys() <= parameters.keys():
                 continue
             point = domain.point(
                 {name: _encode(d, parameters[name]) for name, d in search_space.items()}
@@ -141,24 +149,19 @@ class OptunaSampler(BaseSampler):
         arms: list[int] = []
         values: list[float] = []
         pending: list[int] = []
-        trials = study.get_trials(deepcopy=False)
+        trials = _other_trials(study, trial)
         row_range = search_space[self.parameter]
-        for old in trials:
+        for old, parameters in trials:
             if old.distributions.get(self.parameter, row_range) != row_range:
                 raise ValueError(f"a trial has another range of rows: {self._advice()}")
-            row = old.params.get(self.parameter)
+            row = parameters.get(self.parameter)
             if old.state.is_finished() and row is not None:
                 arms.append(row)
                 values.append(sign * _trial_value(old))
-            elif not old.state.is_finished():
-                if row is None:
-                    row = self.chosen.get((study.study_name, old.number), {}).get(self.parameter)
-                    # an enqueued trial has a row already
-                    fixed = old.system_attrs.get("fixed_params", {})
-                    row = fixed.get(self.parameter, row)
-                pending += [] if row is None else [row]
-        has_row = any(self.parameter in old.params for old in trials)
-        if not has_row and any(old.state == TrialState.COMPLETE for old in trials):
+            elif row is not None:
+                pending.append(row)
+        has_row = any(self.parameter in old.params for old, _ in trials)
+        if not has_row and any(old.state == TrialState.COMPLETE for old, _ in trials):
             raise ValueError(f"no trial of the study has the parameter: {self._advice()}")
         suggestion = suggest(
             self.library,
@@ -182,12 +185,30 @@ class OptunaSampler(BaseSampler):
     ) -> Any:
         if self.library is not None and param_name == self.parameter:
             raise ValueError(f"{param_distribution} does not hold every row: {self._advice()}")
-        return self.random_sampler.sample_independent(study, trial, param_name, param_distribution)
+        # not one generator, because that of another process may have the same seed
+        entropy = [self.seed, trial.number, zlib.crc32(param_name.encode())]
+        random = RandomSampler(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
+        return random.sample_independent(study, trial, param_name, param_distribution)
 
     def _advice(self) -> str:
         assert self.library is not None
         last = len(self.library.features) - 1
         return f'suggest_int("{self.parameter}", 0, {last}) must be called in the objective.'
+
+
+def _other_trials(study: Study, trial: FrozenTrial) -> list[tuple[FrozenTrial, dict[str, Any]]]:
+    """The other trials and their parameters. Those of an unfinished trial include the ones that it
+    has not yet asked for: the fixed ones of an enqueued trial, and those of `CHOSEN`."""
+    pairs = []
+    for old in study.get_trials(deepcopy=False):
+        parameters = old.params
+        if not old.state.is_finished():
+            attributes = old.system_attrs
+            fixed = attributes.get("fixed_params", {})
+            parameters = {**attributes.get(CHOSEN, {}), **fixed, **parameters}
+        if old.number != trial.number:
+            pairs.append((old, parameters))
+    return pairs
 
 
 def _trial_value(trial: FrozenTrial) -> float:

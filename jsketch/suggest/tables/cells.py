@@ -7,7 +7,6 @@ a spreadsheet counts them (the header is row 1).
 
 from __future__ import annotations
 
-import csv
 import datetime
 import difflib
 import io
@@ -22,14 +21,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jsketch.loops.chunking import separator_of
+
 LARGEST = 1e300  # predictions from larger numbers could overflow
 FIRST_ROW = 2  # the header is row 1
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
 # Excel shows these in place of a value that it cannot compute
 EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
-_NO_SEPARATOR = "\x1f"  # a character that no text contains
-LONGEST_HEADER = 2**16  # characters
 MAX_QUOTED = 3  # cells in an error message
 _AMBIGUOUS_MARK = " A comma or a point in these cells may separate thousands or decimals."
 
@@ -422,17 +421,9 @@ def _with_header(path: Path, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read_separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, str]:
-    """(table of text, separator). The separator is the one with which the header has most of the
-    needed columns, and of several such separators the one with which it has most columns."""
+    """(table of text, separator)."""
     text = _decode(path)
-    start = text.lstrip("\r\n")[:LONGEST_HEADER]
-
-    def columns_found(separator: str) -> tuple[int, int]:
-        lines = io.StringIO(start, newline=None)
-        names = next(csv.reader(lines, delimiter=separator, skipinitialspace=True), [])
-        return sum(name in [n.strip() for n in names] for name in needed), len(names)
-
-    separator = max(f"{_NO_SEPARATOR},;\t", key=columns_found)
+    separator = separator_of(text, needed)
     try:
         # with a header, pandas would rename repeated columns and might take the first column as
         # row names
