@@ -191,9 +191,12 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
     decimal = "," if separator == ";" and re.search(r"\n.*\d,\d", start) else "."
     dialect = dict(sep=separator, decimal=decimal)
     with pandas.read_csv(path, chunksize=size, skipinitialspace=True, **dialect) as reader:
+        rows = 0
         for frame in reader:
-            if not isinstance(frame.index, pandas.RangeIndex):  # pandas shifts the names
+            # if rows are longer than the header, pandas takes the first cells as the index
+            if not frame.index.equals(pandas.RangeIndex(rows, rows + len(frame))):
                 raise ValueError("its rows have more cells than its header.")
+            rows += len(frame)
             yield frame
 
 
