@@ -267,8 +267,9 @@ class ForecastInfo:
 
 
 class Forecaster(struct.Settings):
-    """The base class of forecasters: a subclass defines `init`, `predict` and `update`. `predict`
-    is pure and does not depend on the label; a label that is not finite is ignored.
+    """The base class of forecasters: a subclass defines `init`, `predict`, and `update` or
+    `step`. `predict` is pure and does not depend on the label; a label that is not finite is
+    ignored.
 
     The attribute `takes` declares how the loops pass examples. With "examples" the loops pass one
     example at a time; the other values need a method:
@@ -296,11 +297,11 @@ class Forecaster(struct.Settings):
     def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
         """(state, `ForecastInfo`) after the label y [] at x [d]. On overflow the state does not
         change."""
-        raise NotImplementedError
+        state, _, info = self.step(state, x, y, key)
+        return state, info
 
     def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, Any]:
-        """(state, y^ [], info) of `predict`, then `update`. A subclass may override it for
-        speed."""
+        """(state, y^ [], info) of `predict`, then `update`."""
         prediction = self.predict(state, x)
         state, info = self.update(state, x, y, key)
         return state, prediction, info

@@ -135,7 +135,10 @@ def run(
     run_program = partial(advance, algorithm, problem, horizon=horizon, clock=clock, steps=reports)
     file_of = partial(_file, checkpoint, algorithm, problem, horizon)
     if vmapped:
-        progress = _run_in_one_program(algorithm, run_program, file_of, keys, states)
+        initial = None if states is None else _stack_states(algorithm, states)
+        file = file_of(keys, initial)
+        with lock_files([file]):
+            progress = run_program(keys, initial, layout="seeds", file=file)
     else:
         # two programs over several devices could wait for each other forever
         workers = workers if problem.arms.shard is None else 1
@@ -202,21 +205,6 @@ def _file(
     )
 
 
-def _run_in_one_program(
-    bandit: Any,
-    run_program: Callable[..., Progress],
-    file_of: Callable[..., RunFile | None],
-    keys: PRNGKey,
-    states: Sequence[Any] | None,
-) -> Progress:
-    """Runs all seeds under vmap, with one file. `run_program` is `advance` and `file_of` is `_file`
-    without the arguments that differ between runs."""
-    start = None if states is None else _stack_states(bandit, states)
-    file = file_of(keys, start)
-    with lock_files([file]):
-        return run_program(keys, start, layout="seeds", file=file)
-
-
 def _run_on_threads(
     bandit: Any,
     run_program: Callable[..., Progress],
@@ -225,7 +213,9 @@ def _run_on_threads(
     states: Sequence[Any] | None,
     workers: int,
 ) -> Progress:
-    """Runs one program for each seed on `workers` threads, with one file for each seed."""
+    """Runs one program for each seed on `workers` threads, with one file for each seed.
+    `run_program` is `advance` and `file_of` is `_file` without the arguments that differ between
+    runs."""
     starts = [None] * len(keys) if states is None else list(states)
     numbers = [None] if len(keys) == 1 else range(len(keys))
     files = list(map(file_of, keys, starts, numbers))

@@ -52,10 +52,6 @@ class GrowingBlocks(Forecaster):
     def predict(self, state: Any, x: Array) -> Array:
         return self.advance(state, x[None], jnp.full((1,), jnp.nan, x.dtype), 1)[1][0]
 
-    def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, ForecastInfo]:
-        state, _, info = self.step(state, x, y, key)
-        return state, info
-
     def step(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Array, ForecastInfo]:
         state, predictions, _, info = self.advance(state, x[None], jnp.asarray(y)[None], 1)
         return state, predictions[0], info

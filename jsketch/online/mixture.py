@@ -114,12 +114,6 @@ class Mixture(Forecaster):
         no_label = jnp.full(1, jnp.nan, x.dtype)
         return self._weigh(state.log_weights, predictions[:, None], no_label)[1][0]
 
-    def update(
-        self, state: MixtureState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[MixtureState, MixtureInfo]:
-        state, _, info = self.step(state, x, y, key)
-        return state, info
-
     def step(
         self, state: MixtureState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[MixtureState, Array, MixtureInfo]:

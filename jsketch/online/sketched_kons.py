@@ -75,12 +75,6 @@ class SketchedKONS(KernelForecaster):
     def predict(self, state: SketchedState, x: Array) -> Array:
         return self._clipped(self._output(state, x)[0])
 
-    def update(
-        self, state: SketchedState, x: Array, y: Array, key: PRNGKey
-    ) -> tuple[SketchedState, ForecastInfo]:
-        state, _, info = self.step(state, x, y, key)
-        return state, info
-
     def step(
         self, state: SketchedState, x: Array, y: Array, key: PRNGKey
     ) -> tuple[SketchedState, Array, ForecastInfo]:
