@@ -149,16 +149,8 @@ def _from_free(free: Array, limits: Limits) -> Hyperparameters:
 def default_numbers(bounds: Bounds, d: int, dtype: DTypeLike) -> Hyperparameters:
     """The start of a first fit: a lengthscale of half a side, the variance of y and 1% noise,
     clipped to the bounds."""
-
-    def clipped(value: float, bound: Interval) -> Array:
-        return jnp.clip(
-            jnp.asarray(value, dtype), jnp.asarray(bound[0], dtype), jnp.asarray(bound[1], dtype)
-        )
-
-    lengthscale = clipped(0.5, bounds.lengthscale)
-    return Hyperparameters(
-        jnp.full(d, lengthscale), clipped(1, bounds.outputscale), clipped(0.01, bounds.noise)
-    )
+    numbers = jnp.asarray([0.5] * d + [1.0, 0.01], dtype)
+    return hyperparameters_of(jnp.clip(numbers, *limits_of(bounds, d, 0, dtype)))
 
 
 def fit(
