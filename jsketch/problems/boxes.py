@@ -19,7 +19,6 @@ from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.box.history import checked_box
-from jsketch.linalg import matmul
 from jsketch.types import Box, PRNGKey
 
 
@@ -173,42 +172,3 @@ def branin(noise_std: ArrayLike = 0.0) -> BoxProblem:
     # at this point the square of the valley is zero and the cosine is -1
     maximum, maximiser = jnp.asarray(-10 / (8 * math.pi)), jnp.array([math.pi, 2.275])
     return BoxProblem(box, maximum, maximiser, noise_std, _branin)
-
-
-_HARTMANN_WEIGHTS = (1.0, 1.2, 3.0, 3.2)
-_HARTMANN_SCALES = (
-    (10.0, 3.0, 17.0, 3.5, 1.7, 8.0),
-    (0.05, 10.0, 17.0, 0.1, 8.0, 14.0),
-    (3.0, 3.5, 1.7, 10.0, 17.0, 8.0),
-    (17.0, 8.0, 0.05, 10.0, 0.1, 14.0),
-)
-_HARTMANN_CENTRES = (
-    (0.1312, 0.1696, 0.5569, 0.0124, 0.8283, 0.5886),
-    (0.2329, 0.4135, 0.8307, 0.3736, 0.1004, 0.9991),
-    (0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650),
-    (0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381),
-)
-
-
-def _hartmann6(x: Array) -> Array:
-    weights, scales, centres = (
-        jnp.asarray(table, x.dtype)
-        for table in (_HARTMANN_WEIGHTS, _HARTMANN_SCALES, _HARTMANN_CENTRES)
-    )
-    return matmul(weights, jnp.exp(-jnp.sum(scales * jnp.square(x[None, :] - centres), 1)))
-
-
-def hartmann6(noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """Hartmann's function in six dimensions, on [0,1]^6."""
-    checks.nonnegative(noise_std=noise_std)
-    box = Box(jnp.zeros(6), jnp.ones(6))
-    # Newton's method refined the published digits
-    point = (
-        0.2016895110067,
-        0.1500106918234,
-        0.4768739742219,
-        0.2753324304940,
-        0.3116516166001,
-        0.6573005340657,
-    )
-    return BoxProblem(box, jnp.asarray(3.322368011415515), jnp.array(point), noise_std, _hartmann6)

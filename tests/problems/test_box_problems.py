@@ -15,7 +15,6 @@ PROBLEMS = {
     "ackley": boxes.ackley(3),
     "levy": boxes.levy(3),
     "branin": boxes.branin(),
-    "hartmann6": boxes.hartmann6(),
 }
 each = pytest.mark.parametrize("name", PROBLEMS)
 
