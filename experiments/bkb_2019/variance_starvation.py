@@ -270,11 +270,17 @@ def _draw_panel(axes: Axes, series: dict[Any, pd.DataFrame], name: str) -> None:
     for prior_bound in (-3, 3):
         axes.axhline(prior_bound, color="0.75", linewidth=0.7, linestyle=(0, (3, 2)))
     posterior, f, observed = series[name], series["f"], series["evaluations"]
-    drawing.posterior(axes, posterior["x"], posterior["value"], posterior["sd"], METHODS[name][1])
+    x, mean, reach = posterior["x"], posterior["value"], 3 * posterior["sd"]
+    colour = METHODS[name][1]
+    axes.fill_between(x, mean - reach, mean + reach, color=colour, alpha=0.3, linewidth=0)
+    axes.plot(x, mean, color=colour)
+    axes.margins(x=0)
     axes.plot(f["x"], f["value"], color="black", linewidth=0.9)
     axes.plot(observed["x"], observed["value"], ".", color="0.25", markersize=2.5, alpha=0.7)
     if name in ("bkb", "sor"):
-        drawing.dictionary_marks(axes, series["inducing_points"]["x"])
+        points = series["inducing_points"]["x"]
+        edge: dict[str, Any] = dict(transform=axes.get_xaxis_transform(), clip_on=False, zorder=3)
+        axes.plot(points, np.zeros_like(points), "^", color="#D55E00", markersize=4, **edge)
 
 
 @cli.command

@@ -11,7 +11,7 @@ import io
 import math
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,25 +55,15 @@ class Model(NamedTuple):
     """A classifier and the space of its hyperparameters."""
 
     space: Space
-    # (hyperparameters, random_state) -> an estimator with fit and predict
-    build: Callable[[dict[str, Any], int], Any]
+    build: Callable[..., Any]  # (random_state, **hyperparameters) -> an estimator
 
 
-def random_forest(hyperparameters: dict[str, Any], random_state: int) -> Any:
-    return RandomForestClassifier(**hyperparameters, random_state=random_state, n_jobs=1)
-
-
-def multi_layer_perceptron(hyperparameters: dict[str, Any], random_state: int) -> Any:
-    perceptron = MLPClassifier(**hyperparameters, random_state=random_state)
-    return make_pipeline(StandardScaler(), perceptron)
-
-
-def gradient_boosting(hyperparameters: dict[str, Any], random_state: int) -> Any:
+def gradient_boosting(**hyperparameters: Any) -> Any:
     """From scikit-learn 1.9 on `criterion` is deprecated and has no effect; there it is omitted."""
     defaults = GradientBoostingClassifier().get_params()
     if defaults.get("criterion", "deprecated") == "deprecated":
         hyperparameters = {n: v for n, v in hyperparameters.items() if n != "criterion"}
-    return GradientBoostingClassifier(**hyperparameters, random_state=random_state)
+    return GradientBoostingClassifier(**hyperparameters)
 
 
 # in the order and with the ranges of D.2, under scikit-learn's names; "logloss" of D.2 is here
@@ -89,7 +79,7 @@ MODELS = {
             Category("max_features", ("sqrt", "log2")),
             Category("bootstrap", (True, False)),
         ),
-        random_forest,
+        partial(RandomForestClassifier, n_jobs=1),
     ),
     "mlp": Model(
         Space(
@@ -102,7 +92,7 @@ MODELS = {
             Real("beta_2", 0, 1, open=True),
             Integer("n_iter_no_change", 1, 10),
         ),
-        multi_layer_perceptron,
+        lambda **hyperparameters: make_pipeline(StandardScaler(), MLPClassifier(**hyperparameters)),
     ),
     "gradient_boosting": Model(
         Space(
@@ -134,10 +124,6 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     """Features [n, d] and classes 0 and 1 [n] (the larger of the file's codes is 1), in the order
     of the file. breast_cancer is Wisconsin (original) without the id and the 16 rows with a missing
     value. Raises the errors of `datasets.load`."""
-    if name not in SOURCES:
-        raise ValueError(
-            f"There is no tuning data set '{name}'; choose one of: {', '.join(SOURCES)}."
-        )
     content = datasets.read(SOURCES[name], datasets.find_folder(data_dir)).decode()
     if name == "breast_cancer":
         rows = [row.partition(",")[2] for row in content.splitlines() if "?" not in row]
@@ -160,7 +146,7 @@ def accuracy(
     """The share of test rows that are classified correctly, computed on one thread. Raises the
     errors of scikit-learn."""
     train, test = split(dataset.target, repetition)
-    estimator = MODELS[model].build(hyperparameters, repetition)
+    estimator = MODELS[model].build(random_state=repetition, **hyperparameters)
     with threadpool_limits(1), warnings.catch_warnings():
         # max_iter may be too small for convergence
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -53,7 +53,7 @@ SOURCES = {
     ),
 }
 
-ABALONE_SEX = {"M": 0.0, "F": 1.0, "I": 2.0}
+SEX_CODES = {"M": 0.0, "F": 1.0, "I": 2.0}
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def load(name: str, data_dir: str | Path | None = None) -> Dataset:
         )
     source = SOURCES[name]
     content = read(source, find_folder(data_dir))
-    code_field = _code_sex if name == "abalone" else None
-    table = np.loadtxt(io.BytesIO(content), delimiter=",", converters=code_field, encoding="utf-8")
+    codes = {0: SEX_CODES.__getitem__} if name == "abalone" else None  # of the first field
+    table = np.loadtxt(io.BytesIO(content), delimiter=",", converters=codes, encoding="utf-8")
     return Dataset(name=name, features=table[:, :-1], target=table[:, -1], source=citation(source))
 
 
@@ -204,8 +204,3 @@ def _read_member(archive: Path, member: str) -> bytes:
         if entry is None:
             raise KeyError(f"{member} is not a file of the archive")
         return entry.read()
-
-
-def _code_sex(field: str) -> float:
-    """The first field of Abalone is the letter M, F or I; the others are numbers."""
-    return ABALONE_SEX[field] if field in ABALONE_SEX else float(field)

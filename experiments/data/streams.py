@@ -77,10 +77,8 @@ class Stream(NamedTuple):
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     """Raw inputs [n, d] and labels [n] in the order of the files; ijcnn1 is the training set, then
-    the test set. Raises ValueError (unknown name, wrong checksum) or OSError (missing folder or
+    the test set. Raises ValueError (wrong checksum) or OSError (missing folder or
     file)."""
-    if name not in NAMES:
-        raise ValueError(f"There is no stream called '{name}'; choose one of: {', '.join(NAMES)}.")
     folder = datasets.find_folder(data_dir)
     if name == "susy":
         return _susy(folder)

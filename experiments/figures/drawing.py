@@ -77,19 +77,6 @@ def published_lines(
             axes.plot(x[visible], values[visible], color=colour, label=label, **thin)
 
 
-def posterior(axes: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, colour: str) -> None:
-    """Draws mean [P] and mean +- 3 standard deviations [P] over the points x [P]."""
-    axes.fill_between(x, mean - 3 * std, mean + 3 * std, color=colour, alpha=0.3, linewidth=0)
-    axes.plot(x, mean, color=colour)
-    axes.margins(x=0)
-
-
-def dictionary_marks(axes: Axes, x: np.ndarray) -> None:
-    """Draws a mark on the lower edge at each inducing point."""
-    edge: dict[str, Any] = dict(transform=axes.get_xaxis_transform(), clip_on=False, zorder=3)
-    axes.plot(x, np.zeros_like(x), "^", color="#D55E00", markersize=4, **edge)
-
-
 def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
     """Draws the 95% intervals of the last values of the curves, side by side from x = start on;
     none for one repetition."""

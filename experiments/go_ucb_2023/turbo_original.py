@@ -8,7 +8,6 @@ with their defaults, in float64, one evaluation at a time, without noise, on the
 initial points are uniform, and those of the authors' code are a Latin hypercube.
 """
 
-import dataclasses
 import importlib
 import time
 import warnings
@@ -39,7 +38,7 @@ PACKAGES = ("torch", "gpytorch", "linear_operator")
 
 def _levy() -> boxes.BoxProblem:
     box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 10.0))
-    return dataclasses.replace(boxes.levy(INPUTS), domain=box)
+    return boxes.levy(INPUTS).replace(domain=box)
 
 
 # Ackley's box is that of the paper, Levy's that of the example in the authors' repository,

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from experiments.results import environment, files, store, tidy
 
-TABLES = (tidy.CURVES, tidy.SUMMARY, tidy.PROVENANCE)
 MAX_DIFFERENCES = 3  # number of differences in a message
 SWEEP = "sweep.json"  # the record of a sweep
 
@@ -144,7 +143,7 @@ def check_no_tables(out: Path) -> None:
 
 
 def _tables(out: Path) -> list[str]:
-    return [name for name in TABLES if (out / name).exists()]
+    return [name for name in tidy.FILES if (out / name).exists()]
 
 
 def losses_between(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

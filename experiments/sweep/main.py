@@ -88,7 +88,7 @@ def run_shard(sweep: Sweep, number: int, of: int) -> None:
 def record_sweep(sweep: Sweep, config: dict[str, Any]) -> None:
     """Records the configuration of a sweep. Raises ValueError if the folder has another
     configuration or results of an experiment."""
-    tables = [name for name in outputs.TABLES if (sweep.out / name).exists()]
+    tables = [name for name in tidy.FILES if (sweep.out / name).exists()]
     if outputs.record_path(sweep.out).exists():
         raise ValueError(f"{sweep.out} holds runs of an experiment: use another --out.")
     if tables and not (sweep.out / "runs" / outputs.SWEEP).exists():
