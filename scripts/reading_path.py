@@ -1,6 +1,6 @@
 """Prints how many files and functions of jsketch are called while a run is traced.
 
-    python tests/reading_path.py
+    python scripts/reading_path.py
 
 The functions are those that `sys.setprofile` reports, including lambdas.
 """
