@@ -8,6 +8,7 @@ with their defaults, in float64, one evaluation at a time, without noise, on the
 initial points are uniform, and those of the authors' code are a Latin hypercube.
 """
 
+import dataclasses
 import importlib
 import time
 import warnings
@@ -38,7 +39,7 @@ PACKAGES = ("torch", "gpytorch", "linear_operator")
 
 def _levy() -> boxes.BoxProblem:
     box = Box(jnp.full(INPUTS, -5.0), jnp.full(INPUTS, 10.0))
-    return boxes.levy(INPUTS).replace(domain=box)
+    return dataclasses.replace(boxes.levy(INPUTS), domain=box)
 
 
 # Ackley's box is that of the paper, Levy's that of the example in the authors' repository,
