@@ -17,7 +17,7 @@ KEYS = jax.random.split(jax.random.key(5), 3)
 
 @pytest.fixture
 def accelerator(monkeypatch):
-    """Has programs traced as for an accelerator."""
+    """Makes JAX trace programs as for an accelerator."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
 
 
@@ -46,6 +46,7 @@ def test_blocks_with_missing_labels(monkeypatch):
     z, ys = jnp.asarray(random.standard_normal((70, 40))), random.standard_normal(70)
     ys[random.uniform(size=70) < 0.3] = np.nan
     block = jnp.eye(40) / 0.3, jnp.zeros(40), z, jnp.asarray(ys), jnp.isfinite(ys)
+    # two new functions, because JAX would use the first program of one function twice
     expected = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
     accelerated = jax.jit(lambda *block: ridge.learn_block(*block))(*block)

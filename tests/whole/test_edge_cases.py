@@ -172,7 +172,7 @@ def test_bless_ends_on_any_kernel(scale):
     scores = bless.leverage_scores(kernel, X, ONES, dictionary, 1.0)
     exact = bless.exact_leverage_scores(kernel, X, ONES, 1.0)
     assert (scores <= 3 * exact + 1e-300).all() and (scores >= exact / 3).all()
-    # the scores of one point are rounding errors
+    # at this regularization the computed scores of a single point are rounding errors
     assert len(bless.bless(KERNEL, X[:1], np.ones(1), 1e-20, KEY).rows) <= 1
 
 
