@@ -31,7 +31,7 @@ RANDOM = np.random.default_rng(0)
 LIBRARY = RANDOM.uniform(-1, 1, (A, 3))
 TRUTH = np.cos(2 * LIBRARY[:, 0]) + LIBRARY[:, 1]
 ARMS = np.array([3, 5, 3, 17, 29, 31, 44, 58])
-FIRST = LIBRARY, np.arange(40), TRUTH[:40]
+FIRST = LIBRARY, np.arange(40), TRUTH[:40]  # evaluations of the first 40 candidates
 LENGTHS = np.array([0.7, 0.4, 2.0])
 ERRORS = np.array([0, 0.5, 0, 2, 0.1, 0, 1e300, 0])
 MODEL = Model(lengthscale=LENGTHS, ratio=0.01, scale=1.5, centre=0.3, fitted=True)
