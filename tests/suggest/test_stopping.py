@@ -107,7 +107,7 @@ def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
 
 
 def test_the_likelihood_of_left_out_values_is_that_of_a_normal_distribution():
-    """They are equal up to a constant, with the scale that maximises the likelihood."""
+    """The likelihoods are equal up to a constant, with the scale that maximises them."""
     candidates, _, arms, values = problem(4)
     model = suggest(candidates, arms, values, batch=5).model
     found, expected = [], []

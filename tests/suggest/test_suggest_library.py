@@ -328,7 +328,7 @@ def test_another_round_compiles_nothing():
 
 
 def test_the_posterior_density_is_that_of_dense_matrices():
-    """It is a dense likelihood times the prior, with padding and with errors."""
+    """The density is a dense likelihood times the prior, with padding and with errors."""
     errors = 0.1 * np.arange(32)
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
     padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)
