@@ -38,8 +38,8 @@ from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
 HORIZON = 40
 KERNEL = kernels.Gaussian(0.5)
 MODEL = dict(kernel=KERNEL, regularization=0.01)
-ASSUMED = dict(MODEL, noise_std=0.1, norm_bound=1.0, delta=0.1)
 LINEAR = dict(regularization=0.01, noise_std=0.1, norm_bound=1.0, delta=0.1)
+ASSUMED = MODEL | LINEAR
 SKETCH = dict(ASSUMED, qbar=2.0, resparsify=EVERY_BATCH, capacity=48)
 BATCH = dict(SKETCH, ratio=2.0, max_batch=16)
 

@@ -20,9 +20,9 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # recording the Python lines of every operation takes a twentieth of the time
 jax.config.update("jax_traceback_in_locations_limit", 0)
-# The next session reads the compiled programs. Each worker has its own folder, so that no worker
-# reads a file while another one writes it. With JSKETCH_KEEP=0 no program is kept, which saves a
-# twentieth of the time
+# JAX saves compiled programs for the next session. Each worker has its own folder, so that none
+# reads a file while another one writes it. With JSKETCH_KEEP=0 no program is saved, and a session
+# takes a twentieth less time
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", os.environ.get("JSKETCH_SESSION", "alone"))
 FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "compiled" / WORKER
 if os.environ.get("JSKETCH_KEEP") != "0":

@@ -1,7 +1,7 @@
 """Puts the faults of mutations.toml into a copy of the tree, one at a time, and runs the test that
 should fail.
 
-    scripts/mutate                     all of them, 10 to 20 minutes on one core
+    scripts/mutate                     all of them, half an hour on one core
     scripts/mutate --only sketch       those whose file or description contains the word
 
 Prints a Markdown table. Exits with status 1 if the test of a fault passes, unless the field

@@ -37,6 +37,7 @@ class Problem:
         self.gram = oracles.gaussian(self.x, self.x, self.lengthscale)
 
     def state(self, keep=None, sums=None, **options):
+        """(a BBKB, its state after the evaluations with the arms `keep` in the dictionary)."""
         keep = self.keep if keep is None else keep
         sums = self.sums if sums is None else sums
         options = dict(kernel=self.kernel, regularization=self.lam, capacity=32) | options

@@ -3,7 +3,8 @@
 scripts/bench --accelerator                      on the default device of JAX
 JAX_PLATFORMS=cpu scripts/bench --accelerator    the same on the CPU, for comparison
 
-Peak memory is that of the process so far, so that `--parts arms` measures one part alone.
+Peak memory is that of the process so far: to measure the memory of one part, run it alone, as with
+`--parts arms`.
 """
 
 import argparse

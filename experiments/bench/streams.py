@@ -50,8 +50,9 @@ TASKS = {
 
 
 def make_forecaster(task: Task) -> Any:
-    """The forecaster of a task, with the predictions of the first author's code. "nystrom" has the
-    weights of that code, "nystrom_theory" those of the theorem (THEORY 7.5)."""
+    """The forecaster of a task. PKAWV and NystromAWV predict by ridge regression, as in the first
+    author's code. "nystrom" samples with the weights of that code, "nystrom_theory" with those of
+    the theorem (THEORY 7.5)."""
     kernel = kernels.Gaussian(task.lengthscale)
     sampling = Sampling(weights="theory" if task.method.endswith("theory") else "code")
     if task.method == "taylor":

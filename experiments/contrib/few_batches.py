@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import cli
-from experiments.bbkb_2020 import widths as functions
+from experiments.bbkb_2020 import widths as widths_experiment
 from experiments.contrib import saving
 from experiments.contrib.saving import Row
 from experiments.runs import bandit_runs
@@ -51,7 +51,7 @@ def load(name: str, data_dir: str | None) -> tuple[Any, dict[str, Any]]:
         kernel = kernels.Gaussian(0.2)
         problem = problems.rkhs_draw(draw_key, kernel, points, 0.1, norm=NORM)
         return problem, shared_parameters(0.2, 0.1, NORM)
-    problem, lengthscale, noise = functions.load(name, data_dir)
+    problem, lengthscale, noise = widths_experiment.load(name, data_dir)
     return problem, shared_parameters(lengthscale, noise, 1.0)
 
 

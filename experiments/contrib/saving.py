@@ -19,7 +19,6 @@ from experiments.figures import drawing
 from experiments.results import outputs, store, summaries, tidy
 
 POINTS = 120  # of a saved curve
-REGRET = "final_regret_ratio"  # R_T / R_T^unif of a run
 
 
 class Row(NamedTuple):

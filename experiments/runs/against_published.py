@@ -1,7 +1,7 @@
 """Our curves and those of the BBKB authors' poster in a folder of results.
 
 published.csv          metric, algorithm, t, value: the published curves, with t as in our runs
-against_published.csv  metric, algorithm, t, ours, published, ratio, at each t of COMPARED_T
+against_published.csv  metric, algorithm, t of COMPARED_T, ours, published, ours / published
 
 The file bbkb_poster_curves.csv of the data folder has the published curves, extracted from the
 vector graphics of the poster, with at most 80 points a curve. It cannot be downloaded; figures lack

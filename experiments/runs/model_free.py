@@ -1,7 +1,8 @@
 """Epsilon-greedy without a model: the baseline of BBKB's architecture search.
 
-The paper names EpsGreedy without a definition. On its poster a step takes 22 microseconds, too few
-for a posterior, and the regret ratio decreases as t^(-1/2), unlike that of a constant epsilon.
+The paper names EpsGreedy without a definition. On its poster a step takes 22 microseconds, which is
+too short for a posterior, and the regret ratio decreases as t^(-1/2), unlike that of a constant
+epsilon.
 """
 
 from dataclasses import replace

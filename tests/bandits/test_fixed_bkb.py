@@ -38,14 +38,20 @@ def oracle_picks(bandit, state, p, pending, size, free=None):
     return picks
 
 
+# (the size of a working set, the most picks from it)
+working_sets = pytest.mark.parametrize(
+    ("size", "max_picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"]
+)
+
+
 @pytest.mark.parametrize("pending", [[], [3, 3, 7, 20, 3]], ids=["none_pending", "pending"])
-@pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
-def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, picks):
+@working_sets
+def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, max_picks):
     """The covariance is the full one of BBKB eq. 2, for any dictionary. Pending pulls lower
     variances and leave means unchanged. With `several_sets` a batch needs several small working
     sets."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
-    monkeypatch.setattr(fixed_set, "PICKS", picks)
+    monkeypatch.setattr(fixed_set, "PICKS", max_picks)
     ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
     for seed in range(6):
         p = Problem(seed)
@@ -59,11 +65,11 @@ def test_picks_are_those_of_the_dense_posterior(monkeypatch, pending, size, pick
         np.testing.assert_array_equal(state.mean, before)
 
 
-@pytest.mark.parametrize(("size", "picks"), [(64, 32), (3, 2)], ids=["one_set", "several_sets"])
-def test_no_arm_is_picked_twice(monkeypatch, size, picks):
+@working_sets
+def test_no_arm_is_picked_twice(monkeypatch, size, max_picks):
     """No pick is observed or pending, and a batch is shorter if fewer other arms remain."""
     monkeypatch.setattr(fixed_set, "SIZE", size)
-    monkeypatch.setattr(fixed_set, "PICKS", picks)
+    monkeypatch.setattr(fixed_set, "PICKS", max_picks)
     ask = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
     p = Problem(1)
     bandit, state = new_state(p, repeat=False)

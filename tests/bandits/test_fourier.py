@@ -100,18 +100,13 @@ def test_accurate_features_pick_as_the_kernel_does():
     np.testing.assert_allclose(run.state.posterior.variance, expected, rtol=1e-4)
 
 
-def state_after(bandit, arms, y):
-    state = bandit.init(problem().arms, KEY)
-    query = Query(jnp.asarray(arms, jnp.int32), jnp.ones(len(arms), bool))
-    return tell(bandit, state, query, jnp.asarray(y), KEY)[0]
-
-
 def test_thompson_samples_have_the_right_law():
     """4,000 draws of 12 arms have the mean and covariance of a fit from scratch: `check_law`
     compares 90 entries, and a correct sampler fails with probability 6e-4."""
     bandit = BANDITS["ts"].replace(scale=0.7)
     arms, y = np.array([1, 3, 3, 3, 7, 20]), np.sin(np.arange(6))
-    state = state_after(bandit, arms, y)
+    query = Query(jnp.asarray(arms, jnp.int32), jnp.ones(len(arms), bool))
+    state, _ = tell(bandit, bandit.init(problem().arms, KEY), query, jnp.asarray(y), KEY)
     draw = jax.jit(jax.vmap(lambda key: bandit.sample(state, key)[:12]))
     draws = np.asarray(draw(jax.random.split(KEY, 4000)))
     z = state.whitened * jnp.sqrt(LAM)

@@ -59,11 +59,10 @@ class Vector:
             "matern": lambda: kernels.Matern(kernel["lengthscale"], nu=kernel["nu"]),
             "linear": lambda: kernels.Linear(),
         }[kernel["type"]]()
-        self.capacity = len(self.data["dictionary_index"]) + 5
-        noise_std, sizes = np.sqrt(spec["noise_variance"]), dict(capacity=self.capacity)
+        capacity, noise_std = len(self.data["dictionary_index"]) + 5, spec["noise_variance"] ** 0.5
         self.common = dict(kernel=self.kernel, regularization=spec["lam"], noise_std=noise_std)
         self.common |= {name: spec[name] for name in ("norm_bound", "delta", "qbar")}
-        self.common |= dict(resparsify=EVERY_BATCH) | sizes
+        self.common |= dict(resparsify=EVERY_BATCH, capacity=capacity)
         names = ("pull_counts", "reward_sums", "dictionary_index")
         self.history = Evaluations(*(self.data[name] for name in names))
 
@@ -145,20 +144,19 @@ def test_ratio_bounds_are_those_of_the_authors(vector):
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
 def test_widths_are_those_of_the_authors(vector, rule):
-    d, name = vector.data, rule
+    d, state = vector.data, vector.state
     bandit = BBKB(**vector.common, ratio=vector.spec["ratio_threshold"], rule=rule)
-    state = vector.state
-    before = jnp.asarray(d[f"{name}_logdet_before"])
-    increment = jnp.log1p(state.variance[d[f"{name}_batch"]]).sum()
-    close(before + increment, d[f"{name}_logdet_after"], 1e-5)
-    close(increment, d[f"{name}_logdet_after"] - d[f"{name}_logdet_before"], 1e-4)
+    before = jnp.asarray(d[f"{rule}_logdet_before"])
+    increment = jnp.log1p(state.variance[d[f"{rule}_batch"]]).sum()
+    close(before + increment, d[f"{rule}_logdet_after"], 1e-5)
+    close(increment, d[f"{rule}_logdet_after"] - d[f"{rule}_logdet_before"], 1e-4)
     confidence = widths.Confidence(
         bandit.regularization, bandit.noise_std, bandit.norm_bound, bandit.delta, bandit.ratio
     )
     evidence = state.evidence.replace(information=before + increment)
-    close(widths.bbkb_code(evidence, confidence), d[f"{name}_beta_after"], 1e-6)
+    close(widths.bbkb_code(evidence, confidence), d[f"{rule}_beta_after"], 1e-6)
     # before the first batch the authors' width is BKB's
-    close(widths.bkb_code(state.evidence, confidence), d[f"{name}_beta_before"], 1e-6)
+    close(widths.bkb_code(state.evidence, confidence), d[f"{rule}_beta_before"], 1e-6)
 
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])

@@ -117,7 +117,8 @@ def test_the_first_arm_and_the_dictionary_have_different_keys(method, monkeypatc
 @pytest.mark.slow
 def test_uncertainty_sampling_bounds_the_variances_and_the_batches():
     """THEORY 3.5: log(1 + max variance) <= logdet / n after n arms of the design. Later batches
-    have at least P (C - 1) arms, a third of it with a sampled dictionary; P is `min_size`."""
+    have at least P (C - 1) arms, or a third of this number with a sampled dictionary; P is
+    `min_size`."""
     x = SQUARE[:200]
     kernel, lam, ratio, min_size = kernels.Gaussian(0.4), 0.05, 2.5, 10
     arms = initial.uncertainty_sampling(kernel, Arms(jnp.asarray(x)), lam, 1 / min_size)

@@ -148,7 +148,7 @@ VALUES = 0.4 * oracles.gaussian(POINTS, POINTS, 0.8)
 
 @pytest.mark.parametrize(("lam", "qbar"), [(0.02, 0.02), (0.3, 0.8), (2.0, 1e12)])
 def test_widths_and_their_evidence_match_dense_formulas(lam, qbar):
-    """Both match after each of three batches, with dictionaries of some or all arms."""
+    """Widths and evidence match after each batch. Dictionaries have some or all arms."""
     assumed = dict(noise_std=0.3, norm_bound=1.7, delta=0.05)
     bandit = BBKB(SCALED, lam, **assumed, qbar=qbar, ratio=RATIO, max_batch=3, capacity=5)
     states, overflow = after_each_batch(bandit)

@@ -35,9 +35,8 @@ def observations(n=15, d=2, seed=0, capacity=None):
     return gp.standardized(jnp.asarray(u), jnp.asarray(y), jnp.arange(capacity) < n)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning"
-)  # scikit-learn warns if a fitted hyperparameter lies on its bound
+# scikit-learn warns if a fitted hyperparameter lies on its bound
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_fit_is_at_least_scikit_learns():
     """On 20 random problems the marginal likelihood is at least scikit-learn's from 3 starts."""
     for seed in range(20):

@@ -20,19 +20,18 @@ SMALL = Turbo(batch=3, initial=5, candidates=50, frequencies=16, fit_steps=5)
 
 
 def test_sobol_points_are_evenly_spread_and_random():
-    first_key, second_key = (
+    points, others = (
         np.asarray(sobol(jax.random.key(seed), 64, 5, jnp.float64)) for seed in (0, 1)
     )
-    assert first_key.min() >= 0 and first_key.max() < 1 and (first_key != second_key).any()
-    for points in (first_key, second_key):
-        for column in points.T:  # each of the 64 intervals of every input has one point
-            assert sorted(np.floor(column * 64)) == list(range(64))
+    assert points.min() >= 0 and points.max() < 1 and (points != others).any()
+    for column in [*points.T, *others.T]:  # each of the 64 intervals of every input has one point
+        assert sorted(np.floor(column * 64)) == list(range(64))
     unscrambled = qmc.discrepancy(qmc.Sobol(5, scramble=False).random_base2(6))
     random = qmc.discrepancy(np.random.default_rng(0).uniform(size=(64, 5)))
-    assert qmc.discrepancy(first_key) < 2 * unscrambled < 0.5 * random
+    assert qmc.discrepancy(points) < 2 * unscrambled < 0.5 * random
     # the third point is uniform: its mean is within 5 standard errors
-    first = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])(jax.random.split(KEY, 4000))
-    assert float(first.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
+    third = jax.vmap(lambda key: sobol(key, 3, 2, jnp.float64)[2, 1])(jax.random.split(KEY, 4000))
+    assert float(third.mean()) == pytest.approx(0.5, abs=5 / (12 * 4000) ** 0.5)
 
 
 def region_of(lengthscale, length, n=9):

@@ -141,9 +141,6 @@ def test_failures_change_no_posterior(run):
     assert bool(flagged.nonfinite) and int(after_nan.exchanges) == int(early.exchanges)
 
 
-PROBLEM = ClientArms(ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares()))
-
-
 SMALL = {
     "history": BANDIT.replace(max_history=2),
     "dictionary": BANDIT.replace(capacity=N, qbar=100.0, threshold=0.0),
@@ -201,7 +198,8 @@ def test_independent_clients_are_single_bandits():
     scores = jax.jit(jax.vmap(base.scores, (0, None)))(state.states, new)
     np.testing.assert_allclose(scores, [jax.jit(base.scores)(s, new) for s in states], atol=1e-12)
     assert int(info.observed) == N - 1
-    played = play(PROBLEM, bandit, 3, jax.random.split(KEY, 1))
+    problem = ClientArms(ContextualArms(jnp.linspace(0, 1, 5)[:, None], Squares()))
+    played = play(problem, bandit, 3, jax.random.split(KEY, 1))
     assert np.asarray(played.sent).max() == 0 and np.asarray(played.regret).sum() > 0
     for step in (3, 4, 6):
         before = state

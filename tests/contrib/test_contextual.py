@@ -107,7 +107,7 @@ def test_ek_ucb_is_the_dense_projection(runs):
 
 
 def test_where_every_point_joins_ek_ucb_is_k_ucb(runs):
-    """Both posteriors are the dense one, to 1e-8."""
+    """The posteriors of both methods are the dense one, to 1e-8."""
     all_join = CASES["ek_ucb"].replace(sampling=Sampling(mu=1.0, beta=1e12))
     state, (mean, variance), info = runs["k_ucb"]
     _, (ek_mean, ek_variance), ek_info = run_steps(all_join)

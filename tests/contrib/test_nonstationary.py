@@ -49,13 +49,6 @@ def weighted_moments(weights, arms, y):
     return cross @ inner @ y, variance
 
 
-def weights_at(step, discount, window):
-    """(weights, arms, rewards) of the observations up to a step."""
-    steps = np.flatnonzero(np.isfinite(REWARDS[: step + 1]))[-window:]
-    ages = np.arange(len(steps))[::-1]
-    return discount**ages, PULLED[steps], REWARDS[steps]
-
-
 @pytest.mark.parametrize(
     ("bandit", "discount", "window"),
     [
@@ -70,7 +63,8 @@ def test_posteriors_match_dense_weighted_ones(bandit, discount, window):
     drawn = states(bandit)[0]
     assert not np.asarray(overflow).any()
     for step in (0, 5, 8, 16, STEPS - 1):
-        weights, arms, y = weights_at(step, discount, window)
+        steps = np.flatnonzero(np.isfinite(REWARDS[: step + 1]))[-window:]
+        arms, y, weights = PULLED[steps], REWARDS[steps], discount ** np.arange(len(steps))[::-1]
         mean, variance = weighted_moments(weights, arms, y)
         np.testing.assert_allclose(stacked.mean[step], mean, atol=1e-8)
         np.testing.assert_allclose(stacked.variance[step], variance, atol=1e-8 / LAM)
@@ -135,9 +129,7 @@ def test_rewards_and_regrets_follow_the_means_of_their_round():
     run = play(PROBLEM, Uniform(), 12, keys)
     means = np.asarray(jax.vmap(PROBLEM.mean_reward)(jnp.arange(12)))
     arms = np.asarray(run.action)
-    chosen_means = np.take_along_axis(np.broadcast_to(means, (2, 12, 3)), arms[:, :, None], 2)[
-        :, :, 0
-    ]
+    chosen_means = means[np.arange(12), arms]
     np.testing.assert_allclose(run.reward, chosen_means, atol=1e-6)
     np.testing.assert_allclose(run.regret, means.max(1) - chosen_means, atol=1e-6)
     np.testing.assert_allclose(run.uniform_regret[0], means.max(1) - means.mean(1), atol=1e-6)

@@ -97,7 +97,7 @@ def step_of(bandit, state, y):
 
 
 def test_a_round_is_not_applied_if_any_candidate_overflows():
-    """This includes a candidate that does not choose the arm, and not one that is ruled out."""
+    """A candidate that does not choose the arm counts too, and one that is ruled out does not."""
     state, y = ORDER.init(DOMAIN, KEY), jnp.asarray(F)
     chosen = int(step_of(ORDER, state, y)[0])
     full = jnp.where(jnp.arange(3) == (chosen + 1) % 3, A, 0)

@@ -52,7 +52,7 @@ def test_suggest_on_a_full_disk_fails_before_it_computes(tmp_path, monkeypatch):
 
 
 def test_errors_of_a_read_only_disk_name_the_folder_of_the_user(tmp_path, monkeypatch):
-    """They do not name the temporary file in the folder."""
+    """The temporary file in the folder is not named."""
 
     def refuse(dir):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(dir / "tmp123"))

@@ -29,13 +29,6 @@ def results_folder(folder, name, runs):
     return folder
 
 
-def numbers_of(name):
-    """(the numbers that the table of an experiment reads, the curves of its figure)."""
-    fields = EXPERIMENTS[name].measurements[0].fields
-    curves = dict(sent=50.0 * T, sent_as_data=3.0 * T) if name == "clients" else {}
-    return dict.fromkeys(fields, 0.5), curves
-
-
 METHODS = dict(
     contextual=contextual.METHODS,
     clients=clients.METHODS,
@@ -49,17 +42,15 @@ METHODS = dict(
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_the_table_has_the_means_and_intervals_of_all_methods(tmp_path, name):
-    runs = []
+    [table] = EXPERIMENTS[name].measurements
+    curves, runs = dict(sent=50.0 * T, sent_as_data=3.0 * T) if name == "clients" else {}, []
     for method in METHODS[name]:
-        numbers, curves = numbers_of(name)
         for seed in range(2):
             # values 0.5 and 0.7: mean 0.6, interval 12.706 sd / sqrt(2) = 1.2706 (Student's)
-            shifted = {field: value + 0.2 * seed for field, value in numbers.items()}
-            single = run("squares", method, seed, **shifted)
-            single.arrays.update(curves)
-            runs.append(single)
+            numbers = dict.fromkeys(table.fields, 0.5 + 0.2 * seed)
+            runs.append(run("squares", method, seed, **numbers))
+            runs[-1].arrays.update(curves)
     folder = results_folder(tmp_path / name, name, runs)
-    [table] = EXPERIMENTS[name].measurements
     head, *rows = claims.measurement_rows(claims.read(folder), table)
     assert head == ["problem", "method", *(head for head, _ in table.fields.values())]
     assert [row[1] for row in rows] == [label(method) for method in METHODS[name]]

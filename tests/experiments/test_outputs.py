@@ -93,9 +93,8 @@ def test_another_commit_is_another_result(tmp_path, commit):
     session(tmp_path, overwrite=True, value=2.0)
     assert first_value(tmp_path) == 2.0 and not (tmp_path / "old.png").exists()
     assert tidy.load(tmp_path).provenance["commits_of_runs"] == ["two"]
-    session(
-        tmp_path, overwrite=True, value=3.0
-    )  # its configuration and commit are the same: nothing is replaced
+    # the configuration and the commit are the same: nothing is replaced
+    session(tmp_path, overwrite=True, value=3.0)
     assert first_value(tmp_path) == 2.0
 
 

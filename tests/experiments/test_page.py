@@ -60,7 +60,7 @@ def test_effects_are_averages_over_the_library(tmp_path):
 
 
 def test_intervals_are_as_wide_as_the_errors_of_left_out_values(tmp_path):
-    """Their quantiles are those of Student's distribution."""
+    """The quantiles of the intervals are those of Student's distribution."""
     results = compute_results(tmp_path, reactions())
     wrong = results.left_out._replace(mean=results.left_out.observed + 3 * results.left_out.std)
     right, every = wrong._replace(mean=wrong.observed), np.arange(18)

@@ -51,7 +51,7 @@ def test_rounds_of_suggestions_find_the_best(tmp_path, capsys):
 
 
 def test_the_evidence_of_all_points_is_the_likelihood():
-    """It is smaller with fewer inducing points, and largest at the true lengthscale."""
+    """The evidence is smaller with fewer inducing points, and largest at the true lengthscale."""
     random = np.random.default_rng(1)
     x = random.uniform(-1, 1, (40, 2))
     y = np.sin(3 * x[:, 0]) + 0.1 * random.standard_normal(40)
@@ -520,7 +520,7 @@ def test_one_number_that_sets_the_scale_of_all_others_is_named(tmp_path, capsys)
 
 
 def test_predictions_for_a_target_are_in_the_unit_of_the_values(tmp_path, capsys):
-    """They are those without a target, and the candidates are near the target."""
+    """The predictions are those without a target, and the candidates are near the target."""
     frame = library()
     done = evaluations(frame, range(0, A, 2))
     batch = run(tmp_path, frame, done, "--target", "1.2")

@@ -61,7 +61,7 @@ class Case:
     """One algorithm on one problem, with the history that the oracles use."""
 
     def __init__(self, seed, name, report, long):
-        self.p, self.name, self.report, self.long = arms_problem(seed, long), name, report, long
+        self.p, self.name, self.report = arms_problem(seed, long), name, report
         report.problem = f"{name}, {self.p.description}"
         self.random, self.key = np.random.default_rng([seed, 2]), jax.random.key(seed)
         self.n_arms = len(self.p.x)
@@ -96,7 +96,8 @@ class Case:
         p, data = self.p, (self.counts, self.sums, self.p.lam)
         if self.name in EXACT:
             return [posteriors.exact(g, *data) for g in p.grams]
-        cuts, arms = [1e-18, EPS, EPS, EPS, EPS], self.dictionary()  # errors of the entries
+        # pivots below the errors of the entries are omitted
+        cuts, arms = [1e-18, EPS, EPS, EPS, EPS], self.dictionary()
         pairs = zip(p.grams, cuts, strict=True)
         return [posteriors.sketched(g, arms, *data, cut) for g, cut in pairs]
 
@@ -226,6 +227,7 @@ def check_picks(case, truths, picks):
             return None
     true, mean_error = truths[0], tolerance([t.mean for t in truths])
     error = tolerance([t.variance for t in truths]) + 200 * EPS * case.prior
+    # whether a pull changes the whole covariance within a batch, or only its embedded part
     whole_changes = name == "fixed" or name in EXACT
     covariance = np.array(true.covariance if whole_changes else true.embedded)
     for arm in np.flatnonzero(case.pending):

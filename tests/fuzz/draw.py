@@ -19,7 +19,6 @@ SMOOTHNESS = (1.5, 0.5, 2.5)
 class ArmsProblem:
     """Arms x [A,d], a kernel of the library and of the oracles, and the settings of algorithms."""
 
-    seed: int
     description: str
     x: np.ndarray
     kernel: Any
@@ -94,7 +93,6 @@ def arms_problem(seed, long=False):
     true = gram(parts, x, x)
     lam = float(10 ** (random.uniform(-8, 1) if long else random.uniform(-4, 0.5)))
     return ArmsProblem(
-        seed,
         f"seed {seed}, {count} {style} arms of {inputs} inputs, {description}, lam {lam:.2e}",
         x,
         kernel,

@@ -16,14 +16,13 @@ class Posterior(NamedTuple):
     embedded: np.ndarray
     residual: np.ndarray  # [A], the part of the variance that these pulls do not change
     covariance: np.ndarray  # [A,A]
-    pivots: np.ndarray  # of the dictionary
 
 
 def exact(gram, counts, sums, lam):
     """The posterior after counts [A] pulls with rewards that add up to sums [A]."""
     mean, covariance, logdet = _regression(gram, counts, sums, lam)
     variance = np.maximum(np.diag(covariance), 0)
-    return Posterior(mean, variance, logdet, covariance, 0 * variance, covariance, np.zeros(0))
+    return Posterior(mean, variance, logdet, covariance, 0 * variance, covariance)
 
 
 def sketched(gram, dictionary, counts, sums, lam, cut):
@@ -31,14 +30,14 @@ def sketched(gram, dictionary, counts, sums, lam, cut):
     dictionary of arms. The residual of the projection is added to the variance, and is zero at the
     arms of the dictionary. Pivots below `cut` |S| max k(x,x) are omitted."""
     largest = np.max(np.diag(gram)[dictionary]) if len(dictionary) else 0
-    z, pivots = pivoted(gram, dictionary, cut * max(len(dictionary), 1) * largest)
+    z, _ = pivoted(gram, dictionary, cut * max(len(dictionary), 1) * largest)
     projected = z @ z.T
     mean, embedded, logdet = _regression(projected, counts, sums, lam)
     residual = np.maximum(np.diag(gram - projected), 0)
     residual[np.asarray(dictionary, int)] = 0
     covariance = (gram - projected) / LD(lam) + embedded
     variance = residual / LD(lam) + np.maximum(np.diag(embedded), 0)
-    return Posterior(mean, variance, logdet, embedded, residual / LD(lam), covariance, pivots)
+    return Posterior(mean, variance, logdet, embedded, residual / LD(lam), covariance)
 
 
 def _regression(gram, counts, sums, lam):

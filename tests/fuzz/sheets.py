@@ -17,9 +17,9 @@ from jsketch.suggest.tables import cells, inputs, results
 from jsketch.suggest.tables import main as command
 from jsketch.suggest.tables.options import parse
 
-EVERY = 20  # a batch is suggested for one sheet of so many, because a fit takes half a second
+EVERY = 20  # a batch is suggested for one of 20 sheets only, because a fit takes half a second
 TOLERANCE = 1e-9  # relative to the range of numbers; the order of sums changes the rounding
-REMAINING = 10  # candidates that can be suggested for such a sheet
+REMAINING = 10  # candidates that can be suggested for a sheet with a batch
 NAMES_OF_RESULTS = ("status", "Pending", "ERROR", "cost", "mean", "Standard_Deviation")
 
 

@@ -188,11 +188,11 @@ def in_spans(p, joined, predict, feature_error, report):
     """(predictions in the spans of a dictionary and in disturbed ones, a further allowance), or
     None if all predictions depend on rounding. predict(features) -> [n].
 
-    Float64 resolves directions down to NOISE rounding errors of the kernel values. Predictions
-    get an allowance if a point is nearly dependent on others when it joins: rounding determines
-    whether `sketch.newton` keeps directions below 1e-10, so that predictions with and without them
-    are both right, and features have errors of the root of eps, which change predictions by at most
-    `feature_error` [] or [n] times as much.
+    Float64 resolves directions down to NOISE rounding errors of the kernel values. If a point is
+    nearly dependent on others when it joins, the predictions get an allowance for two effects.
+    Rounding determines whether `sketch.newton` keeps directions below 1e-10, and predictions with
+    and without them are both right. Features have errors of the root of eps, and predictions have
+    at most `feature_error` [] or [n] times these errors.
     """
     noise = NOISE * max(len(joined), 1) * EPS
     features, residuals = spans(p.grams[0], joined, cut=noise)

@@ -115,7 +115,7 @@ def test_differences_name_the_number():
 
 
 def test_equal_objects_have_equal_descriptions():
-    """This includes NaN, shared objects, a cache, and an object that contains itself."""
+    """Among the objects are NaN, shared ones, one with a cache, and one that contains itself."""
 
     class Cached(Plain):
         @functools.cached_property

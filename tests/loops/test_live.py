@@ -53,14 +53,6 @@ def run(stream, xs, ys):
     return np.array([stream.predict_learn(x, y) for x, y in zip(xs, ys, strict=True)])
 
 
-def predictions_of(stream, xs, ys):
-    """The prediction of each example before `learn`, equal in two calls of `predict`."""
-    for x, y in zip(xs, ys, strict=True):
-        yield stream.predict(x)
-        assert stream.predict(x) == stream.predict(x)
-        stream.learn(x, y)
-
-
 @each
 def test_live_is_prequential_also_through_a_file(name, tmp_path):
     """Examples are passed one by one, capacities grow, and the stream is saved and loaded."""
@@ -74,7 +66,11 @@ def test_live_is_prequential_also_through_a_file(name, tmp_path):
     without_forecaster = loops.Live.load(tmp_path / "stream")
     assert describe(without_forecaster.forecaster) == describe(CASES[name])
     assert without_forecaster.predict(xs[25]) == stream.predict(xs[25])
-    rest = list(predictions_of(loaded, xs[25:], ys[25:]))
+    rest = []
+    for x, y in zip(xs[25:], ys[25:], strict=True):
+        rest.append(loaded.predict(x))
+        assert loaded.predict(x) == rest[-1]
+        loaded.learn(x, y)
     np.testing.assert_allclose(np.append(first, rest), forecasts.prediction, rtol=1e-12, atol=1e-12)
     chex.assert_trees_all_close(loaded.state, state, rtol=1e-9, atol=1e-12)
     chex.assert_trees_all_equal_dtypes(loaded.state, state)

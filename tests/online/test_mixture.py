@@ -30,24 +30,20 @@ def examples(seed=0, n=80, noise=0.3):
     )
 
 
-def expert_predictions(xs, ys, lams=LAMS, forecaster=RIDGE):
+def expert_predictions(xs, ys):
     """Predictions [G, n] of each expert in a separate run."""
-    experts = [forecaster.replace(regularization=lam) for lam in lams]
+    experts = [RIDGE.replace(regularization=lam) for lam in LAMS]
     return np.stack([loops.prequential(expert, (xs, ys), KEY)[0].prediction for expert in experts])
 
 
-def pooled_loss(predictions, weights, y, eta):
-    """The sum of this loss over a stream is at most log(G) / eta above that of the best expert."""
-    return -np.log(np.sum(weights * np.exp(-eta * (predictions - y) ** 2), axis=0)) / eta
-
-
-def predict_mixture(rule, predictions, weights, bound):
-    """The prediction of a mixture from predictions and weights [G]."""
+def predict_mixture(rule, predictions, weights):
+    """The prediction of a mixture with bound 1 from predictions and weights [G]."""
     if rule == "average":
         return weights @ predictions
-    eta, pairs = RATES[rule] / bound**2, (predictions[:, None], weights[:, None])
-    below, above = (pooled_loss(*pairs, end, eta)[0] for end in (-bound, bound))
-    return (below - above) / (4 * bound)
+    eta = RATES[rule]
+    # the pooled losses at the labels -1 and 1
+    below, above = (-np.log(weights @ np.exp(-eta * (predictions - y) ** 2)) / eta for y in (-1, 1))
+    return (below - above) / 4
 
 
 def adversarial_streams(mixture, seeds, n=150):
@@ -154,7 +150,7 @@ def test_the_best_expert_breaks(rule):
     penalties = eta * np.square(LEVELS[:, None] - ys)
     for t in range(60):
         weights = np.where(t < BREAKS_AFTER, np.exp(-penalties[:, :t].sum(1)), 0)
-        prediction = predict_mixture(rule, LEVELS, weights / weights.sum(), 1.0)
+        prediction = predict_mixture(rule, LEVELS, weights / weights.sum())
         assert float(forecasts.prediction[t]) == pytest.approx(prediction, abs=1e-9)
     remaining = np.exp(-penalties[1:].sum(1))
     np.testing.assert_allclose(np.exp(state.log_weights), [0, *remaining / remaining.sum()])

@@ -197,7 +197,8 @@ def test_the_capacity_grows_and_changes_no_prediction(name):
 
 
 def test_predictions_do_not_depend_on_the_origin():
-    """Unused rows of a dictionary, which are zeros far from all inputs, must not cost digits."""
+    """The unused rows of a dictionary are zeros. They are far from these inputs, and must not cost
+    digits."""
     xs, ys = examples(14, 150)
     make = GROWING["nystrom"]
     near_origin, _ = loops.prequential(make(64), (xs, ys), KEY)

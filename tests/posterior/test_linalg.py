@@ -11,7 +11,7 @@ from jsketch import devices, kernels, linalg
 
 @pytest.fixture(params=[False, True], ids=["cpu", "accelerator"])
 def accelerator(request, monkeypatch):
-    """Has the test trace the program of a CPU, or that of an accelerator."""
+    """Makes the test trace the program of a CPU, or that of an accelerator."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: request.param)
     return request.param
 
@@ -129,7 +129,7 @@ def test_cond_per_run_changes_the_runs_that_need_it_in_one_call():
 
 
 def test_cond_per_run_has_derivatives():
-    """jacfwd maps it over directions, as the adversary does; vmap then maps this over runs."""
+    """jacfwd maps `cond_per_run` over directions, as in the adversary, and vmap maps over runs."""
     old = jnp.array([2.0, 3.0])
 
     def change(old, given):

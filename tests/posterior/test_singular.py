@@ -26,16 +26,11 @@ def ts(table, **options):
     return bandit, Arms(index_features(table))
 
 
-def smooth_table():
-    """Values [40,40] of a smooth kernel with 6 digits. The smallest eigenvalue is -2e-6."""
-    x = np.linspace(0, 1, 40)
-    return np.round(np.exp(-np.square(x[:, None] - x) / 2), 6)
-
-
 @pytest.mark.float32
 def test_samples_of_a_singular_covariance_are_finite():
-    """The argmax of NaN samples would always be arm 0."""
-    table = smooth_table()
+    """The kernel values have 6 digits. The argmax of NaN samples would always be arm 0."""
+    x = np.linspace(0, 1, 40)
+    table = np.round(np.exp(-np.square(x[:, None] - x) / 2), 6)
     assert np.linalg.eigvalsh(table).min() < -1e-6
     bandit, arms = ts(table, scale=1.0)
 
@@ -86,11 +81,6 @@ def test_the_shift_is_the_smallest_that_gives_a_root():
         assert float(shifted_cholesky(jnp.asarray(other), 1e-9)[1]) == pytest.approx(desired)
 
 
-def rows_of(points, x):
-    """The first row of x that equals each point."""
-    return [int(np.flatnonzero((x == point).all(1))[0]) for point in points]
-
-
 @pytest.fixture(scope="module")
 def one_round():
     """A function of arms x [40,2]: (the state with the first 20 of them in the dictionary and the
@@ -112,7 +102,8 @@ def one_round():
 def exact_variance(x, state):
     """The variance [A] in long double, with the points of the dictionary that `state` keeps."""
     rank = int((np.abs(np.asarray(state.nystrom.root)).sum(0) > 0).sum())
-    rows = rows_of(np.asarray(state.nystrom.points)[:rank], x)
+    points = np.asarray(state.nystrom.points)[:rank]
+    rows = [int(np.flatnonzero((x == point).all(1))[0]) for point in points]
     z, _ = pivoted(gram(GAUSSIAN, x, x), rows, CUT * rank)
     precision = LAM * np.eye(z.shape[1], dtype=LD) + (z.T * np.asarray(state.pull_counts)) @ z
     residual = np.maximum(1 - np.square(z).sum(1), 0)

@@ -12,15 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
 def outputs(processes, **options):
     """The lines that each process prints."""
-    where = f"127.0.0.1:{free_port()}"
+    with socket.socket() as sock:  # finds a free port
+        sock.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{sock.getsockname()[1]}"
     script = "tests/scale/two_processes.py"
     count = f" --xla_force_host_platform_device_count={options.setdefault('devices', 1)}"
     environment = os.environ | dict(
@@ -28,7 +24,7 @@ def outputs(processes, **options):
     )
     running = [
         subprocess.Popen(
-            [sys.executable, script, where, str(processes), str(number), json.dumps(options)],
+            [sys.executable, script, coordinator, str(processes), str(number), json.dumps(options)],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,

@@ -18,12 +18,6 @@ ARMS, HORIZON = 31, 16
 BATCH = 4
 
 
-def arms_and_values():
-    x = np.random.default_rng(0).uniform(size=(ARMS, 2))
-    x[30] = x[3]
-    return x, np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
-
-
 def runs(bandit, fixed, domain, values):
     """The picks of BBKB, and of FixedBKB after a warm start."""
     key, evaluate = jax.random.key(1), values.__getitem__
@@ -40,7 +34,9 @@ if __name__ == "__main__":
     coordinator, processes, process = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     options = json.loads(sys.argv[4])
     warnings.simplefilter("ignore")
-    x, values = arms_and_values()
+    x = np.random.default_rng(0).uniform(size=(ARMS, 2))
+    x[30] = x[3]
+    values = np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])
     kernel = kernels.Gaussian(0.3)
     bandit = BBKB(kernel, max_batch=8, capacity=ARMS)
     fixed = FixedBKB(kernel, batch=BATCH, capacity=ARMS, repeat=False)

@@ -104,7 +104,7 @@ def test_frequencies_of_draws():
 
 
 def test_draws_contain_failures():
-    """Both `ProbabilityOfBest` and the improvement of a group's batch use them."""
+    """`ProbabilityOfBest` and the improvement of a group's batch use draws with failures."""
     random, count = np.random.default_rng(0), 40_000
     values = random.multivariate_normal(MEAN, COVARIANCE, count)
     values = np.where(random.random((count, K)) < CHANCE, values, WORST)

@@ -101,7 +101,7 @@ def test_a_file_resumes_and_extends_a_run(tmp_path, batch):
     before = len(calls)
     assert_same(minimize(raise_at_ten, SPACE, 20, checkpoint=file, **settings), whole)
     assert len(calls) == before + 6
-    # the file has more evaluations: nothing is evaluated
+    # the file has more evaluations than are asked for, and nothing is evaluated
     assert len(minimize(raise_at_ten, SPACE, 5, checkpoint=file, **settings).evaluations) == 20
     assert len(calls) == before + 6
 
@@ -189,8 +189,6 @@ def test_progress_is_a_line_for_every_better_value(capsys):
     better = [i + 1 for i in range(12) if i == 0 or best[i] < best[i - 1] or i == 11]
     assert [int(line.split(" of 12: ")[0]) for line in lines] == better
     assert f"{found.best_value:.6g} at rate=" in lines[-1]
-    for text in (repr(found), lines[-1]):
-        assert all(name in text for name in SPACE.names) and "..." not in text
 
 
 def test_the_best_so_far_is_drawn():

@@ -79,9 +79,8 @@ def test_the_gain_of_the_only_candidate_is_that_of_its_batch():
 
 
 def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
-    """The lengthscales are too long by a number of LENGTHSCALE_DIVISORS. The possible
-    gain is that of the model with the right lengthscales, unless the likelihood rules this model
-    out."""
+    """The lengthscales are too long by a number of LENGTHSCALE_DIVISORS. The possible gain is that
+    of the model with the right lengthscales, unless the likelihood rules this model out."""
     candidates, _, arms, values = problem(3)
     model = suggest(candidates, arms, values, batch=5).model
     model = model._replace(lengthscale=np.ones(2), ratio=0.01, scale=model.scale / 2)
@@ -108,7 +107,7 @@ def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
 
 
 def test_the_likelihood_of_left_out_values_is_that_of_a_normal_distribution():
-    """They are equal up to a constant, with the scale that maximises the likelihood."""
+    """The likelihoods are equal up to a constant, with the scale that maximises them."""
     candidates, _, arms, values = problem(4)
     model = suggest(candidates, arms, values, batch=5).model
     found, expected = [], []

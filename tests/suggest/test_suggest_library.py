@@ -31,7 +31,7 @@ RANDOM = np.random.default_rng(0)
 LIBRARY = RANDOM.uniform(-1, 1, (A, 3))
 TRUTH = np.cos(2 * LIBRARY[:, 0]) + LIBRARY[:, 1]
 ARMS = np.array([3, 5, 3, 17, 29, 31, 44, 58])
-FIRST = LIBRARY, np.arange(40), TRUTH[:40]
+FIRST = LIBRARY, np.arange(40), TRUTH[:40]  # evaluations of the first 40 candidates
 LENGTHS = np.array([0.7, 0.4, 2.0])
 ERRORS = np.array([0, 0.5, 0, 2, 0.1, 0, 1e300, 0])
 MODEL = Model(lengthscale=LENGTHS, ratio=0.01, scale=1.5, centre=0.3, fitted=True)
@@ -328,7 +328,7 @@ def test_another_round_compiles_nothing():
 
 
 def test_the_posterior_density_is_that_of_dense_matrices():
-    """It is a dense likelihood times the prior, with padding and with errors."""
+    """The density is a dense likelihood times the prior, with padding and with errors."""
     errors = 0.1 * np.arange(32)
     kernel = Mixed(jnp.ones(3), (Columns("numbers", 3),))
     padded = LIBRARY[:32], np.where(np.arange(32) < 20, TRUTH[:32], 9)

@@ -15,12 +15,6 @@ from jsketch.online import ridge
 KEYS = jax.random.split(jax.random.key(5), 3)
 
 
-@pytest.fixture
-def accelerator(monkeypatch):
-    """Has programs traced as for an accelerator."""
-    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
-
-
 def runs(name):
     bandit, problem = cases.CASES[name], cases.problem()
     return jax.jit(jax.vmap(lambda key: rollout(bandit, problem, key, cases.HORIZON)))(KEYS)
@@ -29,12 +23,12 @@ def runs(name):
 @pytest.mark.parametrize(
     "name", ["bbkb_global", pytest.param("bbkb_global_local", marks=pytest.mark.slow)]
 )
-def test_runs_are_the_same(name, request):
+def test_runs_are_the_same(name, monkeypatch):
     """The working sets are so small that every batch needs several."""
     expected = runs(name)
-    request.getfixturevalue("accelerator")
-    request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "SIZE", 2)
-    request.getfixturevalue("monkeypatch").setattr(adaptive_batch, "PICKS", 3)
+    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
+    monkeypatch.setattr(adaptive_batch, "SIZE", 2)
+    monkeypatch.setattr(adaptive_batch, "PICKS", 3)
     accelerated = runs(name)
     chex.assert_trees_all_close(accelerated.trace, expected.trace, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(accelerated.state.mean, expected.state.mean, rtol=1e-7, atol=1e-9)
@@ -46,14 +40,16 @@ def test_blocks_with_missing_labels(monkeypatch):
     z, ys = jnp.asarray(random.standard_normal((70, 40))), random.standard_normal(70)
     ys[random.uniform(size=70) < 0.3] = np.nan
     block = jnp.eye(40) / 0.3, jnp.zeros(40), z, jnp.asarray(ys), jnp.isfinite(ys)
+    # two new functions, because JAX would use the first program of one function twice
     expected = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
     monkeypatch.setattr(devices, "on_accelerator", lambda: True)
     accelerated = jax.jit(lambda *block: ridge.learn_block(*block))(*block)
     chex.assert_trees_all_close(accelerated, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_rewards_are_added_together(accelerator, monkeypatch):
+def test_rewards_are_added_together(monkeypatch):
     """Arms repeat within and across chunks. Some evaluations fail, and some slots are masked."""
+    monkeypatch.setattr(devices, "on_accelerator", lambda: True)
     monkeypatch.setattr(history, "SLOTS", 4)
     index, mask = np.array([3, 1, 3, 3, 0, 3, 1, 2, 2, 0]), np.arange(10) < 8
     y = np.array([1.0, 2.0, np.nan, 4.0, 8.0, 16.0, 32.0, 64.0, 5.0, 5.0])

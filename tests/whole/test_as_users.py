@@ -21,6 +21,7 @@ STREAM = as_users(stream, static_argnames="block")
 @pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in VARIANTS | IN_FUZZ])
 def test_a_stream_has_the_predictions_of_single_steps(name):
     xs, ys = examples()
+    # the key that `one_by_one` passes to `init`
     state = FORECASTERS[name].init(xs[0], jax.random.split(jax.random.key(0))[0])
     run = STREAM(FORECASTERS[name], state, xs, ys, KEY, block=16)
     np.testing.assert_allclose(

@@ -1,4 +1,5 @@
-"""A saved file with a flipped bit, or without its end, is harmless or refused by name."""
+"""A saved file with a flipped bit, or without its end, either has the intact values or is refused
+with a message that names the file."""
 
 import json
 import zlib
@@ -45,20 +46,18 @@ def box(path):
         calls.append(x)
         return float(x[0])
 
-    new = not path.exists()
     driven = loops.drive(UniformBox(), objective, BOX, KEY, 4, checkpoint=path)
-    return driven.state, driven.x, driven.y, driven.n_unobserved, new or len(calls)
+    return driven.state, driven.x, driven.y, driven.n_unobserved, len(calls)
 
 
-def arrays(scale):
-    t = np.arange(1, 21)
-    values = np.random.default_rng(scale).uniform(size=(2, 20))
+def arrays(seed):
+    values = np.random.default_rng(seed).uniform(size=(2, 20))
     return dict(
-        t=t,
+        t=np.arange(1, 21),
         regret_ratio=values[0],
         simple_regret=values[1],
         final_regret_ratio=values[0, -1],
-        batches=np.asarray(scale),
+        batches=np.asarray(seed),
     )
 
 
@@ -121,7 +120,8 @@ def same(one, other):
 
 
 def outcome(read, path, intact):
-    """The outcome of reading the file: "refused", "harmless", "silent", or another exception."""
+    """The outcome of reading the file: "refused" by a ValueError that names the file, "harmless" if
+    the values are the intact ones, "silent" if they are others, or the text of another error."""
     try:
         values = read(path)
     except Exception as error:
@@ -140,7 +140,8 @@ def make_file(kind, folder):
 
 
 def flips(kind, folder, choose):
-    """[(byte, bit, outcome)] for flips of the bits choose(content), and for cuts before them."""
+    """[(byte, bit, outcome)] for files in which one of the bits choose(content) is flipped, and for
+    files that end before this bit."""
     path, whole, intact = make_file(kind, folder)
     outcomes = []
     for byte, bit in (divmod(int(at), 8) for at in choose(whole)):

@@ -172,7 +172,7 @@ def test_bless_ends_on_any_kernel(scale):
     scores = bless.leverage_scores(kernel, X, ONES, dictionary, 1.0)
     exact = bless.exact_leverage_scores(kernel, X, ONES, 1.0)
     assert (scores <= 3 * exact + 1e-300).all() and (scores >= exact / 3).all()
-    # the scores of one point are rounding errors
+    # at this regularization the computed scores of a single point are rounding errors
     assert len(bless.bless(KERNEL, X[:1], np.ones(1), 1e-20, KEY).rows) <= 1
 
 
@@ -228,8 +228,6 @@ def test_a_batch_that_its_rule_ends_is_not_truncated(bandit, x, size, ends, cont
         (continues, size, False),
     ):
         query = ask(ratio, limit)
-        assert int(query.size) == size
-        # a row that is missing ends a batch whatever the limit
-        assert bool(query.truncated) == (truncated and limit > size)
+        assert int(query.size) == size and bool(query.truncated) == truncated
     _, info = jax.eval_shape(lambda: bandit.tell(state, query, jnp.zeros(query.mask.shape), KEY))
     assert info.truncated.shape == ()

@@ -84,7 +84,7 @@ def test_the_root_exports_what_its_docstring_lists():
 
 @pytest.mark.parametrize("stamped", [False, True])
 def test_scripts_keep_the_packages_of_an_environment_of_the_user(tmp_path, stamped):
-    """They clear only an environment with their own stamp, if the stamp is out of date."""
+    """The scripts clear only an environment with their own stamp, if the stamp is out of date."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(ROOT / "scripts/setup_env.sh", tmp_path / "scripts")
     (tmp_path / "pyproject.toml").write_text("")

@@ -45,7 +45,7 @@ def blocks(text, language="python"):
     ("code", "printed"), [*blocks(README)], ids=["function", "stream", "paper"]
 )
 def test_a_block_of_the_readme_runs_in_a_new_process(code, printed, tmp_path):
-    """It has at most 10 lines, and runs without a warning in JAX's default configuration."""
+    """The block has at most 10 lines, and no warning appears in JAX's default configuration."""
     (tmp_path / "block.py").write_text(code)
     # the variable may be set for the tests, and is not part of the default configuration
     environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}

@@ -41,7 +41,7 @@ def test_the_text_names_modules_and_functions():
 
 
 def test_mutations_find_their_texts():
-    """Each text occurs once and differs from its replacement, and its tests exist."""
+    """Each text occurs once and differs from its replacement, and the named tests exist."""
     wrong = []
     for mutation in tomllib.loads((ROOT / "tests" / "mutations.toml").read_text())["mutation"]:
         count = (ROOT / mutation["file"]).read_text().count(mutation["old"])

@@ -85,6 +85,8 @@ UNIFORM = Uniform().init(ARMS, KEY)
 ONE = Query(jnp.zeros(1, jnp.int32), jnp.ones(1, bool))
 MINI = MiniGP(KERNEL, max_batch=3, capacity=2)
 TWO_ARMS = Query([7, 1, 2], [False, True, True])
+NINE_ARMS = Query(jnp.arange(9, dtype=jnp.int32), jnp.ones(9, bool))
+FIXED = FixedBKB(KERNEL, batch=8, max_pending=8)
 POINTS, NYSTROM = PointBBKB(KERNEL), online.NystromAWV(KERNEL, capacity=64)
 CODES = np.stack(np.meshgrid(*[[0, 1, 2]] * 4, indexing="ij"), -1).reshape(-1, 4)  # 81 codes
 NEIGHBOURS = evolution.one_change_apart(CODES)
@@ -206,11 +208,6 @@ def warm(x=X, **options):
 def evolve(table=NEIGHBOURS, **options):
     bandit = RegularizedEvolution(jnp.asarray(table), **options)
     return bandit.init(Arms(jnp.asarray(CODES, float)), KEY)
-
-
-def pend_nine():
-    bandit = FixedBKB(KERNEL, batch=8, max_pending=8)
-    bandit.pend(begin(bandit), Query(jnp.arange(9, dtype=jnp.int32), jnp.ones(9, bool)))
 
 
 def choose(candidates):
@@ -479,7 +476,7 @@ CALLS = {
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.01, limit=5), "raise limit"),
         (lambda: initial.uncertainty_sampling(KERNEL, ARMS, 0.1, 0.0), "max_variance must be"),
         (lambda: bless.bless(KERNEL, X[:0], [], 0.1, KEY), "at least one point"),
-        (pend_nine, "max_pending is 8"),
+        (lambda: FIXED.pend(begin(FIXED), NINE_ARMS), "max_pending is 8"),
         (lambda: begin(BKB(KERNEL), reward_sums=ZEROS), "give pull_counts"),
         (lambda: begin(GPUCB(KERNEL), pull_counts=ONES), "GPUCB cannot start from observed"),
         (lambda: BKB(KERNEL).init(ARMS, KEY, data=ONES), "data are Evaluations"),
@@ -598,10 +595,7 @@ CALLS = {
         (lambda: UniformBox().init(Box([1j], [1.0]), KEY, horizon=2), "box must be real"),
         (lambda: GPBandit().init(BOX, KEY, horizon=LARGE), "need about"),
         (lambda: over_box(UniformBox(initial=0)), "initial must be an integer of at least 1"),
-        *(
-            (lambda o=o: over_box(o, horizon=0), "horizon must be an integer of")
-            for o in OPTIMISERS
-        ),
+        *((lambda o=o: over_box(o, horizon=0), "horizon must be an integer") for o in OPTIMISERS),
         *((lambda o=o: over_box(o, horizon=10**11), "horizon can be at most") for o in OPTIMISERS),
         *((lambda o=o, b=b: over_box(o, b), w) for o in OPTIMISERS for b, w in INVALID_BOXES),
         *((lambda b=b: run(UniformBox(), problems.on_box(len, b)), w) for b, w in INVALID_BOXES),
@@ -609,10 +603,7 @@ CALLS = {
         (lambda: over_box(GOUCB(starts=10, candidates=5)), "starts are chosen from 5 candidates"),
         (lambda: over_box(GOUCB(schedule=OFUL(delta=1.0))), "delta is a probability"),
         (lambda: over_box(GOUCB(oracle=LevenbergMarquardt(restarts=0))), "restarts must be an int"),
-        (
-            lambda: over_box(GOUCB(model=nn.Dense(2, param_dtype=jnp.float64))),
-            r"one number .*\(2,\)",
-        ),
+        (lambda: over_box(GOUCB(model=nn.Dense(2, param_dtype=float))), r"one number .*\(2,\)"),
         (lambda: over_box(with_parameters(jnp.ones(2, jnp.int32))), "floating point arrays"),
         (lambda: over_box(with_parameters(())), "floating point arrays, at least one"),
         (lambda: over_box(GOUCB(model=lambda w, x: x.sum())), "model must be a flax module"),

@@ -163,5 +163,5 @@ def test_fields_of_a_base_are_documented_by_its_comments():
         "C >= 1, the factor by which a variance may shrink within a batch; with 1",
     ] in lines
     assert ["regularization", "lam, usually noise_std^2"] in lines
-    # documented in the text of the class: not repeated
+    # the text of the class documents this field, and no second entry is added
     assert inspect.getdoc(PKAWV).count("\npenalize_current ") == 1

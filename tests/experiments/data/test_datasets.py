@@ -287,18 +287,14 @@ def part1(folder, content):
     return streams.load("ijcnn1", folder)
 
 
-FLAT = np.array([[1.0, 3.0], [2.0, 3.0]])
-
-
-def flat(features, target):
-    return datasets.preprocess(Dataset("flat", features, target, ""))
+FLAT = Dataset("flat", np.array([[1.0, 3.0], [2.0, 3.0]]), np.array([0.0, 1.0]), "")
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda _: datasets.load("iris"), "no data set called 'iris'; choose one of: abalone, cad"),
-        (lambda _: flat(FLAT, np.array([0.0, 1.0])), r"Columns \[1\] of 'flat' are constant"),
+        (lambda _: datasets.preprocess(FLAT), r"Columns \[1\] of 'flat' are constant"),
         # an interrupted copy
         (lambda f: part1(f, bz2.compress(SVMLIGHT[1])[:-5]), "part1.bz2 .* not the published file"),
     ],
