@@ -117,8 +117,8 @@ def _check_table(neighbours: Any, domain: Arms) -> None:
 
 
 def one_change_apart(codes: Any) -> np.ndarray:
-    """The table [A, K] of the neighbours of every arm, given codes [A,L] of integers or bits. Two
-    arms are neighbours if their codes differ in exactly one position; -1 is padding. O(A L log A).
+    """The table [A, K] of the neighbours of every arm, given integer codes [A,L]; O(A L^2 log A).
+    Two arms are neighbours if their codes differ in exactly one position; -1 is padding.
 
     Raises ValueError unless codes are a matrix without repeated rows.
     """

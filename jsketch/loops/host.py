@@ -55,7 +55,7 @@ class Driven:
 
     @property
     def best(self) -> tuple[Any, float]:
-        """(x, y) of the largest finite value. Raises ValueError if there is none."""
+        """The (x, y) with the largest finite y. Raises ValueError if there is none."""
         if not np.isfinite(self.y).any():
             raise ValueError("no evaluation has succeeded so far, so there is no best point.")
         first = int(np.argmax(np.where(np.isfinite(self.y), self.y, -np.inf)))
@@ -229,7 +229,7 @@ class _ArmRounds(NamedTuple):
             state = Driven(initial, np.zeros(0, np.int32), np.zeros(0))
         else:
             checks.state(self.algorithm, self.domain, state.state)
-        sketched.check_not_truncated(state.state)
+        sketched.check_inducing_points_fit(state.state)
         return state
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:

@@ -204,9 +204,8 @@ def rollout(
 
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
-    """R_t / R_t^unif of instantaneous regrets [..., T], where R_t^unif = t (f* - mean f) is the
-    expected regret of the uniform policy. Where all rewards are equal the ratio is 1.
-    """
+    """The ratios R_t / R_t^unif [..., T] for instantaneous regrets [..., T], where R_t^unif =
+    t (f* - mean f) is the expected regret of the uniform policy; 1 if all arms are equally good."""
     best = jnp.max(mean_reward)
     constant = jnp.min(mean_reward) == best
     uniform = jnp.where(constant, 1, best - jnp.mean(mean_reward))

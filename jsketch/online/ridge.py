@@ -26,7 +26,7 @@ PANEL = 32  # columns that are eliminated one by one before a matrix product upd
 
 
 def awv_prediction(g: Array, leverage: Array, penalize_current: bool) -> Array:
-    """The prediction g / (1 + h) of AWV, or g without `penalize_current`."""
+    """The prediction g / (1 + leverage) of AWV, or g without `penalize_current`."""
     return g / (1 + jnp.maximum(leverage, 0)) if penalize_current else g
 
 
@@ -137,8 +137,8 @@ def learn_block(
 
 def eliminate(columns: Array, active: Array) -> Array:
     """[L; R L^-T] from the columns [S; R], where S [B,B] = L L^T is symmetric, and R is [C,B]. A
-    column that is not `active` [B] is not eliminated from the others: the result has the root of
-    its pivot there, and zeros otherwise.
+    column that is not `active` [B] is not eliminated from the others; in the result this column has
+    the root of its pivot on the diagonal, and zeros elsewhere.
 
     S may have a condition number of 1 / eps. Therefore multipliers and rows come from the same
     triangle of S, and one step of refinement makes a product with L^-1 as accurate as substitution
@@ -161,7 +161,7 @@ def eliminate(columns: Array, active: Array) -> Array:
 
 
 def _panel(gram: Array, active: Array) -> tuple[Array, Array]:
-    """(L, L^-1) [p,p] from the upper triangle of a symmetric matrix [p,p]."""
+    """(L, L^-1) [p,p], with L as in `eliminate`, from the upper triangle of a symmetric matrix."""
     size = len(active)
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
     zero = jnp.zeros((), jnp.int32)

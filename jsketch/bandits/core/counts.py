@@ -90,7 +90,7 @@ def query_of_best(state: Any, scores: Array) -> Query:
 
 
 def observed_slots(query: Query, y: Array) -> Array:
-    """[B] bool, the slots in use whose reward is finite."""
+    """Whether each slot is in use and has a finite reward, [B] bool."""
     return query.mask & jnp.isfinite(y)
 
 

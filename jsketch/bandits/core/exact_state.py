@@ -34,7 +34,7 @@ class ExactState:
 
     @property
     def capacity(self) -> int:
-        """N, the largest number of distinct arms."""
+        """The largest number N of distinct arms."""
         return self.posterior.basis.shape[0]
 
 

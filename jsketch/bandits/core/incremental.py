@@ -84,7 +84,8 @@ def refresh(
 def add(
     state: State, pulled: PulledArms, kernel: Kernel, regularization: ArrayLike
 ) -> tuple[State, Array, Array]:
-    """The result of `refresh` for one block of pulled arms; `count` and `variance_sum` are old."""
+    """The result of `refresh` for one block of pulled arms, which leaves the evidence's `count` and
+    `variance_sum` unchanged."""
     rows, arms = state.domain.rows, state.domain.features
     dictionary, nystrom = state.dictionary, state.nystrom
     x, size = rows.take(arms, pulled.arm), len(pulled.arm)
@@ -152,8 +153,8 @@ def add(
 
     used = dictionary.size + added.sum(dtype=jnp.int32)
 
-    def predict_chunk(y: Array) -> tuple[Array, Array]:
-        products = dual_products(kernel, y, points, dual_columns, used)
+    def predict_chunk(chunk: Array) -> tuple[Array, Array]:
+        products = dual_products(kernel, chunk, points, dual_columns, used)
         squares = jnp.square(products)
         residual, gain, loss = (
             squares[:, 1 + i * size : 1 + (i + 1) * size].sum(1) for i in range(3)

@@ -93,7 +93,7 @@ class SketchState:
     evidence: Evidence
     # [] int32, how many inducing points of earlier evaluations exceed the capacity. If any do,
     # every `tell` overflows; `init` raises an error instead, unless it is traced
-    n_truncated: Array
+    n_excess_points: Array
     rounding: Array  # [], an upper estimate of the rounding errors of `variance` (`nystrom.probes`)
     updates: Array  # [] int32, low-rank updates since the last refresh from scratch
     # [] bool, whether the user chose the inducing arms. The next dictionary is then a fresh draw,
@@ -102,13 +102,13 @@ class SketchState:
 
     @property
     def capacity(self) -> int:
-        """M, the slots of the dictionary."""
+        """The number M of slots of the dictionary."""
         return self.dictionary.index.shape[0]
 
     @property
     def imprecise(self) -> Array:
-        """[] bool, whether rounding errors of variances may exceed checks.LARGEST_ROUNDING times
-        the largest variance."""
+        """Whether rounding errors of variances may exceed checks.LARGEST_ROUNDING times the largest
+        variance, [] bool."""
         return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
 
 
@@ -327,7 +327,7 @@ def apply_feedback(
             rows,
             uniform,
         )
-    overflow = overflow | (state.n_truncated > 0)
+    overflow = overflow | (state.n_excess_points > 0)
     evidence = replace(
         state.evidence,
         information=state.evidence.information + feedback.information,
@@ -442,7 +442,7 @@ def _prior(
         mean=zeros,
         variance=diag / regularization,
         evidence=widths.exact_evidence(zero, zero, rows.max(jnp.max(diag))),
-        n_truncated=jnp.zeros((), jnp.int32),
+        n_excess_points=jnp.zeros((), jnp.int32),
         rounding=zero,
         updates=jnp.zeros((), jnp.int32),
         chosen_by_user=jnp.zeros((), bool),
@@ -482,7 +482,7 @@ def start(
         pull_counts=pull_counts,
         reward_sums=reward_sums,
         dictionary=dictionary,
-        n_truncated=rows.sum(inducing.sum(dtype=jnp.int32)) - dictionary.size,
+        n_excess_points=rows.sum(inducing.sum(dtype=jnp.int32)) - dictionary.size,
     )
     return with_upper_information(refresh(observed, kernel, regularization), regularization)
 
@@ -627,18 +627,18 @@ def check_bandit(bandit: Any) -> None:
             )
 
 
-def check_not_truncated(state: Any) -> None:
+def check_inducing_points_fit(state: Any) -> None:
     """Raises ValueError for a state, or stacked states, whose earlier evaluations have more
     inducing points than the capacity."""
     sketch = getattr(state, "sketch", state)
     if (
         not isinstance(sketch, SketchState)
-        or is_traced(sketch.n_truncated)
-        or not bool((sketch.n_truncated > 0).any())
+        or is_traced(sketch.n_excess_points)
+        or not bool((sketch.n_excess_points > 0).any())
     ):
         return
     capacity = sketch.dictionary.mask.shape[-1]
-    needed = capacity + int(sketch.n_truncated.max())
+    needed = capacity + int(sketch.n_excess_points.max())
     raise ValueError(
         f"the observations have {needed} inducing points, and the capacity is {capacity}: call"
         f" `init` again with a capacity of at least {needed}. Growing the state does not restore"
@@ -648,8 +648,8 @@ def check_not_truncated(state: Any) -> None:
 
 def grow(state: State, capacity: int) -> State:
     """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and for
-    the states for which `check_not_truncated` does."""
-    check_not_truncated(state)
+    the states for which `check_inducing_points_fit` does."""
+    check_inducing_points_fit(state)
     checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))
