@@ -65,8 +65,8 @@ class RegularizedEvolution(Algorithm):
 
     def ask(self, state: EvolutionState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         start_key, tournament_key, mutation_key = jax.random.split(key, 3)
-        drawn = jax.random.randint(tournament_key, (self.sample,), 0, self.population, jnp.int32)
-        parent = state.members[drawn[jnp.argmax(state.rewards[drawn])]]
+        slots = jax.random.randint(tournament_key, (self.sample,), 0, self.population, jnp.int32)
+        parent = state.members[slots[jnp.argmax(state.rewards[slots])]]
         # a uniform choice among the entries that are not padding
         mutations = jnp.asarray(self.neighbours, jnp.int32)[parent]
         uniform = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)

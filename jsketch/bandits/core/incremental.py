@@ -84,8 +84,7 @@ def refresh(
 def add(
     state: State, pulled: PulledArms, kernel: Kernel, regularization: ArrayLike
 ) -> tuple[State, Array, Array]:
-    """The result of `refresh` for one block of pulled arms, which leaves the evidence's `count` and
-    `variance_sum` unchanged."""
+    """The result of `refresh` for one block of arms, with the old `count` and `variance_sum`."""
     rows, arms = state.domain.rows, state.domain.features
     dictionary, nystrom = state.dictionary, state.nystrom
     x, size = rows.take(arms, pulled.arm), len(pulled.arm)
@@ -119,8 +118,8 @@ def add(
     moments = _moments_outside(state, kernel, points, columns)
     cross = matmul(state.whiten.T, matmul(nystrom.root.T, moments.cross))
     lam, zero = jnp.asarray(regularization, arms.dtype), jnp.zeros((), arms.dtype)
-    gram = moments.gram + lam * jnp.eye(size, dtype=arms.dtype)
-    complement, _ = _partial_cholesky(gram - matmul(cross.T, cross), added, zero)
+    block = moments.gram + lam * jnp.eye(size, dtype=arms.dtype)  # of V, for the added points
+    complement, _ = _partial_cholesky(block - matmul(cross.T, cross), added, zero)
     appended = _solve(complement, place - matmul(state.whiten, cross).T).T
     appended = jnp.where(added[None], appended, 0)
     # this replaces the column of a free slot, which is a unit vector over sqrt(lam)
@@ -135,8 +134,8 @@ def add(
     scale = jnp.sqrt(pulled.pulls)
     scaled = scale[:, None] * u
     identity = jnp.eye(size, dtype=arms.dtype)
-    gram = identity + matmul(scaled, scaled.T)
-    lower, _ = _partial_cholesky(gram, jnp.ones(size, bool), zero)
+    noisy = identity + matmul(scaled, scaled.T)
+    lower, _ = _partial_cholesky(noisy, jnp.ones(size, bool), zero)
     left = _solve(lower, scaled)  # [b, M]; the pulls subtract |left u(x)|^2 from the variance of x
     right = _solve(lower + identity, scaled)
     explained = matmul(whiten, left.T)

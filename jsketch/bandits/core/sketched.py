@@ -24,8 +24,6 @@ from jsketch.bandits.core import counts, incremental, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.linalg import (
-    ONE_DEVICE,
-    Rows,
     cond_per_run,
     map_rows,
     matmul,
@@ -192,7 +190,7 @@ def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
 
 
 def predict_arms(
-    kernel: Kernel, features: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
+    kernel: Kernel, feature_map: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """(mean [A], variance [A], the amplification [] of rounding errors that `nystrom.probes`
     estimates) of all arms, computed in chunks of arms.
@@ -201,17 +199,17 @@ def predict_arms(
     and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`) the variance takes one product of
     k_S(x) with R F; r and e separately would take two.
     """
-    factor = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
-    dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
-    columns = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
+    factor = matmul_upper(feature_map.root, ridge.explained_root(posterior, regularization))
+    dual = matmul(feature_map.root, matmul(posterior.whiten, posterior.weights))
+    columns = jnp.concatenate([dual[:, None], nystrom.probes(feature_map)], axis=1)
 
     def predict_chunk(x: Array) -> tuple[Array, Array, Array]:
-        k = kernel.gram(x, features.points)
+        k = kernel.gram(x, feature_map.points)
         products = matmul(k, columns)
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factor), 0) / regularization
         return products[:, 0], variance, 1 + jnp.square(products[:, 1:]).mean(1).max()
 
-    mean, variance, amplification = map_rows(predict_chunk, arms, len(features.root))
+    mean, variance, amplification = map_rows(predict_chunk, arms, len(feature_map.root))
     return mean, variance, amplification.max()
 
 
@@ -223,7 +221,7 @@ class Moments(NamedTuple):
     residual_sum: Array  # [], sum_i n_i (k(x_i,x_i) - |z_i|^2)
 
 
-def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> Moments:
+def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) -> Moments:
     """The moments of the history. The arms of the dictionary have the features z [M,M] and no
     residual; the other pulled arms are added in chunks."""
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
@@ -231,7 +229,7 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
 
     def add(sums: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
         arms = rows.take(domain.features, index)
-        z = nystrom.features(features, kernel, arms)
+        z = nystrom.features(feature_map, kernel, arms)
         residual = nystrom.residual(kernel.diag(arms), z)
         return Moments(
             gram=sums.gram + matmul(z.T, z * pulls[:, None]),
@@ -253,11 +251,11 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     arms, rows = state.domain.features, state.domain.rows
     kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
     index, mask = state.dictionary.index, state.dictionary.mask
-    features, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
-    sums = moments(state, kernel, features, z)
+    feature_map, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
+    sums = moments(state, kernel, feature_map, z)
     posterior = ridge.fit(sums.gram, sums.moment, regularization)
     mean, variance, amplification = sequential_vmap(
-        predict_arms, kernel, features, posterior, arms, regularization
+        predict_arms, kernel, feature_map, posterior, arms, regularization
     )
     # The residual of an inducing arm is zero, whereas k(x,x) - |z|^2 has a rounding error, which
     # would be divided by lam (THEORY 9.1).
@@ -272,11 +270,11 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     )
     # kernel values have a relative error of about eps, except in large tables with distant points
     error = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
-        kernel, features.points, state.domain.count
+        kernel, feature_map.points, state.domain.count
     )
     return replace(
         state,
-        nystrom=features,
+        nystrom=feature_map,
         whiten=posterior.whiten,
         weights=posterior.weights,
         mean=mean,
@@ -385,10 +383,11 @@ def refresh_with(
 def refresh_where_needed(
     state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
 ) -> State:
-    """The state of `refresh_with`, computed by low-rank updates if the dictionary is an extension
-    (`extends` []) and the updates are accurate. The batch has at most `arms` arms."""
-    domain, model = state.domain, in_dtype(model, state.mean.dtype)
-    accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
+    """The state of `refresh_with`, by low-rank updates if these are accurate and the dictionary is
+    an extension (`extends` []). `model` is (kernel, regularization); the batch has at most `arms`
+    arms."""
+    domain, (kernel, lam) = state.domain, in_dtype(model, state.mean.dtype)
+    accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / lam
     pulled = feedback.pull_counts > state.pull_counts
     few_arms = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
     use_updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
@@ -408,7 +407,7 @@ def refresh_where_needed(
         state = attach(state, domain)
         return detach(refresh_with(state, feedback, dictionary, kernel, regularization))
 
-    arguments = domain, feedback, dictionary, model
+    arguments = domain, feedback, dictionary, (kernel, lam)
     # the domain is an argument and not carried, because vmap copies a carried array for every run
     start = detach(state), jnp.zeros((), bool)
     state, done = cond_per_run(use_updates, by_updates, start, arguments)
@@ -573,17 +572,16 @@ def _sampled_dictionary(
     return pulled[uniform < np.minimum(1, probability)]
 
 
-def residuals(
-    kernel: Kernel, features: Nystrom, dictionary: Dictionary, arms: Array, rows: Rows = ONE_DEVICE
-) -> Array:
-    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. A call costs as
-    much as the sweep in a refresh; BBKB computes the residuals of few arms from variances."""
+def residuals(kernel: Kernel, state: SketchState) -> Array:
+    """The residuals k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. A
+    call costs as much as the sweep over all arms in a refresh."""
+    dictionary, domain = state.dictionary, state.domain
 
     def chunk_residuals(x: Array) -> Array:
-        return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
+        return nystrom.residual(kernel.diag(x), nystrom.features(state.nystrom, kernel, x))
 
-    residual = map_rows(chunk_residuals, arms, len(dictionary.index))
-    return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
+    residual = map_rows(chunk_residuals, domain.features, len(dictionary.index))
+    return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), domain.rows)
 
 
 def expected_size(
