@@ -32,8 +32,8 @@ class Driven:
     state: Any  # state of the algorithm after all evaluations but the last `n_unobserved`
     x: np.ndarray = struct.field(pytree_node=False)  # [t] arm numbers, or [t, d] points of a box
     y: np.ndarray = struct.field(pytree_node=False)  # [t], NaN for a failed evaluation
-    # number of the last evaluations, which the algorithm has not observed because an error
-    # interrupted the round
+    # how many of the last evaluations the algorithm has not observed, because an error interrupted
+    # their round
     n_unobserved: int = struct.field(pytree_node=False, default=0)
     # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)

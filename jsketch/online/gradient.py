@@ -136,6 +136,7 @@ class NOGD(GrowingBlocks):
         return state, prediction, done, info_after(state.used, jnp.where(processed, y, 0), weights)
 
     def _features(self, state: NOGDState, x: Array) -> Array:
+        """The coordinates z(x) [n,B] of points x [n,d]."""
         used = jnp.arange(self.count, dtype=jnp.int32) < state.used
         gram = self.kernel.gram(x, kors.fill_unused(state.points, state.used, x[0]))
         return matmul(jnp.where(used, gram, 0), state.basis.T)

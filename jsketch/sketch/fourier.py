@@ -42,7 +42,7 @@ TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 @struct.dataclass
 class Fourier:
-    """M/2 frequencies with weights that sum to k(x,x) = 1. Each has a cosine and a sine feature."""
+    """M/2 frequencies, each with a cosine and a sine feature; their weights sum to k(x,x) = 1."""
 
     frequencies: Array  # [M/2, d]
     weights: Array  # [M/2]

@@ -57,7 +57,8 @@ from jsketch.warn import warn
 EVERY_BATCH = None  # `resparsify` in the papers, which draw a dictionary after every batch
 MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
 MAX_UPDATED_ARMS = 64  # most pulled arms of a batch for which low-rank updates are used
-MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance, over the prior, for updates
+# the largest rounding error, relative to the prior variance, with which low-rank updates are used
+MAX_UPDATE_ROUNDING = 1e-11
 ESTIMATE_ARMS = 768  # most arms whose leverage scores `expected_size` computes
 # The initial capacity as a multiple of `expected_size`. The final size of the dictionary is 0.3 to
 # 0.6 times the expected size on the problems of `experiments.bbkb_2020.resparsification`, and 1.1
