@@ -516,14 +516,14 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     cut = count * jnp.finfo(dtype).eps * jnp.max(jnp.diagonal(gram))
     if not devices.on_accelerator():
         return _pivoted_root(gram, mask, cut)
-    order, used = compact(running_count(mask), 0, size)
-    pairs = used[:, None] & used[None, :]
+    order, valid = compact(running_count(mask), 0, size)
+    pairs = valid[:, None] & valid[None, :]
     ordered = jnp.where(pairs, gram[order][:, order], jnp.eye(size, dtype=dtype))
     factor = cholesky_inverse(ordered)
     root = jnp.where(pairs, factor.inverse.T, 0)
     # if the factorization failed, the root is NaN and the comparison is false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
-    rows = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
+    rows = jnp.zeros_like(gram).at[jnp.where(valid, order, size)]
     unpivoted = InverseRoot(order, root, rows.set(jnp.where(pairs, factor.lower, 0), mode="drop"))
     return lazy_cond(~well_conditioned, lambda _: _pivoted_root(gram, mask, cut), unpivoted)
 
@@ -543,11 +543,12 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
     )
     end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, partial(_pivot_panel, cut=cut), start)
     slots = jnp.arange(size, dtype=jnp.int32)
-    used = slots < end.rank
+    in_rank = slots < end.rank
     # column k of the triangular factor, with its rows in pivot order
     features = end.lower[:size].T
-    lower = jnp.where(used[None, :] & used[:, None], features[end.order], 0)
-    lower = jnp.where(~used[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
+    pairs = in_rank[:, None] & in_rank[None, :]
+    lower = jnp.where(pairs, features[end.order], 0)
+    lower = jnp.where(~in_rank[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
     lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)
     inverse = triangular_inverse(lower)
-    return InverseRoot(end.order, jnp.where(used[:, None] & used[None, :], inverse.T, 0), features)
+    return InverseRoot(end.order, jnp.where(pairs, inverse.T, 0), features)

@@ -137,9 +137,9 @@ class NOGD(GrowingBlocks):
 
     def _features(self, state: NOGDState, x: Array) -> Array:
         """The coordinates z(x) [n,B] of points x [n,d]."""
-        used = jnp.arange(self.count, dtype=jnp.int32) < state.used
+        in_use = jnp.arange(self.count, dtype=jnp.int32) < state.used
         gram = self.kernel.gram(x, kors.fill_unused(state.points, state.used, x[0]))
-        return matmul(jnp.where(used, gram, 0), state.basis.T)
+        return matmul(jnp.where(in_use, gram, 0), state.basis.T)
 
     def _join(self, state: NOGDState, x: Array, joins: Array) -> NOGDState:
         """The state with x [d] among the points if `joins` []."""

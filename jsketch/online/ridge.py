@@ -148,13 +148,13 @@ def eliminate(columns: Array, active: Array) -> Array:
         return _eliminate_by_cholesky(columns, active)
     parts, size = [], len(active)
     for start in range(0, size, PANEL):
-        remaining, eliminates = size - start, active[start : start + PANEL]
-        count = len(eliminates)
-        lower, inverse = _panel(columns[:count, :count], eliminates)
+        remaining, panel_active = size - start, active[start : start + PANEL]
+        count = len(panel_active)
+        lower, inverse = _panel(columns[:count, :count], panel_active)
         lower_rows = columns[count:, :count]
         solved = matmul(lower_rows, inverse.T)
         solved = solved + matmul(lower_rows - matmul(solved, lower.T), inverse.T)
-        solved = jnp.where(eliminates[None, :], solved, 0)
+        solved = jnp.where(panel_active[None, :], solved, 0)
         parts.append(jnp.pad(jnp.concatenate([lower, solved]), ((start, 0), (0, 0))))
         columns = columns[count:, count:] - matmul(solved, solved[: remaining - count].T)
     return jnp.concatenate(parts, axis=1)

@@ -107,9 +107,9 @@ def observe(
 
     def step(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
         posterior, overflow = carry
-        used = observed[i] & ~overflow
+        is_observed = observed[i] & ~overflow
         posterior, full = exact.observe(
-            posterior, kernel, arms, query.index[i], y[i], used, regularization
+            posterior, kernel, arms, query.index[i], y[i], is_observed, regularization
         )
         return posterior, overflow | full
 

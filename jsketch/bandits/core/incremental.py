@@ -231,14 +231,14 @@ def _partial_cholesky(matrix: Array, mask: Array, least_pivot: Array) -> tuple[A
     slots = jnp.arange(len(matrix), dtype=jnp.int32)
 
     def column(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        lower, used = carry
+        lower, factored = carry
         rest = matrix[:, j] - matmul(lower, lower[j])
         use = mask[j] & (rest[j] > least_pivot)
         factor_column = jnp.where((slots >= j) & mask, rest / jnp.sqrt(rest[j]), 0)
         unit = (slots == j).astype(matrix.dtype)
         lower = put(lower, j, jnp.where(use, lower[j], 0))
         entries = jnp.where(use, factor_column, unit)
-        return lax.dynamic_update_index_in_dim(lower, entries, j, 1), put(used, j, use)
+        return lax.dynamic_update_index_in_dim(lower, entries, j, 1), put(factored, j, use)
 
     start = jnp.zeros_like(matrix), jnp.zeros_like(mask)
     return lax.fori_loop(0, len(matrix), column, start)

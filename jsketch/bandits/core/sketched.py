@@ -385,8 +385,7 @@ def refresh_where_needed(
     state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
 ) -> State:
     """The state of `refresh_with`, by low-rank updates if these are accurate and the dictionary is
-    an extension (`extends` []). `model` is (kernel, regularization); the batch has at most `arms`
-    arms."""
+    an extension (`extends` []). `model` is (kernel, regularization); a batch has <= `arms` arms."""
     domain, (kernel, lam) = state.domain, in_dtype(model, state.mean.dtype)
     accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / lam
     pulled = feedback.pull_counts > state.pull_counts
