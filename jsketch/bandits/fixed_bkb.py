@@ -3,7 +3,7 @@ that are still pending when the next batch is chosen.
 
 The posterior is BKB's. Every pick of a batch and every pending evaluation is hallucinated: it
 lowers variances and does not change means (Desautels et al. 2014). A batch of a fixed size may
-leave the region that the dictionary represents. Its picks therefore lower variances by the full
+leave the region that the dictionary represents. The picks therefore lower variances by the full
 sketched covariance k~ (BBKB eq. 2), which differs from arm to arm even if the dictionary is empty.
 BBKB's adaptive batches need only the embedded part e of k~.
 """

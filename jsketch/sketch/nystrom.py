@@ -69,8 +69,8 @@ def probes(nystrom: Nystrom) -> Array:
 
     Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x). For
     any factorization of K_S, kernel values rounded to eps therefore lead to an error of about eps
-    (1 + |a|^2) in residuals. It is large if S has near-duplicates and x is far from them. On nine
-    in ten of 300 random problems the estimate was 0.5 to 29 times the error.
+    (1 + |a|^2) in residuals, which is large if S has near-duplicates and x is far from them. On
+    nine in ten of 300 random problems the estimate was 0.5 to 29 times the error.
     """
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
     features = matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))

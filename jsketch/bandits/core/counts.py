@@ -145,7 +145,7 @@ def add_rewards(
     the start of the batch.
 
     A batch is usually much shorter than B. The rewards are therefore added in a loop that ends at
-    the last slot in use, on an accelerator in chunks of SLOTS. Their order is fixed.
+    the last slot in use, on an accelerator in chunks of SLOTS. The order of additions is fixed.
     """
     observed = observed_slots(query, y)
     weight = observed.astype(y.dtype)

@@ -465,8 +465,8 @@ def start(
     key: PRNGKey,
     history: History | tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round, given the evaluations of a history. Their information is
-    set to the upper bound of THEORY 2.4."""
+    """The state before the first round, given the evaluations of a history. The information is set
+    to the upper bound of THEORY 2.4."""
     kernel, regularization = in_dtype((kernel, regularization), domain.features.dtype)
     checks.one_key(key=key)
     first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
