@@ -120,7 +120,7 @@ class TS(ExactBandit):
         return jnp.asarray(in_dtype(self.scale, beta.dtype) * beta)
 
     def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
-        """B draws [B,A] from N(mean, width^2 covariance), with the covariance in leverage units."""
+        """B independent draws [B,A] of the mean rewards of all arms."""
         prior_key, slot_key = jax.random.split(key)
         arms, posterior = state.domain.features, state.posterior
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
