@@ -655,9 +655,9 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         try:
             try:
                 # one program, because compiling each operation takes a third of a second in all
-                gram, rounding = jax.jit(_probe, static_argnums=3)(kernel, sample, x, others)
+                gram, rounding = jax.jit(_diagnostics, static_argnums=3)(kernel, sample, x, others)
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
-                gram, rounding = _probe(kernel, sample, x, others)
+                gram, rounding = _diagnostics(kernel, sample, x, others)
             gram = np.asarray(gram, float)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -711,6 +711,6 @@ def kernel_rounding(kernel: Any, points: Array, others: int) -> ArrayLike:
     return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
 
 
-def _probe(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
+def _diagnostics(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
     """(Gram matrix of the sample, `kernel_rounding` of the points x [n,d])."""
     return kernel.gram(sample, sample), kernel_rounding(kernel, x, others)

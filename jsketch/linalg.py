@@ -29,7 +29,7 @@ UPPER_BLOCKS = 3
 # few enough for the cache of a CPU
 SWEEP_ENTRIES, SWEEP_ENTRIES_ACCELERATOR = 640_000, 16_000_000
 ROWS = 64  # rows in a block of `matmul_rows`
-BLOCK = 32  # columns that are factored one by one; products factor the rest
+BLOCK = 32  # columns that are eliminated one by one; matrix products eliminate the others
 # An accelerator factorizes without pivoting if all eigenvalues exceed MARGIN times the rank cut.
 # Large pivots do not suffice: all may exceed 100 times the cut while an eigenvalue is below it.
 MARGIN = 100.0
@@ -73,9 +73,9 @@ def lazy_cond(needed: Array, change: Callable[[Pytree], Pytree], old: Pytree) ->
 
 @jax.custom_batching.custom_vmap
 def any_over_vmap(flag: Array) -> Array:
-    """flag []; under vmap, whether the flag of any run is true, one value for all runs.
+    """The flag [] itself; under vmap, whether the flag of any run is true, one value for all runs.
 
-    It is the condition of loops whose step does not change the runs that have ended. With a
+    The value is the condition of loops whose step does not change the runs that have ended. With a
     condition for each run, vmap would copy the carry of every run in every step.
     """
     return flag
@@ -135,7 +135,7 @@ def sequential_vmap(function: Callable[..., Pytree], *args: Any) -> Pytree:
             )
 
         mapped = [array for array, b in zip(arrays, batched, strict=True) if b]
-        # a vmap that maps only derivatives maps none of the arrays
+        # a vmap of derivatives only, as in `jax.jacfwd`, maps none of the arrays
         results = lax.map(run_slices, mapped) if mapped else on_arrays(*arrays)
         return results, jax.tree.map(lambda _: bool(mapped), results)
 
@@ -157,7 +157,7 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
 
 
 def matmul_upper(a: Array, upper: Array) -> Array:
-    """a [n,M] @ upper [M,M], upper triangular, in column blocks that skip the zeros."""
+    """a [n,M] @ upper, for upper [M,M] upper triangular, in column blocks that skip the zeros."""
     blocks = []
     for begin, end in _column_blocks(len(upper)):
         blocks.append(matmul(a[:, :end], upper[:end, begin:end]))
@@ -165,8 +165,8 @@ def matmul_upper(a: Array, upper: Array) -> Array:
 
 
 def squares_upper(a: Array, upper: Array) -> Array:
-    """|a_i @ upper|^2 of the rows of a [n,M], [n], for upper [M,M] upper triangular. The blocks of
-    the product are not concatenated, which would take a third of the time of the product."""
+    """The squared lengths [n] of the rows of a [n,M] @ upper, for upper [M,M] upper triangular.
+    Concatenating the blocks of the product would take a third of the time of the product."""
     total = jnp.zeros(a.shape[0], a.dtype)
     for begin, end in _column_blocks(len(upper)):
         total = total + jnp.square(matmul(a[:, :end], upper[:end, begin:end])).sum(1)
@@ -276,7 +276,7 @@ class Rows:
     compact: Any = staticmethod(compact)
     # (scores [R], count) -> (arms [count], the largest other score []), as `largest`
     largest: Any = staticmethod(largest)
-    # (value of this device) -> the sum, maximum (NaN if a value is) or conjunction over all devices
+    # (value of this device) -> sum, maximum (NaN if any value is NaN), conjunction of all devices
     sum: Any = staticmethod(jnp.asarray)
     max: Any = staticmethod(jnp.asarray)
     all: Any = staticmethod(jnp.asarray)
@@ -339,7 +339,7 @@ def cholesky_inverse(matrix: Array) -> Factor:
     """L^-1, the logdet and L of a well-conditioned positive definite matrix [M,M] = L L^T.
 
     On a CPU the factorization consists of products, because in a compiled program the products
-    after a LAPACK call run on fewer cores. On an accelerator its library is called.
+    after a LAPACK call run on fewer cores. An accelerator calls its own library.
     """
     if devices.on_accelerator():
         lower = lax.linalg.cholesky(matrix)
@@ -472,7 +472,7 @@ def _pivot_panel(state: _Pivoted, cut: Array) -> _Pivoted:
 
 
 def triangular_inverse(lower: Array) -> Array:
-    """L^-1 of a lower triangular matrix [M,M]."""
+    """The inverse of a lower triangular matrix [M,M]."""
     identity = jnp.eye(len(lower), dtype=lower.dtype)
     if devices.on_accelerator():
         return lax.linalg.triangular_solve(lower, identity, left_side=True, lower=True)
@@ -502,10 +502,10 @@ class InverseRoot(NamedTuple):
 def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     """The inverse root of the Gram matrix [M,M] of the points whose mask [M] is true.
 
-    R comes from a Cholesky factorization with diagonal pivoting that ends at a rank cut of m eps
-    max(diagonal). On clustered points, variances are wrong by a factor of 10 without pivoting, and
-    by 10% with a jitter of 1e-10 (THEORY 9.2). Rows and columns of R beyond the rank are exactly
-    zero, and `order` is 0 there.
+    R comes from a Cholesky factorization with diagonal pivoting, which ends when no pivot exceeds
+    the rank cut m eps max(diagonal) for m points. On clustered points, variances would be wrong by
+    a factor of 10 without pivoting, and by 10% with a jitter of 1e-10 (THEORY 9.2). Rows and
+    columns of R beyond the rank are exactly zero, and `order` is 0 there.
 
     On an accelerator a pivot takes a dozen kernel launches. Pivoting is therefore used only where
     the smallest eigenvalue, which is at least 1/|R|^2, may be below MARGIN times the cut.
@@ -516,14 +516,14 @@ def inverse_root(gram: Array, mask: Array) -> InverseRoot:
     cut = count * jnp.finfo(dtype).eps * jnp.max(jnp.diagonal(gram))
     if not devices.on_accelerator():
         return _pivoted_root(gram, mask, cut)
-    order, used = compact(running_count(mask), 0, size)
-    pairs = used[:, None] & used[None, :]
+    order, valid = compact(running_count(mask), 0, size)
+    pairs = valid[:, None] & valid[None, :]
     ordered = jnp.where(pairs, gram[order][:, order], jnp.eye(size, dtype=dtype))
     factor = cholesky_inverse(ordered)
     root = jnp.where(pairs, factor.inverse.T, 0)
     # if the factorization failed, the root is NaN and the comparison is false
     well_conditioned = MARGIN * cut * jnp.square(root).sum() < 1
-    rows = jnp.zeros_like(gram).at[jnp.where(used, order, size)]
+    rows = jnp.zeros_like(gram).at[jnp.where(valid, order, size)]
     unpivoted = InverseRoot(order, root, rows.set(jnp.where(pairs, factor.lower, 0), mode="drop"))
     return lazy_cond(~well_conditioned, lambda _: _pivoted_root(gram, mask, cut), unpivoted)
 
@@ -543,11 +543,12 @@ def _pivoted_root(gram: Array, mask: Array, cut: Array) -> InverseRoot:
     )
     end = lax.while_loop(lambda s: jnp.max(s.diagonal) > cut, partial(_pivot_panel, cut=cut), start)
     slots = jnp.arange(size, dtype=jnp.int32)
-    used = slots < end.rank
+    in_rank = slots < end.rank
     # column k of the triangular factor, with its rows in pivot order
     features = end.lower[:size].T
-    lower = jnp.where(used[None, :] & used[:, None], features[end.order], 0)
-    lower = jnp.where(~used[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
+    pairs = in_rank[:, None] & in_rank[None, :]
+    lower = jnp.where(pairs, features[end.order], 0)
+    lower = jnp.where(~in_rank[None, :] & (slots[:, None] == slots[None, :]), 1, lower)
     lower = jnp.where(slots[:, None] >= slots[None, :], lower, 0)
     inverse = triangular_inverse(lower)
-    return InverseRoot(end.order, jnp.where(used[:, None] & used[None, :], inverse.T, 0), features)
+    return InverseRoot(end.order, jnp.where(pairs, inverse.T, 0), features)

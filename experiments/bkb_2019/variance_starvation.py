@@ -132,7 +132,7 @@ def sketched_posteriors(
     counts, sums = (jnp.zeros(GRID).at[data.arms].add(v) for v in (jnp.ones(evaluations), data.y))
     dense = exact.dense(kernel, data.x, counts, sums, LAM)
     state, overflow = bkb_state(data, bkb_key, capacity, kernel, qbar)
-    residual = residuals(kernel, state.nystrom, state.dictionary, state.domain.features) / LAM
+    residual = residuals(kernel, state) / LAM
     nodes = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
     posteriors = dict(
         exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),

@@ -65,8 +65,8 @@ class RegularizedEvolution(Algorithm):
 
     def ask(self, state: EvolutionState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         start_key, tournament_key, mutation_key = jax.random.split(key, 3)
-        drawn = jax.random.randint(tournament_key, (self.sample,), 0, self.population, jnp.int32)
-        parent = state.members[drawn[jnp.argmax(state.rewards[drawn])]]
+        slots = jax.random.randint(tournament_key, (self.sample,), 0, self.population, jnp.int32)
+        parent = state.members[slots[jnp.argmax(state.rewards[slots])]]
         # a uniform choice among the entries that are not padding
         mutations = jnp.asarray(self.neighbours, jnp.int32)[parent]
         uniform = jax.random.uniform(mutation_key, mutations.shape, state.rewards.dtype)
@@ -117,8 +117,8 @@ def _check_table(neighbours: Any, domain: Arms) -> None:
 
 
 def one_change_apart(codes: Any) -> np.ndarray:
-    """The table [A, K] of the neighbours of every arm, given codes [A,L] of integers or bits. Two
-    arms are neighbours if their codes differ in exactly one position; -1 is padding. O(A L log A).
+    """The table [A, K] of the neighbours of every arm, given integer codes [A,L]; O(A L^2 log A).
+    Two arms are neighbours if their codes differ in exactly one position; -1 is padding.
 
     Raises ValueError unless codes are a matrix without repeated rows.
     """

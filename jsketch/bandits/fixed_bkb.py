@@ -3,7 +3,7 @@ that are still pending when the next batch is chosen.
 
 The posterior is BKB's. Every pick of a batch and every pending evaluation is hallucinated: it
 lowers variances and does not change means (Desautels et al. 2014). A batch of a fixed size may
-leave the region that the dictionary represents. Its picks therefore lower variances by the full
+leave the region that the dictionary represents. The picks therefore lower variances by the full
 sketched covariance k~ (BBKB eq. 2), which differs from arm to arm even if the dictionary is empty.
 BBKB's adaptive batches need only the embedded part e of k~.
 """
@@ -111,12 +111,12 @@ class FixedBKB(SketchedBandit):
         """(the batch at the start of `ask`, without picks; the number [] of distinct pending arms,
         at most `max_pending`)."""
         rows = state.domain.rows
-        first_pick = (state.evidence.count == 0) & (rows.sum(state.pending.sum()) == 0)
+        is_first_batch = (state.evidence.count == 0) & (rows.sum(state.pending.sum()) == 0)
         pending = rows.sum((state.pending > 0).sum(dtype=jnp.int32))
         scores = ucb(state.mean, state.variance, self.confidence_width(state))
         # the first pick of a run is a random arm, because all scores tie
-        is_first = rows.numbers(scores.shape[0]) == state.first_arm
-        scores = jnp.where(first_pick & is_first, jnp.inf, scores)
+        is_first_arm = rows.numbers(scores.shape[0]) == state.first_arm
+        scores = jnp.where(is_first_batch & is_first_arm, jnp.inf, scores)
         scores = rows.mask(scores, -jnp.inf)
         if not self.repeat:
             scores = jnp.where(self._excluded(state), -jnp.inf, scores)

@@ -36,19 +36,19 @@ class PointState:
 
     sketch: SketchState  # its domain is the history [H, d]
     used: Array  # [] int32, number of slots of the history in use, with the unfinished batch
-    begun: Array  # [] int32, the slot of the first pick of the unfinished batch
+    batch_start: Array  # [] int32, the slot of the first pick of the unfinished batch
     precision: Array  # [M, M], (I + sum_s u_s u_s^T)^-1 over the picks s of the unfinished batch
     bound: Array  # [], 1 + sum of variances over the unfinished batch (BBKB Lemma 1)
 
     @property
     def capacity(self) -> int:
-        """M, the slots of the dictionary."""
+        """The number M of slots of the dictionary."""
         return self.sketch.capacity
 
     @property
     def batch_size(self) -> Array:
         """The number [] of picks of the unfinished batch."""
-        return self.used - self.begun
+        return self.used - self.batch_start
 
 
 @struct.dataclass
@@ -181,7 +181,7 @@ class PointBBKB(SketchedBandit):
         """(state, info) after the rewards y [B] of the batch, in the order of its picks. A reward
         of NaN is not observed, and entries beyond the last pick are ignored."""
         slots = jnp.arange(self.max_batch, dtype=jnp.int32)
-        index = jnp.minimum(state.begun + slots, state.sketch.domain.count - 1)
+        index = jnp.minimum(state.batch_start + slots, state.sketch.domain.count - 1)
         query = Query(index=index, mask=slots < state.batch_size)
         y = checks.rewards(query, y, state.bound.dtype)
         old = state.sketch
@@ -216,8 +216,8 @@ class PointBBKB(SketchedBandit):
 
 
 def distinct_points(sketch: SketchState, query: Query, usable: Array) -> Array:
-    """[B] bool, whether an evaluation of a query is `usable` [B] and its point is neither an
-    inducing point nor that of an earlier usable evaluation of the query."""
+    """Whether an evaluation of a query is `usable` [B], and its point is neither an inducing point
+    nor that of an earlier usable evaluation of the query, [B] bool."""
     x, dictionary = sketch.domain.features[query.index], sketch.dictionary
     inducing = sketch.domain.features[dictionary.index]
     is_inducing = (x[:, None] == inducing[None]).all(-1) & dictionary.mask[None]

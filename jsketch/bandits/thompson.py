@@ -120,7 +120,7 @@ class TS(ExactBandit):
         return jnp.asarray(in_dtype(self.scale, beta.dtype) * beta)
 
     def samples(self, state: ThompsonState, key: PRNGKey) -> Array:
-        """B independent draws [B,A] from N(mean, width^2 covariance), in leverage units."""
+        """B independent draws [B,A] of the mean rewards of all arms."""
         prior_key, slot_key = jax.random.split(key)
         arms, posterior = state.domain.features, state.posterior
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
@@ -186,7 +186,7 @@ class SketchedTS(SketchedBandit):
         # with one larger chunk the first arms had wrong values when two threads ran the program
         # (jaxlib 0.10.2 on a CPU)
         embedded = map_rows(embedded_samples, arms, state.capacity)
-        residual = sketched.residuals(kernel, state.nystrom, state.dictionary, arms, rows)
+        residual = sketched.residuals(kernel, state)
         residual_sd = jnp.sqrt(residual / lam)
         noise = rows.normal(arm_key, (self.batch, arms.shape[0]), arms.dtype)
         deviation = embedded.T + residual_sd[None, :] * noise

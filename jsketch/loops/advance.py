@@ -25,8 +25,8 @@ from jsketch.loops.rollouts import Progress, rollout, start
 from jsketch.loops.saving import RunFile
 from jsketch.types import ArmProblem, Bandit, PRNGKey, detach
 
-# small capacities grow faster, because each new capacity compiles a program; from LARGE_CAPACITY on
-# computing all scores at a needlessly large capacity costs more than a compilation
+# Small capacities grow faster, because each new capacity compiles a program. From LARGE_CAPACITY
+# on, computing all scores at a needlessly large capacity costs more than a compilation.
 CAPACITY_GROWTH, CAPACITY_GROWTH_LARGE = 2.25, 1.125
 LARGE_CAPACITY = 256
 
@@ -101,7 +101,7 @@ class Clock:
         self.start_time = time.perf_counter()
         self.compile_seconds = 0.0
         self.on_progress = on_progress
-        self.done = 0
+        self.evaluations = 0
         self.lock = threading.Lock()
 
     @property
@@ -119,9 +119,9 @@ class Clock:
 
     def report(self, evaluations: int) -> None:
         with self.lock:
-            self.done += evaluations
+            self.evaluations += evaluations
             if self.on_progress is not None:
-                self.on_progress(self.done, self.run_seconds)
+                self.on_progress(self.evaluations, self.run_seconds)
 
 
 def larger_capacity(capacity: int, arms: int) -> int:

@@ -55,9 +55,8 @@ def chunks(
     inputs  the columns of a file with the inputs; None: all other columns
 
     A chunk is read when a loop reaches it. Every loop starts at the first chunk, except over an
-    iterable of pairs. Parquet needs pyarrow, CSV needs pandas. Raises
-    ValueError for shapes that do not fit, an empty stream, a size below 1, and columns that do not
-    exist or are not numbers.
+    iterable of pairs. Parquet needs pyarrow, CSV needs pandas. Raises ValueError for shapes that do
+    not fit, an empty stream, a size below 1, and columns that do not exist or are not numbers.
     """
     checks.capacity(size=size)
     if isinstance(xs, str | os.PathLike):
@@ -157,9 +156,9 @@ def _to_numbers(frame: Any, names: list[str]) -> np.ndarray:
     """Columns of a DataFrame as numbers [n, d]."""
     for name in names:
         if frame[name].dtype.kind not in "biuf":
-            other = next((one for one in frame[name] if not _is_number(one)), frame[name].iloc[0])
+            cell = next((one for one in frame[name] if not _is_number(one)), frame[name].iloc[0])
             raise ValueError(
-                f"column {name} has values that are not numbers, such as {other!r}: convert it, or"
+                f"column {name} has values that are not numbers, such as {cell!r}: convert it, or"
                 " leave it out of `inputs`."
             )
     return frame[names].to_numpy(float)

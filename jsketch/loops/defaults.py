@@ -31,7 +31,7 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
     progress  whether the choice is printed to stderr
 
     Inputs are standardized by the first events (`sketch.taylor.Standardized`). The degree is the
-    largest one, at most 8, with at most 300 features. Lengthscale and regularization are those of a
+    largest one, at most 8, with at most 300 features. Lengthscale and regularization are those in a
     grid with the smallest squared error in the second half of these events. Raises ValueError for
     fewer than 20 labelled events, and FloatingPointError for an infinite label.
 

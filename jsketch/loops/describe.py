@@ -44,7 +44,7 @@ def describe(value: Any) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """A text such as 'kernel.lengthscale was 0.5, is 0.7' for every name whose values differ."""
+    """Texts such as 'kernel.lengthscale was 0.5, is 0.7', one for each name whose values differ."""
     changes = []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, "absent"), after.get(name, "absent")

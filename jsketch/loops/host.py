@@ -32,8 +32,8 @@ class Driven:
     state: Any  # state of the algorithm after all evaluations but the last `n_unobserved`
     x: np.ndarray = struct.field(pytree_node=False)  # [t] arm numbers, or [t, d] points of a box
     y: np.ndarray = struct.field(pytree_node=False)  # [t], NaN for a failed evaluation
-    # number of the last evaluations, which the algorithm has not observed because an error
-    # interrupted the round
+    # how many of the last evaluations the algorithm has not observed, because an error interrupted
+    # their round
     n_unobserved: int = struct.field(pytree_node=False, default=0)
     # the algorithm returned an empty query before the horizon
     exhausted: bool = struct.field(pytree_node=False, default=False)
@@ -55,7 +55,7 @@ class Driven:
 
     @property
     def best(self) -> tuple[Any, float]:
-        """(x, y) of the largest finite value. Raises ValueError if there is none."""
+        """The (x, y) with the largest finite y. Raises ValueError if there is none."""
         if not np.isfinite(self.y).any():
             raise ValueError("no evaluation has succeeded so far, so there is no best point.")
         first = int(np.argmax(np.where(np.isfinite(self.y), self.y, -np.inf)))
@@ -229,7 +229,7 @@ class _ArmRounds(NamedTuple):
             state = Driven(initial, np.zeros(0, np.int32), np.zeros(0))
         else:
             checks.state(self.algorithm, self.domain, state.state)
-        sketched.check_not_truncated(state.state)
+        sketched.check_inducing_points_fit(state.state)
         return state
 
     def ask(self, state: Any, key: PRNGKey, limit: int) -> Any:

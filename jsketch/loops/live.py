@@ -54,9 +54,9 @@ class Live:
 
     `learn` replaces `state` and reuses its memory: copy a state to keep it. Methods raise
     ValueError, and change nothing, for an example of another shape, values that are not real
-    numbers, a missing or infinite input, and an infinite label. After a FloatingPointError of
-    `learn` or `predict_learn` the state is lost: every method raises the error again, and a file
-    that was saved before is not overwritten.
+    numbers, a missing or infinite input, and an infinite label. If `learn` or `predict_learn` makes
+    the state infinite or NaN, the state is lost: this call and all later ones raise a
+    FloatingPointError, and a file that was saved before is not overwritten.
     """
 
     def __init__(self, forecaster: Any, inputs: int, key: PRNGKey, dtype: DTypeLike = float):
@@ -81,12 +81,12 @@ class Live:
 
     @property
     def mean_squared_error(self) -> float:
-        """NaN before the first label."""
+        """The mean squared error of predictions; NaN before the first label."""
         return self._square_sum / self.labelled if self.labelled else np.nan
 
     @property
     def mean_absolute_error(self) -> float:
-        """NaN before the first label."""
+        """The mean absolute error of predictions; NaN before the first label."""
         return self._absolute_sum / self.labelled if self.labelled else np.nan
 
     def summary(self) -> dict[str, Any]:

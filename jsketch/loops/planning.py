@@ -89,10 +89,10 @@ def plan(
     start_time = time.perf_counter()
     # the programs of `advance`, so that a later run does not compile them again
     progress = advance.start_runs(bandit, problem, key, horizon, "run")
-    program = dict(horizon=horizon, layout="run")
+    static = dict(horizon=horizon, layout="run")
     capacity = advance.capacity_of(progress.state, False)
     until = jnp.asarray(0)
-    compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **program).compile()
+    compiled = advance.run_segment.lower(bandit, problem, key, progress, until, **static).compile()
     required = _memory_of_runs(compiled, progress, seeds, parallel)
     compile_seconds = time.perf_counter() - start_time
     if memory is not None and required > memory:
@@ -107,11 +107,11 @@ def plan(
     while pilot_seconds < PILOT_SECONDS and evaluations < horizon:
         # a call that makes no evaluation compiles the program
         start_time = time.perf_counter()
-        progress = advance.run_segment(bandit, problem, key, progress, jnp.asarray(0), **program)
+        progress = advance.run_segment(bandit, problem, key, progress, jnp.asarray(0), **static)
         compile_seconds += time.perf_counter() - start_time
         start_time, until = time.perf_counter(), jnp.asarray(min(evaluations + step, horizon))
         progress = jax.block_until_ready(
-            advance.run_segment(bandit, problem, key, progress, until, **program)
+            advance.run_segment(bandit, problem, key, progress, until, **static)
         )
         seconds, t = time.perf_counter() - start_time, int(progress.t)
         pilot_seconds += seconds

@@ -208,9 +208,9 @@ def rollout(
 
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
-    """R_t / R_t^unif of instantaneous regrets [..., T], where R_t^unif = t (f* - mean f) is the
-    expected regret of the uniform policy with mean rewards [A]. Where all rewards are equal the
-    ratio is 1. Raises ValueError on other shapes."""
+    """The ratios R_t / R_t^unif [..., T] for instantaneous regrets [..., T], where R_t^unif =
+    t (f* - mean f) is the expected regret of the uniform policy with mean rewards [A]; 1 if all
+    arms are equally good. Raises ValueError on other shapes."""
     regret, mean_reward = jnp.asarray(regret), jnp.asarray(mean_reward)
     if regret.ndim == 0 or mean_reward.ndim != 1 or not mean_reward.size:
         raise ValueError(

@@ -168,7 +168,7 @@ def _check_start(
     for state in states or []:
         checks.state(bandit, problem.arms, state)
     for state in states or [initial]:
-        sketched.check_not_truncated(state)
+        sketched.check_inducing_points_fit(state)
         remaining = bandit.remaining(state)
         if remaining is not None and int(remaining) < horizon:
             raise ValueError(

@@ -136,9 +136,10 @@ class NOGD(GrowingBlocks):
         return state, prediction, done, info_after(state.used, jnp.where(processed, y, 0), weights)
 
     def _features(self, state: NOGDState, x: Array) -> Array:
-        used = jnp.arange(self.count, dtype=jnp.int32) < state.used
+        """The coordinates z(x) [n,B] of points x [n,d]."""
+        in_use = jnp.arange(self.count, dtype=jnp.int32) < state.used
         gram = self.kernel.gram(x, kors.fill_unused(state.points, state.used, x[0]))
-        return matmul(jnp.where(used, gram, 0), state.basis.T)
+        return matmul(jnp.where(in_use, gram, 0), state.basis.T)
 
     def _join(self, state: NOGDState, x: Array, joins: Array) -> NOGDState:
         """The state with x [d] among the points if `joins` []."""

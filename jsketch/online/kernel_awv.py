@@ -90,8 +90,8 @@ class KernelAWV(KernelForecaster):
 
     def _row(self, state: KernelState, x: Array) -> tuple[Array, Array]:
         """(the row [N] that x would add to L, the square [] of its pivot)."""
-        is_used = jnp.arange(state.points.shape[0], dtype=jnp.int32) < state.used
-        cross = jnp.where(is_used, self.kernel.gram(x[None], state.points)[0], 0)
+        in_use = jnp.arange(state.points.shape[0], dtype=jnp.int32) < state.used
+        cross = jnp.where(in_use, self.kernel.gram(x[None], state.points)[0], 0)
         row = matmul(state.inverse, cross)
         residual = jnp.maximum(self.kernel.diag(x[None])[0] - jnp.square(row).sum(), 0)
         return row, jnp.asarray(self._diagonal(state, x), x.dtype) + residual

@@ -6,9 +6,9 @@ Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to
 
     loss of the mixture <= min_g loss of expert g + log(G) / eta
 
-on every stream. This holds for the average of the predictions (`rule="average"`) at eta <= 1/(8
-B^2), where the squared loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at eta <=
-1/(2 B^2), where it is mixable.
+on every stream. The bound holds for the average of the predictions (`rule="average"`) at eta <=
+1/(8 B^2), where the squared loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at
+eta <= 1/(2 B^2), where the squared loss is mixable.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MixtureState:
 
     @property
     def diverged(self) -> Array:
-        """[G] bool, the experts without weight."""
+        """Whether each expert has lost its weight, [G] bool."""
         return jnp.isneginf(self.log_weights)
 
 
@@ -180,7 +180,7 @@ class Mixture(Forecaster):
         ]
 
     def _map_experts(self, call: Callable[[Any, Any], Any], state: MixtureState) -> Any:
-        """call(expert, its state) of all experts, stacked."""
+        """The stacked results of call(expert, its state) for all experts."""
 
         def call_expert(pair: tuple[dict[str, Any], Any]) -> Any:
             values, expert_state = pair
@@ -228,19 +228,19 @@ class Mixture(Forecaster):
         return new[:, -1], self._combine(jnp.where(excluded, -jnp.inf, old), predictions)
 
     def _combine(self, log_weights: Array, predictions: Array) -> Array:
-        """y^ [...] from predictions [G, ...] in [-B, B] and log weights [G, ...]."""
+        """The prediction y^ [...] from predictions [G, ...] in [-B, B] and log weights [G, ...]."""
         if self.rule == "average":
             return (jax.nn.softmax(log_weights, axis=0) * predictions).sum(0)
         bound = jnp.asarray(self.bound, predictions.dtype)
         rate = self._rate(bound)
-        # minus eta times the pooled losses of the experts for the labels -B and B; y^ balances its
-        # own losses for these labels against them
+        # minus eta times the pooled losses of the experts for the labels -B and B; the losses of y^
+        # for these labels exceed the pooled ones by the same amount
         low = logsumexp(log_weights - rate * jnp.square(predictions + bound), axis=0)
         high = logsumexp(log_weights - rate * jnp.square(predictions - bound), axis=0)
         return (high - low) / (4 * rate * bound)
 
     def _rate(self, bound: Array) -> Array:
-        """eta []."""
+        """The learning rate eta []."""
         if self.learning_rate is None:
             return RATES[self.rule] / jnp.square(bound)
         return jnp.asarray(self.learning_rate, bound.dtype)

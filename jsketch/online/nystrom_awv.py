@@ -144,7 +144,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         """(the state with x [d] in the dictionary if it joins; the features z [B,M] of the block).
 
         Let v be the unit vector of the new coordinate, c_i the new coordinate of the i-th observed
-        example, and p the sum of c_i z_i over the other coordinates. A increases by v p^T + p v^T +
+        example, and p the sum of c_i z_i in the other coordinates. A increases by v p^T + p v^T +
         sum_i c_i^2 v v^T. If there is no new coordinate, v is zero and nothing changes.
         """
         dictionary = arrival.dictionary

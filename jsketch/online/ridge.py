@@ -26,7 +26,7 @@ PANEL = 32  # columns that are eliminated one by one before a matrix product upd
 
 
 def awv_prediction(g: Array, leverage: Array, penalize_current: bool) -> Array:
-    """The prediction g / (1 + h) of AWV, or g without `penalize_current`."""
+    """The prediction g / (1 + leverage) of AWV, or g without `penalize_current`."""
     return g / (1 + jnp.maximum(leverage, 0)) if penalize_current else g
 
 
@@ -137,8 +137,8 @@ def learn_block(
 
 def eliminate(columns: Array, active: Array) -> Array:
     """[L; R L^-T] from the columns [S; R], where S [B,B] = L L^T is symmetric, and R is [C,B]. A
-    column that is not `active` [B] is not eliminated from the others: the result has the root of
-    its pivot there, and zeros otherwise.
+    column that is not `active` [B] is not eliminated from the others; in the result this column has
+    the root of its pivot on the diagonal, and zeros elsewhere.
 
     S may have a condition number of 1 / eps. Therefore multipliers and rows come from the same
     triangle of S, and one step of refinement makes a product with L^-1 as accurate as substitution
@@ -148,20 +148,20 @@ def eliminate(columns: Array, active: Array) -> Array:
         return _eliminate_by_cholesky(columns, active)
     parts, size = [], len(active)
     for start in range(0, size, PANEL):
-        remaining, eliminates = size - start, active[start : start + PANEL]
-        count = len(eliminates)
-        lower, inverse = _panel(columns[:count, :count], eliminates)
+        remaining, panel_active = size - start, active[start : start + PANEL]
+        count = len(panel_active)
+        lower, inverse = _panel(columns[:count, :count], panel_active)
         lower_rows = columns[count:, :count]
         solved = matmul(lower_rows, inverse.T)
         solved = solved + matmul(lower_rows - matmul(solved, lower.T), inverse.T)
-        solved = jnp.where(eliminates[None, :], solved, 0)
+        solved = jnp.where(panel_active[None, :], solved, 0)
         parts.append(jnp.pad(jnp.concatenate([lower, solved]), ((start, 0), (0, 0))))
         columns = columns[count:, count:] - matmul(solved, solved[: remaining - count].T)
     return jnp.concatenate(parts, axis=1)
 
 
 def _panel(gram: Array, active: Array) -> tuple[Array, Array]:
-    """(L, L^-1) [p,p] from the upper triangle of a symmetric matrix [p,p]."""
+    """(L, L^-1) [p,p], with L as in `eliminate`, from the upper triangle of a symmetric matrix."""
     size = len(active)
     rows = jnp.arange(size, dtype=jnp.int32)[:, None]
     zero = jnp.zeros((), jnp.int32)

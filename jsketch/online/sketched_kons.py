@@ -27,8 +27,8 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 @struct.dataclass
 class SketchedState:
-    """f = sum_i c_i k(x_i, .) + sum_j b_j k(s_j, .) with t of at most N examples x_i and m of at
-    most M sampled examples s_j."""
+    """The function f = sum_i c_i k(x_i, .) + sum_j b_j k(s_j, .), with t of at most N examples x_i
+    and m of at most M sampled examples s_j."""
 
     points: Array  # [N, d]
     coefficients: Array  # [N], c

@@ -41,8 +41,8 @@ def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
 
 
 def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
-    """F [M,M] upper triangular with lam sigma^2 = k(x,x) - |z F|^2, where the data explain the
-    variance |z F|^2.
+    """An upper triangular matrix F [M,M] with lam sigma^2 = k(x,x) - |z F|^2, where |z F|^2 is the
+    variance that the data explain.
 
     F F^T = I - B^-1/(1 + eta), and the factor 1/(1 + eta) only scales e(x,x). eta = ETA eps keeps
     the matrix positive definite in spite of rounding. Where B^-1 has lost more digits (a dictionary
@@ -74,12 +74,12 @@ def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
 
 
 def whitened_gain(precision: Array, u: Array) -> tuple[Array, Array]:
-    """(P u [M], e(x,x) []) given P = (I + sum_s u_s u_s^T)^-1 [M,M] over the hallucinated pulls s
-    since `fit`."""
+    """(P u [M], the variance e(x,x) = u.P u []) of a point with coordinates u [M], where P = (I +
+    sum_s u_s u_s^T)^-1 [M,M] includes the hallucinated pulls s since `fit`."""
     direction = matmul(precision, u)
     return direction, jnp.maximum(matmul(u, direction), 0)
 
 
 def hallucinate(precision: Array, direction: Array, e: Array) -> Array:
-    """P after one more pull of the arm with P u = direction and u.P u = e (Sherman-Morrison)."""
+    """P after one more pull, of the arm with P u = direction and u.P u = e (Sherman-Morrison)."""
     return precision - direction[:, None] * (direction / (1 + e))[None, :]

@@ -47,8 +47,8 @@ _diag = jax.jit(lambda kernel, x: kernel.diag(x))
 
 
 def _pad(x: np.ndarray) -> jnp.ndarray:
-    """x [n,d], padded with its first row to LEAST_ROWS rows or a power of two, because each size
-    compiles a program."""
+    """The points x [n,d], padded with copies of the first one to LEAST_ROWS rows or a power of two,
+    because each size compiles a program."""
     size = max(LEAST_ROWS, 1 << max(len(x) - 1, 0).bit_length())
     return jnp.asarray(np.concatenate([x, np.broadcast_to(x[:1], (size - len(x), x.shape[1]))]))
 
@@ -56,6 +56,7 @@ def _pad(x: np.ndarray) -> jnp.ndarray:
 def _scaled_gram(
     kernel: Any, x: np.ndarray, n_x: np.ndarray, y: np.ndarray, n_y: np.ndarray
 ) -> np.ndarray:
+    """The matrix of sqrt(n_i n_j) k(x_i,y_j), for counts n_x and n_y of evaluations."""
     if len(x) == 0 or len(y) == 0:
         return np.zeros((len(x), len(y)))
     gram = np.array(_gram(kernel, _pad(x), _pad(y)), float)[: len(x), : len(y)]
@@ -111,7 +112,7 @@ def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.nd
 def exact_leverage_scores(
     kernel: Any, points: Any, counts: Any, regularization: float
 ) -> np.ndarray:
-    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n], K~ as in `leverage_scores`; O(n^3)."""
+    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n], of k~ in `leverage_scores`; O(n^3)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     gram = _scaled_gram(kernel, x, n, x, n)
     noise = np.maximum(regularization, len(n) * _eps(kernel, x) * np.diag(gram))

@@ -25,8 +25,8 @@ OUTSIDE_ROWS = 128  # pulled arms outside the dictionary in one chunk
 
 @struct.dataclass
 class Dictionary:
-    """Inducing points: a set of arms in M slots. After a draw they are in the order of their arm
-    numbers; arms that join later follow. Unused slots contain arm 0 and are masked."""
+    """The inducing points, a set of arms in M slots. After a draw they are in the order of their
+    arm numbers; arms that are added later follow. Unused slots contain arm 0 and are masked."""
 
     index: Array  # [M] int32
     mask: Array  # [M] bool
@@ -62,8 +62,8 @@ def sum_outside(
 ) -> Sums:
     """A sum over the pulled arms that are not in the dictionary; `arms` is the number of all arms.
 
-    add(sum, index [n], pull counts [n], reward sums [n]) returns the sum with a chunk of n arms
-    added to it, beginning with `start`. Pull counts and reward sums of padding are zero.
+    The sum begins with `start`, and add(sum, index [n], pull counts [n], reward sums [n]) returns
+    it with a chunk of n arms added. Pull counts and reward sums of padding are zero.
     """
     running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)

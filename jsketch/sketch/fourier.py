@@ -42,14 +42,14 @@ TERMS = 9  # the first omitted Taylor term is below 1e-17 on [-pi/4, pi/4]
 
 @struct.dataclass
 class Fourier:
-    """M/2 frequencies with weights that sum to k(x,x) = 1. Each has a cosine and a sine feature."""
+    """M/2 frequencies, each with a cosine and a sine feature; their weights sum to k(x,x) = 1."""
 
     frequencies: Array  # [M/2, d]
     weights: Array  # [M/2]
 
 
 def features(fourier: Fourier, x: Array) -> Array:
-    """z(x), [n,M], of x [n,d]; |z(x)| = 1."""
+    """The features z(x) [n,M] of points x [n,d]; |z(x)| = 1."""
     phase = matmul(x, fourier.frequencies.T)
     root = jnp.sqrt(fourier.weights)[None, :]
     cos, sin = cos_sin(phase)
@@ -119,10 +119,10 @@ class QuadratureFourier(struct.Settings):
         products = products.reshape(-1, inputs).prod(1)
         # row i and row -1-i are negatives of each other
         half = -(-len(grid) // 2)
-        doubled = np.where(np.arange(half) == len(grid) - half, 1, 2) * products[:half]
+        half_weights = np.where(np.arange(half) == len(grid) - half, 1, 2) * products[:half]
         frequencies = jnp.asarray(np.sqrt(2) * grid[:half], dtype)
         frequencies = frequencies / aligned(jnp.asarray(kernel.lengthscale, dtype), frequencies)
-        return Fourier(frequencies, jnp.asarray(doubled / doubled.sum(), dtype))
+        return Fourier(frequencies, jnp.asarray(half_weights / half_weights.sum(), dtype))
 
 
 def cos_sin(phase: Array) -> tuple[Array, Array]:
@@ -149,7 +149,7 @@ def cos_sin(phase: Array) -> tuple[Array, Array]:
 
 
 def _taylor(square: Array, odd: int) -> Array:
-    """sum_k (-square)^k / (2k + odd)!, by Horner's rule."""
+    """The sum over k < TERMS of (-square)^k / (2k + odd)!, by Horner's rule."""
     total = jnp.zeros_like(square)
     for k in reversed(range(TERMS)):
         total = total * square + (-1) ** k / math.factorial(2 * k + odd)

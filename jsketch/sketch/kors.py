@@ -31,7 +31,7 @@ LEAST_MU_EPS = 1000  # the least mu, in machine epsilons
 
 
 def theory_beta(horizon: int, delta: float) -> float:
-    """beta = 12 log(n / delta), with which the projection error is below mu with probability
+    """12 log(n / delta), the beta with which the projection error is below mu with probability
     1 - delta at eps = 1/2."""
     return 12 * math.log(horizon / delta)
 
@@ -81,7 +81,7 @@ def empty(x: Array, capacity: int) -> Kors:
 
 
 def cross(kors: Kors, kernel: Any, x: Array) -> Array:
-    """k_I(x), [B, M], of points x [B,d], zero beyond column m."""
+    """The kernel values k_I(x), [B,M], of points x [B,d]; zero beyond column m."""
     in_use = jnp.arange(kors.points.shape[0], dtype=jnp.int32) < kors.used
     return jnp.where(in_use, kernel.gram(x, fill_unused(kors.points, kors.used, x[0])), 0)
 
@@ -95,14 +95,14 @@ def fill_unused(points: Array, used: Array, x: Array) -> Array:
 def scores(
     kors: Kors, kernel: Any, sampling: Sampling, x: Array, k: Array
 ) -> tuple[Array, Array, Array]:
-    """(p [B], rows of L that x would add [B,M], r [B]) of points x [B,d] with k = k_I(x) [B,M]."""
+    """(p [B], the rows [B,M] that points x [B,d] would add to L, r [B]), for k = k_I(x) [B,M]."""
     row = matmul(k, kors.inverse.T)
     residual = jnp.maximum(kernel.diag(x) - jnp.square(row).sum(-1), 0)
     return _probability(sampling, residual), row, residual
 
 
 def _probability(sampling: Sampling, residual: Array) -> Array:
-    """p of a residual r, which rounding may have made negative."""
+    """The probability p of a point with residual r, which may be negative by rounding."""
     residual = jnp.maximum(residual, 0)
     tau = (1 + sampling.eps) * residual / (sampling.mu + residual)
     return jnp.clip(sampling.beta * tau, 0, 1)

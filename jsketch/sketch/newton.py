@@ -2,10 +2,10 @@
 k(x,x) in the span of the dictionary.
 
 A point that joins usually adds one coordinate and changes none of the others, as in a Newton basis.
-Its pivot, the residual k(x,x) - |z(x)|^2, has an error of eps (1 + |K_II^-1 k_I(x)|^2) k(x,x). On a
-random walk the second factor reaches 1e10, and the features would be wrong in the second digit. If
-the error is too large, the basis is therefore rebuilt: diagonal pivoting selects a better set of
-points with the same span. Both bases are orthonormal, so that a posterior is only rotated.
+The residual k(x,x) - |z(x)|^2, the pivot, has an error of eps (1 + |K_II^-1 k_I(x)|^2) k(x,x). If
+the stream is a random walk, the second factor reaches 1e10, and the features would be wrong in the
+second digit. The basis is therefore rebuilt if the error is too large: diagonal pivoting selects a
+better set of points with the same span. Both bases are orthonormal: a posterior is only rotated.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jax.typing import ArrayLike
 
 from jsketch.linalg import cond_per_run, inverse_root, lazy_cond, matmul, matmul_rows, put, put_if
 
-# A point whose residual is a smaller share of k(x,x) counts as in the span of the others. The limit
-# is the larger of LEAST_RESIDUAL and LEAST_EPS machine epsilons, which float32 needs.
+# A point is new if its residual, divided by k(x,x), exceeds LEAST_RESIDUAL and LEAST_EPS machine
+# epsilons; otherwise it counts as in the span of the others. In float32 the second limit is larger.
 LEAST_RESIDUAL, LEAST_EPS = 1e-10, 512
 
 
@@ -36,7 +36,7 @@ class Coordinates(NamedTuple):
     """The coordinates of a dictionary after `join`."""
 
     basis: Array  # [M, M]; rows of zeros add no coordinate
-    direction: Array  # [M], the unit vector along which the point is new; zero if it is not new
+    direction: Array  # [M], the unit vector of the new coordinate; zero if there is none
     dual: Array  # [M], basis^T direction: the coordinate of x along `direction` is dual . k_I(x)
     state: Any  # the argument `state` of `join` in the new coordinates
     rebuilt: Array  # [] bool, whether the basis was rebuilt by diagonal pivoting
@@ -73,7 +73,7 @@ def join(
 
     adds = joins & is_accurate & is_new
     row = put(-dual, slot, jnp.ones((), z.dtype)) / jnp.sqrt(jnp.where(is_new, residual, 1))
-    bordered = Coordinates(
+    without_rebuild = Coordinates(
         basis=put_if(adds, basis, slot, row),
         direction=put_if(adds, jnp.zeros_like(z), slot, jnp.ones((), z.dtype)),
         dual=jnp.where(adds, row, 0),
@@ -91,7 +91,7 @@ def join(
         dual, state = matmul(direction, new_basis), rotate(old.state, rotation)
         return Coordinates(new_basis, direction, dual, state, old.rebuilt)
 
-    return cond_per_run(bordered.rebuilt, rebuild, bordered, (kernel, points, slot))
+    return cond_per_run(without_rebuild.rebuilt, rebuild, without_rebuild, (kernel, points, slot))
 
 
 def join_first(

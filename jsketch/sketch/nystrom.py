@@ -37,13 +37,13 @@ def build_with_features(kernel: Any, points: Array, mask: Array) -> tuple[Nystro
 
 
 def features(nystrom: Nystrom, kernel: Any, x: Array) -> Array:
-    """z(x), [n,M], of x [n,d]."""
+    """The features z(x) [n,M] of points x [n,d]."""
     return matmul_upper(kernel.gram(x, nystrom.points), nystrom.root)
 
 
 def dual_products(kernel: Any, x: Array, points: Array, columns: Array, used: Array) -> Array:
-    """k(x, points) @ columns, [n,c], of points [M,d] and columns [M,c] whose rows from number
-    `used` [] on are zero. Kernel values of unused points are not computed."""
+    """The product k(x, points) @ columns, [n,c], for points [M,d] and columns [M,c] whose rows from
+    number `used` [] on are zero. Kernel values of unused points are not computed."""
     width = min(POINTS, len(points))
     padding = ((0, -len(points) % width), (0, 0))
     points, columns = jnp.pad(points, padding, mode="edge"), jnp.pad(columns, padding)
@@ -57,8 +57,8 @@ def dual_products(kernel: Any, x: Array, points: Array, columns: Array, used: Ar
 
 
 def residual(variance: Array, features: Array) -> Array:
-    """variance - |features|^2 >= 0, [n]: the part of variances [n] that the features [n,M] do not
-    represent. For k(x,x) and z(x) it is the residual r(x). For sigma~^2(x) and u(x) it is r(x)/lam,
+    """The part of variances [n] that the features [n,M] do not represent, variance - |features|^2
+    >= 0. For k(x,x) and z(x) it is the residual r(x). For sigma~^2(x) and u(x) it is r(x)/lam,
     which the hallucinated pulls of BBKB do not reduce."""
     return jnp.maximum(variance - jnp.square(features).sum(-1), 0)
 
@@ -69,8 +69,8 @@ def probes(nystrom: Nystrom) -> Array:
 
     Errors E of K_S and e of k_S(x) change |z|^2 by 2 a^T e - a^T E a with a = K_S^-1 k_S(x). For
     any factorization of K_S, kernel values rounded to eps therefore lead to an error of about eps
-    (1 + |a|^2) in residuals. It is large if S has near-duplicates and x is far from them. On nine
-    in ten of 300 random problems the estimate was 0.5 to 29 times the error.
+    (1 + |a|^2) in residuals, which is large if S has near-duplicates and x is far from them. On
+    nine in ten of 300 random problems the estimate was 0.5 to 29 times the error.
     """
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
     features = matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))
@@ -85,7 +85,7 @@ class NystromFeatures:
     nystrom: Nystrom
 
     def features(self, x: Array) -> Array:
-        """z(x), [n, M]."""
+        """The features z(x) [n,M] of points x [n,d]."""
         return features(self.nystrom, self.kernel, x)
 
 

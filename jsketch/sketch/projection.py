@@ -24,7 +24,7 @@ from jsketch.types import PRNGKey
 
 @struct.dataclass
 class FrequentDirections:
-    """S^T S = sum_i energies_i directions_i directions_i^T <= A^T A."""
+    """The sketch S, with S^T S = sum_i energies_i directions_i directions_i^T <= A^T A."""
 
     directions: Array  # [m, d], orthonormal rows; zero where the energy is zero
     energies: Array  # [m], squared singular values of S, descending
@@ -80,7 +80,7 @@ def append(sketch: FrequentDirections, x: Array) -> FrequentDirections:
 def power(
     sketch: FrequentDirections, x: Array, regularization: ArrayLike, exponent: float
 ) -> Array:
-    """(lam I + S^T S)^exponent x, [d], of x [d]; O(m d)."""
+    """The product (lam I + S^T S)^exponent x, [d], for a vector x [d]; O(m d)."""
     coordinates, rest = _split(sketch, x)
     lam = jnp.asarray(regularization, x.dtype)
     projected = matmul((sketch.energies + lam) ** exponent * coordinates, sketch.directions)
@@ -88,14 +88,14 @@ def power(
 
 
 def variance(sketch: FrequentDirections, x: Array, regularization: ArrayLike) -> Array:
-    """x^T (lam I + S^T S)^-1 x, [n], of x [n,d]; O(n m d)."""
+    """The variances x^T (lam I + S^T S)^-1 x, [n], of points x [n,d]; O(n m d)."""
     squares = jnp.square(matmul(x, sketch.directions.T))
     rest = jnp.maximum(jnp.square(x).sum(1) - squares.sum(1), 0)
     return rest / regularization + matmul(squares, 1 / (sketch.energies + regularization))
 
 
 def logdet(sketch: FrequentDirections, regularization: ArrayLike) -> Array:
-    """logdet(I + S^T S / lam), []."""
+    """The log-determinant of I + S^T S / lam, []."""
     return jnp.log1p(sketch.energies / regularization).sum()
 
 

@@ -24,7 +24,7 @@ MAX_FEATURES = 20_000
 
 
 def basis_size(inputs: int, degree: int) -> int:
-    """C(d + M, M), the number of features."""
+    """The number C(d + M, M) of features."""
     return math.comb(inputs + degree, degree)
 
 
@@ -46,7 +46,7 @@ class Taylor:
 
     @property
     def size(self) -> int:
-        """r = C(d + M, M). Raises ValueError for d < 1, M < 0, and more than 20,000 features."""
+        """The number r = C(d + M, M) of features. Raises ValueError for d < 1, M < 0, r > 20000."""
         if self.inputs < 1 or self.degree < 0:
             raise ValueError(
                 f"Taylor features need at least one input and a degree M >= 0; d = {self.inputs}"
@@ -64,13 +64,13 @@ class Taylor:
         return size
 
     def represented_share(self, x: Array | np.ndarray) -> np.ndarray:
-        """|z(x)|^2 [n] of x [n, d], the share of k(x,x) = 1 that the degrees up to M represent. It
-        is the probability that a Poisson number of mean |x|^2 / l^2 is at most M."""
+        """The share |z(x)|^2, [n], of k(x,x) = 1 that the degrees up to M represent at x [n,d]: the
+        probability that a Poisson number of mean |x|^2 / l^2 is at most M."""
         rate = np.square(np.asarray(x, float) / float(np.asarray(self.lengthscale))).sum(1)
         return special.pdtr(self.degree, rate)
 
     def features(self, x: Array) -> Array:
-        """z(x), [n, r], of x [n, d]; O(1) for each feature. Raises ValueError for another d."""
+        """The features z(x) [n,r] of points x [n,d], O(1) each. Raises ValueError for another d."""
         size = self.size
         if x.shape[1] != self.inputs:
             raise ValueError(

@@ -166,7 +166,7 @@ def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
     state = vector.state
     _, u = features(vector, state)
     mean, beta = np.asarray(state.mean), float(d[f"{rule}_beta_before"])
-    residual = residuals(vector.kernel, state.nystrom, state.dictionary, state.domain.features)
+    residual = residuals(vector.kernel, state)
     residual = np.asarray(residual) / lam
     scores = mean + beta * np.sqrt(np.asarray(state.variance))
     precision = jnp.eye(u.shape[1])

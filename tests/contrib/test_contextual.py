@@ -138,7 +138,7 @@ def test_resampled_posteriors_and_batches_match_dense_ones(runs, name):
         longest += 1
         if bound > bandit.ratio or not dictionary:
             dictionary = list(rewarded[index[step][mask[step]]])
-            assert int(state.points.begun[step]) == number + 1
+            assert int(state.points.batch_start[step]) == number + 1
             start, bound, ends, longest = None, 1.0, ends + 1, 0
         assert list(rewarded[index[step][mask[step]]]) == dictionary
         if dictionary:
@@ -157,7 +157,7 @@ def test_an_empty_dictionary_is_drawn_after_every_reward():
         empty = step == 0 or sizes[step - 1] == 0
         if empty or number + 1 - first == 8:
             first = number + 1
-        assert int(state.points.begun[step]) == first
+        assert int(state.points.batch_start[step]) == first
     assert (sizes == 0).sum() > 2 and sizes[-1] > 0
 
 

@@ -263,7 +263,9 @@ def test_the_norm_bound_doubles_when_it_is_contradicted():
         assert bool(is_bkb)
         bounds.append(float(state.norm_bound))
     # a round that overflows is not applied: the bound stays, although the data contradict it
-    stuck = state.replace(n_truncated=jnp.ones_like(state.n_truncated), norm_bound=jnp.asarray(0.1))
+    stuck = state.replace(
+        n_excess_points=jnp.ones_like(state.n_excess_points), norm_bound=jnp.asarray(0.1)
+    )
     after, _ = step(stuck, jnp.asarray(F))
     assert float(LOWER_BOUND(after, LAM, XI, DELTA)) > 0.1
     chex.assert_trees_all_equal(after, stuck)

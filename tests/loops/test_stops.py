@@ -184,7 +184,7 @@ def test_a_warm_start_beyond_the_capacity_is_flagged(name):
         states = jax.jit(jax.vmap(begin, out_axes=0))(counts)
     truncated, complete = (jax.tree.map(lambda leaf, i=i: leaf[i], states) for i in range(2))
     sketch, complete_sketch = (getattr(state, "sketch", state) for state in (truncated, complete))
-    assert int(sketch.n_truncated) == 6 and int(complete_sketch.n_truncated) == 0
+    assert int(sketch.n_excess_points) == 6 and int(complete_sketch.n_excess_points) == 0
     query = ASK(bandit, truncated, KEY)
     after, info = TELL(bandit, truncated, query, jnp.where(query.mask, 0.5, jnp.nan))
     assert bool(info.overflow)

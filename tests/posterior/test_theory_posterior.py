@@ -59,7 +59,7 @@ def test_variances_against_the_exact_ones():
         assert (np.asarray(state.variance)[on] <= upper).all()
         lower, rho = float(state.evidence.logdet), float(state.evidence.residual_sum)
         dense_residual = oracles.sketched(p.gram, p.keep, p.counts, p.sums, p.lam)[3]
-        residual = residuals(p.kernel, state.nystrom, state.dictionary, state.domain.features)
+        residual = residuals(p.kernel, state)
         np.testing.assert_allclose(residual, dense_residual, atol=1e-9)
         assert (residual >= 0).all() and (residual[on] == 0).all()
         near(rho, p.counts @ dense_residual, 1e-6)

@@ -9,8 +9,8 @@ hallucinated pulls s. A pick updates the covariance K = U P U^T [k,k] of the set
 updated once for each set, in O(k m^2). A full sweep (`lazy=False`) makes the same picks, but
 updates the scores of all arms after every pick, in O(A m).
 
-The local bound of an arm never increases faster than the global one (Cauchy-Schwarz). Local bounds
-are therefore computed a few times only in a batch, for the arms whose bound may exceed C.
+By Cauchy-Schwarz, a pick increases the local bound of an arm (Lemma 3) no more than the global
+bound (Lemma 1). Local bounds are therefore computed rarely, for the arms whose bound may exceed C.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Batch(NamedTuple):
     scores: Array  # [A], upper bounds of the current scores; in a sweep, the current scores
     precision: Array  # [M, M], P of the hallucinated pulls
     last: LastSet  # empty (k = 0) in a sweep
-    e: Array  # [A], embedded variance e(x,x); empty without a sweep
+    embedded_variance: Array  # [A], e(x,x); empty without a sweep
     # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); empty without the local rule
     local: Array
     bound: Array  # [], upper bound of the variance ratio that the rule controls
@@ -99,7 +99,7 @@ def start(state: SketchState, bandit: Any, scores: Array) -> Batch:
         scores=scores,
         precision=jnp.eye(state.capacity, dtype=arms.dtype),
         last=LastSet(jnp.zeros((size, state.capacity), arms.dtype), square, pulls),
-        e=jnp.zeros(0, arms.dtype),
+        embedded_variance=jnp.zeros(0, arms.dtype),
         local=jnp.ones(arms.shape[0] if bandit.rule == "global_local" else 0, arms.dtype),
         bound=jnp.ones((), arms.dtype),
         done=jnp.zeros((), bool),
@@ -127,7 +127,7 @@ def fill(state: SketchState, bandit: Any, width: Array, limit: Array) -> Batch:
         u = matmul(bandit.kernel.gram(arms, state.nystrom.points), whitened)
         residual = nystrom.residual(state.variance, u)
         extend = partial(extend_by_sweep, state, u, residual)
-        batch = batch._replace(e=jnp.square(u).sum(1))
+        batch = batch._replace(embedded_variance=jnp.square(u).sum(1))
 
     def add_picks(batch: Batch, ratio: ArrayLike, limit: Array) -> Batch:
         """The batch after picks until the global bound exceeds the ratio or the batch is full."""
@@ -269,10 +269,10 @@ def pick_from_set(
             gain = jnp.where(active, 1 / (1 + jnp.maximum(row[best], 0)), 0)
             slot = jnp.minimum(picks.size, capacity - 1)
             # if too few arms have a score above -inf, an arm is in the set twice (`linalg.largest`)
-            repeated = members.arm == members.arm[best]
+            same_arm = members.arm == members.arm[best]
             picks = Picks(
                 covariance=picks.covariance - row[:, None] * (gain * row)[None, :],
-                excluded=picks.excluded if repeat else picks.excluded | (repeated & active),
+                excluded=picks.excluded if repeat else picks.excluded | (same_arm & active),
                 pulls=picks.pulls + jnp.where((slots == best) & active, 1, 0).astype(row.dtype),
                 position=put(picks.position, slot, jnp.where(active, best, picks.position[slot])),
                 size=picks.size + active.astype(jnp.int32),
@@ -308,13 +308,14 @@ def extend_by_sweep(
     arm = rows.argmax(batch.scores)
     variance = rows.take(state.variance, arm)
     direction, e_arm = ridge.whitened_gain(batch.precision, rows.take(u, arm))
-    e = jnp.maximum(batch.e - jnp.square(matmul(u, direction)) / (1 + e_arm), 0)
+    reduction = jnp.square(matmul(u, direction)) / (1 + e_arm)
+    e = jnp.maximum(batch.embedded_variance - reduction, 0)
     return batch._replace(
         arms=put(batch.arms, batch.size, arm),
         size=batch.size + 1,
         scores=ucb(state.mean, residual + e, width),
         precision=ridge.hallucinate(batch.precision, direction, e_arm),
-        e=e,
+        embedded_variance=e,
         local=batch.local + variance,
         bound=batch.bound + variance,
     )

@@ -27,8 +27,8 @@ PICKS = 32  # the largest number of picks from one working set
 
 
 class Pulls(NamedTuple):
-    """Hallucinated pulls in R slots. Slot j has n_j pulls of arm x_j: its covariance with an arm x
-    is k~(x, x_j), and its noise variance is 1/n_j."""
+    """Hallucinated pulls in R slots. Slot j has n_j pulls of arm x_j. Their mean has the covariance
+    k~(x, x_j) with an arm x, and the noise variance 1/n_j."""
 
     points: Array  # [R, d]
     z: Array  # [R, M]
@@ -60,9 +60,9 @@ def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
     """`slots` free slots and PICKS more, because a block of PICKS slots is written as a whole."""
     features, slots = domain.features, slots + PICKS
     first = domain.rows.take(features, jnp.zeros((), jnp.int32))
-    square = jnp.zeros((slots, capacity), features.dtype)
+    zeros = jnp.zeros((slots, capacity), features.dtype)
     inverse = jnp.zeros((slots, slots), features.dtype)
-    return Pulls(jnp.broadcast_to(first, (slots, features.shape[1])), square, square, inverse)
+    return Pulls(jnp.broadcast_to(first, (slots, features.shape[1])), zeros, zeros, inverse)
 
 
 Embedded = tuple[Array, ...]  # (points [k,d], z [k,M], u [k,M])
@@ -74,7 +74,7 @@ def _whitened_covariance(bandit: Any, pulls: Pulls, arms: Embedded) -> Array:
 
 
 def _covariance(bandit: Any, rows: Embedded, columns: Embedded) -> Array:
-    """k~ of k points (rows) and n points (columns), [k,n]."""
+    """The covariances k~ of k points (rows) and n points (columns), [k,n]."""
     residual = bandit.kernel.gram(rows[0], columns[0]) - matmul(rows[1], columns[1].T)
     return residual / bandit.regularization + matmul(rows[2], columns[2].T)
 

@@ -90,7 +90,7 @@ def query_of_best(state: Any, scores: Array) -> Query:
 
 
 def observed_slots(query: Query, y: Array) -> Array:
-    """[B] bool, the slots in use whose reward is finite."""
+    """Whether each slot is in use and has a finite reward, [B] bool."""
     return query.mask & jnp.isfinite(y)
 
 
@@ -145,7 +145,7 @@ def add_rewards(
     the start of the batch.
 
     A batch is usually much shorter than B. The rewards are therefore added in a loop that ends at
-    the last slot in use, on an accelerator in chunks of SLOTS. Their order is fixed.
+    the last slot in use, on an accelerator in chunks of SLOTS. The order of additions is fixed.
     """
     observed = observed_slots(query, y)
     weight = observed.astype(y.dtype)

@@ -34,7 +34,7 @@ class ExactState:
 
     @property
     def capacity(self) -> int:
-        """N, the largest number of distinct arms."""
+        """The largest number N of distinct arms."""
         return self.posterior.basis.shape[0]
 
 
@@ -107,9 +107,9 @@ def observe(
 
     def step(i: Array, carry: tuple[Exact, Array]) -> tuple[Exact, Array]:
         posterior, overflow = carry
-        used = observed[i] & ~overflow
+        is_observed = observed[i] & ~overflow
         posterior, full = exact.observe(
-            posterior, kernel, arms, query.index[i], y[i], used, regularization
+            posterior, kernel, arms, query.index[i], y[i], is_observed, regularization
         )
         return posterior, overflow | full
 

@@ -84,7 +84,7 @@ def refresh(
 def add(
     state: State, pulled: PulledArms, kernel: Kernel, regularization: ArrayLike
 ) -> tuple[State, Array, Array]:
-    """The result of `refresh` for one block of pulled arms; `count` and `variance_sum` are old."""
+    """The result of `refresh` for one block of arms, with the old `count` and `variance_sum`."""
     rows, arms = state.domain.rows, state.domain.features
     dictionary, nystrom = state.dictionary, state.nystrom
     x, size = rows.take(arms, pulled.arm), len(pulled.arm)
@@ -118,8 +118,8 @@ def add(
     moments = _moments_outside(state, kernel, points, columns)
     cross = matmul(state.whiten.T, matmul(nystrom.root.T, moments.cross))
     lam, zero = jnp.asarray(regularization, arms.dtype), jnp.zeros((), arms.dtype)
-    gram = moments.gram + lam * jnp.eye(size, dtype=arms.dtype)
-    complement, _ = _partial_cholesky(gram - matmul(cross.T, cross), added, zero)
+    block = moments.gram + lam * jnp.eye(size, dtype=arms.dtype)  # of V, for the added points
+    complement, _ = _partial_cholesky(block - matmul(cross.T, cross), added, zero)
     appended = _solve(complement, place - matmul(state.whiten, cross).T).T
     appended = jnp.where(added[None], appended, 0)
     # this replaces the column of a free slot, which is a unit vector over sqrt(lam)
@@ -134,8 +134,8 @@ def add(
     scale = jnp.sqrt(pulled.pulls)
     scaled = scale[:, None] * u
     identity = jnp.eye(size, dtype=arms.dtype)
-    gram = identity + matmul(scaled, scaled.T)
-    lower, _ = _partial_cholesky(gram, jnp.ones(size, bool), zero)
+    noisy = identity + matmul(scaled, scaled.T)
+    lower, _ = _partial_cholesky(noisy, jnp.ones(size, bool), zero)
     left = _solve(lower, scaled)  # [b, M]; the pulls subtract |left u(x)|^2 from the variance of x
     right = _solve(lower + identity, scaled)
     explained = matmul(whiten, left.T)
@@ -152,8 +152,8 @@ def add(
 
     used = dictionary.size + added.sum(dtype=jnp.int32)
 
-    def predict_chunk(y: Array) -> tuple[Array, Array]:
-        products = dual_products(kernel, y, points, dual_columns, used)
+    def predict_chunk(chunk: Array) -> tuple[Array, Array]:
+        products = dual_products(kernel, chunk, points, dual_columns, used)
         squares = jnp.square(products)
         residual, gain, loss = (
             squares[:, 1 + i * size : 1 + (i + 1) * size].sum(1) for i in range(3)
@@ -231,14 +231,14 @@ def _partial_cholesky(matrix: Array, mask: Array, least_pivot: Array) -> tuple[A
     slots = jnp.arange(len(matrix), dtype=jnp.int32)
 
     def column(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        lower, used = carry
+        lower, factored = carry
         rest = matrix[:, j] - matmul(lower, lower[j])
         use = mask[j] & (rest[j] > least_pivot)
         factor_column = jnp.where((slots >= j) & mask, rest / jnp.sqrt(rest[j]), 0)
         unit = (slots == j).astype(matrix.dtype)
         lower = put(lower, j, jnp.where(use, lower[j], 0))
         entries = jnp.where(use, factor_column, unit)
-        return lax.dynamic_update_index_in_dim(lower, entries, j, 1), put(used, j, use)
+        return lax.dynamic_update_index_in_dim(lower, entries, j, 1), put(factored, j, use)
 
     start = jnp.zeros_like(matrix), jnp.zeros_like(mask)
     return lax.fori_loop(0, len(matrix), column, start)

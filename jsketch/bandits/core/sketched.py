@@ -24,8 +24,6 @@ from jsketch.bandits.core import counts, incremental, widths
 from jsketch.bandits.core.counts import Feedback
 from jsketch.bandits.core.widths import Evidence, ucb
 from jsketch.linalg import (
-    ONE_DEVICE,
-    Rows,
     cond_per_run,
     map_rows,
     matmul,
@@ -59,7 +57,8 @@ from jsketch.warn import warn
 EVERY_BATCH = None  # `resparsify` in the papers, which draw a dictionary after every batch
 MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
 MAX_UPDATED_ARMS = 64  # most pulled arms of a batch for which low-rank updates are used
-MAX_UPDATE_ROUNDING = 1e-11  # largest rounding error of a variance, over the prior, for updates
+# the largest rounding error, relative to the prior variance, with which low-rank updates are used
+MAX_UPDATE_ROUNDING = 1e-11
 ESTIMATE_ARMS = 768  # most arms whose leverage scores `expected_size` computes
 # The initial capacity as a multiple of `expected_size`. The final size of the dictionary is 0.3 to
 # 0.6 times the expected size on the problems of `experiments.bbkb_2020.resparsification`, and 1.1
@@ -93,7 +92,7 @@ class SketchState:
     evidence: Evidence
     # [] int32, how many inducing points of earlier evaluations exceed the capacity. If any do,
     # every `tell` overflows; `init` raises an error instead, unless it is traced
-    n_truncated: Array
+    n_excess_points: Array
     rounding: Array  # [], an upper estimate of the rounding errors of `variance` (`nystrom.probes`)
     updates: Array  # [] int32, low-rank updates since the last refresh from scratch
     # [] bool, whether the user chose the inducing arms. The next dictionary is then a fresh draw,
@@ -102,13 +101,13 @@ class SketchState:
 
     @property
     def capacity(self) -> int:
-        """M, the slots of the dictionary."""
+        """The number M of slots of the dictionary."""
         return self.dictionary.index.shape[0]
 
     @property
     def imprecise(self) -> Array:
-        """[] bool, whether rounding errors of variances may exceed checks.LARGEST_ROUNDING times
-        the largest variance."""
+        """Whether rounding errors of variances may exceed checks.LARGEST_ROUNDING times the largest
+        variance, [] bool."""
         return self.rounding > checks.LARGEST_ROUNDING * jnp.max(self.variance)
 
 
@@ -192,7 +191,7 @@ def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
 
 
 def predict_arms(
-    kernel: Kernel, features: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
+    kernel: Kernel, feature_map: Nystrom, posterior: Ridge, arms: Array, regularization: ArrayLike
 ) -> tuple[Array, Array, Array]:
     """(mean [A], variance [A], the amplification [] of rounding errors that `nystrom.probes`
     estimates) of all arms, computed in chunks of arms.
@@ -201,17 +200,17 @@ def predict_arms(
     and lam sigma^2 = k(x,x) - |z F|^2 (`ridge.explained_root`) the variance takes one product of
     k_S(x) with R F; r and e separately would take two.
     """
-    factor = matmul_upper(features.root, ridge.explained_root(posterior, regularization))
-    dual = matmul(features.root, matmul(posterior.whiten, posterior.weights))
-    columns = jnp.concatenate([dual[:, None], nystrom.probes(features)], axis=1)
+    factor = matmul_upper(feature_map.root, ridge.explained_root(posterior, regularization))
+    dual = matmul(feature_map.root, matmul(posterior.whiten, posterior.weights))
+    columns = jnp.concatenate([dual[:, None], nystrom.probes(feature_map)], axis=1)
 
     def predict_chunk(x: Array) -> tuple[Array, Array, Array]:
-        k = kernel.gram(x, features.points)
+        k = kernel.gram(x, feature_map.points)
         products = matmul(k, columns)
         variance = jnp.maximum(kernel.diag(x) - squares_upper(k, factor), 0) / regularization
         return products[:, 0], variance, 1 + jnp.square(products[:, 1:]).mean(1).max()
 
-    mean, variance, amplification = map_rows(predict_chunk, arms, len(features.root))
+    mean, variance, amplification = map_rows(predict_chunk, arms, len(feature_map.root))
     return mean, variance, amplification.max()
 
 
@@ -223,7 +222,7 @@ class Moments(NamedTuple):
     residual_sum: Array  # [], sum_i n_i (k(x_i,x_i) - |z_i|^2)
 
 
-def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> Moments:
+def moments(state: SketchState, kernel: Kernel, feature_map: Nystrom, z: Array) -> Moments:
     """The moments of the history. The arms of the dictionary have the features z [M,M] and no
     residual; the other pulled arms are added in chunks."""
     domain, rows, dictionary = state.domain, state.domain.rows, state.dictionary
@@ -231,7 +230,7 @@ def moments(state: SketchState, kernel: Kernel, features: Nystrom, z: Array) -> 
 
     def add(sums: Moments, index: Array, pulls: Array, rewards: Array) -> Moments:
         arms = rows.take(domain.features, index)
-        z = nystrom.features(features, kernel, arms)
+        z = nystrom.features(feature_map, kernel, arms)
         residual = nystrom.residual(kernel.diag(arms), z)
         return Moments(
             gram=sums.gram + matmul(z.T, z * pulls[:, None]),
@@ -253,11 +252,11 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     arms, rows = state.domain.features, state.domain.rows
     kernel, regularization = in_dtype((kernel, regularization), arms.dtype)
     index, mask = state.dictionary.index, state.dictionary.mask
-    features, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
-    sums = moments(state, kernel, features, z)
+    feature_map, z = nystrom.build_with_features(kernel, rows.take(arms, index), mask)
+    sums = moments(state, kernel, feature_map, z)
     posterior = ridge.fit(sums.gram, sums.moment, regularization)
     mean, variance, amplification = sequential_vmap(
-        predict_arms, kernel, features, posterior, arms, regularization
+        predict_arms, kernel, feature_map, posterior, arms, regularization
     )
     # The residual of an inducing arm is zero, whereas k(x,x) - |z|^2 has a rounding error, which
     # would be divided by lam (THEORY 9.1).
@@ -272,11 +271,11 @@ def refresh(state: State, kernel: Kernel, regularization: ArrayLike) -> State:
     )
     # kernel values have a relative error of about eps, except in large tables with distant points
     error = jnp.finfo(arms.dtype).eps * checks.kernel_rounding(
-        kernel, features.points, state.domain.count
+        kernel, feature_map.points, state.domain.count
     )
     return replace(
         state,
-        nystrom=features,
+        nystrom=feature_map,
         whiten=posterior.whiten,
         weights=posterior.weights,
         mean=mean,
@@ -327,7 +326,7 @@ def apply_feedback(
             rows,
             uniform,
         )
-    overflow = overflow | (state.n_truncated > 0)
+    overflow = overflow | (state.n_excess_points > 0)
     evidence = replace(
         state.evidence,
         information=state.evidence.information + feedback.information,
@@ -385,10 +384,10 @@ def refresh_with(
 def refresh_where_needed(
     state: State, feedback: Feedback, dictionary: Dictionary, extends: Array, model: Any, arms: int
 ) -> State:
-    """The state of `refresh_with`, computed by low-rank updates if the dictionary is an extension
-    (`extends` []) and the updates are accurate. The batch has at most `arms` arms."""
-    domain, model = state.domain, in_dtype(model, state.mean.dtype)
-    accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / model[1]
+    """The state of `refresh_with`, by low-rank updates if these are accurate and the dictionary is
+    an extension (`extends` []). `model` is (kernel, regularization); a batch has <= `arms` arms."""
+    domain, (kernel, lam) = state.domain, in_dtype(model, state.mean.dtype)
+    accurate = state.rounding <= MAX_UPDATE_ROUNDING * state.evidence.prior_variance / lam
     pulled = feedback.pull_counts > state.pull_counts
     few_arms = domain.rows.sum(pulled.sum(dtype=jnp.int32)) <= MAX_UPDATED_ARMS
     use_updates = extends & accurate & few_arms & (state.updates < MAX_UPDATES)
@@ -408,7 +407,7 @@ def refresh_where_needed(
         state = attach(state, domain)
         return detach(refresh_with(state, feedback, dictionary, kernel, regularization))
 
-    arguments = domain, feedback, dictionary, model
+    arguments = domain, feedback, dictionary, (kernel, lam)
     # the domain is an argument and not carried, because vmap copies a carried array for every run
     start = detach(state), jnp.zeros((), bool)
     state, done = cond_per_run(use_updates, by_updates, start, arguments)
@@ -442,7 +441,7 @@ def _prior(
         mean=zeros,
         variance=diag / regularization,
         evidence=widths.exact_evidence(zero, zero, rows.max(jnp.max(diag))),
-        n_truncated=jnp.zeros((), jnp.int32),
+        n_excess_points=jnp.zeros((), jnp.int32),
         rounding=zero,
         updates=jnp.zeros((), jnp.int32),
         chosen_by_user=jnp.zeros((), bool),
@@ -466,8 +465,8 @@ def start(
     key: PRNGKey,
     history: History | tuple[Array, Array, Array] | None,
 ) -> SketchState:
-    """The state before the first round, given the evaluations of a history. Their information is
-    set to the upper bound of THEORY 2.4."""
+    """The state before the first round, given the evaluations of a history. The information is set
+    to the upper bound of THEORY 2.4."""
     kernel, regularization = in_dtype((kernel, regularization), domain.features.dtype)
     checks.one_key(key=key)
     first_arm = jax.random.randint(key, (), 0, domain.count, jnp.int32)
@@ -482,7 +481,7 @@ def start(
         pull_counts=pull_counts,
         reward_sums=reward_sums,
         dictionary=dictionary,
-        n_truncated=rows.sum(inducing.sum(dtype=jnp.int32)) - dictionary.size,
+        n_excess_points=rows.sum(inducing.sum(dtype=jnp.int32)) - dictionary.size,
     )
     return with_upper_information(refresh(observed, kernel, regularization), regularization)
 
@@ -573,17 +572,16 @@ def _sampled_dictionary(
     return pulled[uniform < np.minimum(1, probability)]
 
 
-def residuals(
-    kernel: Kernel, features: Nystrom, dictionary: Dictionary, arms: Array, rows: Rows = ONE_DEVICE
-) -> Array:
-    """k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. A call costs as
-    much as the sweep in a refresh; BBKB computes the residuals of few arms from variances."""
+def residuals(kernel: Kernel, state: SketchState) -> Array:
+    """The residuals k(x,x) - |z(x)|^2 of all arms, [A], exactly 0 for arms of the dictionary. A
+    call costs as much as the sweep over all arms in a refresh."""
+    dictionary, domain = state.dictionary, state.domain
 
     def chunk_residuals(x: Array) -> Array:
-        return nystrom.residual(kernel.diag(x), nystrom.features(features, kernel, x))
+        return nystrom.residual(kernel.diag(x), nystrom.features(state.nystrom, kernel, x))
 
-    residual = map_rows(chunk_residuals, arms, len(dictionary.index))
-    return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), rows)
+    residual = map_rows(chunk_residuals, domain.features, len(dictionary.index))
+    return dictionaries.put(dictionary, residual, jnp.zeros((), residual.dtype), domain.rows)
 
 
 def expected_size(
@@ -627,18 +625,18 @@ def check_bandit(bandit: Any) -> None:
             )
 
 
-def check_not_truncated(state: Any) -> None:
+def check_inducing_points_fit(state: Any) -> None:
     """Raises ValueError for a state, or stacked states, whose earlier evaluations have more
     inducing points than the capacity."""
     sketch = getattr(state, "sketch", state)
     if (
         not isinstance(sketch, SketchState)
-        or is_traced(sketch.n_truncated)
-        or not bool((sketch.n_truncated > 0).any())
+        or is_traced(sketch.n_excess_points)
+        or not bool((sketch.n_excess_points > 0).any())
     ):
         return
     capacity = sketch.dictionary.mask.shape[-1]
-    needed = capacity + int(sketch.n_truncated.max())
+    needed = capacity + int(sketch.n_excess_points.max())
     raise ValueError(
         f"the observations have {needed} inducing points, and the capacity is {capacity}: call"
         f" `init` again with a capacity of at least {needed}. Growing the state does not restore"
@@ -648,8 +646,8 @@ def check_not_truncated(state: Any) -> None:
 
 def grow(state: State, capacity: int) -> State:
     """The same state with `capacity` >= M slots. Raises ValueError for a smaller capacity, and for
-    the states for which `check_not_truncated` does."""
-    check_not_truncated(state)
+    the states for which `check_inducing_points_fit` does."""
+    check_inducing_points_fit(state)
     checks.not_smaller(state.capacity, capacity=capacity)
     extra = capacity - state.capacity
     square = ((0, extra), (0, extra))

@@ -46,7 +46,7 @@ class Evidence:
     """The scalars [] of a posterior that widths depend on."""
 
     count: Array  # t, observations
-    # sum_s log(1 + sigma~^2_fb(x_s)), sigma~^2_fb the variance at the start of the batch of x_s
+    # sum_s log(1 + sigma~^2_fb(x_s)); sigma~^2_fb is the variance at the start of the batch of x_s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
     variance_sum: Array  # sum_i n_i sigma~^2(x_i), the sketched effective dimension
@@ -176,14 +176,14 @@ def _root(x: Array) -> Array:
     return jnp.sqrt(jnp.maximum(x, 0))
 
 
-def _code(information: Array, c: Confidence) -> Array:
+def _authors_width(information: Array, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(information + log 1/delta), as in the authors' code."""
     return _bias(c) + c.noise_std * _root(information - jnp.log(c.delta))
 
 
 def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
     """The authors' sqrt(lam) F + xi sqrt(L + log 1/delta), L = logdet(K/lam + I)."""
-    return _code(e.logdet, c)
+    return _authors_width(e.logdet, c)
 
 
 def _gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
@@ -209,7 +209,7 @@ def _mixture(e: Evidence, c: Confidence) -> Array:
 
 def _bkb_code(e: Evidence, c: Confidence) -> Array:
     """The authors' sqrt(lam) F + xi sqrt(log(t) sum_i n_i sigma~^2(x_i) + log 1/delta)."""
-    return _code(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum, c)
+    return _authors_width(jnp.log(jnp.maximum(e.count, 1)) * e.variance_sum, c)
 
 
 def _bkb(log_t: Array, e: Evidence, c: Confidence) -> Array:
@@ -231,7 +231,7 @@ def _bkb_corrected(e: Evidence, c: Confidence) -> Array:
 
 def _bbkb_code(e: Evidence, c: Confidence) -> Array:
     """The authors' sqrt(lam) F + xi sqrt(C I + log 1/delta), I = sum log(1 + sigma~^2_fb)."""
-    return _code(c.ratio * e.information, c)
+    return _authors_width(c.ratio * e.information, c)
 
 
 def _bbkb_beta(e: Evidence, c: Confidence) -> Array:

@@ -1,8 +1,8 @@
 """Linear bandits, k(x,y) = x.y, on a sketch of a fixed size: SOFUL and CBRAP.
 
-Both are exact when the sketch has the dimension of the span of the pulled arms. With a smaller
-sketch their regret may be linear where the spectrum of the arms decays slowly; BKB with a linear
-kernel adapts the size (BKB, Sec. 5).
+SOFUL is exact if its sketch has at least the dimension of the span of the pulled arms. With smaller
+sketches the regret of both may be linear where the spectrum of the arms decays slowly; BKB with a
+linear kernel adapts the size (BKB, Sec. 5).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SOFUL(LinearBandit):
         return in_dtype(self.regularization, state.moment.dtype)
 
     def weights(self, state: SOFULState) -> Array:
-        """V^-1 sum_i y_i x_i, [d]. Its product with the features of an arm is the arm's mean."""
+        """The weights V^-1 sum_i y_i x_i, [d], whose product with an arm is the mean of the arm."""
         return projection.power(state.sketch, state.moment, self._lam(state), -1)
 
     def scores(self, state: SOFULState) -> Array:

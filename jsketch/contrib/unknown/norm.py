@@ -115,7 +115,7 @@ class NormDoubling(Algorithm):
         if data is not None:
             # `norm_lower_bound` is invalid after a warm start that exceeds the capacity, which
             # `tell` flags
-            fits = start.n_truncated == 0
+            fits = start.n_excess_points == 0
             doubled = double_until(norm_bound, self._lower_bound(start))
             norm_bound = jnp.where(fits, doubled, norm_bound)
         return NormDoublingState(**vars(start), norm_bound=norm_bound)
