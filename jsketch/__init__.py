@@ -27,7 +27,7 @@ Four packages are imported when they are first used:
 
     jsketch.adapters  forecasters for scikit-learn and river
     jsketch.contrib   methods after the papers; their interfaces may change
-    jsketch.scale     arms on several devices or in a file, and streams on several cores
+    jsketch.scale     arms on several devices or in a file, and streams in parallel segments
     jsketch.suggest   the next batch of experiments from a table
 
 `jsketch.types` has the protocols that new algorithms, kernels and problems implement, and

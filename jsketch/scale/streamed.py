@@ -1,4 +1,4 @@
-"""FixedBKB over arms that exceed the memory and are read in chunks from a file.
+"""FixedBKB over arms that are larger than memory and are read in chunks from a file.
 
     domain = open_arms("candidates.npy")                  # [A, d], float32 or float64
     bandit = Streamed(FixedBKB(kernel, batch=96))
@@ -6,15 +6,15 @@
     query = bandit.ask(state, key)                        # reads all chunks once, or more
     state, info = bandit.tell(state, query, rewards, key)
 
-A state contains only the tracked arms, which were pulled, are pending or failed; the posterior
+A state contains only the tracked arms, those that were pulled, are pending or failed; the posterior
 depends on no other arms. `ask` sweeps the file. It keeps the arms with the largest scores in a
-buffer of candidates, and for each chunk an upper bound of the other scores. Within a batch, scores
-only fall. The best score of the buffer is therefore the best of all arms as long as it is not below
-the largest bound. Otherwise the chunk of this bound is read again, and its scores are computed
-after the picks (THEORY 5.9). The picks are the same as with arms in memory, up to arms that tie
-(`jsketch.types`).
+buffer of candidates, and for each chunk an upper bound of the scores of its arms outside the
+buffer. Within a batch, scores only decrease. The largest score of the buffer is therefore the
+largest of all arms as long as it is not below the largest bound. Otherwise the chunk of this bound
+is read again, and its scores are computed given the picks so far (THEORY 5.9). The picks are the
+same as with arms in memory, up to arms that tie (`jsketch.types`).
 
-The methods run on the host and call compiled programs. They cannot be traced, so that `run` and
+The methods run on the host and call compiled programs. They cannot be traced; therefore `run` and
 `drive` do not accept a `Streamed`.
 """
 
@@ -79,7 +79,7 @@ class Buffer(NamedTuple):
     points: np.ndarray  # [n, d]
     mean: np.ndarray  # [n]
     variance: np.ndarray  # [n], at the start of the batch
-    score: np.ndarray  # [n], upper confidence bounds, or upper bounds of them
+    score: np.ndarray  # [n], upper confidence bounds, or upper bounds of them with `screen`
     tracked: np.ndarray  # [n] bool, tracked arms, which stay in the buffer
 
     def select(self, index: np.ndarray) -> Buffer:
@@ -359,7 +359,7 @@ class Streamed(struct.Settings):
 def _check_not_traced(*arguments: Any) -> None:
     if is_traced(arguments):
         raise ValueError(
-            "Streamed reads a file, so that its methods cannot be compiled: call ask and tell in a"
+            "Streamed reads a file, and its methods cannot be compiled: call ask and tell in a"
             " Python loop, not under jit, and not by run or drive."
         )
 
@@ -479,8 +479,8 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
 def _update(
     bandit: Any, sketch: SketchState, number: Array, arms: int, query: Query, y: Array, key: PRNGKey
 ) -> tuple[SketchState, Info]:
-    """The posterior of the tracked arms after rewards y [B] of a query in their slots. Random
-    numbers depend on the number of an arm among all A, as in memory."""
+    """The posterior of the tracked arms after rewards y [B] of a query whose indices are slots. The
+    random number of an arm depends on its number in the file, as for arms in memory."""
     feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
@@ -505,7 +505,7 @@ def _tracked_arms(state: StreamedState) -> Buffer:
 
 
 def _top_candidates(top: sweep.TopArms, first: int) -> Buffer:
-    """The arms with the largest scores of a chunk whose first arm has this number. Raises
+    """The arms with the largest scores of a chunk whose first arm has the number `first`. Raises
     FloatingPointError if the posterior is not finite."""
     if not bool(top.finite):
         raise FloatingPointError(
