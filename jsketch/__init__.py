@@ -38,7 +38,7 @@ Dimensions in the shape comments of the package:
     m sketch size, m <= M        B batch capacity (static)    N capacity for observed arms (static)
     T horizon, in evaluations    S seeds
 
-Variances are in the papers' "leverage units", divided by the regularization lambda, so that the
+Variances are in the papers' "leverage units": they are divided by the regularization lambda. The
 prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posterior.bayes_std(variance,
 lambda)`.
 

@@ -153,10 +153,10 @@ class SharedEmbedding(widths.KernelBandit):
     Follows ApproxDisKernelUCB of C. Li, H. Wang, M. Wang, H. Wang, Communication efficient
     distributed learning for kernelized contextual bandits, NeurIPS 2022 (THEORY 6.10). The
     posterior of a client is BKB's on the embedding of the last exchange, given the rewards of all
-    clients before the exchange and the client's own rewards after it. An exchange follows when, for
-    some client, the variances (those of the last exchange) at its points since then add up to more
-    than D = `threshold` (1/N in the paper's analysis), `max_wait` rounds after the last exchange,
-    and after every round with an empty dictionary:
+    clients before the exchange and the client's own rewards after it. A round ends with an exchange
+    if, for some client, the variances (those of the last exchange) at its points since then add up
+    to more than D = `threshold` (1/N in the paper's analysis), if it is the `max_wait`-th round
+    after the last exchange, or if the dictionary is empty. In an exchange
 
     1. every point of the history joins the dictionary of m points with probability min(1, qbar
        variance(x)), and its client sends the d numbers of the point;

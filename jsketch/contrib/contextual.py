@@ -39,7 +39,7 @@ class ContextualUCB(widths.KernelBandit):
     ask(state, candidates [C,d], key) -> []     the index of the candidate to play
     tell(state, x [d], y [], key) -> (state, Info)   the reward y of any point x. A reward that is
         not finite or exceeds the capacity (`info.overflow`) does not change the state.
-    grow(state) -> state                        the same state with more capacity, where exhausted
+    grow(state) -> state                        the same state with a larger capacity, if it is full
 
     A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `inputs`, the
     number d of inputs; `started` [] bool, whether a reward was observed; and `evidence`, unless the
@@ -310,7 +310,7 @@ class EKUCB(ContextualUCB):
         return EKState(stream, evidence), info_of_reward(info, y, observed, *size_and_flags)
 
     def grow(self, state: EKState) -> EKState:
-        """The same state with more capacity for the dictionary or the history, if exhausted."""
+        """The same state with more capacity for the dictionary or the history, if it is full."""
         return replace(state, stream=self._forecaster().grow(state.stream))
 
 

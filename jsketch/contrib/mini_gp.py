@@ -33,7 +33,7 @@ class MiniGP(ExactBandit):
     # C >= 1, by which a batch divides the standard deviation of its arm; with 1 a batch is one pull
     ratio: ArrayLike = 2.0
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
-    # B; a full batch is flagged `truncated`
+    # B; a batch that would be longer is cut and flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": ("ucb", "ei")}
 

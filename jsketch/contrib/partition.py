@@ -1,10 +1,11 @@
-"""Ada-BKB's search of a box, by a partition that is refined where the upper confidence bound is
+"""Ada-BKB's search of a box with a partition, which is refined where the upper confidence bound is
 high.
 
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
 domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, and f
-changes within the cell by at most V = F |k(c,.) - k(x,.)| for a corner x. The cell of the largest
-score, mean + width * sd + V, is split while width * sd <= V; then its centre is evaluated.
+changes within the cell by at most V = F |k(c,.) - k(x,.)| for a corner x. While
+width * sd <= V in the cell with the largest score, mean + width * sd + V, this cell is split. Then
+the centre of the cell with the largest score is evaluated.
 """
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
 
 
 def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
-    """function(data) at the smallest of the capacities N, N/2, ... that suffices for the data,
-    because the cost is cubic in the capacity, on which the shape of the result must not depend."""
+    """function(data) at the smallest of the capacities N, N/2, ... that suffices for the data. The
+    cost is cubic in the capacity. The shape of the result must not depend on the capacity."""
     sizes = [len(data.y)]
     while sizes[-1] >= 2 * SMALLEST_CAPACITY:
         sizes.append(-(-sizes[-1] // 2))

@@ -4,8 +4,8 @@ The paper of BKB (COLT 2019, Section 4) recommends to guess an unknown norm boun
 it, but leaves open when. Here F is doubled, at `init` with earlier evaluations and after every
 round, until it is at least `norm_lower_bound`, which never exceeds |f| with probability 1 - delta.
 A valid bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9). The
-event is that of the width `certified_mixture` at the same delta; with `certified` the failure
-probabilities add up. No regret bound follows: a run may never pull the arms where f is large.
+proof uses the event of the width `certified_mixture` at the same delta; with `certified` the two
+failure probabilities add up. No regret bound follows: a run may never pull arms where f is large.
 """
 
 from __future__ import annotations

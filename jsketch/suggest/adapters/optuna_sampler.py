@@ -39,16 +39,16 @@ class OptunaSampler(BaseSampler):
 
     candidates   None, or [A, d] numbers, or a `suggest.Library`
     columns      kinds of the features, as in `suggest`; None: numbers
-    parameter    the name of the parameter that is the row
+    parameter    the name of the parameter whose value is the row
     seed         int, of the random choices
     options      with candidates, further arguments of `suggest`: acquisition, exclude, ...
 
     Running trials are pending. Parameters are chosen together if all finished trials have them; the
     others, and those of the first trial, are drawn at random. A failed or pruned trial, or an
     infinite value, counts as the worst value so far; with candidates it is ignored, unless
-    `failures=True`. No row is chosen twice, also with threads (n_jobs); several processes may
-    choose the same row. Raises ValueError for a study with several objectives, and with candidates
-    for a study whose trials lack the parameter or give it another range, and where no row is left.
+    `failures=True`. No row is chosen twice, even with threads (n_jobs); several processes may
+    choose the same row. Raises ValueError for a study with several objectives; with candidates also
+    if trials lack the parameter or give it another range, and if no row is left.
     """
 
     def __init__(
