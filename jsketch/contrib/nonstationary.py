@@ -39,7 +39,7 @@ class DiscountedBKB(BKB):
 
     # in (0, 1], the factor of all earlier weights in each `tell` with an observation; 1 is BKB
     discount: ArrayLike = 0.99
-    whole_counts: ClassVar[bool] = False
+    whole_counts: ClassVar[bool] = False  # discounted pull counts are fractions
     incremental: ClassVar[bool] = False  # each round changes the weight of every observation
 
     def init(

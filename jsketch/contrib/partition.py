@@ -51,7 +51,7 @@ def single_cell(box: Box, cells: int) -> Partition:
 
 
 def variation(kernel: Kernel, norm_bound: ArrayLike, centre: Array, half: Array) -> Array:
-    """V [n], by how much a function with |f| <= norm_bound may change between the centres [n,d] and
+    """V [n], the largest change of a function with |f| <= norm_bound between the centres [n,d] and
     the corners of cells, for kernels that decrease with every |x_i - y_i|."""
 
     def of_cell(cell: tuple[Array, Array]) -> Array:

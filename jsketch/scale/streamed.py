@@ -202,8 +202,8 @@ class Streamed(struct.Settings):
         n_read, without_pick = file.chunks, 0
         while len(picks) < size:
             bound = bounds.max()
-            limits = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
-            batch = _extend_batch(bandit, sketch, batch, begin, *limits)
+            size_and_bound = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
+            batch = _extend_batch(bandit, sketch, batch, begin, *size_and_bound)
             new_picks = np.asarray(batch.arms)[len(picks) : int(batch.size)]
             picks += buffer.number[new_picks].tolist()
             if len(picks) >= size or np.isneginf(bound):
