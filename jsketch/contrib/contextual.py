@@ -390,15 +390,15 @@ class CBBKB(ContextualUCB):
         bandit, points = self._point_bandit(), state.points
         is_full = bandit.full(points)
         u = bandit.predict(points, x[None])[2][0]
-        after = CBBKBState(
+        with_reward = CBBKBState(
             points=bandit.pull_unchecked(points, x),
             rewards=put(state.rewards, jnp.minimum(points.batch_size, self.max_batch - 1), y),
             moment=state.moment + jnp.where(jnp.isfinite(y), y, 0) * u,
         )
         usable = jnp.isfinite(y) & ~is_full
         is_empty = points.sketch.dictionary.size == 0
-        ends = usable & (bandit.ends(after.points) | is_empty)
-        carry = (after, empty_info(self.confidence_width(state)))
+        ends = usable & (bandit.ends(with_reward.points) | is_empty)
+        carry = (with_reward, empty_info(self.confidence_width(state)))
         new, info = cond_per_run(ends, _end_batch, carry, (bandit, key))
         observed = usable & ~info.overflow
         new = jax.tree.map(partial(jnp.where, observed), new, state)

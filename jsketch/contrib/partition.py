@@ -1,5 +1,4 @@
-"""Ada-BKB's search of a box with a partition, which is refined where the upper confidence bound is
-high.
+"""Ada-BKB's search of a box, whose partition is refined where upper confidence bounds are high.
 
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
 domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, and f

@@ -120,20 +120,20 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     """
     local, n_devices = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
     features, error = _check_rows(rows, local)
-    shared = np.array([arms, features.shape[-1], features.dtype.num, error is None], np.int32)
-    shared = multihost_utils.process_allgather(shared).reshape(-1, len(shared))
+    summary = np.array([arms, features.shape[-1], features.dtype.num, error is None], np.int32)
+    summaries = multihost_utils.process_allgather(summary).reshape(-1, len(summary))
     # raised after the exchange, for which all processes wait
     if error is not None:
         raise error
-    if not shared[:, 3].all():
-        invalid = np.flatnonzero(shared[:, 3] == 0).tolist()
+    if not summaries[:, 3].all():
+        invalid = np.flatnonzero(summaries[:, 3] == 0).tolist()
         raise ValueError(
             f"the rows of processes {invalid} are not those of `rows_of_process`, or not finite."
         )
-    if (shared != shared[0]).any():
+    if (summaries != summaries[0]).any():
         raise ValueError(
             "processes disagree on (number of arms, number of features, dtype):"
-            f" {shared[:, :3].tolist()}."
+            f" {summaries[:, :3].tolist()}."
         )
     size = rows_per_device(arms, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)

@@ -191,9 +191,9 @@ class Streamed(struct.Settings):
         if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
             state = _track(state, bandit, [int(state.first_arm)])
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
-        kept, bounds, incomplete = self._sweep(bandit, state, width)
+        candidates, bounds, incomplete = self._sweep(bandit, state, width)
         slots = state.number.shape[0] + self.keep
-        buffer = _pad_buffer(_merge(_tracked_arms(state), kept), slots)
+        buffer = _pad_buffer(_merge(_tracked_arms(state), candidates), slots)
         sketch = _posterior_at(state, buffer)
         batch, begin = _start_batch(bandit, state, sketch, buffer)
         kernel, regularization = bandit.kernel, bandit.regularization
@@ -247,12 +247,12 @@ class Streamed(struct.Settings):
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
         numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
-        bounds, candidates = np.full(file.chunks, -np.inf), []
+        bounds, chunk_buffers = np.full(file.chunks, -np.inf), []
         tops: list[tuple[int, sweep.TopArms]] = []
 
         def collect() -> None:
             chunk, top = tops.pop(0)
-            candidates.append(_top_candidates(top, chunk * file.chunk))
+            chunk_buffers.append(_top_candidates(top, chunk * file.chunk))
             bounds[chunk] = top.outside
 
         for chunk, x in file.in_order():
@@ -265,17 +265,17 @@ class Streamed(struct.Settings):
             if len(tops) > 1:
                 collect()
         collect()
-        kept, removed = _keep_best(_merge(*candidates), self.keep)
+        candidates, removed = _keep_best(_merge(*chunk_buffers), self.keep)
         _raise_bounds(bounds, removed, file.chunk)
-        points = kept.points.astype(sketch.mean.dtype)
-        kept = kept._replace(points=points)
+        points = candidates.points.astype(sketch.mean.dtype)
+        candidates = candidates._replace(points=points)
         if file.dtype == sketch.mean.dtype or not len(points):
-            return kept, bounds, False
+            return candidates, bounds, False
         # score the candidates in the dtype of the posterior
         mean, variance = _posterior(state, bandit, points)
         score = mean + float(width) * np.sqrt(variance)
-        incomplete = bool((score > kept.score).any())
-        return kept._replace(mean=mean, variance=variance, score=score), bounds, incomplete
+        incomplete = bool((score > candidates.score).any())
+        return candidates._replace(mean=mean, variance=variance, score=score), bounds, incomplete
 
     def pend(self, state: StreamedState, query: Query) -> StreamedState:
         """As `FixedBKB.pend`."""
@@ -319,14 +319,14 @@ class Streamed(struct.Settings):
         first_arm = state.first_arm
         if mask.any() and not np.asarray(new.pull_counts).any():
             first_arm = counts.resample_initial_arm(first_arm, jnp.ones((), bool), count, key)
-        after = replace(
+        new_state = replace(
             state,
             first_arm=first_arm,
             sketch=new,
             pending=jnp.asarray(np.maximum(pending, 0)),
             tried=jnp.asarray(tried),
         )
-        return after, replace(info, truncated=jnp.asarray(too_many))
+        return new_state, replace(info, truncated=jnp.asarray(too_many))
 
     def confidence_width(self, state: StreamedState) -> Array:
         """The width of a batch, []."""

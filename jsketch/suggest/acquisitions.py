@@ -110,7 +110,7 @@ def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
 
 def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
     """E max(max f(picks) - threshold, 0), [], from draws: the q-EI of a batch (Ginsbourger, Le
-    Riche, Carraro, 2010), divided by its cost^exponent. Picks of -1 are ignored."""
+    Riche, Carraro, 2010), divided by the batch's cost^exponent. Picks of -1 are ignored."""
     used, picks = picks >= 0, jnp.maximum(picks, 0)
     mean, covariance, _, ratio, threshold, terms, _ = posterior
     terms = terms.at(picks)

@@ -179,8 +179,8 @@ def suggest(
     if model is not None:
         _check_model(data, lengthscale, model)
     unavailable = np.zeros(len(data.library.features), bool)
-    evaluated = data.arms[~data.observed] if replicates else data.arms
-    for rows in (evaluated, data.pending, excluded):
+    not_again = data.arms[~data.observed] if replicates else data.arms
+    for rows in (not_again, data.pending, excluded):
         unavailable[rows] = True
     _check_batch(data, len(excluded), unavailable, batch)
     model = fit_data(data, lengthscale, key) if model is None else model

@@ -263,7 +263,7 @@ def fit_data(
     rows = random_rows(len(values), LARGEST_EXACT if is_exact else FIT_SAMPLE, key)
     errors = data.errors[data.observed][rows]
     centre, deviation, _ = weighted_moments(values[rows], errors, arms[rows])
-    deviation = deviation or float(power_of_two(values))
+    deviation = deviation or float(power_of_two(values))  # the values of a sample may be equal
     y, variances = standardize(values[rows], errors, centre, deviation)
     index, mask = padded_rows(arms[rows])
     y, variances = zero_padded(y, len(mask)), zero_padded(variances, len(mask))

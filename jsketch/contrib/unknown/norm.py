@@ -36,9 +36,9 @@ def norm_lower_bound(
     """A lower bound [] on |f| that holds at all times and for any dictionary with probability 1 -
     delta (THEORY 6.9); 0 if the data give no bound. O(M^3) for each of MULTIPLES.
 
-    f is the mean reward, a function in the RKHS, and the noise is noise_std-subgaussian. With
-    m(rho) = y^T (I + K/rho)^-1 y, rho |f|^2 >= m(rho) - m(lam) - xi^2 (L + 2 log 1/delta). The part
-    of m within arms cancels, and the sketch bounds the rest from both sides.
+    f is the mean reward, in the RKHS, and the noise is xi-subgaussian with xi = `noise_std`. With
+    m(rho) = y^T (I + K/rho)^-1 y and L = logdet(I + K/lam), rho |f|^2 >= m(rho) - m(lam) - xi^2 (L
+    + 2 log 1/delta). The part of m within arms cancels, and the sketch bounds the rest on both sides.
     """
     dtype = state.weights.dtype
     lam, residual_sum = jnp.asarray(regularization, dtype), state.evidence.residual_sum

@@ -95,9 +95,9 @@ class OptunaSampler(BaseSampler):
             raise ValueError("OptunaSampler is for one objective; the study has several.")
         choose = self._choose_parameters if self.library is None else self._choose_row
         with self.lock:
-            chosen = choose(study, trial, search_space)
-            self.chosen[study.study_name, trial.number] = chosen
-        return chosen
+            parameters = choose(study, trial, search_space)
+            self.chosen[study.study_name, trial.number] = parameters
+        return parameters
 
     def _choose_parameters(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -127,10 +127,10 @@ class OptunaSampler(BaseSampler):
                 values.append(sign * _trial_value(old))
             else:
                 pending.append(point)
-        new = proposer.propose(points, values, pending, 1, trial.number)
-        if not new:  # every combination was evaluated
+        proposals = proposer.propose(points, values, pending, 1, trial.number)
+        if not proposals:  # every combination was evaluated
             return {}
-        candidate = domain.candidate(new[0])
+        candidate = domain.candidate(proposals[0])
         return {name: _decode(d, candidate[name]) for name, d in search_space.items()}
 
     def _choose_row(
