@@ -153,7 +153,7 @@ class _DrawAcquisition(_ValueScore):
 
 
 class _SequentialAcquisition:
-    """Acquisitions that pick the candidate with the largest score, one after the other."""
+    """Acquisitions that pick one candidate after the other, each with the largest score."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
         """[size] int32, picks with the largest score given the earlier picks; -1 from the pick on

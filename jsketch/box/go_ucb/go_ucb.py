@@ -282,9 +282,9 @@ class GOUCB(struct.Settings):
 
     def _start_positions(self, scores: Array, usable: Array) -> Array:
         """The positions [K] of the candidates from which the ascent starts, given their scores
-        [1 + C]. One half are uniform candidates, because the others, the best observed point and
-        the largest scores, may lie near one local maximum. Candidates that are not usable [1 + C]
-        come last."""
+        [1 + C]. Half of them are uniform candidates, because the others (the best observed point
+        and those with the largest scores) may lie near one local maximum. Candidates that are not
+        `usable` [1 + C] come last."""
         uniform = (self.starts - 1) // 2
         uniform_positions = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
         score_of_best = jnp.inf if self.from_best else -jnp.inf

@@ -38,7 +38,7 @@ def norm_lower_bound(
 
     f is the mean reward, in the RKHS, and the noise is xi-subgaussian with xi = `noise_std`. With
     m(rho) = y^T (I + K/rho)^-1 y and L = logdet(I + K/lam), rho |f|^2 >= m(rho) - m(lam) - xi^2 (L
-    + 2 log 1/delta). The part of m within arms cancels, and the sketch bounds the rest on both sides.
+    + 2 log 1/delta). The part of m within arms cancels; the sketch bounds the rest from both sides.
     """
     dtype = state.weights.dtype
     lam, residual_sum = jnp.asarray(regularization, dtype), state.evidence.residual_sum
