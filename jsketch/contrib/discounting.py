@@ -17,8 +17,8 @@ predictions are wrong, after about 30 / (1 - gamma) examples for lam = |z|^2 in 
 features; the regularization of every feature then stays between lam gamma^r and lam. This
 prevents windup for r (1 - gamma) up to about 20; a smaller gamma needs fewer features.
 
-Shrinkage. The penalty of the current example divides its prediction by 1 + h, and h is large in
-every direction that is rare among the last 1 / (1 - gamma) examples. For uniform inputs on
+Shrinkage. The penalty of the current example divides its prediction by 1 + h. The leverage h is
+large in every direction that is rare among the last 1 / (1 - gamma) examples. For uniform inputs on
 [-1, 1]^2 and a Gaussian kernel of lengthscale 0.5, gamma = 0.97 divides predictions by ten.
 `penalize_current=False` does not shrink them, and has no guarantee.
 """

@@ -2,8 +2,8 @@
 
 Calandriello, Carratino, Lazaric, Valko, Rosasco. Scaling Gaussian process optimization by
 evaluating a few unique candidates multiple times. ICML 2022, Algorithm 1. A batch evaluates one
-candidate (C^2 - 1)/sigma^2(x) times, after which its standard deviation is divided by C. Few
-switches leave few distinct arms in the posterior.
+candidate (C^2 - 1)/sigma^2(x) times, which divides its standard deviation by C. Few switches
+between candidates leave few distinct arms in the posterior.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def possible_gain(
     The gain of the batch is drawn from the model. The fitted lengthscales are often too long when
     there are few values. The gain of any candidate is therefore drawn from several models, the
     fitted one and rougher ones (LENGTHSCALE_DIVISORS), and `of_any` has the draws of the model
-    whose quantile PROBABILITY is largest. A rougher model is left out if its log likelihood is
+    with the largest quantile PROBABILITY. A rougher model is left out if its log likelihood is
     lower than that of the fitted model by more than LIKELIHOOD_MARGIN. The standard deviations of a
     model are multiplied by its `LeftOut.error_ratio`, but by at least 1 for the fitted model and at
     least MIN_INFLATION for the others.
