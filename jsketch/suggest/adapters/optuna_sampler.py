@@ -46,9 +46,9 @@ class OptunaSampler(BaseSampler):
     Running trials are pending. Parameters are chosen together if all finished trials have them; the
     others, and those of the first trial, are drawn at random. A failed or pruned trial, or an
     infinite value, counts as the worst value so far; with candidates it is ignored, unless
-    `failures=True`. No row is chosen twice, even with threads (n_jobs); several processes may
-    choose the same row. Raises ValueError for a study with several objectives; with candidates also
-    if trials lack the parameter or give it another range, and if no row is left.
+    `failures=True`. No row is chosen twice, also with threads (n_jobs); several processes may
+    choose the same row. Raises ValueError for a study with several objectives, and with candidates
+    for a study whose trials lack the parameter or give it another range, and where no row is left.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class OptunaSampler(BaseSampler):
             raise ValueError("OptunaSampler is for one objective; the study has several.")
         choose = self._choose_parameters if self.library is None else self._choose_row
         with self.lock:
-            parameters = choose(study, trial, search_space)
-            self.chosen[study.study_name, trial.number] = parameters
-        return parameters
+            chosen = choose(study, trial, search_space)
+            self.chosen[study.study_name, trial.number] = chosen
+        return chosen
 
     def _choose_parameters(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
