@@ -127,9 +127,9 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
             f"{name} is not a .npy file of numbers, or is shorter than its header states: {error}."
         ) from error
     if not isinstance(table, np.memmap) or table.ndim != 2 or 0 in table.shape:
-        found = f"shape {table.shape}" if hasattr(table, "shape") else f"a {type(table).__name__}"
+        found = f"has shape {table.shape}" if hasattr(table, "shape") else "holds several arrays"
         raise ValueError(
-            f"arms must be a matrix [A, d] in a .npy file, one arm in each row; {name} has {found}."
+            f"arms must be a matrix [A, d] in a .npy file, one arm in each row; {name} {found}."
         )
     if table.dtype.name not in DTYPES or not table.dtype.isnative:
         raise ValueError(
