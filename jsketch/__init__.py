@@ -27,7 +27,7 @@ Four packages are imported when they are first used:
 
     jsketch.adapters  forecasters for scikit-learn and river
     jsketch.contrib   methods after the papers; their interfaces may change
-    jsketch.scale     arms on several devices or in a file, and streams on several cores
+    jsketch.scale     arms on several devices or in a file, and streams in parallel segments
     jsketch.suggest   the next batch of experiments from a table
 
 `jsketch.types` has the protocols that new algorithms, kernels and problems implement, and
@@ -38,7 +38,7 @@ Dimensions in the shape comments of the package:
     m sketch size, m <= M        B batch capacity (static)    N capacity for observed arms (static)
     T horizon, in evaluations    S seeds
 
-Variances are in the papers' "leverage units", divided by the regularization lambda, so that the
+Variances are in the papers' "leverage units": they are divided by the regularization lambda. The
 prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posterior.bayes_std(variance,
 lambda)`.
 

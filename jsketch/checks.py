@@ -199,8 +199,8 @@ def not_smaller(current: int, **values: int) -> None:
 
 def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
     """The named sizes are 32-bit integers, and the `numbers` numbers that they need fit into the
-    memory of the device. Temporary arrays are not counted, so that a size that is slightly too
-    large raises no error."""
+    memory of the device. Temporary arrays are not counted; a size that is slightly too large may
+    therefore raise no error."""
     needed, available = int(numbers) * jnp.dtype(dtype).itemsize, devices.memory()
     if available is not None and needed > available:
         names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])

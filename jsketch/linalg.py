@@ -148,7 +148,7 @@ def matmul_rows(a: Array, b: Array, rows: Array) -> Array:
         return matmul(a, b)
 
     def block(i: Array, product: Array) -> Array:
-        # the last slice is shifted into the array, so that some rows are written twice
+        # the last slice is shifted into the array, and some rows are written twice
         part = matmul(lax.dynamic_slice_in_dim(a, i * ROWS, ROWS), b)
         return lax.dynamic_update_slice_in_dim(product, part, i * ROWS, 0)
 

@@ -7,7 +7,7 @@
 
 This is `flax.struct.dataclass` without its options, except that two classes never have equal
 structures. `jax.tree_util.register_dataclass` (JAX 0.10), which Flax uses, compares the number of
-fields and the static values of two dataclasses but not their classes, so that `jax.jit` sometimes
+fields and the static values of two dataclasses but not their classes; `jax.jit` therefore sometimes
 runs the program of another class.
 
 A subclass inherits the fields of its base and is decorated as well.

@@ -241,7 +241,7 @@ class BoxOptimizer(Protocol):
 
     `horizon` (static) is the number N of evaluations, the capacity of the state and the length of
     the schedules; `limit` is the number of evaluations that can be made now (None: the rest of N).
-    `init` raises ValueError for invalid settings, and for a horizon that exceeds the memory. The
+    `init` raises ValueError for invalid settings, and if the state is larger than memory. The
     first query has all `initial` uniform random points, the same for all optimisers under the same
     key (`jsketch.box.history`). Before N evaluations no query is empty; a query is cut to the limit
     and to N evaluations in all. The same arguments of `ask` give the same query. A value in `y`

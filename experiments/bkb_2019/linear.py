@@ -6,7 +6,7 @@ and exact GP-UCB.
 The data are generated. The covariance of the Gaussian arms has, in a random basis, the eigenvalues
 k^-1/4 ("slow"), 0.4^k ("fast") or 1 for k <= 8 and 0 beyond ("low_rank"); the largest arm has norm
 1. Rewards are x.theta with theta uniform on the unit sphere. The paper has no such experiment, so
-all settings are chosen.
+all settings are our own choice.
 """
 
 import argparse

@@ -24,7 +24,7 @@ class RiverRegressor(base.Regressor):
 
     The first learned example determines the names of the features. All others must have the same
     names, in any order. The inputs of the forecaster are the features sorted by name, which is also
-    the order of the lengthscales of an ARD kernel. A label that is NaN or None is missing. Methods
+    the order of the lengthscales of an ARD kernel. A label of NaN or None is missing. Methods
     raise ValueError, and learn nothing, for other names and for values that are not finite numbers.
     """
 

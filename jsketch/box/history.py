@@ -75,8 +75,8 @@ def from_unit(box: Box, u: Array) -> Array:
 
 
 def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
-    """n uniform points of the box, [n,d]. They depend only on the key of `init`, so that they are
-    the same for all optimisers, and a larger n only adds points. Raises ValueError for n < 1."""
+    """n uniform points of the box, [n,d]. They depend only on the key of `init`: they are the same
+    for all optimisers, and a larger n only adds points. Raises ValueError for n < 1."""
     checks.capacity(initial=n)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(n, dtype=jnp.int32))
     unit = jax.vmap(lambda k: jax.random.uniform(k, box.lower.shape, box.lower.dtype))(keys)
@@ -85,7 +85,7 @@ def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
 
 def empty(box: Box, capacity: int, numbers: int = 0) -> History:
     """A history without evaluations. Raises ValueError for a capacity below 1, and if the history
-    and `numbers` further floats of the optimiser exceed the memory."""
+    and `numbers` further floats of the optimiser are larger than memory."""
     checks.capacity(horizon=capacity)
     numbers += int(capacity) * (box.lower.shape[0] + 2)
     checks.memory(numbers, box.lower.dtype, horizon=capacity)
@@ -178,15 +178,15 @@ def info(before: History, after: History) -> BoxInfo:
 class Moments(NamedTuple):
     """Mean and standard deviation of values, both divided by `unit`."""
 
-    unit: Array  # [], a power of two, so that division by it is exact
+    unit: Array  # [], a power of two, because division by it is exact
     mean: Array  # []
     deviation: Array  # []
 
 
 def moments(y: Array, ok: Array) -> Moments:
     """The moments of the values y [N] where ok [N] is true; 0 if there are none. A deviation of the
-    size of rounding errors, as for equal values, becomes 0. In these units the squares of values
-    near 1e200 or 1e-200 do not overflow or underflow."""
+    size of rounding errors, as that of equal values, becomes 0. Divided by `unit`, values near
+    1e200 or 1e-200 have squares that do not overflow or underflow."""
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)
     # without the 8, the unit could be a power of two whose inverse is rounded to zero

@@ -153,10 +153,10 @@ class SharedEmbedding(widths.KernelBandit):
     Follows ApproxDisKernelUCB of C. Li, H. Wang, M. Wang, H. Wang, Communication efficient
     distributed learning for kernelized contextual bandits, NeurIPS 2022 (THEORY 6.10). The
     posterior of a client is BKB's on the embedding of the last exchange, given the rewards of all
-    clients before the exchange and the client's own rewards after it. An exchange follows when, for
-    some client, the variances (those of the last exchange) at its points since then add up to more
-    than D = `threshold` (1/N in the paper's analysis), `max_wait` rounds after the last exchange,
-    and after every round with an empty dictionary:
+    clients before the exchange and the client's own rewards after it. A round ends with an exchange
+    if, for some client, the variances (those of the last exchange) at its points since then add up
+    to more than D = `threshold` (1/N in the paper's analysis), if it is the `max_wait`-th round
+    after the last exchange, or if the dictionary is empty. In an exchange
 
     1. every point of the history joins the dictionary of m points with probability min(1, qbar
        variance(x)), and its client sends the d numbers of the point;
@@ -285,16 +285,16 @@ class SharedEmbedding(widths.KernelBandit):
         y = jnp.asarray(check_rewards(n, y), x.dtype)
         width = self.confidence_width(state).max()
         finite, is_full = jnp.isfinite(y), state.used + n > state.sketch.domain.count
-        after = self._observe(state, x, y)
-        is_longest_wait = after.used - after.last >= n * self.max_wait
-        above_threshold = (after.variance_sum > self.threshold).any()
+        before_exchange = self._observe(state, x, y)
+        is_longest_wait = before_exchange.used - before_exchange.last >= n * self.max_wait
+        above_threshold = (before_exchange.variance_sum > self.threshold).any()
         is_empty = (state.sketch.dictionary.size == 0) & finite.any()
         is_due = (is_longest_wait | above_threshold | is_empty) & ~is_full
-        carry = (after, empty_info(width))
+        carry = (before_exchange, empty_info(width))
         new, info = cond_per_run(is_due, _exchange, carry, (self, key))
         overflow = is_full | info.overflow
         # a sum is finite only if all its terms are
-        sums = jnp.append(after.moment.sum(1) + after.variance_sum, width)
+        sums = jnp.append(before_exchange.moment.sum(1) + before_exchange.variance_sum, width)
         new = jax.tree.map(partial(jnp.where, overflow), state, new)
         return new, replace(
             info,
@@ -383,7 +383,7 @@ def _scaled_draw(
     points that tie for the last place do not join."""
     pulls, variance = feedback.pull_counts, sketch.variance
     uniform = jax.random.uniform(key, variance.shape, variance.dtype)
-    drawn = uniform < dictionaries.inclusion_probability(pulls, variance, bandit.qbar)
-    ratio = jnp.where(drawn, uniform / (bandit.qbar * pulls * variance), jnp.inf)
+    is_drawn = uniform < dictionaries.inclusion_probability(pulls, variance, bandit.qbar)
+    ratio = jnp.where(is_drawn, uniform / (bandit.qbar * pulls * variance), jnp.inf)
     first_dropped = jnp.sort(ratio).at[sketch.capacity].get(mode="fill", fill_value=jnp.inf)
     return jnp.where(ratio < first_dropped, uniform, 1)

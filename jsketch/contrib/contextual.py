@@ -39,7 +39,7 @@ class ContextualUCB(widths.KernelBandit):
     ask(state, candidates [C,d], key) -> []     the index of the candidate to play
     tell(state, x [d], y [], key) -> (state, Info)   the reward y of any point x. A reward that is
         not finite or exceeds the capacity (`info.overflow`) does not change the state.
-    grow(state) -> state                        the same state with more capacity, where exhausted
+    grow(state) -> state                        the same state with a larger capacity, if it is full
 
     A subclass implements `init`, `tell`, `grow` and `posterior`. Its states have `inputs`, the
     number d of inputs; `started` [] bool, whether a reward was observed; and `evidence`, unless the
@@ -310,7 +310,7 @@ class EKUCB(ContextualUCB):
         return EKState(stream, evidence), info_of_reward(info, y, observed, *size_and_flags)
 
     def grow(self, state: EKState) -> EKState:
-        """The same state with more capacity for the dictionary or the history, if exhausted."""
+        """The same state with more capacity for the dictionary or the history, if it is full."""
         return replace(state, stream=self._forecaster().grow(state.stream))
 
 
@@ -390,15 +390,15 @@ class CBBKB(ContextualUCB):
         bandit, points = self._point_bandit(), state.points
         is_full = bandit.full(points)
         u = bandit.predict(points, x[None])[2][0]
-        after = CBBKBState(
+        with_reward = CBBKBState(
             points=bandit.pull_unchecked(points, x),
             rewards=put(state.rewards, jnp.minimum(points.batch_size, self.max_batch - 1), y),
             moment=state.moment + jnp.where(jnp.isfinite(y), y, 0) * u,
         )
         usable = jnp.isfinite(y) & ~is_full
         is_empty = points.sketch.dictionary.size == 0
-        ends = usable & (bandit.ends(after.points) | is_empty)
-        carry = (after, empty_info(self.confidence_width(state)))
+        ends = usable & (bandit.ends(with_reward.points) | is_empty)
+        carry = (with_reward, empty_info(self.confidence_width(state)))
         new, info = cond_per_run(ends, _end_batch, carry, (bandit, key))
         observed = usable & ~info.overflow
         new = jax.tree.map(partial(jnp.where, observed), new, state)

@@ -46,7 +46,7 @@ class DiscountedPKAWV(Forecaster):
     an example.
 
     features, regularization, penalize_current  as in `online.PKAWV`
-    discount  gamma in (0, 1]; with 1 - 1/n the weights of all examples add up to n
+    discount  gamma in (0, 1]; with 1 - 1/n the weights of all examples add up to at most n
     renew     True: the regularization does not decay, and an example takes twice the time
               (`discounting`)
     """
@@ -143,8 +143,8 @@ def _interleaved(rows: Array, between: Array) -> Array:
 class DiscountedKernelAWV(KernelAWV):
     """Kernel-AWV on K_tt + lam diag(gamma^s), s the age of an example; O(t d + t^2) for example t.
 
-    Its regularization decays, so that long streams end with an error (windup, see `discounting`).
-    It is for comparisons: applications use `DiscountedPKAWV`.
+    Its regularization decays; therefore long streams end with an error (windup, see `discounting`).
+    It is for comparisons. Use `DiscountedPKAWV` for applications.
 
     discount  gamma in (0, 1]
     """

@@ -8,17 +8,17 @@ arXiv 2405.19175) as Xie, Zhang, Zhao, Zhou define it (arXiv 2602.08372, Section
 
 THEORY 7.12 derives updates for blocks, with A the matrix of this quadratic form in w. The time t
 counts labelled examples only. An example without a label is predicted as if it were the next
-labelled one and does not change the state, so that a stream may be cut and padded anywhere.
+labelled one and does not change the state; a stream may therefore be cut and padded anywhere.
 
 Windup. The regularization decays as gamma^t lam. In a direction of the features without examples
 A^-1 grows as gamma^-t / lam, and the other directions lose digits. `winds_up` flags this before
 predictions are wrong, after about 30 / (1 - gamma) examples for lam = |z|^2 in float64. With
 `renew`, which the papers do not have, each example restores the regularization of one of the r
-features, so that the regularization of every feature stays between lam gamma^r and lam. This
+features; the regularization of every feature then stays between lam gamma^r and lam. This
 prevents windup for r (1 - gamma) up to about 20; a smaller gamma needs fewer features.
 
-Shrinkage. The penalty of the current example divides its prediction by 1 + h, and h is large in
-every direction that is rare among the last 1 / (1 - gamma) examples. For uniform inputs on
+Shrinkage. The penalty of the current example divides its prediction by 1 + h. The leverage h is
+large in every direction that is rare among the last 1 / (1 - gamma) examples. For uniform inputs on
 [-1, 1]^2 and a Gaussian kernel of lengthscale 0.5, gamma = 0.97 divides predictions by ten.
 `penalize_current=False` does not shrink them, and has no guarantee.
 """
@@ -82,7 +82,7 @@ def renewal_rows(
     # the fraction that remains since the last renewal, r examples ago, or since the start
     remaining = gamma_power(discount, jnp.minimum(count, size), like)
     lam = jnp.asarray(regularization, like.dtype)
-    # before the first label the missing fraction is zero, whose root has no derivative
+    # before the first label the missing fraction is zero, at which the root has no derivative
     missing = jnp.sqrt(jnp.where(learn, lam * (1 - remaining), 1))
     chosen = ((count - 1) % size)[:, None] == jnp.arange(size, dtype=jnp.int32)[None, :]
     return jnp.where(learn[:, None] & chosen, missing[:, None], 0)

@@ -1,8 +1,8 @@
 """Exploration in O(log log T) batches, with elimination of arms between batches.
 
-The posterior is the exact one of the last batch. The lengths of batches and the elimination follow
-Li and Scarlett (Gaussian process bandit optimization with few batches, AISTATS 2022, BPE); THEORY
-6.7 derives the width.
+The posterior is exact and uses the last batch only. Batch lengths and elimination are those of Li
+and Scarlett (Gaussian process bandit optimization with few batches, AISTATS 2022, BPE); THEORY 6.7
+derives the width.
 """
 
 from __future__ import annotations

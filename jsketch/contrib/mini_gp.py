@@ -2,8 +2,8 @@
 
 Calandriello, Carratino, Lazaric, Valko, Rosasco. Scaling Gaussian process optimization by
 evaluating a few unique candidates multiple times. ICML 2022, Algorithm 1. A batch evaluates one
-candidate (C^2 - 1)/sigma^2(x) times, after which its standard deviation is divided by C. Few
-switches leave few distinct arms in the posterior.
+candidate (C^2 - 1)/sigma^2(x) times, which divides its standard deviation by C. Few switches
+between candidates leave few distinct arms in the posterior.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MiniGP(ExactBandit):
     # C >= 1, by which a batch divides the standard deviation of its arm; with 1 a batch is one pull
     ratio: ArrayLike = 2.0
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
-    # B; a full batch is flagged `truncated`
+    # B; a batch that would be longer is cut and flagged `truncated`
     max_batch: int = struct.field(pytree_node=False, default=10_000)
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"acquisition": ("ucb", "ei")}
 

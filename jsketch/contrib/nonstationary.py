@@ -29,9 +29,9 @@ class DiscountedBKB(BKB):
     """BKB in which an observation that is s rounds old has the weight discount^s.
 
     The mean minimises sum_s discount^(t-s) (y_s - f(x_s))^2 + lam |f|^2 over the t rounds with an
-    observation. It is BKB's mean with discounted pull counts and reward sums, so that the state
-    does not grow. The weights of all observations add up to at most 1 / (1 - discount). Widths read
-    the discounted counts, except `bbkb_*`, whose information is that of all rounds.
+    observation. It is BKB's mean with discounted pull counts and reward sums; the state does not
+    grow. The weights of all observations add up to at most 1 / (1 - discount). Widths depend on the
+    discounted counts, except `bbkb_*`, which depend on the information gained in all rounds.
 
     WGP-UCB (Deng, Zhou, Kim, Tewari, Gupta, Shroff, AISTATS 2022) has the same mean, and a smaller
     variance with squared weights. Here the variance is that of the weighted posterior (THEORY 6.5).
@@ -39,7 +39,7 @@ class DiscountedBKB(BKB):
 
     # in (0, 1], the factor of all earlier weights in each `tell` with an observation; 1 is BKB
     discount: ArrayLike = 0.99
-    whole_counts: ClassVar[bool] = False
+    whole_counts: ClassVar[bool] = False  # discounted pull counts are fractions
     incremental: ClassVar[bool] = False  # each round changes the weight of every observation
 
     def init(
@@ -90,9 +90,9 @@ class WindowBKB(BKB):
     """BKB on the last `window` observations: SW-GP-UCB (Zhou, Shroff, No-regret algorithms for
     time-varying Bayesian optimization, 2021) on BKB's sketch.
 
-    Widths read the observations of the window, except `bbkb_*`, whose information is that of all
-    rounds. R-GP-UCB of the same paper, which restarts every W rounds, is `restart=W` of
-    `contrib.problems.play`.
+    Widths depend on the observations in the window, except `bbkb_*`, which depend on the
+    information gained in all rounds. R-GP-UCB of the same paper, which restarts every W rounds, is
+    `restart=W` of `contrib.problems.play`.
     """
 
     # a dictionary becomes inaccurate when observations leave the window

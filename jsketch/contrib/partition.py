@@ -1,10 +1,10 @@
-"""Ada-BKB's search of a box, by a partition that is refined where the upper confidence bound is
-high.
+"""Ada-BKB's search of a box, whose partition is refined where upper confidence bounds are high.
 
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
 domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, and f
-changes within the cell by at most V = F |k(c,.) - k(x,.)| for a corner x. The cell of the largest
-score, mean + width * sd + V, is split while width * sd <= V; then its centre is evaluated.
+changes within the cell by at most V = F |k(c,.) - k(x,.)| for a corner x. While
+width * sd <= V in the cell with the largest score, mean + width * sd + V, this cell is split. Then
+the centre of the cell with the largest score is evaluated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def single_cell(box: Box, cells: int) -> Partition:
 
 
 def variation(kernel: Kernel, norm_bound: ArrayLike, centre: Array, half: Array) -> Array:
-    """V [n], by how much a function with |f| <= norm_bound may change between the centres [n,d] and
+    """V [n], the largest change of a function with |f| <= norm_bound between the centres [n,d] and
     the corners of cells, for kernels that decrease with every |x_i - y_i|."""
 
     def of_cell(cell: tuple[Array, Array]) -> Array:

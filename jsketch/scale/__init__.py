@@ -1,8 +1,8 @@
-"""Arms that exceed one device or the memory, and streams on several cores.
+"""Arms that are larger than one device or memory, and streams in parallel segments.
 
 Sharded, place           arms over the devices of a mesh
 distributed              arms over several processes
-Streamed, open_arms      arms in a file that is larger than the memory
+Streamed, open_arms      arms in a file that is larger than memory
 prequential_in_segments  segments of a long stream in parallel, on an accelerator
 """
 

@@ -1,4 +1,4 @@
-"""Arms in a .npy file, a matrix [A, d] that may exceed the memory and is read in chunks."""
+"""Arms in a .npy file: a matrix [A, d] that may be larger than memory and is read in chunks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class ArmFile:
-    """The domain of `Streamed`, which `open_arms` makes."""
+    """The domain that `Streamed` takes. `open_arms` returns it."""
 
     path: str
     count: int  # A
     inputs: int  # d
     file_dtype: str
     offset: int  # bytes before the first number
-    chunk: int  # R, arms of a chunk
+    chunk: int  # R, number of arms in a chunk
 
     @property
     def chunks(self) -> int:
@@ -41,67 +41,66 @@ class ArmFile:
         """Dtype of the arms in JAX."""
         return jax.dtypes.canonicalize_dtype(self.file_dtype)
 
-    def read(self, chunk: int) -> np.ndarray:
+    def read(self, chunk_index: int) -> np.ndarray:
         """The rows of a chunk [R, d] in the dtype of the file; the last arm is repeated as padding.
-        Raises ValueError for a file that has become shorter, and for a number that is not finite in
-        the dtype of JAX."""
-        first = chunk * self.chunk
+        Raises ValueError if the file has become shorter, and for a value that is not finite in
+        `dtype`."""
+        first = chunk_index * self.chunk
         size = min(self.chunk, self.count - first)
         offset = self.offset + first * self.inputs * np.dtype(self.file_dtype).itemsize
         # the pages of a memory map would count as memory of this process
-        numbers = np.fromfile(self.path, self.file_dtype, size * self.inputs, offset=offset)
-        if numbers.size < size * self.inputs:
+        values = np.fromfile(self.path, self.file_dtype, size * self.inputs, offset=offset)
+        if values.size < size * self.inputs:
             raise ValueError(
-                f"{self.path} ends before arm {first + numbers.size // self.inputs}; it had"
+                f"{self.path} ends before arm {first + values.size // self.inputs}; it had"
                 f" {self.count:,} arms when it was opened."
             )
-        rows = self._check_finite(range(first, first + size), numbers.reshape(size, self.inputs))
+        rows = self._check_finite(range(first, first + size), values.reshape(size, self.inputs))
         return np.concatenate([rows, np.repeat(rows[-1:], self.chunk - size, 0)])
 
-    def _check_finite(self, numbers: Any, rows: np.ndarray) -> np.ndarray:
-        """The rows, which are those of arms `numbers`. Raises ValueError unless they are finite in
-        the dtype of JAX."""
+    def _check_finite(self, indices: Any, rows: np.ndarray) -> np.ndarray:
+        """The rows [n, d] of the arms `indices` [n]. Raises ValueError unless all are finite."""
         # a comparison with NaN is false
         finite = np.abs(rows) <= np.finfo(self.dtype).max
         if not finite.all():
             row, column = np.argwhere(~finite)[0]
             raise ValueError(
-                f"arms must be finite; arm {numbers[row]}, feature {column} of {self.path} is"
+                f"arms must be finite; arm {indices[row]}, feature {column} of {self.path} is"
                 f" {rows[row, column]} (in {self.dtype.name}). Remove or impute such values."
             )
         return rows
 
     def in_order(self) -> Iterator[tuple[int, Any]]:
-        """Yields (number of the chunk, its rows [R, d] on the device) of all chunks, while a thread
-        reads the next chunk. Raises ValueError as `read` and `check`."""
+        """Yields (index of the chunk, its rows [R, d] on the device) for each chunk, while a thread
+        reads the next one. Raises the errors of `read` and `check`."""
         self.check()
 
-        def load(chunk: int) -> Any:
-            return jax.device_put(self.read(chunk))
+        def load(chunk_index: int) -> Any:
+            return jax.device_put(self.read(chunk_index))
 
         with ThreadPoolExecutor(1) as reader:
             next_rows = reader.submit(load, 0)
-            for chunk in range(self.chunks):
+            for chunk_index in range(self.chunks):
                 rows = next_rows.result()
-                if chunk + 1 < self.chunks:
-                    next_rows = reader.submit(load, chunk + 1)
-                yield chunk, rows
+                if chunk_index + 1 < self.chunks:
+                    next_rows = reader.submit(load, chunk_index + 1)
+                yield chunk_index, rows
 
-    def rows(self, numbers: np.ndarray) -> np.ndarray:
-        """The rows [n, d] of arms `numbers` [n], in the dtype of JAX. Raises ValueError as `read`
-        and `check`."""
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        """The rows [n, d] of the arms `indices` [n], in `dtype`. Raises the errors of `read` and
+        `check`."""
         self.check()
         table = np.load(self.path, mmap_mode="r")
-        return np.asarray(self._check_finite(numbers, table[numbers]), self.dtype)
+        return np.asarray(self._check_finite(indices, table[indices]), self.dtype)
 
     def check(self) -> None:
         """Raises ValueError unless the file has the shape and dtype with which it was opened. A
-        change of the numbers alone is not detected."""
+        change of the values alone is not detected."""
         current = open_arms(self.path, chunk=self.chunk)
         if current != self:
             raise ValueError(
                 f"{self.path} has changed since it was opened: it has"
-                f" [{current.count}, {current.inputs}] numbers in {current.file_dtype}, and had"
+                f" shape [{current.count}, {current.inputs}] in {current.file_dtype}, and had"
                 f" [{self.count}, {self.inputs}] in {self.file_dtype}."
             )
 
@@ -113,7 +112,7 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
     chunk  int, number of arms that are read, and are on the device, at a time
 
     Raises ValueError for another kind of file, an array that is empty or has another rank, dtype or
-    order, a file that is shorter than its header states, and a chunk below 1.
+    order of its entries, a file that is shorter than its header states, and `chunk` below 1.
     """
     checks.capacity(chunk=chunk)
     if not isinstance(path, str | os.PathLike):
@@ -128,13 +127,14 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
             f"{name} is not a .npy file of numbers, or is shorter than its header states: {error}."
         ) from error
     if not isinstance(table, np.memmap) or table.ndim != 2 or 0 in table.shape:
+        found = f"has shape {table.shape}" if hasattr(table, "shape") else "holds several arrays"
         raise ValueError(
-            "arms must be a matrix [A, d] in a .npy file, one arm in each row;"
-            f" {name} has {getattr(table, 'shape', type(table).__name__)}."
+            f"arms must be a matrix [A, d] in a .npy file, one arm in each row; {name} {found}."
         )
     if table.dtype.name not in DTYPES or not table.dtype.isnative:
         raise ValueError(
-            f"arms in a file are float32 or float64; {name} has {table.dtype}: write it again."
+            f"arms in a file must be float32 or float64 in native byte order; {name} has"
+            f" {table.dtype}: save it again after astype(np.float32)."
         )
     if not table.flags.c_contiguous:
         raise ValueError(

@@ -47,8 +47,8 @@ def start(
     timeout           seconds after which JAX ends a process that waits for the others
 
     If the first three are not given, JAX reads them from a cluster such as SLURM. Raises ValueError
-    if only some of the three are given, one is invalid, or there is no cluster, and RuntimeError
-    for another number of devices.
+    if only some of the three are given, if one is invalid, or if there is no cluster, and
+    RuntimeError if the number of devices is not `devices`.
     """
     is_given = [value is not None for value in (coordinator, processes, process)]
     if any(is_given) and not all(is_given):
@@ -115,25 +115,25 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
 def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     """As `place`, but each process passes only its own rows (`rows_of_process`).
 
-    Raises ValueError in all processes if one of them passes other rows, or numbers that are not
-    finite or not floating point, or if the number of features or the dtype differs.
+    Raises ValueError in all processes if one of them passes another number of rows, or numbers that
+    are not finite or not floating point, or if the number of features or the dtype differs.
     """
     local, n_devices = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
     features, error = _check_rows(rows, local)
-    facts = np.array([arms, features.shape[-1], features.dtype.num, error is None], np.int32)
-    facts = multihost_utils.process_allgather(facts).reshape(-1, len(facts))
+    summary = np.array([arms, features.shape[-1], features.dtype.num, error is None], np.int32)
+    summaries = multihost_utils.process_allgather(summary).reshape(-1, len(summary))
     # raised after the exchange, for which all processes wait
     if error is not None:
         raise error
-    if not facts[:, 3].all():
-        invalid = np.flatnonzero(facts[:, 3] == 0).tolist()
+    if not summaries[:, 3].all():
+        invalid = np.flatnonzero(summaries[:, 3] == 0).tolist()
         raise ValueError(
             f"the rows of processes {invalid} are not those of `rows_of_process`, or not finite."
         )
-    if (facts != facts[0]).any():
+    if (summaries != summaries[0]).any():
         raise ValueError(
             "processes disagree on (number of arms, number of features, dtype):"
-            f" {facts[:, :3].tolist()}."
+            f" {summaries[:, :3].tolist()}."
         )
     size = rows_per_device(arms, n_devices, axis)
     dtype = jax.dtypes.canonicalize_dtype(features.dtype)

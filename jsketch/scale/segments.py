@@ -1,5 +1,5 @@
-"""A long stream of `PKAWV` in parallel segments, for accelerators, where a hundred blocks in
-parallel take as long as one."""
+"""A long stream of `PKAWV`, computed in parallel segments. This is for accelerators, on which a
+hundred blocks in parallel take as long as one."""
 
 from __future__ import annotations
 
@@ -106,6 +106,6 @@ def _vmapped_streams(
     def step(state: RidgeState, segment: tuple[Array, Array]) -> tuple[RidgeState, RidgeState]:
         return learn(forecaster, state, *segment), state
 
-    last, others = lax.scan(step, state, (xs[:-1], ys[:-1]))
-    starts = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), others, last)
+    last_start, starts = lax.scan(step, state, (xs[:-1], ys[:-1]))
+    starts = jax.tree.map(lambda a, b: jnp.concatenate([a, b[None]]), starts, last_start)
     return jax.vmap(lambda s, x, y: stream(forecaster, s, x, y, key, block=block))(starts, xs, ys)

@@ -6,8 +6,8 @@
 
 A device has O(A d / devices + M^2) numbers: its rows of the arms, of the history and of the
 posterior, and the whole dictionary with its factors. The size of the messages between devices does
-not depend on A. The random number of an arm depends on the number of the arm and not on its device,
-so that the picks are the same as on one device, up to arms that tie (`jsketch.types`).
+not depend on A. The random number of an arm depends on the number of the arm and not on its device.
+Therefore the picks are the same as on one device, up to arms that tie (`jsketch.types`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PER_ARM = {"pull_counts", "reward_sums", "mean", "variance", "pending", "tried"}
 
 def place(features: Any, mesh: Mesh, axis: str = AXIS) -> Arms:
     """Arms [A,d] over the devices of a mesh, with the same number of rows on each device. The last
-    arm is repeated as padding, which is never chosen. No device has all arms.
+    arm is repeated as padding, which is never chosen. A device receives only its own rows.
 
     Raises ValueError for invalid features, a mesh without this axis and fewer arms than devices.
     """
@@ -104,7 +104,7 @@ def with_automatic_axes(mesh: Mesh) -> Mesh:
 
 @struct.dataclass
 class Sharded(Algorithm):
-    """BBKB, BKB, FixedBKB or SketchedTS over arms of `place` on the same mesh."""
+    """BBKB, BKB, FixedBKB or SketchedTS over arms that `place` distributes on the same mesh."""
 
     bandit: Any  # an algorithm over arms
     mesh: Mesh = struct.field(pytree_node=False)  # the devices
@@ -155,8 +155,8 @@ class Sharded(Algorithm):
         return attach(new, state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
-        """As `FixedBKB.pend`, but too many pending arms raise no error here: the next `tell` sets a
-        flag."""
+        """As `FixedBKB.pend`, but too many pending arms raise no error here; the next `tell` sets
+        `info.truncated`."""
 
         def pend(*arguments: Any) -> Any:
             return detach(self.bandit.pend(*arguments))

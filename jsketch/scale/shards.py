@@ -4,7 +4,7 @@ An algorithm runs under `jax.shard_map` (`scale.sharded`): every device runs the
 its R rows of every array [A]. The operations that combine arms are methods of the domain's `rows`
 (`linalg.Rows`, or `Shard` here). The last rows may be padding, which `mask` excludes.
 
-Every result except the rows themselves is the same on all devices, to the last bit, so that loops
+Every result except the rows themselves is the same on all devices, to the last bit. Therefore loops
 end in the same step on all of them. A message has a few numbers from each device, or the rows of
 the arms that are read, but never an array [A].
 """
@@ -40,8 +40,8 @@ class Shard(Rows):
         return jnp.arange(rows, dtype=jnp.int32) + self._first(rows)
 
     def local(self, index: Array, rows: int) -> Array:
-        place = index - self._first(rows)
-        return jnp.where((place >= 0) & (place < rows), place, rows)
+        row = index - self._first(rows)
+        return jnp.where((row >= 0) & (row < rows), row, rows)
 
     def mask(self, values: Array, fill: float) -> Array:
         return jnp.where(self.numbers(values.shape[-1]) < self.arms, values, fill)
@@ -59,16 +59,16 @@ class Shard(Rows):
 
     def take(self, values: Array, index: Array) -> Array:
         rows = values.shape[0]
-        place = self.local(index, rows)
-        entries = values[jnp.minimum(place, rows - 1)]
-        is_here = lax.expand_dims(place < rows, range(place.ndim, entries.ndim))
+        row = self.local(index, rows)
+        entries = values[jnp.minimum(row, rows - 1)]
+        is_here = lax.expand_dims(row < rows, range(row.ndim, entries.ndim))
         # the sum is exact, because all terms but one are zero
         return lax.psum(jnp.where(is_here, entries, 0), self.axis)
 
     def add(self, values: Array, index: Array, amount: Array) -> Array:
-        place = self.local(index, values.shape[0])
-        value = values[place] + amount
-        return linalg.put_if(place < values.shape[0], values, place, value)
+        row = self.local(index, values.shape[0])
+        value = values[row] + amount
+        return linalg.put_if(row < values.shape[0], values, row, value)
 
     def sum(self, value: Array) -> Array:
         return lax.psum(value, self.axis)
@@ -83,7 +83,7 @@ class Shard(Rows):
         best = super().argmax(values)
         top = jnp.take_along_axis(values, best[..., None], -1)[..., 0]
         tops, arms = self.gather((top, best + self._first(values.shape[-1])))
-        # devices are in the order of their arms, so that the first maximum has the lowest number
+        # devices are in the order of their arms: the first maximum has the lowest arm number
         return jnp.take_along_axis(arms, jnp.argmax(tops, 0)[None], 0)[0]
 
     def gather(self, values: Pytree) -> Pytree:
@@ -102,9 +102,9 @@ class Shard(Rows):
     def compact(self, running: Array, start: Array | int, size: int) -> tuple[Array, Array]:
         rows = running.shape[0]
         rank = start + jnp.arange(1, size + 1, dtype=jnp.int32)
-        place = jnp.searchsorted(running, rank).astype(jnp.int32)
+        row = jnp.searchsorted(running, rank).astype(jnp.int32)
         # the running count reaches the rank on the device of the entry and on all later devices
-        arms = jnp.where(place < rows, place + self._first(rows), NO_ARM)
+        arms = jnp.where(row < rows, row + self._first(rows), NO_ARM)
         valid = rank <= self.total(running)
         return jnp.where(valid, lax.pmin(arms, self.axis), 0), valid
 
@@ -150,7 +150,7 @@ class Shard(Rows):
 
 def check_counting(key: PRNGKey, arms: int) -> None:
     """Raises ValueError for a key with which the random number of one of `arms` arms cannot be
-    drawn without the others."""
+    drawn without those of the others."""
     if not _has_counters(key, arms):
         raise ValueError(
             "random numbers of single arms need a key of JAX's default implementation, threefry2x32"

@@ -1,4 +1,4 @@
-"""FixedBKB over arms that exceed the memory and are read in chunks from a file.
+"""FixedBKB over arms that are larger than memory and are read in chunks from a file.
 
     domain = open_arms("candidates.npy")                  # [A, d], float32 or float64
     bandit = Streamed(FixedBKB(kernel, batch=96))
@@ -6,15 +6,15 @@
     query = bandit.ask(state, key)                        # reads all chunks once, or more
     state, info = bandit.tell(state, query, rewards, key)
 
-A state contains only the tracked arms, which were pulled, are pending or failed; the posterior
+A state contains only the tracked arms, those that were pulled, are pending or failed; the posterior
 depends on no other arms. `ask` sweeps the file. It keeps the arms with the largest scores in a
-buffer of candidates, and for each chunk an upper bound of the other scores. Within a batch, scores
-only fall. The best score of the buffer is therefore the best of all arms as long as it is not below
-the largest bound. Otherwise the chunk of this bound is read again, and its scores are computed
-after the picks (THEORY 5.9). The picks are the same as with arms in memory, up to arms that tie
-(`jsketch.types`).
+buffer of candidates, and for each chunk an upper bound of the scores of its arms outside the
+buffer. Within a batch, scores only decrease. The largest score of the buffer is therefore the
+largest of all arms as long as it is not below the largest bound. Otherwise the chunk of this bound
+is read again, and its scores are computed given the picks so far (THEORY 5.9). The picks are the
+same as with arms in memory, up to arms that tie (`jsketch.types`).
 
-The methods run on the host and call compiled programs. They cannot be traced, so that `run` and
+The methods run on the host and call compiled programs. They cannot be traced; therefore `run` and
 `drive` do not accept a `Streamed`.
 """
 
@@ -79,7 +79,7 @@ class Buffer(NamedTuple):
     points: np.ndarray  # [n, d]
     mean: np.ndarray  # [n]
     variance: np.ndarray  # [n], at the start of the batch
-    score: np.ndarray  # [n], upper confidence bounds, or upper bounds of them
+    score: np.ndarray  # [n], upper confidence bounds, or upper bounds of them with `screen`
     tracked: np.ndarray  # [n] bool, tracked arms, which stay in the buffer
 
     def select(self, index: np.ndarray) -> Buffer:
@@ -191,9 +191,9 @@ class Streamed(struct.Settings):
         if float(state.sketch.evidence.count) == 0 and not np.asarray(state.pending).any():
             state = _track(state, bandit, [int(state.first_arm)])
         width = widths.confidence_width(bandit, state.sketch.evidence, bandit.ratio)
-        kept, bounds, incomplete = self._sweep(bandit, state, width)
+        candidates, bounds, incomplete = self._sweep(bandit, state, width)
         slots = state.number.shape[0] + self.keep
-        buffer = _pad_buffer(_merge(_tracked_arms(state), kept), slots)
+        buffer = _pad_buffer(_merge(_tracked_arms(state), candidates), slots)
         sketch = _posterior_at(state, buffer)
         batch, begin = _start_batch(bandit, state, sketch, buffer)
         kernel, regularization = bandit.kernel, bandit.regularization
@@ -202,8 +202,8 @@ class Streamed(struct.Settings):
         n_read, without_pick = file.chunks, 0
         while len(picks) < size:
             bound = bounds.max()
-            limits = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
-            batch = _extend_batch(bandit, sketch, batch, begin, *limits)
+            size_and_bound = jnp.asarray(size, jnp.int32), jnp.asarray(bound, dtype)
+            batch = _extend_batch(bandit, sketch, batch, begin, *size_and_bound)
             new_picks = np.asarray(batch.arms)[len(picks) : int(batch.size)]
             picks += buffer.number[new_picks].tolist()
             if len(picks) >= size or np.isneginf(bound):
@@ -247,12 +247,12 @@ class Streamed(struct.Settings):
         kernel, regularization = bandit.kernel, bandit.regularization
         factors = sweep.factors(sketch, kernel, regularization, file.chunk, file.dtype)
         numbers, safety = np.asarray(state.number), self.safety if self.screen else 0.0
-        bounds, candidates = np.full(file.chunks, -np.inf), []
+        bounds, chunk_buffers = np.full(file.chunks, -np.inf), []
         tops: list[tuple[int, sweep.TopArms]] = []
 
         def collect() -> None:
             chunk, top = tops.pop(0)
-            candidates.append(_top_candidates(top, chunk * file.chunk))
+            chunk_buffers.append(_top_candidates(top, chunk * file.chunk))
             bounds[chunk] = top.outside
 
         for chunk, x in file.in_order():
@@ -265,17 +265,17 @@ class Streamed(struct.Settings):
             if len(tops) > 1:
                 collect()
         collect()
-        kept, removed = _keep_best(_merge(*candidates), self.keep)
+        candidates, removed = _keep_best(_merge(*chunk_buffers), self.keep)
         _raise_bounds(bounds, removed, file.chunk)
-        points = kept.points.astype(sketch.mean.dtype)
-        kept = kept._replace(points=points)
+        points = candidates.points.astype(sketch.mean.dtype)
+        candidates = candidates._replace(points=points)
         if file.dtype == sketch.mean.dtype or not len(points):
-            return kept, bounds, False
+            return candidates, bounds, False
         # score the candidates in the dtype of the posterior
         mean, variance = _posterior(state, bandit, points)
         score = mean + float(width) * np.sqrt(variance)
-        incomplete = bool((score > kept.score).any())
-        return kept._replace(mean=mean, variance=variance, score=score), bounds, incomplete
+        incomplete = bool((score > candidates.score).any())
+        return candidates._replace(mean=mean, variance=variance, score=score), bounds, incomplete
 
     def pend(self, state: StreamedState, query: Query) -> StreamedState:
         """As `FixedBKB.pend`."""
@@ -319,14 +319,14 @@ class Streamed(struct.Settings):
         first_arm = state.first_arm
         if mask.any() and not np.asarray(new.pull_counts).any():
             first_arm = counts.resample_initial_arm(first_arm, jnp.ones((), bool), count, key)
-        after = replace(
+        new_state = replace(
             state,
             first_arm=first_arm,
             sketch=new,
             pending=jnp.asarray(np.maximum(pending, 0)),
             tried=jnp.asarray(tried),
         )
-        return after, replace(info, truncated=jnp.asarray(too_many))
+        return new_state, replace(info, truncated=jnp.asarray(too_many))
 
     def confidence_width(self, state: StreamedState) -> Array:
         """The width of a batch, []."""
@@ -359,7 +359,7 @@ class Streamed(struct.Settings):
 def _check_not_traced(*arguments: Any) -> None:
     if is_traced(arguments):
         raise ValueError(
-            "Streamed reads a file, so that its methods cannot be compiled: call ask and tell in a"
+            "Streamed reads a file, and its methods cannot be compiled: call ask and tell in a"
             " Python loop, not under jit, and not by run or drive."
         )
 
@@ -479,8 +479,8 @@ def _track(state: StreamedState, bandit: Any, numbers: Any) -> StreamedState:
 def _update(
     bandit: Any, sketch: SketchState, number: Array, arms: int, query: Query, y: Array, key: PRNGKey
 ) -> tuple[SketchState, Info]:
-    """The posterior of the tracked arms after rewards y [B] of a query in their slots. Random
-    numbers depend on the number of an arm among all A, as in memory."""
+    """The posterior of the tracked arms after rewards y [B] of a query whose indices are slots. The
+    random number of an arm depends on its number in the file, as for arms in memory."""
     feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
@@ -505,7 +505,7 @@ def _tracked_arms(state: StreamedState) -> Buffer:
 
 
 def _top_candidates(top: sweep.TopArms, first: int) -> Buffer:
-    """The arms with the largest scores of a chunk whose first arm has this number. Raises
+    """The arms with the largest scores of a chunk whose first arm has the number `first`. Raises
     FloatingPointError if the posterior is not finite."""
     if not bool(top.finite):
         raise FloatingPointError(

@@ -1,8 +1,8 @@
 """The largest scores of a chunk of arms, and a bound of the other scores.
 
 In float64 the scores are those of `FixedBKB`. A sweep in float32 ranks arms by an upper bound of
-their float64 score (THEORY 9.6), which includes an estimate of the rounding error of k(x,x) -
-|k_S(x) G|^2. The caller checks this bound for the arms whose score it computes in float64.
+their float64 score (THEORY 9.6). The bound includes an estimate of the rounding error of k(x,x) -
+|k_S(x) G|^2. The caller checks the bound for those arms whose score it computes in float64.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Factors(NamedTuple):
 
 
 class TopArms(NamedTuple):
-    """The k arms of a chunk with the largest scores; -inf for excluded arms."""
+    """The k arms of a chunk with the largest scores. The score of an excluded arm is -inf."""
 
     row: Array  # [k] int32, in the chunk
     points: Array  # [k, d]
@@ -100,13 +100,13 @@ def posterior(
 
 
 def _top_of_scores(
-    x: Array, mean: Array, variance: Array, score: Array, excluded: Array, arms: Array, count: int
+    x: Array, mean: Array, variance: Array, score: Array, excluded: Array, n_rows: Array, count: int
 ) -> TopArms:
-    """The `count` largest scores [R] of a chunk, without the rows `excluded` [E] (R excludes none)
-    and the padding, which is the rows from `arms` [] on."""
+    """The `count` arms with the largest of the scores [R] of a chunk, without the rows `excluded`
+    [E] (an entry R excludes no row) and without the padding, the rows from `n_rows` [] on."""
     rows = x.shape[0]
     finite = jnp.isfinite(mean).all() & jnp.isfinite(variance).all() & jnp.isfinite(score).all()
-    score = jnp.where(jnp.arange(rows, dtype=jnp.int32) < arms, score, -jnp.inf)
+    score = jnp.where(jnp.arange(rows, dtype=jnp.int32) < n_rows, score, -jnp.inf)
     score = score.at[excluded].set(-jnp.inf, mode="drop")
     row, outside = linalg.largest(score, min(count, rows))
     return TopArms(row, x[row], mean[row], variance[row], score[row], outside, finite)
@@ -120,18 +120,18 @@ def top_arms(
     width: Array,
     x: Array,
     excluded: Array,
-    arms: Array,
+    n_rows: Array,
     count: int,
     safety: ArrayLike,
 ) -> TopArms:
-    """The largest upper confidence bounds of a chunk x [R, d], whose mean and variance are enlarged
-    by `safety` times the bounds of their rounding errors."""
+    """The arms of a chunk x [R, d] with the largest upper confidence bounds, in which mean and
+    variance are enlarged by `safety` times the bounds of their rounding errors."""
     kernel, regularization, width, safety = in_dtype(
         (kernel, regularization, width, safety), x.dtype
     )
     mean, variance, mean_error, variance_error = posterior(factors, kernel, regularization, x)
     score = mean + safety * mean_error + width * jnp.sqrt(variance + safety * variance_error)
-    return _top_of_scores(x, mean, variance, score, excluded, arms, count)
+    return _top_of_scores(x, mean, variance, score, excluded, n_rows, count)
 
 
 @partial(jax.jit, static_argnums=8)
@@ -143,10 +143,10 @@ def top_arms_after_picks(
     width: Array,
     x: Array,
     excluded: Array,
-    arms: Array,
+    n_rows: Array,
     count: int,
 ) -> TopArms:
-    """The largest scores of a chunk after the picks of the batch."""
+    """The arms of a chunk with the largest scores given the picks of the batch."""
     kernel, regularization = bandit.kernel, bandit.regularization
     x = x.astype(factors.explained.dtype)
 
@@ -158,4 +158,4 @@ def top_arms_after_picks(
     mean, variance, _, _ = posterior(factors, kernel, regularization, x)
     variance_after_picks = linalg.map_rows(block, x, factors.explained.shape[0])
     score = mean + width * jnp.sqrt(variance_after_picks)
-    return _top_of_scores(x, mean, variance, score, excluded, arms, count)
+    return _top_of_scores(x, mean, variance, score, excluded, n_rows, count)

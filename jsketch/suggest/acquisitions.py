@@ -10,9 +10,9 @@ assumed to return its posterior mean, which lowers the variances around it (hall
 Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le Riche, Carraro, 2010).
 Thompson, TopTwo and ProbabilityOfBest use joint draws of the posterior.
 
-Where evaluations may fail (`Chance`) a failure is worth the worst value so far: `with_failures`
-adjusts the scores, and draws contain failures. Where evaluations have costs (`Price`), expected
-improvement and `LargestVariance` are divided by cost^exponent (`per_cost`; EI-cool: Lee, Perrone,
+If evaluations may fail (`Chance`), a failure is worth the worst value so far: `with_failures`
+adjusts the scores, and draws contain failures. If evaluations have costs (`Price`), expected
+improvements and variances are divided by cost^exponent (`per_cost`; EI-cool: Lee, Perrone,
 Archambeau, Seeger. Cost-aware Bayesian optimization. 2020), and a batch costs at most what is left
 of the budget.
 """
@@ -32,7 +32,7 @@ from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
 FAILURES_KEY = 1  # folded into the key of draws
-# the shortlist of an acquisition that uses draws has the largest mean + SHORTLIST_WIDTH * std
+# an acquisition that uses draws shortlists candidates by mean + SHORTLIST_WIDTH * std
 SHORTLIST_WIDTH = 3.0
 
 
@@ -97,8 +97,8 @@ def normal_draws(covariance: Array, ratio: Array, count: int, key: PRNGKey) -> A
 
 
 def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
-    """[count, K] draws of f at the shortlist: the worst value where the evaluation fails in the
-    draw, and -inf for candidates that may not be picked."""
+    """[count, K] draws of f at the shortlist. A draw is the worst value if the evaluation fails in
+    it, and -inf for a candidate that may not be picked."""
     mean, covariance, free, ratio, _, terms, _ = posterior
     values = mean[None, :] + normal_draws(covariance, ratio, count, key)
     if terms.chance is not None:
@@ -110,7 +110,7 @@ def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
 
 def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
     """E max(max f(picks) - threshold, 0), [], from draws: the q-EI of a batch (Ginsbourger, Le
-    Riche, Carraro, 2010), divided by its cost^exponent. Picks of -1 are ignored."""
+    Riche, Carraro, 2010), divided by the batch's cost^exponent. Picks of -1 are ignored."""
     used, picks = picks >= 0, jnp.maximum(picks, 0)
     mean, covariance, _, ratio, threshold, terms, _ = posterior
     terms = terms.at(picks)
@@ -153,11 +153,11 @@ class _DrawAcquisition(_ValueScore):
 
 
 class _SequentialAcquisition:
-    """Acquisitions that pick the candidate with the largest score, one after the other."""
+    """Acquisitions that pick one candidate after the other, each with the largest score."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        """[size] int32, picks with the largest score, each conditioned on the earlier picks; -1 if
-        what is left of the budget pays for no free candidate."""
+        """[size] int32, picks with the largest score given the earlier picks; -1 from the pick on
+        at which the rest of the budget pays for no free candidate."""
         mean, covariance, free, ratio, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
         numbers = jnp.arange(len(mean), dtype=jnp.int32)
@@ -214,7 +214,7 @@ class ExpectedImprovement(_SequentialAcquisition):
 
 @struct.dataclass
 class LargestVariance(_SequentialAcquisition):
-    """The candidates with the largest variances: for the first batch, and for designs that reduce
+    """The candidates with the largest variances, for the first batch and for designs that reduce
     the uncertainty about the whole library."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
@@ -260,9 +260,9 @@ class TopTwo(_DrawAcquisition):
 @struct.dataclass
 class ProbabilityOfBest(_DrawAcquisition):
     """The candidates that are most often the best of the library in `draws` draws: the batch that
-    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1 the
-    candidates that are most often among the k best, where evaluated candidates have their posterior
-    means. Ties are broken by mean + standard deviation."""
+    most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1, those
+    that are most often among the k best of the draws and of the posterior means of evaluated
+    candidates. Ties are broken by mean + standard deviation."""
 
     # draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)

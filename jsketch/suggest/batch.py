@@ -30,7 +30,7 @@ from jsketch.types import Arms, PRNGKey
 
 # these and `model.SUBSAMPLE_KEY` are folded into the key of `suggest`
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
-LARGEST_DICTIONARY = 768  # inducing points; with noisy values more of them improve little
+LARGEST_DICTIONARY = 768  # inducing points; with noisy values, more of them help little
 BUDGET_TOLERANCE = 1e-6  # share of the budget by which the total cost may exceed it
 
 
@@ -121,8 +121,8 @@ def suggest(
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
     values       [n] numbers in any unit, larger ones are better; NaN for a failed evaluation, which
-                 is ignored, and whose candidate is not suggested again. Values more than twice as
-                 far below the median as the best value is above it are raised to this limit
+                 is ignored, and whose candidate is not suggested again. Values below median - 2
+                 (best - median) are raised to this limit
     columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
     gram         [A, A], the values of a positive semi-definite kernel between candidates that have
                  no features, such as graphs, in place of candidates and columns; it is divided by
@@ -136,7 +136,7 @@ def suggest(
     same         [A] labels, such as temperatures: all candidates of the batch have the same one.
                  The batches of the 8 labels with the largest scores are compared by their joint
                  expected improvement
-    costs        [A] numbers above 0, the cost of evaluating each candidate: expected improvement is
+    costs        [A] numbers above 0, the cost of evaluating each candidate; expected improvement is
                  divided by cost^cost_exponent
     budget       largest total cost of all evaluations, finished and pending ones included. The
                  batch ends early if the budget is used up
@@ -147,7 +147,7 @@ def suggest(
     replicates   True: evaluated candidates may be picked again, except failed and pending ones
     batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
                  with the cube of B: 2,048 take a minute on two cores
-    acquisition  one of `suggest.acquisitions`; None: UCB(2.0), with costs ExpectedImprovement()
+    acquisition  one of `suggest.acquisitions`; None: UCB(2.0), or with costs ExpectedImprovement()
     lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
     scaling      True: every number is scaled to [0, 1]. False: numbers are used as they are
     model        a result of `fit`; None: fitted here
@@ -179,8 +179,8 @@ def suggest(
     if model is not None:
         _check_model(data, lengthscale, model)
     unavailable = np.zeros(len(data.library.features), bool)
-    evaluated = data.arms[~data.observed] if replicates else data.arms
-    for rows in (evaluated, data.pending, excluded):
+    not_again = data.arms[~data.observed] if replicates else data.arms
+    for rows in (not_again, data.pending, excluded):
         unavailable[rows] = True
     _check_batch(data, len(excluded), unavailable, batch)
     model = fit_data(data, lengthscale, key) if model is None else model
@@ -231,8 +231,8 @@ def padded_data(
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
     """At most LARGEST_DICTIONARY evaluated candidates, sampled by approximate leverage scores, and
-    the pending ones, [m]; none if the posterior is exact. Standard errors are ignored, which makes
-    no leverage score smaller."""
+    the pending ones, [m]; none if the posterior is exact. The scores ignore standard errors, which
+    would only reduce them."""
     arms = data.arms[data.observed]
     if len(arms) <= LARGEST_EXACT:
         return arms[:0]
@@ -330,8 +330,8 @@ def _check_price(
 def _eligible_groups(
     price: Price | None, label: np.ndarray, available: np.ndarray, batch: int
 ) -> np.ndarray:
-    """[G] bool, whether a group has `batch` available candidates, one of them within the budget.
-    Raises ValueError if there is no such group."""
+    """[G] bool, whether a group has `batch` available candidates, of which the budget pays for at
+    least one. Raises ValueError if there is no such group."""
     groups = int(label.max()) + 1
     sizes = np.bincount(label[available], minlength=groups)
     if sizes.max() < batch:

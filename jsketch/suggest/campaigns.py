@@ -45,13 +45,13 @@ def join_campaigns(
     earlier   (features [m_i, d], values [m_i]) of each earlier campaign, in any unit, where larger
               values are better; NaN where an evaluation failed, which is ignored
 
-    The campaign is one more category, with a lengthscale that is fitted (a multi-task kernel). The
-    values of an earlier campaign are shifted and scaled to the mean and the standard deviation of
-    the present one, both without poor outliers (`data.outlier_limit`). They have a standard error
-    of one standard deviation, so that they guide the first batches, and matter less when there are
-    more present values. Of each of c earlier campaigns a random sample of at most 256 // c values
-    is used. Raises ValueError for shapes that do not agree, for values that are not finite, and as
-    `suggest` does.
+    The campaign of a candidate is one more category, with a lengthscale that is fitted (a
+    multi-task kernel). The values of an earlier campaign are shifted and scaled to the mean and the
+    standard deviation of the present one, both without poor outliers (`data.outlier_limit`). Their
+    standard error is one standard deviation: they guide the first batches, and matter less the more
+    present values there are. A random sample of at most 256 // c values of each of c earlier
+    campaigns is used. Raises ValueError for shapes that do not agree and for values that are not
+    finite, and the errors of `suggest`.
 
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
         suggestion = suggest(**joined._asdict(), batch=8)

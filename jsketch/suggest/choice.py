@@ -102,7 +102,7 @@ def choose_batch(
     largest_group: int = 0,
 ) -> Batch:
     """Chooses a batch. Calls with the same padded sizes share one compiled program. `largest_group`
-    is the number of candidates with the largest group."""
+    is the number of candidates in the largest group."""
     features, unavailable = arrays.features, arrays.unavailable
     ratio = jnp.asarray(ratio, features.dtype)
     gp_posterior = condition(kernel, arrays, ratio, True)
@@ -127,12 +127,12 @@ def choose_batch(
     best_means = lax.top_k(jnp.where(is_evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
 
     def choose(score: Array, available: Array, size: int) -> tuple[Array, Array]:
-        """(rows [batch], their joint expected improvement [], 0 without groups), chosen from the
-        `size` candidates with the largest shuffled scores, where `available` [A] allows them."""
+        """(rows [batch], their joint expected improvement [], 0 without groups), chosen from those
+        of the `size` candidates with the largest shuffled scores that are `available` [A]."""
         shortlist = shuffled[lax.top_k(score, size)[1]]
         free = available[shortlist]
         if price is not None:
-            # with the cheapest candidates, the batch ends only if the budget pays for no candidate
+            # with the cheapest in the list, the batch ends only if the budget pays for no candidate
             cost = jnp.where(jnp.isneginf(score), jnp.inf, price.cost[shuffled])
             cheapest = shuffled[lax.top_k(-cost, min(batch, features.shape[0]))[1]]
             is_new = ~jnp.isin(cheapest, shortlist)

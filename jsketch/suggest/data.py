@@ -22,9 +22,9 @@ LARGEST_VALUE = 1e300  # predictions from larger values could overflow
 DISTANCE_FACTOR = 64.0
 LARGEST_ERROR = 1e6  # in units of the scale; a value with this error carries no information
 MIN_VALUES = 2  # smallest number of values to which a model is fitted
-MIN_CANDIDATES = 8  # smallest effective number of candidates in `weighted_moments`, or half of all
+MIN_CANDIDATES = 8  # smallest effective number of candidates in `weighted_moments`
 MAX_ITERATIONS = 1000  # of the weights in `weighted_moments`
-MIN_SLOTS = 64
+MIN_SLOTS = 64  # smallest `padded_size`
 
 
 class Library(NamedTuple):
@@ -217,8 +217,8 @@ def check_vector(
     name: str, value: Any, count: int, of: str, is_valid: Callable[[np.ndarray], Any], valid: str
 ) -> np.ndarray:
     """The value as an array [count]. Raises ValueError for another shape, and for numbers that are
-    not valid. In the messages, `name` is the name of the argument, `of` what its numbers belong to,
-    and `valid` a description of valid numbers."""
+    not valid. In the messages, `name` is the name of the argument, `of` names the things that its
+    numbers belong to, and `valid` describes valid numbers."""
     numbers = np.asarray(checks.real(name, value), float)
     if numbers.shape != (count,):
         raise ValueError(
@@ -247,9 +247,9 @@ def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -
 
     The weight of a value is 1 / (deviation^2 + error^2). Weights and deviation are iterated until
     they agree. The iteration ends earlier if the effective number of candidates, (sum w)^2 / sum
-    w^2 with the largest weight w of each candidate (Kish, 1965), would be less than MIN_CANDIDATES,
-    or half of all if they are fewer: a few exact values among many with errors, or repeats of one
-    candidate, do not measure the deviation of all values.
+    w^2 with the largest weight w of each candidate (Kish, 1965), would be less than the smaller of
+    MIN_CANDIDATES and half of all candidates, because a few exact values among many with errors, or
+    repeats of one candidate, do not measure the deviation of all values.
     """
     moments = _moments(values, np.ones(len(values)))
     candidate = np.unique(arms, return_inverse=True)[1]
@@ -287,8 +287,8 @@ def standardize(
     values: np.ndarray, errors: np.ndarray, centre: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """((values [m] - centre) / scale, variances [m] of their errors in units of scale^2). An error
-    above LARGEST_ERROR scales could overflow the dtype of the features. Such an error, and the
-    distance of its value from the centre, are reduced by the same factor."""
+    above LARGEST_ERROR scales could overflow the dtype of the features. Such an error is therefore
+    reduced, and the distance of its value from the centre by the same factor."""
     with np.errstate(over="ignore"):
         relative = np.minimum(errors / scale, LARGEST_ERROR)
         unit = np.maximum(scale, errors / LARGEST_ERROR)

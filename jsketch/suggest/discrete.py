@@ -83,13 +83,13 @@ class Tanimoto:
         return jnp.ones(x.shape[0], x.dtype)
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for anything but bits: the ratio of counts is not a kernel."""
+        """Raises ValueError for anything but bits, because for counts the ratio is not a kernel."""
         if self.packed:
-            words = f"words of {WORD} bits, from pack_bits"
-            _check_entries(x, lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0), words)
+            valid = f"words of {WORD} bits, from pack_bits"
+            _check_entries(x, lambda t: (t < 0) | (t >= 2**WORD) | (t % 1 != 0), valid)
         else:
-            words = "zeros and ones (MinMax compares counts)"
-            _check_entries(x, lambda t: ~np.isin(t, (0, 1)), words)
+            valid = "zeros and ones (MinMax compares counts)"
+            _check_entries(x, lambda t: ~np.isin(t, (0, 1)), valid)
 
 
 @struct.dataclass
@@ -110,5 +110,5 @@ class MinMax:
         return jnp.ones(x.shape[0], x.dtype)
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for negative numbers, whose ratio is not a kernel."""
+        """Raises ValueError for negative numbers, for which the ratio is not a kernel."""
         _check_entries(x, lambda t: t < 0, "numbers, at least 0")

@@ -31,10 +31,10 @@ NEWTON_STEPS = 20  # the likelihood is log-concave, and Newton's method converge
 def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
     """P(success) of all candidates, [A]; None if no evaluation failed.
 
-    P(success) = Phi(g) with g ~ GP(m, k) and k(x,x) = 1, so that the prior of a probability is
-    uniform on [0, 1] for m = 0. With the m used here its prior mean is (s + 1) / (n + 2), for s
-    successes in n evaluations (Laplace's rule). Of more than LARGEST_EXACT evaluations, a random
-    sample of that size is used.
+    P(success) = Phi(g) with g ~ GP(m, k) and k(x,x) = 1; for m = 0 the prior of a probability would
+    be uniform on [0, 1]. Here m is such that its prior mean is (s + 1) / (n + 2), for s successes
+    in n evaluations (Laplace's rule). Of more than LARGEST_EXACT evaluations, a random sample of
+    that size is used.
     """
     succeeded = data.observed
     if succeeded.all():
@@ -60,7 +60,7 @@ def _success_probability(
     label = label.astype(x.dtype)
 
     def derivatives(g: Array) -> tuple[Array, Array]:
-        """(first, minus second derivative) of log Phi(label g), R&W eq. 3.16; 0 in unused slots."""
+        """(derivative, minus the second one) of log Phi(label g), R&W eq. 3.16; 0 in free slots."""
         z = label * g
         hazard = jnp.exp(norm.logpdf(z) - log_normal_cdf(z))
         curvature = jnp.maximum(hazard * (z + hazard), 0)

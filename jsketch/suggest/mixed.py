@@ -1,4 +1,4 @@
-"""One kernel of a table whose columns are of several kinds: numbers, categories and fingerprints.
+"""A kernel for tables whose columns are of several kinds: numbers, categories and fingerprints.
 
 Every kind has a squared distance that embeds into a Hilbert space (Schoenberg, 1938): the squared
 difference of numbers, 0 or 1 for categories, and 1 - T for fingerprints, where the Tanimoto
@@ -81,7 +81,7 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
         checks.capacity(width=group.width)
     total = sum(group.width for group in columns)
     if total != width:
-        raise ValueError(f"columns name {total} columns in all; the candidates have {width}.")
+        raise ValueError(f"the widths of columns add up to {total}; candidates have {width}.")
     return columns
 
 

@@ -5,7 +5,7 @@ SciPy's L-BFGS runs on the host, and only the loss is compiled: to compile the w
 
 The prior mean is the mean of the values and is not fitted. With a fitted prior mean, or a small
 signal variance, candidates that differ from all evaluated ones would be predicted to be as poor as
-the first values, and batches would stay close to the first one.
+the first values, and later batches would stay close to the first batch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from jsketch.suggest.posterior import evidence_bound, inverse_root
 from jsketch.types import PRNGKey
 
 LARGEST_EXACT = 1024  # evaluations; with more of them the posterior is sketched
-# With more than LARGEST_EXACT evaluations, lengthscales are fitted to a sample of FIT_SAMPLE. Noise
+# Above LARGEST_EXACT evaluations, lengthscales are fitted to a sample of FIT_SAMPLE of them. Noise
 # and scale are fitted to all evaluations, with FIT_INDUCING inducing points and the best of
 # NOISE_RATIOS (noise variance over signal variance).
 FIT_SAMPLE = 512
@@ -77,7 +77,7 @@ class Model(NamedTuple):
     scale: float  # standard deviation of the signal, in units of the values
     centre: float  # mean of the signal
     # False if there are fewer than 2 values, or all are equal up to rounding. The hyperparameters
-    # are then defaults: the scale is 1, and not estimated.
+    # then have default values: the scale is 1 and is not estimated.
     fitted: bool
     limits: tuple[float, float] = (-np.inf, np.inf)  # lowest and largest value; others are clipped
 
@@ -219,14 +219,14 @@ def fit(
 
     candidates, columns, arms, values, errors, scaling   as in `suggest`
     lengthscale   one number for all, or [L]; None: fitted
-    limits        (lowest, largest), to which values are clipped; None: values more than twice as
-                  far below the median as the best value is above it are raised to this limit
+    limits        (lowest, largest), to which values are clipped; None: values below median - 2
+                  (best - median) are raised to this limit
     key           draws the sample of more than 1,024 evaluations; None: jax.random.key(0)
 
     With more than 1,024 evaluations, lengthscales are fitted to a random sample of 512, and noise
-    and scale to all evaluations, or to the sample if there are errors. For fewer than 2 values, or
-    equal ones, the model has the default hyperparameters, and `fitted` is False. Raises the errors
-    of `suggest`.
+    and scale to all evaluations, or to the sample if there are errors. If there are fewer than 2
+    values, or all are equal, the model has the default hyperparameters, and `fitted` is False.
+    Raises the errors of `suggest`.
     """
     key = None if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -263,7 +263,7 @@ def fit_data(
     rows = random_rows(len(values), LARGEST_EXACT if is_exact else FIT_SAMPLE, key)
     errors = data.errors[data.observed][rows]
     centre, deviation, _ = weighted_moments(values[rows], errors, arms[rows])
-    deviation = deviation or float(power_of_two(values))
+    deviation = deviation or float(power_of_two(values))  # the values of a sample may be equal
     y, variances = standardize(values[rows], errors, centre, deviation)
     index, mask = padded_rows(arms[rows])
     y, variances = zero_padded(y, len(mask)), zero_padded(variances, len(mask))

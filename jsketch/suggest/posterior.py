@@ -84,7 +84,7 @@ def condition_sketched(
     """`condition` on a sketch. `included` [M] marks the inducing points [M,d] that are used."""
     sketch = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
-    # the product of a value and this factor has the variance of the noise, without a further error
+    # times this factor, the noise and the error of a value together have the variance `ratio`
     share = jnp.sqrt(ratio / (ratio + evaluations.error))
     z = share[:, None] * z
     observed = jnp.where(evaluations.observed[:, None], z, 0)

@@ -72,8 +72,8 @@ def interval_half_width(left_out: LeftOut, probability: float = 0.9) -> float:
     `Prediction.value_std`.
 
     These standard deviations are too small, because the hyperparameters are fitted to the n values.
-    The half width is therefore a quantile of Student's t distribution with n / 4 - 1 (at least 2)
-    degrees of freedom, times the `error_ratio` of `leave_one_out` if it is above 1.
+    The half-width is therefore a quantile of Student's t distribution with n / 4 - 1 (at least 2)
+    degrees of freedom, multiplied by the `error_ratio` of `leave_one_out` if this is above 1.
     """
     degrees = max(len(left_out.at) / 4 - 1, MIN_DEGREES)
     return float(special.stdtrit(degrees, (1 + probability) / 2) * max(left_out.error_ratio, 1.0))

@@ -27,7 +27,7 @@ from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import Model, fit_data
 
 CANDIDATES = 1024  # smallest number of candidates of a space in a round
-# the design has EXTRA_INITIAL more points than there are hyperparameters, at most MAX_INITIAL
+# the design has EXTRA_INITIAL more points than there are hyperparameters, but at most MAX_INITIAL
 EXTRA_INITIAL, MAX_INITIAL = 3, 10
 # Half of the candidates are near one of the BEST_POINTS best points: each hyperparameter changes
 # with CHANGE_PROBABILITY, a category to a random one, and a number by a normal draw whose standard
@@ -65,8 +65,8 @@ class SpaceDomain:
     def draw(
         self, points: np.ndarray, best: np.ndarray, random: np.random.Generator
     ) -> CandidateSet:
-        """The candidates of a round: these evaluated or pending points, of which rows `best` have
-        the largest values, and random new ones."""
+        """The candidates of a round: the evaluated and pending `points`, whose rows `best` have the
+        largest values, and random new points."""
         size = CANDIDATES
         while size < 2 * len(points):
             size *= 2
@@ -222,8 +222,8 @@ class Proposer:
         index: int,
     ) -> list[Any]:
         """`count` new points, or fewer if the domain has no more, given the evaluated `points` with
-        their values, NaN for a failed evaluation, and `pending` points. `index` is the index of the
-        first new point in the run; the random choices depend on it."""
+        their `values` (NaN for a failed evaluation) and the `pending` points. `index` is the index
+        of the first new point in the run; the random choices depend on it."""
         if index < len(self.design):
             return list(self.design[index : index + count])
         n, n_used = len(points), len(points) + len(pending)

@@ -25,10 +25,10 @@ from jsketch.types import PRNGKey
 
 SHORTLIST = 511  # unevaluated candidates with the largest upper bounds, whose values are drawn
 BOUND_WIDTH = 3.0  # standard deviations from the mean to an upper bound
-# a rougher model has the lengthscales of the fitted model divided by one of these numbers
+# a rougher model has the lengthscales of the fitted model, divided by one of these numbers
 LENGTHSCALE_DIVISORS = 1.4, 2.0, 2.8
 MIN_INFLATION = 0.5  # smallest factor of the standard deviations of a rougher model
-# largest difference of the log likelihoods of the fitted model and a rougher model that is used
+# a rougher model is used if its log likelihood is lower by at most this number
 LIKELIHOOD_MARGIN = 3.0
 DRAWS = 1024
 PROBABILITY = 0.975  # above 95%, because the rule is applied after every batch
@@ -69,10 +69,10 @@ def possible_gain(
     The gain of the batch is drawn from the model. The fitted lengthscales are often too long when
     there are few values. The gain of any candidate is therefore drawn from several models, the
     fitted one and rougher ones (LENGTHSCALE_DIVISORS), and `of_any` has the draws of the model
-    whose quantile PROBABILITY is largest. A rougher model is left out if its log likelihood is
+    with the largest quantile PROBABILITY. A rougher model is left out if its log likelihood is
     lower than that of the fitted model by more than LIKELIHOOD_MARGIN. The standard deviations of a
-    model are multiplied by its `LeftOut.error_ratio`, or by 1 for the fitted model and
-    MIN_INFLATION for the others if this is larger.
+    model are multiplied by its `LeftOut.error_ratio`, but by at least 1 for the fitted model and at
+    least MIN_INFLATION for the others.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, None, arms, values, (), True, errors)

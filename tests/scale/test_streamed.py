@@ -201,7 +201,7 @@ def test_invalid_files_are_refused(tmp_path):
         (lambda: open_arms(tmp_path / "text.npy"), r"not a \.npy file of numbers"),
         (lambda: open_arms(tmp_path / "nothing.npy"), r"not a \.npy file of numbers.*No data left"),
         (lambda: save_arms(tmp_path, x[:, 0]), r"must be a matrix \[A, d\].*\(37,\)"),
-        (lambda: save_arms(tmp_path, x.astype(int)), "float32 or float64; .* has int64"),
+        (lambda: save_arms(tmp_path, x.astype(int)), "in native byte order; .* has int64"),
         (lambda: save_arms(tmp_path, np.asfortranarray(x)), "Fortran order"),
         (lambda: save_arms(tmp_path, x, chunk=0), "chunk must be an integer of at least 1"),
         (lambda: save_arms(tmp_path, with_nan).read(3), "be finite; arm 29, feature 1 .* is nan"),

@@ -451,7 +451,7 @@ TWO_CHEAP |= dict(arms=ARMS, values=TRUTH[ARMS])
         (dict(candidates=NAN_CELL), "row 4, column 1 is nan"),
         (dict(candidates=[["a", "b"]] * 9), "candidates must be real numbers"),
         (dict(candidates=LIBRARY * [1, 1, 0] + [0, 0, 2]), "column 2 .* the same value in every"),
-        (dict(columns=[Columns("numbers", 2)]), "columns name 2 columns in all"),
+        (dict(columns=[Columns("numbers", 2)]), "widths of columns add up to 2"),
         (dict(columns=[Columns("category", 3)]), "columns 0 to 2 are a category"),
         (dict(arms=[0, A], values=[1.0, 2.0]), "arms names arm 60; the arms are 0 to 59"),
         (dict(pending=[-1]), "pending names arm -1"),

@@ -43,12 +43,12 @@ class Ellipsoid:
         return matmul(self.inverse.T, solved) / self.regularization
 
     def inverse_root(self, u: Array) -> Array:
-        """W u, [d_w]: Sigma^-1/2 u up to a rotation, so that |W u|_Sigma = |u|."""
+        """W u, [d_w], which is Sigma^-1/2 u up to a rotation; |W u|_Sigma = |u|."""
         inner = matmul(self.root, matmul(self.rows, u))
         return (u - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
 
     def inverse_root_transposed(self, v: Array) -> Array:
-        """W^T v, [d_w], so that |W^T v| = |v|_Sigma^-1."""
+        """W^T v, [d_w]; |W^T v| = |v|_Sigma^-1."""
         inner = matmul(matmul(self.rows, v), self.root)
         return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
 

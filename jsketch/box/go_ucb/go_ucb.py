@@ -83,8 +83,8 @@ class Exclusions(NamedTuple):
 @struct.dataclass
 class GOInfo(BoxInfo):
     proposal: Proposal
-    # [] bool: the new parameters or their loss are not finite; if it is the parameters, the
-    # previous ones stay
+    # [] bool: the new parameters or their loss are not finite; new parameters that are not finite
+    # are replaced by the previous ones
     diverged: Array
     # [] int32, number of the rows that this round computed (all rows with `refit`) and that eqs. 3
     # and 5 exclude because the model's value or gradient is not finite
@@ -150,7 +150,7 @@ class GOUCB(struct.Settings):
         self, domain: Box, key: PRNGKey, *, horizon: int | None = None, data: None = None
     ) -> GOState:
         """The state before any evaluation; `horizon` counts both phases. Raises ValueError for
-        invalid settings, and for a horizon whose state exceeds the memory."""
+        invalid settings, and for a horizon whose state is larger than memory."""
         checks.no_evaluations(self, data)
         box, horizon = history.checked_box(domain), checks.horizon(horizon)
         model = flatten(self.model, box.lower)
@@ -182,7 +182,7 @@ class GOUCB(struct.Settings):
         self, state: GOState, query: GOQuery, y: Array, key: PRNGKey
     ) -> tuple[GOState, GOInfo]:
         """The state with the values y [B]. After phase I the oracle fits w0; after each later
-        evaluation it refits w_t or, without `refit`, eqs. 3 and 5 have one more row."""
+        evaluation it refits w_t or, without `refit`, eqs. 3 and 5 get one more row."""
         observed = history.add(state.history, query, y)
         none_excluded = Exclusions(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
         is_first_round, unchanged = state.history.count == 0, (state, none_excluded)
@@ -282,9 +282,9 @@ class GOUCB(struct.Settings):
 
     def _start_positions(self, scores: Array, usable: Array) -> Array:
         """The positions [K] of the candidates from which the ascent starts, given their scores
-        [1 + C]. One half are uniform candidates, because the others, the best observed point and
-        the largest scores, may lie near one local maximum. Candidates that are not usable [1 + C]
-        come last."""
+        [1 + C]. Half of them are uniform candidates, because the others (the best observed point
+        and those with the largest scores) may lie near one local maximum. Candidates that are not
+        `usable` [1 + C] come last."""
         uniform = (self.starts - 1) // 2
         uniform_positions = jnp.arange(1, 1 + uniform, dtype=jnp.int32)
         score_of_best = jnp.inf if self.from_best else -jnp.inf

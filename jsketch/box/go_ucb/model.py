@@ -106,8 +106,8 @@ def flatten(model: Any, x: Array) -> FlatModel:
         return model.apply(unravel(w), x).reshape(())
 
     def draw(key: PRNGKey) -> Array:
-        drawn = jax.tree.map(lambda leaf: leaf.astype(x.dtype), model.init(key, x))
-        return ravel_pytree(drawn)[0]
+        w = jax.tree.map(lambda leaf: leaf.astype(x.dtype), model.init(key, x))
+        return ravel_pytree(w)[0]
 
     return FlatModel(value, draw, unravel, vector.size)
 

@@ -23,9 +23,9 @@ from jsketch.types import PRNGKey, is_traced
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 Interval = tuple[ArrayLike, ArrayLike]
 LINE_SEARCH_STEPS = 15  # the most evaluations of one line search
-TOLERANCE = 1e-5  # a search ends when no derivative by a free coordinate is larger
-# the largest distance of a start from the middle of its range, as a share of half of the range: the
-# inverse of the transform has no derivative at the bounds
+TOLERANCE = 1e-5  # a search ends when no derivative with respect to a free coordinate is larger
+# the largest distance of a start from the middle of its range, as a share of half of the range,
+# because the inverse of the transform has no derivative at the bounds
 MAX_START = 0.99
 
 
@@ -73,8 +73,8 @@ class Prior:
     """Independent prior densities, in the units of `Bounds`; None is a constant density.
 
     `lengthscale` is the density for one input; with d inputs, it is the density of each lengthscale
-    divided by sqrt(d). Without it, the likeliest lengthscales for few points are often too long,
-    and runs end at a poor local maximum. `NOISE` is a prior of the noise for noisy values.
+    divided by sqrt(d). Without this prior, the likeliest lengthscales for few points are often too
+    long, and runs end at a poor local maximum. `NOISE` is a prior of the noise for noisy values.
     """
 
     lengthscale: Any = LENGTHSCALE

@@ -138,10 +138,10 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
     """
     numbers, data = posterior.numbers, posterior.data
     frequency_key, weight_key, noise_key = jax.random.split(key, 3)
-    drawn = RandomFourier(frequencies).draw(posterior.kernel, u.shape[1], frequency_key, u.dtype)
+    fourier = RandomFourier(frequencies).draw(posterior.kernel, u.shape[1], frequency_key, u.dtype)
     points = jnp.concatenate([data.u, u]) / aligned(numbers.lengthscale, u)
     normal = jax.random.normal(weight_key, (2 * frequencies, draws), u.dtype)
-    prior = jnp.sqrt(numbers.outputscale) * matmul(features(drawn, points), normal)
+    prior = jnp.sqrt(numbers.outputscale) * matmul(features(fourier, points), normal)
     noise = jnp.sqrt(numbers.noise) * jax.random.normal(noise_key, (len(data.y), draws), u.dtype)
     simulated, prior = prior[: len(data.y)] + noise, prior[len(data.y) :]
     residual = jnp.where(data.mask[:, None], data.y[:, None] - simulated, 0)
@@ -152,8 +152,8 @@ def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: 
 
 
 def at_smallest_capacity(data: Data, function: Callable[[Data], Any]) -> Any:
-    """function(data) at the smallest of the capacities N, N/2, ... that suffices for the data,
-    because the cost is cubic in the capacity, on which the shape of the result must not depend."""
+    """function(data) at the smallest of the capacities N, N/2, ... that suffices for the data. The
+    cost is cubic in the capacity. The shape of the result must not depend on the capacity."""
     sizes = [len(data.y)]
     while sizes[-1] >= 2 * SMALLEST_CAPACITY:
         sizes.append(-(-sizes[-1] // 2))

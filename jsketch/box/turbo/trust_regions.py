@@ -36,7 +36,7 @@ class Regions:
     """R trust regions. The data of a region are its evaluations since its last restart."""
 
     first: Array  # [R] int32, index of the first evaluation after the last restart
-    points: Array  # [R, P, d] in the unit cube, the design after a restart, evaluated in reverse
+    points: Array  # [R, P, d] in the unit cube, the design after a restart, the last point first
     design: Array  # [R] int32, the number of design points that are not evaluated yet
     length: Array  # [R], base side
     successes: Array  # [R] int32, consecutive rounds with a success
@@ -90,7 +90,7 @@ def sobol(key: PRNGKey, count: int, d: int, dtype: DTypeLike) -> Array:
     (Matousek. On the L2-discrepancy for anchored boxes. Journal of Complexity 1998)."""
     bits = max(1, (count - 1).bit_length())
     matrix_key, shift_key = jax.random.split(key)
-    # row j contains the digits whose sum is digit j (from the top): j and random ones above it
+    # bit mask j: digit j (from the top) becomes the parity of digit j and of random higher digits
     places = np.uint32(1) << np.arange(BITS - 1, -1, -1, dtype=np.uint32)
     upper = ((1 << BITS) - 1) ^ (2 * places - 1)
     rows = (jax.random.bits(matrix_key, (d, BITS), jnp.uint32) & upper[None, :]) | places[None, :]

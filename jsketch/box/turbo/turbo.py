@@ -212,14 +212,14 @@ class Turbo(struct.Settings):
         values = jnp.where(has_no_design[:, None, None], values, -jnp.inf)
         values = jnp.moveaxis(values, 1, 0).reshape(self.batch, -1)  # [batch, R C]
 
-        def pick(picked: Array, row: Array) -> tuple[Array, Array]:
-            best = jnp.argmax(jnp.where(picked, -jnp.inf, row)).astype(jnp.int32)
-            return picked | (jnp.arange(row.shape[0], dtype=jnp.int32) == best), best
+        def pick(is_picked: Array, row: Array) -> tuple[Array, Array]:
+            best = jnp.argmax(jnp.where(is_picked, -jnp.inf, row)).astype(jnp.int32)
+            return is_picked | (jnp.arange(row.shape[0], dtype=jnp.int32) == best), best
 
-        _, picked = lax.scan(pick, jnp.zeros(values.shape[1], bool), values)
-        region = picked // u.shape[1]
+        _, picks = lax.scan(pick, jnp.zeros(values.shape[1], bool), values)
+        region = picks // u.shape[1]
         is_design = slots < ends[-1]
-        point = jnp.where(is_design[:, None], design_point, u[region, picked % u.shape[1]])
+        point = jnp.where(is_design[:, None], design_point, u[region, picks % u.shape[1]])
         size = jnp.where(has_no_design.any(), self.batch, jnp.minimum(ends[-1], self.batch))
         return history.from_unit(state.box, point), jnp.where(is_design, owner, region), size
 

@@ -15,8 +15,8 @@ its error (`deviation`). Each round
 The theorem of the paper is for base=GPUCB. With any base, the probability that a well-specified
 candidate is never ruled out is at least 1 - base.delta - delta, if the width of the base holds at
 all times: `mixture` for GPUCB, `certified` and `certified_mixture` for BKB and BBKB (THEORY 6.8).
-With `certified` and `norm_test` the probability is at least 1 - 2 base.delta - delta. BBKB's local
-rule needs `strict=True` and `local_statistic="guaranteed"`.
+With `certified` and `norm_test` the probability is at least 1 - 2 base.delta - delta. For a BBKB
+with the local rule this needs `strict=True` and `local_statistic="guaranteed"`.
 """
 
 from __future__ import annotations

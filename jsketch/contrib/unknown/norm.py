@@ -4,8 +4,8 @@ The paper of BKB (COLT 2019, Section 4) recommends to guess an unknown norm boun
 it, but leaves open when. Here F is doubled, at `init` with earlier evaluations and after every
 round, until it is at least `norm_lower_bound`, which never exceeds |f| with probability 1 - delta.
 A valid bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9). The
-event is that of the width `certified_mixture` at the same delta; with `certified` the failure
-probabilities add up. No regret bound follows: a run may never pull the arms where f is large.
+proof uses the event of the width `certified_mixture` at the same delta; with `certified` the two
+failure probabilities add up. No regret bound follows: a run may never pull arms where f is large.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def norm_lower_bound(
     """A lower bound [] on |f| that holds at all times and for any dictionary with probability 1 -
     delta (THEORY 6.9); 0 if the data give no bound. O(M^3) for each of MULTIPLES.
 
-    f is the mean reward, a function in the RKHS, and the noise is noise_std-subgaussian. With
-    m(rho) = y^T (I + K/rho)^-1 y, rho |f|^2 >= m(rho) - m(lam) - xi^2 (L + 2 log 1/delta). The part
-    of m within arms cancels, and the sketch bounds the rest from both sides.
+    f is the mean reward, in the RKHS, and the noise is xi-subgaussian with xi = `noise_std`. With
+    m(rho) = y^T (I + K/rho)^-1 y and L = logdet(I + K/lam), rho |f|^2 >= m(rho) - m(lam) - xi^2 (L
+    + 2 log 1/delta). The part of m within arms cancels; the sketch bounds the rest from both sides.
     """
     dtype = state.weights.dtype
     lam, residual_sum = jnp.asarray(regularization, dtype), state.evidence.residual_sum

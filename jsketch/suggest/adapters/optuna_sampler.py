@@ -47,7 +47,7 @@ class OptunaSampler(BaseSampler):
 
     candidates   None, or [A, d] numbers, or a `suggest.Library`
     columns      kinds of the features, as in `suggest`; None: numbers
-    parameter    the name of the parameter that is the row
+    parameter    the name of the parameter whose value is the row
     seed         int, of the random choices
     options      with candidates, further arguments of `suggest`: acquisition, exclude, ...
 
@@ -135,10 +135,10 @@ class OptunaSampler(BaseSampler):
                 values.append(sign * _trial_value(old))
             else:
                 pending.append(point)
-        new = proposer.propose(points, values, pending, 1, trial.number)
-        if not new:  # every combination was evaluated
+        proposals = proposer.propose(points, values, pending, 1, trial.number)
+        if not proposals:  # every combination was evaluated
             return {}
-        candidate = domain.candidate(new[0])
+        candidate = domain.candidate(proposals[0])
         return {name: _decode(d, candidate[name]) for name, d in search_space.items()}
 
     def _choose_row(

@@ -28,7 +28,7 @@ EVALUATION_COLUMNS = (
 # names of the column of ids if none is given; the first one that exists is used
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW_IDS = "row"  # the name of ids that are numbers of rows
-MIN_IDS = 3  # rows; in a shorter table, different words may be a category and not ids
+MIN_IDS = 3  # rows; in a shorter table, words that all differ may be a category and not ids
 SMILES = "smiles"  # part of the names of columns of molecules, in lower case
 # cells of a column of values, in lower case
 UNMEASURED_WORDS = (
@@ -108,7 +108,7 @@ class Sheet(NamedTuple):
 
     @property
     def conditions(self) -> list[str]:
-        """The columns of conditions. A feature of a site has the name of its column and `[`."""
+        """The columns of conditions. The name of a feature of a site is `column[site]`."""
         names = {part for n in self.candidates.names for part in (n, n.partition("[")[0])}
         return [name for name in self.table.names if name in names]
 
@@ -395,7 +395,7 @@ def _rows(table: Table, candidates: Candidates, id_column: str) -> np.ndarray:
 
 
 def _labels(table: Table, column: str) -> np.ndarray:
-    """The cells as numbers if all of them are, so that 50 and 50.0 are equal, or else as words."""
+    """The cells as numbers if all are numbers (50 and 50.0 are equal), or else as words."""
     parsed = table.parse(column)
     if parsed.kind == "numbers" and not np.isnan(parsed.values).any():
         return parsed.values

@@ -44,8 +44,8 @@ positive = number_type(float, lambda x: 0 < x < math.inf, "a finite number above
 
 
 def set_up_jax(cached: bool = True) -> None:
-    """Enables float64 and, with `cached`, a folder of compiled programs, so that a second run of a
-    command compiles nothing."""
+    """Enables float64 and, with `cached`, a folder of compiled programs, with which a second run of
+    a command compiles nothing."""
     jax.config.update("jax_enable_x64", True)
     if cached:
         import platformdirs

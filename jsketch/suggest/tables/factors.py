@@ -1,4 +1,4 @@
-"""The factors of a table: their levels, and their main effects by the model.
+"""The factors of a table: their levels, and their main effects according to the model.
 
 A factor is a column of conditions, or a site of a sequence, with at most MAX_LEVELS levels.
 Numbers with more values are cut into RANGES ranges of equal width. The main effect of a level is
@@ -24,7 +24,7 @@ MAX_LEVELS = 24  # of a factor
 RANGES = 12  # into which numbers with more values are cut
 MAX_FACTORS = 12  # factors whose effects are computed, those with the shortest lengthscales
 BACKGROUND = 128  # largest number of candidates over which an effect is averaged
-LARGEST_INPUT = 2**24  # numbers in the features of all these candidates at all levels
+LARGEST_INPUT = 2**24  # largest number of features of all these candidates at all levels
 LONGEST_LABEL = 24  # characters
 
 

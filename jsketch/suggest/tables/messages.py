@@ -19,7 +19,7 @@ from jsketch.suggest.tables.results import Results
 IMPORTANT_COLUMNS = 2  # columns in the sentence on the model, those of the shortest lengthscales
 MIN_EXPLAINED = 0.2  # smallest share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
-MIN_CORRELATION = 0.5  # prior correlation from which on an evaluation is similar to a candidate
+MIN_CORRELATION = 0.5  # smallest prior correlation of a candidate and a similar evaluation
 CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
 # The neighbour of a candidate is the best one of the evaluations whose correlation with the
 # candidate is within this margin of the largest correlation.

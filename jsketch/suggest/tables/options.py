@@ -105,19 +105,19 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
     add = parser.add_argument_group("limits of the batch").add_argument
     add("--replicates", action="store_true",
-        help="measured candidates may be suggested again; equal results are repeats")  # fmt: skip
+        help="measured candidates may be picked again; equal results count as repeats")  # fmt: skip
     text = "all candidates of the batch have the same value in COLUMN, such as a temperature"
     add("--same", metavar="COLUMN", help=text)
-    text = "cost of a measurement, by which expected improvement is divided; not a condition"
+    text = "column of costs, by which expected improvement is divided; it is not a condition"
     add("--cost", metavar="COLUMN", help=text)
     text = "largest total cost of all measurements, finished and pending ones included"
     add("--budget", type=_at_least_0, metavar="COST", help=text)
 
     add = parser.add_argument_group("details").add_argument
     add("--id", dest="id_column", metavar="COLUMN",
-        help="names of the candidates (default id, or a column of different words)")  # fmt: skip
+        help="column of ids (default id, or a column of different words)")  # fmt: skip
     add("--error", dest="error_column", metavar="COLUMN",
-        help="standard errors of the values; 0 for a value without error")  # fmt: skip
+        help="column of standard errors of the values; 0 for an exact value")  # fmt: skip
     add("--read", nargs="+", action="extend", type=_cell_meaning, default=[], metavar="CELL=VALUE",
         help="what cells of the values mean, such as n.d.=failed \"<5=0\" (VALUE is a number,"
         " failed, or empty if it was not measured)")  # fmt: skip

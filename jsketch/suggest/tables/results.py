@@ -15,7 +15,7 @@ from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
 
-MIN_VALUES = 3  # with --also, the number of present values from which on predictions are given
+MIN_VALUES = 3  # with --also, the smallest number of present values with which values are predicted
 
 
 class Results(NamedTuple):
@@ -27,7 +27,7 @@ class Results(NamedTuple):
     batch: suggest.Suggestion
     gain: stopping.Gain | None  # None without a fitted model and without bounds
     model: suggest.Model
-    predicted: suggest.Prediction | None  # of all candidates [A]; None before a model is fitted
+    predicted: suggest.Prediction | None  # of all candidates [A]; None without a fitted model
     key: PRNGKey
     left_out: suggest.LeftOut | None = None  # each measured value, predicted from the others
 
