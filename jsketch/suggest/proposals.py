@@ -144,7 +144,7 @@ def _parts_by_name(candidate: Any) -> dict[Any, Any]:
     """The parts of a candidate, {name or position: value}."""
     if isinstance(candidate, dict):
         return candidate
-    if isinstance(candidate, tuple | list) or getattr(candidate, "ndim", 0):
+    if isinstance(candidate, tuple | list) or np.ndim(candidate):
         return dict(enumerate(candidate))
     return {0: candidate}
 
