@@ -246,8 +246,8 @@ def main() -> None:
             data=stream.source,
             examples=len(stream.ys),
             inputs=inputs,
-            seconds="wall time of the second of two passes; compile_seconds: the first one's"
-            " excess",
+            seconds="median wall time of up to five passes after one that compiles; the excess of"
+            " that one is compile_seconds",
             methods={
                 name: dict(
                     average_loss=float(c["average_loss"][-1]),
