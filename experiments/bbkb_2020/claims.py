@@ -36,7 +36,7 @@ from experiments.claims import (
     values,
 )
 from experiments.figures.styles import label
-from experiments.results import store
+from experiments.results import store, tidy
 from experiments.results.summaries import growth
 from experiments.runs import against_published
 
@@ -142,16 +142,11 @@ def _search_settings(source: Source) -> str:
     return f"Seeds of {seeds} with the best cell by t = 2,000, global rule: {text}."
 
 
-def _published_search_seconds(source: Source, names: tuple[str, ...]) -> str:
-    """The seconds of whole runs of methods on the poster."""
+def _published_seconds(source: Source) -> str:
+    """The seconds of whole runs on the poster."""
     curves = against_published.read_curves(source.folder).get("seconds", {})
-    if not set(names) <= curves.keys():
-        return ""
-    seconds = ", ".join(
-        f"{label(name)} {curves[name][1][-1]:.1f} s for {curves[name][0][-1]:,.0f} evaluations"
-        for name in names
-    )
-    return f"On the poster: {seconds}."
+    texts = {n: f"{y[-1]:.1f} s for {t[-1]:,.0f} evaluations" for n, (t, y) in curves.items()}
+    return f"On the poster: {list_texts(texts)}." if texts else ""
 
 
 def least_regret(source: Source) -> Finding:
@@ -210,10 +205,11 @@ def _as_published(source: Source) -> str:
         published = np.interp(t, *poster["ts" if name == "sketched_ts" else name])
         bbkb = min(_at(source, "regret_ratio", rule, t).mean() for rule in rules)
         texts.append(
-            f"{label(name)} ({setting}, {len(regrets)} of the seeds) {regrets.mean():.3f} at t ="
-            f" {t:,}, {regrets.mean() / published:.2f} of the poster's (BBKB {bbkb:.3f})"
+            f"{label(name)}, {setting}: {regrets.mean():.3f} at t = {t:,},"
+            f" {regrets.mean() / published:.2f} of the poster's (BBKB {bbkb:.3f})"
         )
-    return f"With one setting of a baseline changed: {'; '.join(texts)}."
+    text = f"With one setting of a baseline changed (one seed, TS {len(regrets)}): "
+    return f"{text}{'; '.join(texts)}.".replace("the same, with", "BBKB's width with")
 
 
 def hardly_converges(source: Source) -> Finding:
@@ -334,7 +330,8 @@ def fewer_batches(source: Source) -> Finding:
 
 def _seconds(source: Source, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     """The seconds of whole runs, by algorithm."""
-    return {name: curve(source, "seconds", name)[1][:, -1] for name in names}
+    runs = tidy.load(source.folder).summary
+    return {name: runs[runs["algorithm"] == name]["run_seconds"].to_numpy() for name in names}
 
 
 def _ranges(seconds: dict[str, np.ndarray]) -> str:
@@ -351,8 +348,8 @@ def local_is_slower(source: Source) -> Finding:
     return Finding(_ranges(seconds), holds)
 
 
-def _of_authors_evolution(source: Source, rules: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The seconds of the rules, and the CPU seconds of the authors' program of evolution for as
+def _with_authors_evolution(source: Source) -> dict[str, np.ndarray]:
+    """The seconds of both rules, and the CPU seconds of the authors' program of evolution for as
     many evaluations."""
     path = source.folder.parent / "authors_evolution.json"
     if not path.exists():
@@ -360,28 +357,30 @@ def _of_authors_evolution(source: Source, rules: dict[str, np.ndarray]) -> dict[
     program = store.read_json(path)
     share = entry(source, "algorithms", BATCH_RULES[0], "horizon") / program["evaluations"]
     seconds = share * np.array([run["cpu_seconds"] for run in program["seeds"]])
-    return rules | {"the authors' evolution": seconds}
+    return _seconds(source, BATCH_RULES) | {"the authors' evolution": seconds}
 
 
 def faster_than_evolution(source: Source) -> Finding:
     """The seconds of both rules and of the authors' program of evolution, without the time of
     evaluations."""
-    seconds = _of_authors_evolution(source, _seconds(source, BATCH_RULES))
+    seconds = _with_authors_evolution(source)
     *rules, theirs = seconds.values()
     holds = decision(
         any(runs.min() > theirs.max() for runs in rules),
         all(runs.max() < theirs.min() for runs in rules),
     )
-    notes = [_published_search_seconds(source, (*BATCH_RULES, "evolution"))]
-    notes += [_ranges_of("More runs of the local rule", source, "nas_warm_local", BATCH_RULES[1:])]
-    notes += [_ranges_of("Figure 7, without initial evaluations", source, "nas", BATCH_RULES)]
+    notes = [_published_seconds(source), _other_seconds(source)]
     return Finding(_ranges(seconds), holds, " ".join(filter(None, notes)))
 
 
 @empty_if_missing
-def _ranges_of(words: str, source: Source, folder: str, rules: tuple[str, ...]) -> str:
-    other = read_sibling(source, folder)
-    return f"{words}: {_ranges(_of_authors_evolution(other, _seconds(other, rules)))}"
+def _other_seconds(source: Source) -> str:
+    more, without = (read_sibling(source, name) for name in ("nas_warm_local", "nas"))
+    beside = _seconds(more, BATCH_RULES[1:])
+    return (
+        f"{len(*beside.values())} more runs of the local rule, beside other programs, which decide"
+        f" nothing: {_ranges(beside)} Figure 7: {_ranges(_with_authors_evolution(without))}"
+    )
 
 
 def local_is_fastest_with_training(source: Source) -> Finding:

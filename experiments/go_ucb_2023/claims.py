@@ -123,13 +123,10 @@ def best_on(source: Source, function: str) -> Finding:
     regrets = _regrets(source, function)
     sets = _baselines(source, function)
 
-    def rule(baselines: Regrets, ours: str = JUDGED_FORM) -> tuple[bool | None, str]:
-        return _lead(baselines, regrets[ours])
-
     with_turbo = {name: part | {"turbo": regrets["turbo"]} for name, part in sets.items()}
-    holds, gaps = _agree(rule, with_turbo)
+    holds, gaps = _agree(partial(_lead, ours=regrets[JUDGED_FORM]), with_turbo)
     forms = "; ".join(
-        f"{label(form)} {LEADS[_agree(partial(rule, ours=form), with_turbo)[0]]}"
+        f"{label(form)} {LEADS[_agree(partial(_lead, ours=regrets[form]), with_turbo)[0]]}"
         for form in OTHER_FORMS
     )
     near = {name: regrets[name] for name in CLASSICAL}
@@ -147,11 +144,7 @@ def best_on(source: Source, function: str) -> Finding:
 def best_of_the_baselines(source: Source, function: str) -> Finding:
     """TuRBO has less cumulative regret than each of the GP methods on the same seeds."""
     turbo = _regrets(source, function)["turbo"]
-
-    def rule(baselines: Regrets) -> tuple[bool | None, str]:
-        return _lead(baselines, turbo)
-
-    holds, gaps = _agree(rule, _baselines(source, function))
+    holds, gaps = _agree(partial(_lead, ours=turbo), _baselines(source, function))
     return Finding(f"Cumulative regret more than TuRBO's. {gaps}", holds)
 
 

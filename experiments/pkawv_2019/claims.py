@@ -215,19 +215,15 @@ def _gap(source: Source, less: str, more: str) -> tuple[float, float]:
 
 def below(source: Source, less: str, more: str) -> Finding:
     """One method has less regret than another one, beyond the interval of the difference."""
-    gap = _gap(source, less, more)
+    gap, more_than_exact = _gap(source, less, more), _gap(source, "kernel_awv", less)
     holds = above([gap])
+    note = f"{label(less)} is above Kernel-AWV by {interval_text(more_than_exact, 1)}."
     return Finding(
         f"Regret after all rounds: {_regrets(source, (less, more))}; difference"
         f" {interval_text(gap, 1)}.",
         holds,
-        "" if holds else f"{_above_exact(source, less)} {_points(source, (less, more))}",
+        "" if holds else f"{note} {_points(source, (less, more))}",
     )
-
-
-def _above_exact(source: Source, name: str) -> str:
-    gap = _gap(source, "kernel_awv", name)
-    return f"{label(name)} is above Kernel-AWV by {interval_text(gap, 1)}."
 
 
 def extreme(source: Source, name: str, least: bool) -> Finding:
