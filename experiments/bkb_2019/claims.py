@@ -137,9 +137,10 @@ def _with_larger_lambda(source: Source) -> str:
     """SOFUL's exponent on the same problem with the lambda of the other problems."""
     name = source.folder.name.removesuffix("_small_regularization")
     other = read_sibling(source, name)
+    if name == source.folder.name:
+        return ""
     larger = entry(other, "config", "soful", "regularization")
-    text = f"With lambda = {larger:g} the exponents are: {_exponents(other, ('soful',))}."
-    return "" if other == source else text
+    return f"With lambda = {larger:g} the exponent is {_exponents(other, ('soful',))}."
 
 
 def linear_for_most_projections(source: Source) -> Finding:
