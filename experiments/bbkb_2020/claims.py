@@ -212,7 +212,7 @@ def _as_published(source: Source) -> str:
 
 
 def hardly_converges(source: Source) -> Finding:
-    """The regret of Thompson sampling with its whole width at t = 2,000, against that with a tenth
+    """The regret of Thompson sampling with its full width at t = 2,000, against that with a tenth
     of the width on the same seeds, and against BBKB's mean regret."""
     settings = ("its width not divided by 10", "as in regret")  # names in the results
     whole_width, tenth_width = (
@@ -227,7 +227,7 @@ def hardly_converges(source: Source) -> Finding:
     ]
     return Finding(
         f"R_t / R_t^unif at t = {EARLY_HORIZON:,}, {len(whole_width)} seeds:"
-        f" {whole_width.mean():.3f} with the whole width, {tenth_width.mean():.3f} with a tenth;"
+        f" {whole_width.mean():.3f} with the full width, {tenth_width.mean():.3f} with a tenth;"
         f" BBKB has {best:.3f}.",
         leads(gaps, 0.0),
     )
@@ -559,8 +559,8 @@ CLAIMS = (
             cadata_code="Cadata, the code's widths",
         ),
         ("differs", "differs"),
-        "Intervals decide in place of means. Cadata with the theorems' widths has one seed of most"
-        " methods, which decides nothing; with the code's widths it has ten, and EpsGreedy, which"
+        "The earlier rule compared means; this one compares intervals. Cadata with the theorems'"
+        " widths has one seed of most methods, which decides nothing; with the code's widths it has ten, and EpsGreedy, which"
         " has no width, so that its regret is the same beside the theorems'.",
         "On Abalone with the theorems' widths, the factor C: with sqrt(C), which is as valid"
         " (THEORY 4.3), BBKB has GP-BUCB's regret. On Cadata, settings of the baselines that the"
@@ -573,7 +573,7 @@ CLAIMS = (
         "Appendix D.1",
         "Batched Thompson sampling struggles to converge, before its width is divided by 10"
         " (Cadata).",
-        f"Its R_t / R_t^unif at t = {EARLY_HORIZON:,} with the whole width is more than"
+        f"Its R_t / R_t^unif at t = {EARLY_HORIZON:,} with the full width is more than"
         f" {MIN_REGRET_RATIO} times that with a tenth of the width on the same seeds, and that of"
         " BBKB (one seed, taken as exact), beyond the 95% interval.",
         "On the authors' poster the method ends at 1.26 times BBKB's regret. The regret of both"
@@ -669,7 +669,7 @@ CLAIMS = (
         "Other programs ran on the machine, which changes the extremes most.",
         _cases(local_is_slower, **_SEARCHES),
         ("confirmed", "confirmed"),
-        "Extremes decide in place of means.",
+        "The earlier rule compared means; this one compares extremes.",
     ),
     Claim(
         "Section 5, Figure 3",

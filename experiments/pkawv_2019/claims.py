@@ -500,7 +500,7 @@ CLAIMS = (
         "The paper draws one game.",
         (_on("adversarial", partial(extreme, name="kernel_awv", least=True)),),
         ("confirmed",),
-        "Intervals decide in place of means.",
+        "The earlier rule compared means; this one compares intervals.",
     ),
     Claim(
         "Appendix G, Figure 3",
@@ -520,7 +520,7 @@ CLAIMS = (
         "It is the uppermost curve of the figure.",
         (_on("adversarial", partial(extreme, name="pros_n_kons", least=False)),),
         ("confirmed",),
-        "Intervals decide in place of means.",
+        "The earlier rule compared means; this one compares intervals.",
     ),
     Claim(
         "Appendix G, Figure 3",
@@ -531,7 +531,7 @@ CLAIMS = (
         " 100, which are FOGD in the other claims on this figure, the difference is 16.1 ± 1.2.",
         (_on("adversarial", partial(below, less="fogd_1000", more="taylor_2")),),
         ("confirmed",),
-        "The interval decides in place of the mean, and there were 100 frequencies.",
+        "The earlier rule compared the mean with 100 frequencies; this one compares its interval.",
     ),
     Claim(
         "Appendix G, Figure 3",
