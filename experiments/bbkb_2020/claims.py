@@ -560,8 +560,9 @@ CLAIMS = (
         ),
         ("differs", "differs"),
         "The earlier rule compared means; this one compares intervals. Cadata with the theorems'"
-        " widths has one seed of most methods, which decides nothing; with the code's widths it has ten, and EpsGreedy, which"
-        " has no width, so that its regret is the same beside the theorems'.",
+        " widths has one seed of most methods, which decides nothing; with the code's widths it has"
+        " ten, and EpsGreedy, which has no width, so that its regret is the same beside the"
+        " theorems'.",
         "On Abalone with the theorems' widths, the factor C: with sqrt(C), which is as valid"
         " (THEORY 4.3), BBKB has GP-BUCB's regret. On Cadata, settings of the baselines that the"
         " paper leaves open: at t = 2,000 our GP-UCB, GP-BUCB and TS have 0.18, 0.17 and 0.24 of"
