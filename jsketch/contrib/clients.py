@@ -191,7 +191,7 @@ class SharedEmbedding(widths.KernelBandit):
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
         """The state before the first round, for points with `dimension` inputs. Raises ValueError
         for invalid arguments."""
-        checks.capacity(dimension=dimension)
+        checks.positive_integer(dimension=dimension)
         sketched.check_bandit(self)
         capacity, slots = self.capacity, self.clients * self.max_history
         dtype = checks.floating_dtype(dtype)

@@ -72,7 +72,7 @@ class ContextualUCB(widths.KernelBandit):
     def _check_init(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
         """Zeros [dimension] in the dtype of the state. Raises ValueError for invalid arguments."""
         checks.settings(self)
-        checks.capacity(dimension=dimension)
+        checks.positive_integer(dimension=dimension)
         checks.one_key(key=key)
         return jnp.zeros(dimension, checks.floating_dtype(dtype))
 

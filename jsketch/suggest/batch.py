@@ -277,7 +277,7 @@ def _check_model(data: Data, lengthscale: Any, model: Any) -> None:
 
 
 def _check_batch(data: Data, n_excluded: int, unavailable: np.ndarray, batch: int) -> None:
-    checks.capacity(batch=batch)
+    checks.positive_integer(batch=batch)
     if batch > choice.LARGEST_BATCH:
         raise ValueError(
             f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest batch: evaluate a"

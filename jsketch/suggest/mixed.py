@@ -78,7 +78,7 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
     columns = tuple(Columns(*group) for group in columns)
     for group in columns:
         checks.choice(KINDS, kind=group.kind)
-        checks.capacity(width=group.width)
+        checks.positive_integer(width=group.width)
     total = sum(group.width for group in columns)
     if total != width:
         raise ValueError(f"the widths of columns add up to {total}; candidates have {width}.")

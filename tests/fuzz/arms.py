@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import posteriors
-from compiled import as_users
+from compiled import compiled_as_by_users
 from draw import arms_problem
 from report import tolerance
 from truth import EPS, LD
@@ -16,14 +16,14 @@ from jsketch.types import Evaluations
 
 BATCH = 8
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
-INIT_WITH_DATA = as_users(
+INIT_WITH_DATA = compiled_as_by_users(
     lambda bandit, x, key, *history: bandit.init(Arms(x), key, data=Evaluations(*history))
 )
 # one program returns the query and the width
-ASK = as_users(
+ASK = compiled_as_by_users(
     lambda bandit, state, *rest: (bandit.ask(state, *rest), bandit.confidence_width(state))
 )
-TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+TELL = compiled_as_by_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
 SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
@@ -92,7 +92,7 @@ class Case:
         return np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
 
     def truths(self):
-        """The oracle's posteriors for the true Gram matrix and for the disturbed ones."""
+        """The oracle's posteriors for the true Gram matrix and for the perturbed ones."""
         p, data = self.p, (self.counts, self.sums, self.p.lam)
         if self.name in EXACT:
             return [posteriors.exact(g, *data) for g in p.grams]

@@ -3,9 +3,9 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from compiled import as_users
+from compiled import compiled_as_by_users
 from scipy.special import log_ndtr, ndtr
-from truth import EPS, LD, cholesky, disturbed, gram, solve
+from truth import EPS, LD, cholesky, gram, perturbed, solve
 
 from jsketch import Box, kernels
 from jsketch.box import Category, Integer, Real, Space, acquisition, history
@@ -18,10 +18,10 @@ KERNELS = {
     "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
     "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
 }
-ADD = as_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
+ADD = compiled_as_by_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
 
 
-@as_users
+@compiled_as_by_users
 def VALUES(kernel, numbers, u, y, mask, at):
     """The posterior's (mean, variance), its covariance, and (marginal likelihood, gradient)."""
     data = gp.standardized(u, y, mask)
@@ -30,13 +30,13 @@ def VALUES(kernel, numbers, u, y, mask, at):
     return gp.predict(posterior, at), gp.joint_posterior(posterior, at)[1], likelihood
 
 
-@as_users
+@compiled_as_by_users
 def IMPROVEMENT(*arguments):
     expected = acquisition.log_expected_improvement(*arguments)
     return expected, acquisition.log_probability_of_improvement(*arguments)
 
 
-@as_users
+@compiled_as_by_users
 def BALL(rows, lam, targets, w0, v):
     s = ellipsoid(rows, lam)
     products = s.inverse_root(v), s.inverse_root_transposed(v)
@@ -90,7 +90,7 @@ def gaussian_process(random, report, name, hard):
     def factor(log_numbers, errors=None):
         covariance = gram(parts(log_numbers), u[mask], u[mask])
         if errors is not None:
-            covariance = disturbed(covariance, errors)
+            covariance = perturbed(covariance, errors)
         return cholesky(covariance + np.exp(log_numbers[-1]) * np.eye(used, dtype=LD))
 
     def likelihood(log_numbers, errors=None):
@@ -116,7 +116,7 @@ def gaussian_process(random, report, name, hard):
     steps = LD(1e-5) * np.eye(len(logs), dtype=LD)
 
     def slopes(seed):
-        """Central differences, which have the same disturbances on both sides."""
+        """Central differences, which have the same perturbations on both sides."""
 
         def value_at(point):
             return likelihood(point, None if seed is None else np.random.default_rng(seed))
