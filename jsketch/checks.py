@@ -100,15 +100,9 @@ RANGES: dict[str, Callable[..., None]] = {
         (fraction, "epsilon minimum_probability"),
         (probability, "delta"),
         (at_least_one, "ratio"),
-        (
-            positive_integer,
-            "capacity batch max_batch new_arms size population sample count nodes max_wait",
-        ),
-        (
-            positive_integer,
-            "max_history clients window horizon keep offer regions candidates starts steps",
-        ),
-        (positive_integer, "fit_steps frequencies"),
+        (positive_integer, "capacity batch max_batch new_arms size population sample count"),
+        (positive_integer, "nodes max_wait max_history clients window horizon keep offer"),
+        (positive_integer, "regions candidates starts steps fit_steps frequencies"),
         (nonnegative_integer, "max_pending"),
     )
     for name in names.split()
@@ -208,8 +202,8 @@ def not_smaller(current: int, **values: int) -> None:
 
 def memory(n_elements: int, dtype: DTypeLike, **sizes: int) -> None:
     """The named sizes are 32-bit integers, and arrays of `n_elements` numbers, which these sizes
-    require, fit into the memory of the device. Temporary arrays are not counted; a size that is slightly too large may
-    therefore raise no error."""
+    require, fit into the memory of the device. Temporary arrays are not counted; a size that is
+    slightly too large may therefore raise no error."""
     needed, available = int(n_elements) * jnp.dtype(dtype).itemsize, devices.memory()
     if available is not None and needed > available:
         names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])

@@ -93,7 +93,7 @@ class Mixed:
     so is that of two fingerprints without a common bit.
     """
 
-    # [L], one for each number, category and fingerprint, in the order of the columns
+    # [L], one for each numeric column, category and fingerprint, in the order of the columns
     lengthscale: ArrayLike
     # the kinds of the inputs, from left to right
     columns: tuple[Columns, ...] = struct.field(pytree_node=False)
