@@ -1,4 +1,4 @@
-"""Random streams: the predictions and dictionaries of forecasters against their definitions."""
+"""Fuzzes streams: compares predictions and dictionaries of forecasters with their definitions."""
 
 from functools import partial
 
@@ -265,7 +265,8 @@ def _first_to_join(p, joined, at, uniform, code):
 
 
 def of_sketched_kons(p, run, first, key, report):
-    """A labelled example enters with probability gamma, or that of KORS if it is larger."""
+    """Checks that a labelled example enters with probability gamma, or that of KORS if it is
+    larger. Returns the predictions."""
     labels = np.flatnonzero(np.isfinite(p.ys))
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, probabilities, close = [], [], False
@@ -288,7 +289,7 @@ def of_sketched_kons(p, run, first, key, report):
 
 
 def of_gradient(p, run, first, key, report):
-    """The first five labelled examples span the space in which all later steps are taken."""
+    """Predictions of gradient steps in the span of the first five labelled examples."""
     joined = np.flatnonzero(np.isfinite(p.ys))[:5]
     number = have_joined(joined, len(p.xs))
 
