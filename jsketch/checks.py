@@ -208,7 +208,7 @@ def memory(n_elements: int, dtype: DTypeLike, **sizes: int) -> None:
     if available is not None and needed > available:
         names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])
         raise ValueError(
-            f"{names} need about {needed / 1e9:,.1f} GB, and the device has"
+            f"{names} would need about {needed / 1e9:,.1f} GB, and the device has"
             f" {available / 1e9:,.1f} GB: choose smaller values."
         )
     for name, size in sizes.items():

@@ -94,7 +94,7 @@ class Model(NamedTuple):
 
 
 class Hyperparameters(NamedTuple):
-    """The hyperparameters of standardized values."""
+    """The hyperparameters for standardized values."""
 
     lengthscale: Any  # [L]
     outputscale: Any  # [], a variance
@@ -230,7 +230,7 @@ def fit(
                   jax.random.key(0)
 
     With more than 1,024 evaluations, lengthscales are fitted to a random sample of 512, and noise
-    and scale to all evaluations, or to the sample if `errors` are given. If there are fewer than 2
+    and scale to all evaluations, or to the sample if an error is above 0. If there are fewer than 2
     values, or all are equal, the model has the default hyperparameters, and `fitted` is False.
     Raises what `suggest` raises.
     """
@@ -334,7 +334,7 @@ class LeftOut(NamedTuple):
     def explained(self) -> float:
         """The share of the variance of the values that the predictions explain: at most 1, 0 if
         every prediction is the mean of the values, and NaN if all values are equal. Values with
-        `errors` have smaller weights (`data.weighted_moments`)."""
+        larger `errors` have smaller weights (`data.weighted_moments`)."""
         if len(self.observed) == 0 or np.ptp(self.observed) == 0:
             return np.nan
         share = self.weight / self.weight.sum()
@@ -413,9 +413,9 @@ def in_value_units(
     if wrong:
         raise ValueError(
             f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The model has a"
-            f" ratio of {model.ratio:g}, a scale of {model.scale:g} and a centre of"
-            f" {model.centre:g}: repeated evaluations need a larger ratio, and the values must not"
-            " be far from the centre in units of the scale."
+            f" ratio of {model.ratio:g} (noise to signal variance), scale {model.scale:g} and"
+            f" centre {model.centre:g}: repeated evaluations need a larger ratio, and the values"
+            " must not be far from the centre in units of the scale."
         )
     return mean, std
 
