@@ -413,9 +413,9 @@ def in_value_units(
     if wrong:
         raise ValueError(
             f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The model has a"
-            f" ratio of {model.ratio:g} (noise to signal variance), scale {model.scale:g} and"
-            f" centre {model.centre:g}: repeated evaluations need a larger ratio, and the values"
-            " must not be far from the centre in units of the scale."
+            f" ratio of {model.ratio:g} (noise to signal variance), a scale of {model.scale:g} and"
+            f" a centre of {model.centre:g}: repeated evaluations need a larger ratio, and"
+            " the values must not be far from the centre in units of the scale."
         )
     return mean, std
 
