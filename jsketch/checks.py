@@ -1,4 +1,4 @@
-"""Checks of arguments on the host. Each function raises ValueError, with the cause and the cure,
+"""Checks of arguments on the host. Each function raises ValueError, with the cause and a remedy,
 unless its arguments are as its docstring states. The values of tracers (under jit or vmap) are not
 checked."""
 
@@ -72,8 +72,8 @@ all_nonnegative = _number_in("must be a finite number, at least 0", 0, included=
 at_least_one = _number_in("must be at least 1", 1, included=(1,))
 fraction = _number_in("must lie between 0 and 1", 0, 1, included=(0, 1))
 probability = _number_in("is a probability and must lie strictly between 0 and 1", 0, 1)
-capacity = _number_in("must be an integer of at least 1", 0, integers=True)
-count = _number_in("must be an integer, at least 0", -1, integers=True)
+positive_integer = _number_in("must be an integer of at least 1", 0, integers=True)
+nonnegative_integer = _number_in("must be an integer, at least 0", -1, integers=True)
 
 
 def choice(choices: tuple[Any, ...], **values: Any) -> None:
@@ -100,17 +100,20 @@ RANGES: dict[str, Callable[..., None]] = {
         (fraction, "epsilon minimum_probability"),
         (probability, "delta"),
         (at_least_one, "ratio"),
-        (capacity, "capacity batch max_batch new_arms size population sample count nodes max_wait"),
-        (capacity, "max_history clients window horizon keep offer regions candidates starts steps"),
-        (capacity, "fit_steps frequencies"),
-        (count, "max_pending"),
+        (positive_integer, "capacity batch max_batch new_arms size population sample count"),
+        (positive_integer, "nodes max_wait max_history clients window horizon keep offer"),
+        (positive_integer, "regions candidates starts steps fit_steps frequencies"),
+        (nonnegative_integer, "max_pending"),
     )
     for name in names.split()
 }
 
 
 # {field of an algorithm: (methods or fields of its value, description of the value in messages)}
-_KERNEL = ("gram diag", "a kernel with its numbers, such as kernels.Gaussian(lengthscale=1.0)")
+_KERNEL = (
+    "gram diag",
+    "a kernel object (not its class), such as kernels.Gaussian(lengthscale=1.0)",
+)
 _BANDIT = ("init ask tell", "an algorithm over arms, such as BBKB(kernel)")
 COMPONENTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("kernel", "left", "right"), _KERNEL),
@@ -134,9 +137,9 @@ def component(name: str, value: Any) -> None:
 
 def constructor_arguments(algorithm: Any) -> None:
     """The components, the static fields and the width of an algorithm, or of another `Settings`,
-    are valid. A static field is one of the `choices` of its class, or True or False if its default
-    is, or lies in its range in RANGES. The other numbers are not checked: they may be arrays over
-    which the algorithm is vmapped."""
+    are valid. The value of a static field is one of the `choices` of its class, or a bool if the
+    default is a bool, or else lies in its range in RANGES. Fields that are not static are not
+    checked: they may be arrays over which the algorithm is vmapped."""
     choices = getattr(algorithm, "choices", {})
     for field in algorithm.__dataclass_fields__.values():
         name, value = field.name, getattr(algorithm, field.name)
@@ -152,7 +155,7 @@ def constructor_arguments(algorithm: Any) -> None:
         elif name in RANGES:
             RANGES[name](**{name: value})
         elif field.type in ("int", "int | None"):
-            count(**{name: value})
+            nonnegative_integer(**{name: value})
     if hasattr(algorithm, "norm_bound") and hasattr(algorithm, "width"):
         width = algorithm.width
         if not callable(width) or jax.tree_util.all_leaves([width]):
@@ -163,8 +166,8 @@ def constructor_arguments(algorithm: Any) -> None:
 
 
 def settings(algorithm: Any) -> None:
-    """Each number of an algorithm, or of another `Settings`, is one number in its range, and the
-    numbers of its width are valid."""
+    """Each numeric field of an algorithm that is not static, or of another `Settings`, is a scalar
+    in its range in RANGES, and the numbers of its width are valid."""
     for field in getattr(algorithm, "__dataclass_fields__", {}).values():
         name, value = field.name, getattr(algorithm, field.name)
         optional = value is None and "None" in str(field.type)
@@ -191,21 +194,21 @@ def one_number(**values: Any) -> None:
 
 def not_smaller(current: int, **values: int) -> None:
     """The named new capacity is an integer of at least `current`."""
-    capacity(**values)
+    positive_integer(**values)
     for name, value in values.items():
         if value < current:
             raise ValueError(f"{name} can only grow: it is {current}, and {value} was given.")
 
 
-def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
-    """The named sizes are 32-bit integers, and the `numbers` numbers that they need fit into the
-    memory of the device. Temporary arrays are not counted; a size that is slightly too large may
-    therefore raise no error."""
-    needed, available = int(numbers) * jnp.dtype(dtype).itemsize, devices.memory()
+def memory(n_elements: int, dtype: DTypeLike, **sizes: int) -> None:
+    """The named sizes are 32-bit integers, and arrays of `n_elements` numbers, which these sizes
+    require, fit into the memory of the device. Temporary arrays are not counted; a size that is
+    slightly too large may therefore raise no error."""
+    needed, available = int(n_elements) * jnp.dtype(dtype).itemsize, devices.memory()
     if available is not None and needed > available:
         names = " and ".join([f"{name} = {size:,}" for name, size in sizes.items()])
         raise ValueError(
-            f"{names} need about {needed / 1e9:,.1f} GB, and the device has"
+            f"{names} would need about {needed / 1e9:,.1f} GB, and the device has"
             f" {available / 1e9:,.1f} GB: choose smaller values."
         )
     for name, size in sizes.items():
@@ -214,8 +217,8 @@ def memory(numbers: int, dtype: DTypeLike, **sizes: int) -> None:
 
 
 def horizon(value: Any) -> int:
-    """The value is a positive number of evaluations, a 32-bit integer."""
-    capacity(horizon=value)
+    """The value as an int, a positive 32-bit integer."""
+    positive_integer(horizon=value)
     if value > INT32_MAX:
         raise ValueError(f"horizon can be at most {INT32_MAX:,} evaluations; {value:,} was given.")
     return int(value)
@@ -232,7 +235,7 @@ def real(name: str, value: Any) -> Any:
         array = array.astype(float) if array.dtype == object else array
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be real numbers: {error}.") from error
-    # the kinds are compared first, because `is_real` takes longer than learning an example
+    # the kind of the dtype is compared first: `is_real` takes longer than learning an example
     if array.dtype.kind not in "fiub" and not is_real(array.dtype):
         raise ValueError(f"{name} must be real numbers; their dtype is {array.dtype}.")
     return array
@@ -328,7 +331,7 @@ def arm_features(features: Any) -> Any:
 
 
 def rows_of_arms(features: Any) -> Any:
-    """As `arm_features`; warns as `arms` does."""
+    """`arm_features`, with warnings for constant features and for arms with equal features."""
     features = arm_features(features)
     if is_traced(features) or len(features) < 2:
         return features
@@ -439,7 +442,7 @@ def stream(xs: Any, ys: Any, dtype: DTypeLike | None = None, first: int = 0) -> 
     return xs, ys
 
 
-# Queries, rewards and earlier evaluations over arms. A wrong reward that is traced sets a flag
+# Queries, rewards and earlier evaluations over arms
 
 
 def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
@@ -455,8 +458,9 @@ def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
 
 def arm_query(domain: Arms, query: Query) -> Query:
     """The query as JAX arrays, in which arms that do not exist have the number A, because a scatter
-    to row A writes nothing. Raises ValueError unless the query has a vector of arm numbers and a
-    bool for each and, if it is not traced, for a slot in use with an arm that does not exist."""
+    to row A writes nothing. Raises ValueError if the index is not a vector of arm numbers or the
+    mask is not one bool for each. If the query is not traced, also raises it if a slot in use names
+    an arm that does not exist."""
     if not (hasattr(query, "index") and hasattr(query, "mask")):
         cause = f"a {type(query).__name__} was given"
         raise ValueError(f"a query is the result of `ask`, or Query(index, mask); {cause}.")
@@ -476,7 +480,7 @@ def mark_invalid_arms(domain: Arms, numbers: ArrayLike) -> Array:
     """The arm numbers as int32; arms that do not exist have the number A."""
     numbers = jnp.asarray(numbers)
     invalid = (numbers < 0) | (numbers >= domain.count)
-    # converted, because the dtype of an empty list is a float
+    # astype, because the array of an empty list has a floating dtype
     return jnp.where(invalid, domain.count, numbers).astype(jnp.int32)
 
 
@@ -493,7 +497,7 @@ def evaluation_limit(limit: ArrayLike | None) -> Array:
 
 
 def rewards(query: Query, y: Any, dtype: DTypeLike) -> Array:
-    """The rewards in that dtype, one real number for each slot."""
+    """The rewards as an array of `dtype`, one real number for each slot."""
     if np.shape(y) != query.index.shape:
         raise ValueError(
             f"y must have one reward for each slot of the query, shape {query.index.shape}, NaN"
@@ -586,10 +590,11 @@ def state(bandit: Any, domain: Arms, value: Any) -> None:
     if value.domain is None:
         raise ValueError("state has no arms: add them with types.attach(state, arms).")
     if not _equal(value.domain.features, domain.features):
-        raise ValueError(
-            f"state is of other arms: it has {value.domain.count} arms, the domain has"
-            f" {domain.count}, or their features differ."
-        )
+        (n, d), (m, dimension) = value.domain.features.shape, domain.features.shape
+        cause = f"it has {n} arms of {d} features, and the domain has {m} of {dimension}"
+        if (n, d) == (m, dimension):
+            cause = "their features differ from those of the domain"
+        raise ValueError(f"state is of other arms: {cause}.")
 
 
 def state_type(algorithm: Any, value: Any, expected: Any) -> None:
@@ -636,12 +641,13 @@ def forecaster_inputs(forecaster: Any, x: Any) -> None:
         kernel.check_inputs(x)
 
 
-def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> None:
+def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> None:
     """The kernel is defined on the arms, and the regularization does not overflow their dtype.
 
     Warns of a kernel that is not positive semi-definite, of a regularization that is too small for
     float32 (THEORY 9.1), and of arms so far apart that rounding changes kernel values between the
-    arms and `others` other points by more than LARGEST_ROUNDING k(x,x)."""
+    arms and `n_points` further points (such as inducing points) by more than LARGEST_ROUNDING
+    k(x,x)."""
     # if there are fewer arms, some are repeated, so that one shape is compiled
     chosen = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
     # without this context, even constants are traced if the caller is under jit
@@ -650,14 +656,18 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         if is_traced(domain, kernel):
             return
         sample = domain.features[chosen]
-        # the features of all arms, whose shape differs between problems, only if they are needed
-        x = domain.features if others else sample
+        # all arms only if needed: their number differs between problems, and every new shape is
+        # compiled again
+        x = domain.features if n_points else sample
         try:
             try:
-                # one program, because compiling each operation takes a third of a second in all
-                gram, rounding = jax.jit(_diagnostics, static_argnums=3)(kernel, sample, x, others)
+                # jitted as one program: compiling the operations one by one takes a third of a
+                # second in total
+                gram, rounding = jax.jit(_diagnostics, static_argnums=3)(
+                    kernel, sample, x, n_points
+                )
             except TypeError:  # a kernel of NumPy operations, or one that jit does not accept
-                gram, rounding = _diagnostics(kernel, sample, x, others)
+                gram, rounding = _diagnostics(kernel, sample, x, n_points)
             gram = np.asarray(gram, float)
         except (TypeError, ValueError) as error:
             raise ValueError(
@@ -705,12 +715,12 @@ def model(domain: Arms, kernel: Any, regularization: Any, others: int = 0) -> No
         )
 
 
-def kernel_rounding(kernel: Any, points: Array, others: int) -> ArrayLike:
-    """The rounding error [] of kernel values between points [m,d] and `others` other points, in
+def kernel_rounding(kernel: Any, points: Array, n_points: int) -> ArrayLike:
+    """The rounding error [] of kernel values between points [m,d] and `n_points` further points, in
     units of eps k(x,x). It is 1 for a kernel without a method `rounding`."""
-    return kernel.rounding(points, others) if hasattr(kernel, "rounding") else 1.0
+    return kernel.rounding(points, n_points) if hasattr(kernel, "rounding") else 1.0
 
 
-def _diagnostics(kernel: Any, sample: Array, x: Array, others: int) -> tuple[Any, Any]:
+def _diagnostics(kernel: Any, sample: Array, x: Array, n_points: int) -> tuple[Any, Any]:
     """(Gram matrix of the sample, `kernel_rounding` of the points x [n,d])."""
-    return kernel.gram(sample, sample), kernel_rounding(kernel, x, others)
+    return kernel.gram(sample, sample), kernel_rounding(kernel, x, n_points)

@@ -13,7 +13,7 @@ DEFAULTS = {
 }
 
 
-def as_users(function, **options):
+def compiled_as_by_users(function, **options):
     """jax.jit with XLA's default flags, or with those of the session if JSKETCH_AS_USERS=0."""
     flags = os.environ.get("XLA_FLAGS", "") if os.environ.get("JSKETCH_AS_USERS") != "0" else ""
     changed = {name: value for name, value in DEFAULTS.items() if f"--{name}=" in flags}

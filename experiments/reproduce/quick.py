@@ -62,8 +62,8 @@ NOTICE = (
 
 
 def shrink(command: Command) -> Command:
-    """The same experiment at a tiny size; other results in its folder are replaced. Raises KeyError
-    for an experiment without a tiny size."""
+    """The same experiment at a tiny size; existing results in its folder are overwritten, even
+    those of other options. Raises KeyError for an experiment without a tiny size."""
     module = command.module.removeprefix("experiments.")
     options = SMALL_BY_FOLDER.get(command.folder) or SMALL[module]
     small = Command("", "", tuple(shlex.split(options)))

@@ -67,7 +67,7 @@ class PointBBKB(SketchedBandit):
     ) -> PointState:
         """The state before the first pick, for points with `dimension` inputs. Raises ValueError
         for invalid arguments."""
-        checks.capacity(dimension=dimension)
+        checks.positive_integer(dimension=dimension)
         sketched.check_bandit(self)
         dtype = checks.floating_dtype(dtype)
         floats = self.max_history * (dimension + 5) + 3 * self.capacity**2

@@ -77,7 +77,7 @@ def from_unit(box: Box, u: Array) -> Array:
 def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
     """n uniform points of the box, [n,d]. They depend only on the key of `init`: they are the same
     for all optimisers, and a larger n only adds points. Raises ValueError for n < 1."""
-    checks.capacity(initial=n)
+    checks.positive_integer(initial=n)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(n, dtype=jnp.int32))
     unit = jax.vmap(lambda k: jax.random.uniform(k, box.lower.shape, box.lower.dtype))(keys)
     return from_unit(box, unit)
@@ -86,7 +86,7 @@ def initial_points(box: Box, key: PRNGKey, n: int) -> Array:
 def empty(box: Box, capacity: int, numbers: int = 0) -> History:
     """A history without evaluations. Raises ValueError for a capacity below 1, and if the history
     and `numbers` further floats of the optimiser are larger than memory."""
-    checks.capacity(horizon=capacity)
+    checks.positive_integer(horizon=capacity)
     numbers += int(capacity) * (box.lower.shape[0] + 2)
     checks.memory(numbers, box.lower.dtype, horizon=capacity)
     x = jnp.zeros((capacity, box.lower.shape[0]), box.lower.dtype)

@@ -89,7 +89,7 @@ class IndependentClients(struct.Settings):
 
     def ask(self, state: IndependentState, candidates: Array, key: PRNGKey) -> Array:
         """The indices [N] int32 of the candidates [N,C,d] to play. Raises ValueError as
-        `check_points`."""
+        `check_points` does."""
         x = check_points(self.clients, candidates, 3)
         keys = jax.random.split(key, self.clients)
         return jax.vmap(self.bandit.ask)(state.states, x, keys)
@@ -99,7 +99,7 @@ class IndependentClients(struct.Settings):
     ) -> tuple[IndependentState, Info]:
         """(state, info) after every client i has observed the reward y[i] of its point x[i], where
         x is [N,d] and y is [N]. If one client overflows, no state changes. `dictionary_size` and
-        `width` of the info are the largest of all clients. Raises ValueError as `ask`."""
+        `width` of the info are the largest of all clients. Raises ValueError as `ask` does."""
         x, y = check_points(self.clients, x, 2), check_rewards(self.clients, y)
         keys = jax.random.split(key, self.clients)
         states, info = jax.vmap(self.bandit.tell)(state.states, x, y, keys)
@@ -117,7 +117,7 @@ class IndependentClients(struct.Settings):
 
 @struct.dataclass
 class ClientEvidence:
-    """The scalars that the widths of N clients read, [N] each."""
+    """The scalars that determine the widths of N clients, [N] each."""
 
     count: Array  # observations
     # sum_s log(1 + variance(x_s)), with the variances of the last exchange before s
@@ -191,7 +191,7 @@ class SharedEmbedding(widths.KernelBandit):
     def init(self, dimension: int, key: PRNGKey, dtype: Any = None) -> EmbeddingState:
         """The state before the first round, for points with `dimension` inputs. Raises ValueError
         for invalid arguments."""
-        checks.capacity(dimension=dimension)
+        checks.positive_integer(dimension=dimension)
         sketched.check_bandit(self)
         capacity, slots = self.capacity, self.clients * self.max_history
         dtype = checks.floating_dtype(dtype)
@@ -267,7 +267,7 @@ class SharedEmbedding(widths.KernelBandit):
 
     def ask(self, state: EmbeddingState, candidates: Array, key: PRNGKey) -> Array:
         """The indices [N] int32 of the candidates [N,C,d] to play; they are drawn uniformly while
-        the dictionary is empty. Raises ValueError as `check_points`."""
+        the dictionary is empty. Raises ValueError as `check_points` does."""
         x = self._check_points(state, candidates, 3)
         started = state.sketch.dictionary.size > 0
         keys = jax.random.split(key, self.clients)
@@ -279,7 +279,7 @@ class SharedEmbedding(widths.KernelBandit):
         """(state, info) after every client i has observed the reward y[i] of its point x[i], where
         x is [N,d] and y is [N], and after the exchange if one follows. A reward that is not finite
         changes no posterior. If the history or the dictionary overflows, the state does not change.
-        Raises ValueError as `ask`."""
+        Raises ValueError as `ask` does."""
         n = self.clients
         x = self._check_points(state, x, 2)
         y = jnp.asarray(check_rewards(n, y), x.dtype)

@@ -65,14 +65,14 @@ class ContextualUCB(widths.KernelBandit):
 
     def ask(self, state: Any, candidates: Array, key: PRNGKey) -> Array:
         """The index [] int32 of the candidate [C,d] with the largest score, or a uniform one before
-        the first reward. Raises ValueError as `check_points`."""
+        the first reward. Raises ValueError as `check_points` does."""
         check_points(self.kernel, candidates, state.inputs)
         return argmax_or_uniform(self.scores(state, jnp.asarray(candidates)), state.started, key)
 
     def _check_init(self, dimension: int, key: PRNGKey, dtype: Any) -> Array:
         """Zeros [dimension] in the dtype of the state. Raises ValueError for invalid arguments."""
         checks.settings(self)
-        checks.capacity(dimension=dimension)
+        checks.positive_integer(dimension=dimension)
         checks.one_key(key=key)
         return jnp.zeros(dimension, checks.floating_dtype(dtype))
 
@@ -213,7 +213,8 @@ class KUCB(ContextualUCB):
 
 @struct.dataclass
 class GrowingEvidence:
-    """The scalars [] that widths read; sigma~_s^2 is the variance before the reward of round s."""
+    """The scalars [] that determine widths. sigma~_s^2 is the variance before the reward of round
+    s."""
 
     count: Array  # t, observed rewards
     information: Array  # sum_s log(1 + sigma~_s^2(x_s))

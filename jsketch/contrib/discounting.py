@@ -74,9 +74,9 @@ def block_discounts(discount: Any, learn: Array, like: Array) -> tuple[Array, Ar
 def renewal_rows(
     regularization: ArrayLike, discount: Any, labelled: Array, learn: Array, like: Array
 ) -> Array:
-    """Rows [B,r] with label zero, one after each example that `learn` [B] marks, and zeros after
-    the others. The row after labelled example t restores the regularization lam of feature t modulo
-    r; `labelled` [] examples precede the block. `like` [B,r] determines the shape and dtype."""
+    """Rows [B,r] to be learned with label zero: row b follows example b, and is zero unless `learn`
+    [B] marks it. The row after labelled example t restores the regularization lam of feature t
+    modulo r; `labelled` [] examples precede the block. `like` [B,r] sets the shape and dtype."""
     size = like.shape[1]
     count = labelled + jnp.cumsum(learn, dtype=jnp.int32)
     # the fraction that remains since the last renewal, r examples ago, or since the start

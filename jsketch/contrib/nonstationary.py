@@ -45,7 +45,7 @@ class DiscountedBKB(BKB):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
-        """As `BKB.init`. Pull counts and reward sums in `data` may have weights such as
+        """The state of `BKB.init`. Pull counts and reward sums in `data` may have weights such as
         discount^age, except for dictionary="bless"."""
         discounting.check_discount(self.discount)
         return super().init(domain, key, data=data)

@@ -36,7 +36,7 @@ def single_cell(box: Box, cells: int) -> Partition:
     """The partition of the box into one cell, with capacity for `cells` cells. Raises ValueError
     for an invalid box or fewer than 3 cells."""
     checks.box(box, jnp.size(box.lower))
-    checks.capacity(cells=cells)
+    checks.positive_integer(cells=cells)
     if cells < 3:
         raise ValueError(f"cells must be at least 3: a split makes three; {cells} was given.")
     checks.memory(2 * cells * jnp.size(box.lower), box.lower.dtype, cells=cells)

@@ -29,7 +29,7 @@ class Scaled(struct.Settings):
         checks.nonnegative(variance=self.variance)
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
-        """The error, in eps k(x,x), of values between points [m,d] and `others` other points."""
+        """The error, in eps k(x,x), of values between points [m,d] and `others` further points."""
         return checks.kernel_rounding(self.kernel, points, others)
 
     def check_inputs(self, x: Any) -> None:

@@ -45,4 +45,4 @@ class Polynomial(WithLengthscale):
     def check(self, x: Any) -> None:
         super().check(x)
         checks.nonnegative(offset=self.offset)
-        checks.capacity(degree=self.degree)
+        checks.positive_integer(degree=self.degree)

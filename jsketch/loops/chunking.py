@@ -58,7 +58,7 @@ def chunks(
     iterable of pairs. Parquet needs pyarrow, CSV needs pandas. Raises ValueError for shapes that do
     not fit, an empty stream, a size below 1, and columns that do not exist or are not numbers.
     """
-    checks.capacity(size=size)
+    checks.positive_integer(size=size)
     if isinstance(xs, str | os.PathLike):
         if ys is not None:
             raise ValueError(

@@ -39,7 +39,7 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
 
         forecaster = default_forecaster(chunks("events.parquet", target="y"))
     """
-    checks.capacity(events=events)
+    checks.positive_integer(events=events)
     checks.boolean(progress=progress)
     xs, ys = _first_labelled(examples, events)
     count, inputs = xs.shape

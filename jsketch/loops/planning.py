@@ -74,7 +74,7 @@ def plan(
     checks.bandit(bandit)
     checks.horizon(horizon)
     checks.problem(problem)
-    checks.capacity(seeds=seeds, workers=workers)
+    checks.positive_integer(seeds=seeds, workers=workers)
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
     if memory is not None:

@@ -102,7 +102,7 @@ def run(
     variances.
     """
     checks.horizon(horizon)
-    checks.capacity(reports=reports, workers=workers)
+    checks.positive_integer(reports=reports, workers=workers)
     if strategy is not None:
         checks.choice(("vmap", "threads"), strategy=strategy)
     vmapped = strategy == "vmap" or (strategy is None and devices.on_accelerator())

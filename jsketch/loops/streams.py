@@ -360,11 +360,11 @@ def prepare(
     """(forecaster, xs, ys, state, key of the stream), all in one dtype, from the arguments of
     `prequential`, after its checks and warnings on the host."""
     checks.forecaster(forecaster)
-    checks.count(first=first)
+    checks.nonnegative_integer(first=first)
     xs, ys = checks.stream(xs, ys, None if state is None else dtype_of(state), first)
     checks.forecaster_inputs(forecaster, xs)
     key = checks.one_key(key=key)
-    checks.capacity(block=block)
+    checks.positive_integer(block=block)
     forecaster = in_dtype(forecaster, xs.dtype)
     init_key, stream_key = jax.random.split(key)
     longest = _longest_example(xs)

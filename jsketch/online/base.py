@@ -111,7 +111,7 @@ def grow_dictionary(state: Any, capacity: int, regularization: ArrayLike) -> Any
 def checked_example(kernel: Any, x: Any, size: Callable[[int], int], **capacities: int) -> Array:
     """The array x [d]. Raises ValueError unless x is one example for which the kernel is defined,
     and if the size(d) numbers of a state with these capacities exceed the memory."""
-    checks.capacity(**capacities)
+    checks.positive_integer(**capacities)
     x = checks.example(x)
     checks.kernel_inputs(kernel, x[None])
     checks.memory(size(len(x)), x.dtype, **capacities)

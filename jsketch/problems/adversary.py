@@ -143,7 +143,7 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     """
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)
-    checks.capacity(rounds=rounds)
+    checks.positive_integer(rounds=rounds)
     if adversary.starts > adversary.candidates:
         raise ValueError(
             f"starts must be at most the candidates; starts = {adversary.starts} and candidates ="

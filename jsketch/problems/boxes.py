@@ -77,7 +77,7 @@ def _on_cube(
     maximum: float,
     noise_std: ArrayLike,
 ) -> BoxProblem:
-    checks.capacity(d=d)
+    checks.positive_integer(d=d)
     checks.nonnegative(noise_std=noise_std)
     lower, upper = (jnp.full(d, float(bound)) for bound in bounds)
     return BoxProblem(

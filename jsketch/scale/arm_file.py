@@ -114,7 +114,7 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
     Raises ValueError for another kind of file, an array that is empty or has another rank, dtype or
     order of its entries, a file that is shorter than its header states, and `chunk` below 1.
     """
-    checks.capacity(chunk=chunk)
+    checks.positive_integer(chunk=chunk)
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"open_arms takes the path of a .npy file; {path!r} was given.")
     name = str(Path(path).absolute())

@@ -57,8 +57,8 @@ def start(
             " SLURM."
         )
     if process is not None and processes is not None:
-        checks.capacity(processes=processes)
-        checks.count(process=process)
+        checks.positive_integer(processes=processes)
+        checks.nonnegative_integer(process=process)
         if process >= processes:
             raise ValueError(
                 f"process must be from 0 to {processes - 1}, processes - 1; {process} was given."
@@ -94,7 +94,7 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
     than devices, for more arms than 32 bits can count, and unless the devices of this process are
     neighbours in the mesh."""
     n_devices = check_mesh(mesh, axis)
-    checks.capacity(arms=arms)
+    checks.positive_integer(arms=arms)
     checks.memory(0, np.float32, arms=arms)
     rows = rows_per_device(arms, n_devices, axis)
     sharding = NamedSharding(with_automatic_axes(mesh), P(axis))

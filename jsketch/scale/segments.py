@@ -86,7 +86,7 @@ def prequential_in_segments(
     count = len(ys)
     if segments is None:
         segments = max(1, count // MIN_SEGMENT) if devices.on_accelerator() else 1
-    checks.capacity(segments=segments)
+    checks.positive_integer(segments=segments)
     # whole blocks, of equal length, so that all segments run one program
     length = -(-count // (segments * block)) * block
     parts = -(-count // length)

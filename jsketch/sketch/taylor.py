@@ -52,8 +52,8 @@ class Taylor:
                 f"Taylor features need at least one input and a degree M >= 0; d = {self.inputs}"
                 f" and M = {self.degree} were given."
             )
-        checks.capacity(inputs=self.inputs)
-        checks.count(degree=self.degree)
+        checks.positive_integer(inputs=self.inputs)
+        checks.nonnegative_integer(degree=self.degree)
         size = basis_size(self.inputs, self.degree)
         if size > MAX_FEATURES:
             raise ValueError(

@@ -31,7 +31,7 @@ from jsketch.box.acquisition import log_expected_improvement
 from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
-FAILURES_KEY = 1  # folded into the key of draws
+FAILURES_KEY = 1  # number folded into the key of draws
 # an acquisition that uses draws shortlists candidates by mean + SHORTLIST_WIDTH * std
 SHORTLIST_WIDTH = 3.0
 

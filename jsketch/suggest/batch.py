@@ -28,7 +28,7 @@ from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import LARGEST_EXACT, Model, fit_data, in_value_units
 from jsketch.types import Arms, PRNGKey
 
-# these and `model.SUBSAMPLE_KEY` are folded into the key of `suggest`
+# these numbers and `model.SUBSAMPLE_KEY` are folded into the key of `suggest`
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values, more of them help little
 BUDGET_TOLERANCE = 1e-6  # share of the budget by which the total cost may exceed it
@@ -277,7 +277,7 @@ def _check_model(data: Data, lengthscale: Any, model: Any) -> None:
 
 
 def _check_batch(data: Data, n_excluded: int, unavailable: np.ndarray, batch: int) -> None:
-    checks.capacity(batch=batch)
+    checks.positive_integer(batch=batch)
     if batch > choice.LARGEST_BATCH:
         raise ValueError(
             f"batch = {batch} is more than {choice.LARGEST_BATCH}, the largest batch: evaluate a"

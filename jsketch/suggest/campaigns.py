@@ -51,7 +51,7 @@ def join_campaigns(
     standard error is one standard deviation: they guide the first batches, and matter less the more
     present values there are. A random sample of at most 256 // c values of each of c earlier
     campaigns is used. Raises ValueError for shapes that do not agree and for values that are not
-    finite, and the errors of `suggest`.
+    finite, and what `suggest` raises.
 
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
         suggestion = suggest(**joined._asdict(), batch=8)

@@ -63,7 +63,7 @@ class PaddedData(NamedTuple):
     arms: Array  # [N] int
     observed: Array  # [N] bool
     values: Array  # [N], of mean 0, in units of the signal
-    error: Array  # [N], variances in addition to the noise, in units of the signal
+    error_variance: Array  # [N], in addition to the noise variance, in units of that of the signal
     pending: Array  # [P] int
     is_pending: Array  # [P] bool
     inducing: Array  # [M] int; empty where the posterior is exact
@@ -82,7 +82,7 @@ def condition(kernel: Any, arrays: PaddedData, ratio: Array, with_pending: bool)
         jnp.concatenate([arrays.values, zeros]),
         jnp.concatenate([arrays.observed, jnp.zeros_like(is_pending)]),
         jnp.concatenate([jnp.zeros_like(arrays.observed), is_pending]),
-        jnp.concatenate([arrays.error, zeros]),
+        jnp.concatenate([arrays.error_variance, zeros]),
     )
     if arrays.inducing.size:
         sketch = arrays.features[arrays.inducing], arrays.included

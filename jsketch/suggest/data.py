@@ -60,7 +60,7 @@ class Data(NamedTuple):
         self, centre: float, scale: float, fitted: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """(values, error variances) of the observed evaluations, as `standardize` returns them.
-        Errors are ignored unless `fitted`."""
+        `errors` are ignored unless `fitted`."""
         errors = self.errors if fitted else np.zeros(len(self.errors))
         return standardize(self.values[self.observed], errors[self.observed], centre, scale)
 
@@ -81,8 +81,8 @@ def library(
     gram: Any = None,
     scaling: bool = True,
 ) -> Library:
-    """Checks and scales a library once, for many calls of `suggest`. The arguments and errors are
-    those of `suggest`."""
+    """Checks and scales a library once, for many calls of `suggest`. The arguments and exceptions
+    are those of `suggest`."""
     checks.boolean(scaling=scaling)
     if gram is not None:
         if candidates is not None or columns is not None:
@@ -167,7 +167,7 @@ def check_data(
     scaling: bool,
     errors: Any = None,
 ) -> Data:
-    """Checks the arguments of `suggest`, and raises the same errors."""
+    """The arguments of `suggest` as checked arrays. Raises what `suggest` raises."""
     checked = library(candidates, columns, scaling=scaling)
     checks.arm_numbers(Arms(checked.features), arms=arms, pending=pending)
     # an empty list becomes an array of floats

@@ -78,7 +78,7 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
     columns = tuple(Columns(*group) for group in columns)
     for group in columns:
         checks.choice(KINDS, kind=group.kind)
-        checks.capacity(width=group.width)
+        checks.positive_integer(width=group.width)
     total = sum(group.width for group in columns)
     if total != width:
         raise ValueError(f"the widths of columns add up to {total}; candidates have {width}.")
@@ -93,7 +93,7 @@ class Mixed:
     so is that of two fingerprints without a common bit.
     """
 
-    # [L], one for each number, category and fingerprint, in the order of the columns
+    # [L], one for each numeric column, category and fingerprint, in the order of the columns
     lengthscale: ArrayLike
     # the kinds of the inputs, from left to right
     columns: tuple[Columns, ...] = struct.field(pytree_node=False)

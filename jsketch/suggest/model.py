@@ -51,11 +51,14 @@ LARGEST_EXACT = 1024  # evaluations; with more of them the posterior is sketched
 FIT_SAMPLE = 512
 FIT_INDUCING = 512
 NOISE_RATIOS = np.geomspace(1e-3, 10, 17)
-SUBSAMPLE_KEY = 0  # folded into the key of `suggest`
+SUBSAMPLE_KEY = 0  # number folded into the key of `suggest`, as are those in `batch`
 
 STEPS = 30  # L-BFGS steps from each start
 REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
-START_FACTORS = (0.5, 2.0)  # initial lengthscales in units of sqrt(L), one search from each
+START_FACTORS = (
+    0.5,
+    2.0,
+)  # of sqrt(L) for L lengthscales: initial lengthscales, one search from each
 # The prior median of a lengthscale is 1.6 sqrt(L) sides of the unit cube: it grows with sqrt(L), as
 # distances do (Hvarfner, Hellsten, Nardi. ICML 2024). The priors were chosen on other seeds than
 # those of the reported results (experiments/pools/README.md).
@@ -71,7 +74,7 @@ _evidence_bound = jax.jit(evidence_bound)
 class Model(NamedTuple):
     """A Gaussian process: values are centre + scale * f + noise; f has the library's kernel."""
 
-    # [L], one for each number (in units of its range), category and fingerprint
+    # [L], one for each numeric column (in units of its range), one-hot category and fingerprint
     lengthscale: np.ndarray
     ratio: float  # noise variance over signal variance, the regularization
     scale: float  # standard deviation of the signal, in units of the values
@@ -91,7 +94,7 @@ class Model(NamedTuple):
 
 
 class Hyperparameters(NamedTuple):
-    """The hyperparameters of standardized values."""
+    """The hyperparameters for standardized values."""
 
     lengthscale: Any  # [L]
     outputscale: Any  # [], a variance
@@ -120,15 +123,15 @@ def log_posterior(
     distances: list[Array],
     data: regression.Data,
     theta: Hyperparameters,
-    errors: ArrayLike = 0.0,
+    error_variances: ArrayLike = 0.0,
 ) -> Array:
     """Log of likelihood times prior, [], at these hyperparameters. `distances` are
-    `Mixed.fingerprint_distances`, and `errors` [N] are added to the noise variance."""
+    `Mixed.fingerprint_distances`, and `error_variances` [N] are added to the noise variance."""
     if isinstance(kernel, Mixed):
         kernel = _WithFingerprints(replace(kernel, lengthscale=theta.lengthscale), distances)
     # the kernel already divides by the lengthscales
     ones = jnp.ones(data.u.shape[1], data.u.dtype)
-    scaled = regression.Hyperparameters(ones, theta.outputscale, theta.noise + errors)
+    scaled = regression.Hyperparameters(ones, theta.outputscale, theta.noise + error_variances)
     return regression.log_marginal_likelihood(kernel, scaled, data) + log_prior(theta)
 
 
@@ -136,14 +139,15 @@ def _fit_hyperparameters(
     kernel: Any,
     data: regression.Data,
     fixed: np.ndarray | None,
-    errors: ArrayLike,
+    error_variances: ArrayLike,
     start: Hyperparameters | None = None,
 ) -> Hyperparameters:
     """The mode of `log_posterior`: the best result of several searches, or the result of one search
     from `start`. If `fixed` [L] is given, it holds the lengthscales, which are not searched."""
     dtype = data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
-    distances, variances = _fingerprint_distances(kernel, data.u), jnp.asarray(errors, dtype)
+    distances = _fingerprint_distances(kernel, data.u)
+    error_variances = jnp.asarray(error_variances, dtype)
     # a point of the search: logarithms of the outputscale, of the noise variance minus its floor,
     # and of the lengthscales
     starts = [np.array([OUTPUTSCALE.location, NOISE.location], float)]
@@ -163,7 +167,7 @@ def _fit_hyperparameters(
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best_point, lowest_loss
         value, gradient = _loss(
-            jnp.asarray(point, dtype), kernel, distances, data, length, variances
+            jnp.asarray(point, dtype), kernel, distances, data, length, error_variances
         )
         value, gradient = float(value), np.asarray(gradient, float)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -197,9 +201,10 @@ def _loss(
     distances: list[Array],
     data: regression.Data,
     fixed: Array | None,
-    errors: Array,
+    error_variances: Array,
 ) -> Array:
-    return -log_posterior(kernel, distances, data, _hyperparameters_at(jnp, point, fixed), errors)
+    theta = _hyperparameters_at(jnp, point, fixed)
+    return -log_posterior(kernel, distances, data, theta, error_variances)
 
 
 @struct.checked_names
@@ -221,12 +226,13 @@ def fit(
     lengthscale   one number for all, or [L]; None: fitted
     limits        (lowest, largest), to which values are clipped; None: values below median - 2
                   (best - median) are raised to this limit
-    key           draws the sample of more than 1,024 evaluations; None: jax.random.key(0)
+    key           draws the random sample if there are more than 1,024 evaluations; None:
+                  jax.random.key(0)
 
     With more than 1,024 evaluations, lengthscales are fitted to a random sample of 512, and noise
-    and scale to all evaluations, or to the sample if there are errors. If there are fewer than 2
+    and scale to all evaluations, or to the sample if an error is above 0. If there are fewer than 2
     values, or all are equal, the model has the default hyperparameters, and `fitted` is False.
-    Raises the errors of `suggest`.
+    Raises what `suggest` raises.
     """
     key = None if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -273,8 +279,8 @@ def fit_data(
     padded = regression.Data(points, jnp.asarray(y, dtype), jnp.asarray(mask), zero, one)
     start_point = None
     if start is not None and start.fitted:
-        amplitude = (start.scale / deviation) ** 2
-        start_point = Hyperparameters(start.lengthscale, amplitude, start.ratio * amplitude)
+        outputscale = (start.scale / deviation) ** 2
+        start_point = Hyperparameters(start.lengthscale, outputscale, start.ratio * outputscale)
     length, outputscale, noise = _fit_hyperparameters(kernel, padded, fixed, variances, start_point)
     length, ratio = np.asarray(length, float), float(noise / outputscale)
     model = Model(length, ratio, deviation * float(outputscale) ** 0.5, centre, True, limits)
@@ -310,7 +316,9 @@ class LeftOut(NamedTuple):
     observed: np.ndarray  # [k], values
     mean: np.ndarray  # [k], predictions
     std: np.ndarray  # [k], standard deviations of the predictions, noise included
-    weight: np.ndarray  # [k], weight of each value in `explained`; all are equal without errors
+    weight: (
+        np.ndarray
+    )  # [k], weight of each value in `explained`; all are equal if no `errors` are given
     log_likelihood: float  # of the k values, maximised over the scale, up to a constant
 
     def __repr__(self) -> str:
@@ -326,7 +334,7 @@ class LeftOut(NamedTuple):
     def explained(self) -> float:
         """The share of the variance of the values that the predictions explain: at most 1, 0 if
         every prediction is the mean of the values, and NaN if all values are equal. Values with
-        errors have smaller weights (`data.weighted_moments`)."""
+        larger `errors` have smaller weights (`data.weighted_moments`)."""
         if len(self.observed) == 0 or np.ptp(self.observed) == 0:
             return np.nan
         share = self.weight / self.weight.sum()
@@ -352,7 +360,7 @@ def leave_one_out(
 
     The mean is y_i - [K^-1 y]_i / [K^-1]_ii, with the variance 1 / [K^-1]_ii (Rasmussen and
     Williams, 2006, eq. 5.12; Sundararajan, Keerthi, Neural Computation 2001). Of more than 1,024
-    evaluations a random sample of 1,024 is used. Arguments and errors are those of `suggest`.
+    evaluations a random sample of 1,024 is used. Raises what `suggest` raises.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -405,9 +413,9 @@ def in_value_units(
     if wrong:
         raise ValueError(
             f"the posterior is not finite: {', '.join(wrong)} are NaN or infinite. The model has a"
-            f" ratio of {model.ratio:g}, a scale of {model.scale:g} and a centre of"
-            f" {model.centre:g}: repeated evaluations need a larger ratio, and the values must not"
-            " be far from the centre in units of the scale."
+            f" ratio of {model.ratio:g} (noise to signal variance), a scale of {model.scale:g} and"
+            f" a centre of {model.centre:g}: repeated evaluations need a larger ratio, and"
+            " the values must not be far from the centre in units of the scale."
         )
     return mean, std
 
@@ -418,8 +426,8 @@ def _check_lengthscales(count: int, lengthscale: Any) -> np.ndarray:
     checks.all_positive(lengthscale=lengthscale)
     if np.shape(lengthscale) not in ((), (count,)):
         raise ValueError(
-            f"lengthscale must be one number, or one for each of the {count} numbers, categories"
-            f" and fingerprints; its shape is {np.shape(lengthscale)}."
+            f"lengthscale must be one number, or one for each of the {count} numeric columns,"
+            f" categories and fingerprints; its shape is {np.shape(lengthscale)}."
         )
     return np.broadcast_to(np.asarray(lengthscale, float), (count,))
 

@@ -28,7 +28,7 @@ class Evaluations(NamedTuple):
     values: Array  # [N], of mean 0, in units of the signal's standard deviation
     observed: Array  # [N] bool, slots with a value
     pending: Array  # [N] bool
-    error: Array  # [N], variances in addition to the noise, in the units of the values
+    error_variance: Array  # [N], in addition to the noise variance, in the units of the values
 
 
 @struct.dataclass
@@ -64,8 +64,8 @@ def inverse_root(kernel: Any, points: Array, used: Array, noise: Array) -> Array
 def condition(kernel: Any, evaluations: Evaluations, ratio: Array) -> Posterior:
     """The posterior given the observed values, in which every pending evaluation returns its
     posterior mean (hallucination; THEORY 5.8)."""
-    points, values, observed, pending, error = evaluations
-    noise = ratio + error
+    points, values, observed, pending, error_variance = evaluations
+    noise = ratio + error_variance
     inverse = inverse_root(kernel, points, observed, noise)
     weights = matmul(inverse.T, matmul(inverse, jnp.where(observed, values, 0)))
     if pending.shape[0] == 0:
@@ -85,7 +85,7 @@ def condition_sketched(
     sketch = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
     # times this factor, the noise and the error of a value together have the variance `ratio`
-    share = jnp.sqrt(ratio / (ratio + evaluations.error))
+    share = jnp.sqrt(ratio / (ratio + evaluations.error_variance))
     z = share[:, None] * z
     observed = jnp.where(evaluations.observed[:, None], z, 0)
     identity = jnp.eye(z.shape[1], dtype=z.dtype)

@@ -43,7 +43,7 @@ def predict(
     key: PRNGKey | None = None,
 ) -> Prediction:
     """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. Arguments and
-    errors are those of `suggest`."""
+    exceptions are those of `suggest`."""
     kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
     mean, std = in_value_units(model, *_predict(kernel, arrays, ratio))
     return Prediction(mean, std, np.hypot(std, model.noise_std))
@@ -61,7 +61,7 @@ def average_predictions(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(mean [k], standard deviation [k]) of the average of the function over each of k sets of S
     points. `sets` [k, S, d] are the features of these points, scaled as in a `Library`. Other
-    arguments and errors are those of `suggest`."""
+    arguments and exceptions are those of `suggest`."""
     kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
     return in_value_units(model, *_predict(kernel, arrays, ratio, points))

@@ -34,7 +34,7 @@ DRAWS = 1024
 PROBABILITY = 0.975  # above 95%, because the rule is applied after every batch
 TOLERANCE = 0.01  # of the range of the values
 MIN_VALUES = 10  # with fewer values the fitted noise and lengthscales are unreliable
-GAIN_KEY = 4  # folded into the key of `suggest`
+GAIN_KEY = 4  # number folded into the key of `suggest`
 
 
 class Gain(NamedTuple):

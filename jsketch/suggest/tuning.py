@@ -200,8 +200,8 @@ def _search(
 ) -> Result:
     if not callable(f):
         raise ValueError(f"f must be a function; {f!r} was given.")
-    checks.capacity(evaluations=evaluations, batch=batch)
-    checks.count(seed=seed)
+    checks.positive_integer(evaluations=evaluations, batch=batch)
+    checks.nonnegative_integer(seed=seed)
     checks.choice(("threads", "processes"), workers=workers)
     checks.boolean(progress=progress)
     caught = _check_catch(catch)

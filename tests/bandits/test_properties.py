@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES, HORIZON, VARIANTS, problem
-from compiled import as_users
+from compiled import compiled_as_by_users
 
 from jsketch import Arms, Query, loops
 from jsketch.bandits.batches import adaptive_batch
@@ -47,7 +47,9 @@ class Cache:
 
     def __init__(self):
         self.rollout = jax.jit(loops.rollout, static_argnames="horizon")
-        self.rollout_with_default_flags = as_users(loops.rollout, static_argnames="horizon")
+        self.rollout_with_default_flags = compiled_as_by_users(
+            loops.rollout, static_argnames="horizon"
+        )
         self.ask = jax.jit(lambda bandit, state, key, limit=None: bandit.ask(state, key, limit))
         self.tell = jax.jit(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
         self.vmapped = jax.jit(

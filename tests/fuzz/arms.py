@@ -1,10 +1,11 @@
-"""Finite arms: posteriors, widths, picks and ends of batches of all algorithms against oracles."""
+"""Fuzzes algorithms over finite arms: compares posteriors, widths, picks and ends of batches with
+those of oracles."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import posteriors
-from compiled import as_users
+from compiled import compiled_as_by_users
 from draw import arms_problem
 from report import tolerance
 from truth import EPS, LD
@@ -16,14 +17,14 @@ from jsketch.types import Evaluations
 
 BATCH = 8
 INIT = jax.jit(lambda bandit, x, key: bandit.init(Arms(x), key))
-INIT_WITH_DATA = as_users(
+INIT_WITH_DATA = compiled_as_by_users(
     lambda bandit, x, key, *history: bandit.init(Arms(x), key, data=Evaluations(*history))
 )
 # one program returns the query and the width
-ASK = as_users(
+ASK = compiled_as_by_users(
     lambda bandit, state, *rest: (bandit.ask(state, *rest), bandit.confidence_width(state))
 )
-TELL = as_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
+TELL = compiled_as_by_users(lambda bandit, state, query, y, key: bandit.tell(state, query, y, key))
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
 SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
@@ -92,7 +93,7 @@ class Case:
         return np.asarray(dictionary.index)[np.asarray(dictionary.mask)]
 
     def truths(self):
-        """The oracle's posteriors for the true Gram matrix and for the disturbed ones."""
+        """The oracle's posteriors for the true Gram matrix and for the perturbed ones."""
         p, data = self.p, (self.counts, self.sums, self.p.lam)
         if self.name in EXACT:
             return [posteriors.exact(g, *data) for g in p.grams]
@@ -128,7 +129,8 @@ class Case:
         return float(np.diag(self.p.grams[0]).max()) / self.p.lam
 
     def check_width(self, truths):
-        """A width is sqrt(lam) F + xi sqrt(information + log 1/delta) times a factor."""
+        """Checks that the width is sqrt(lam) F + xi sqrt(information + log 1/delta) times a
+        factor."""
         p, n = self.p, self.counts.sum()
         powers = dict(gp_bucb=0.5, gp_bucb_sum=0.5, mini=1, mini_ei=1)
         factor = p.ratio ** powers.get(self.name, 0)
@@ -136,13 +138,13 @@ class Case:
         widths = []
         for t in truths:
             if self.name in EXACT:
-                inside = t.logdet
+                information = t.logdet
             elif self.name in ("bkb", "sketched_ts"):
-                inside = np.log(max(n, 1)) * (self.counts @ t.variance)
+                information = np.log(max(n, 1)) * (self.counts @ t.variance)
             else:
-                inside = (1 if self.name == "fixed" else p.ratio) * self.information
-            inside = np.maximum(inside - np.log(p.delta), 0)
-            widths.append(factor * (np.sqrt(p.lam) * p.bound + p.noise * np.sqrt(inside)))
+                information = (1 if self.name == "fixed" else p.ratio) * self.information
+            radicand = np.maximum(information - np.log(p.delta), 0)
+            widths.append(factor * (np.sqrt(p.lam) * p.bound + p.noise * np.sqrt(radicand)))
         self.report.near("width", self.width, widths)
 
     def play(self, rounds):
@@ -175,7 +177,8 @@ class Case:
         return query
 
     def tell(self, query, key):
-        """Some slots are masked, some evaluations fail, and the order of the slots is random."""
+        """Calls `tell` with some slots masked, some failed evaluations, and the slots in random
+        order. Checks the new state."""
         r, index, mask = self.report, np.asarray(query.index), np.array(query.mask)
         y = self.p.mean[index] + self.p.noise * self.random.standard_normal(len(index))
         y = np.where(self.random.uniform(size=len(y)) < 0.1, np.nan, y)
@@ -214,7 +217,8 @@ class Case:
 
 
 def check_picks(case, truths, picks):
-    """Every pick has the largest score up to rounding, and the batch ends as its rule requires."""
+    """Checks that every pick has the largest score up to rounding, and that the batch ends as its
+    rule requires."""
     name, r = case.name, case.report
     if name in ("ts", "sketched_ts"):
         samples = case.bandit.samples(case.state, case.key)
@@ -239,9 +243,13 @@ def check_picks(case, truths, picks):
             smallest_std = np.sqrt(np.maximum(variance - error, 0))
             slack = mean_error + width * (np.sqrt(variance + error) - smallest_std)
             score = true.mean + width * np.sqrt(variance)
-            behind = float(np.max(score - slack) - (score[arm] + slack[arm]))
-            is_largest = behind <= 1e-9 * float(np.abs(score).max())
-            r.true("a pick is a largest score", is_largest, f"pick {slot} is {behind:.1e} behind")
+            deficit = float(np.max(score - slack) - (score[arm] + slack[arm]))
+            is_largest = deficit <= 1e-9 * float(np.abs(score).max())
+            r.true(
+                "a pick is a largest score",
+                is_largest,
+                f"pick {slot} is {deficit:.1e} below the largest",
+            )
         product.append(product[-1] * (1 + variance[arm]))
         if name[:4] == "mini":
             break
@@ -251,7 +259,7 @@ def check_picks(case, truths, picks):
 
 
 def check_end(case, true, picks, error, product):
-    """A batch ends with the first pick after which its bound exceeds C."""
+    """Checks that a batch ends with the first pick after which its bound exceeds C."""
     name, p, r, size = case.name, case.p, case.report, len(picks)
     if name[:4] == "mini":
         r.true("one arm", (picks == picks[0]).all())

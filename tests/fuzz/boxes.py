@@ -1,11 +1,11 @@
-"""Boxes: Gaussian processes, acquisition functions, GO-UCB's ball, histories and spaces."""
+"""Fuzzes boxes: Gaussian processes, acquisitions, GO-UCB's ball, histories and spaces."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from compiled import as_users
+from compiled import compiled_as_by_users
 from scipy.special import log_ndtr, ndtr
-from truth import EPS, LD, cholesky, disturbed, gram, solve
+from truth import EPS, LD, cholesky, gram, perturbed, solve
 
 from jsketch import Box, kernels
 from jsketch.box import Category, Integer, Real, Space, acquisition, history
@@ -18,10 +18,10 @@ KERNELS = {
     "matern 5/2": (kernels.Matern(nu=2.5), ("matern", 2.5)),
     "gaussian": (kernels.Gaussian(), ("gaussian", 0.0)),
 }
-ADD = as_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
+ADD = compiled_as_by_users(lambda past, x, mask, y: history.add(past, BoxQuery(x, mask), y))
 
 
-@as_users
+@compiled_as_by_users
 def VALUES(kernel, numbers, u, y, mask, at):
     """The posterior's (mean, variance), its covariance, and (marginal likelihood, gradient)."""
     data = gp.standardized(u, y, mask)
@@ -30,13 +30,13 @@ def VALUES(kernel, numbers, u, y, mask, at):
     return gp.predict(posterior, at), gp.joint_posterior(posterior, at)[1], likelihood
 
 
-@as_users
+@compiled_as_by_users
 def IMPROVEMENT(*arguments):
     expected = acquisition.log_expected_improvement(*arguments)
     return expected, acquisition.log_probability_of_improvement(*arguments)
 
 
-@as_users
+@compiled_as_by_users
 def BALL(rows, lam, targets, w0, v):
     s = ellipsoid(rows, lam)
     products = s.inverse_root(v), s.inverse_root_transposed(v)
@@ -55,8 +55,8 @@ def check(seed, report, long=False):
 
 
 def gaussian_process(random, report, name, hard):
-    """Checks a posterior, the likelihood and its slope. The scaled values have variance 1, and
-    their noise at least 1e-3, or 1e-6 if `hard`."""
+    """Checks a posterior, the likelihood and its gradient. The scaled values have variance 1, and
+    the noise variance is at least 1e-3, or at least 1e-6 if `hard`."""
     kernel, (family, parameter) = KERNELS[name]
     used = int(random.integers(1, SLOTS + 1))
     mask = np.arange(SLOTS) < used
@@ -90,7 +90,7 @@ def gaussian_process(random, report, name, hard):
     def factor(log_numbers, errors=None):
         covariance = gram(parts(log_numbers), u[mask], u[mask])
         if errors is not None:
-            covariance = disturbed(covariance, errors)
+            covariance = perturbed(covariance, errors)
         return cholesky(covariance + np.exp(log_numbers[-1]) * np.eye(used, dtype=LD))
 
     def likelihood(log_numbers, errors=None):
@@ -116,7 +116,7 @@ def gaussian_process(random, report, name, hard):
     steps = LD(1e-5) * np.eye(len(logs), dtype=LD)
 
     def slopes(seed):
-        """Central differences, which have the same disturbances on both sides."""
+        """Central differences, which have the same perturbations on both sides."""
 
         def value_at(point):
             return likelihood(point, None if seed is None else np.random.default_rng(seed))
@@ -126,9 +126,9 @@ def gaussian_process(random, report, name, hard):
     gradient = np.append(np.asarray(slope.lengthscale), [slope.outputscale, slope.noise])
     truths = [slopes(seed) for seed in (None, 1, 2)]
     # A derivative of |x_i - x_j|^2 is twice a sum of four rounded products (`kernels.stationary`).
-    # Its error is at most 4 eps (x_i^2 + x_j^2) for an input, also between equal points. It is
-    # multiplied by |w w^T - C^-1| / 2 and by the slope of the kernel, at most 5/6 (Matern) or 1/2
-    # (Gaussian). The errors of pairs are independent.
+    # For each coordinate its error is at most 4 eps (x_i^2 + x_j^2), even if the two points are
+    # equal. It is multiplied by |w w^T - C^-1| / 2 and by the slope of the kernel, at most 5/6
+    # (Matern) or 1/2 (Gaussian). The errors of pairs are independent.
     inverse = solve(factor(logs), np.eye(used, dtype=LD))
     weights = inverse.T @ (inverse @ centred)
     entries = np.abs(np.outer(weights, weights) - inverse.T @ inverse) / 2
@@ -141,7 +141,8 @@ def gaussian_process(random, report, name, hard):
 
 
 def improvement(random, report):
-    """log E (f - threshold)_+ by quadrature, log P(f > threshold) by SciPy, over both tails."""
+    """Checks log E (f - threshold)_+ against quadrature and log P(f > threshold) against SciPy, in
+    both tails."""
     mean, threshold = random.uniform(-30, 10, POINTS), 0.0
     variance = 10 ** random.uniform(-3, 1, POINTS)
     results = IMPROVEMENT(mean, variance, threshold)
@@ -169,7 +170,8 @@ def _log_excess(z, nodes, weights):
 
 
 def ball(random, report):
-    """Roots, norms and estimates of Sigma = lam I + G^T G by dense linear algebra."""
+    """Checks the inverse roots, norms and log-determinant of Sigma = lam I + G^T G, and the
+    estimate of w, against dense linear algebra."""
     parameters, rows, used = 12, 8, int(random.integers(0, 9))
     g = 10 ** random.uniform(-1, 1) * random.standard_normal((rows, parameters))
     if random.uniform() < 0.3:
@@ -203,7 +205,8 @@ def ball(random, report):
 
 
 def histories(random, report):
-    """A history and a list have the same evaluations after queries with masks and failures."""
+    """Checks that a history and a list have the same evaluations after queries with masks and
+    failures."""
     past = history.History(np.zeros((6, 2)), np.zeros(6), np.zeros(6, bool), np.zeros((), np.int32))
     evaluations = []
     for _ in range(4):
@@ -220,7 +223,8 @@ def histories(random, report):
 
 
 def spaces(random, report):
-    """Decoded values are in their ranges, and their encoding is close to the decoded point."""
+    """Checks that points decode to values in their ranges, and encode to a point close to the
+    original one; and that integers and categories survive encoding and decoding."""
     low = float(random.uniform(-10, 10))
     high = low + float(10 ** random.uniform(-6, 6))
     first, count = int(random.integers(-1000, 1000)), int(random.integers(2, 40))
@@ -242,4 +246,5 @@ def spaces(random, report):
         interval = first + min(int(x[2] / 10 * count), count - 1)
         report.same("integers have intervals of equal length", decoded["integer"], interval)
         second = list(space.decode(encoded).values())
-        report.same("decoded values are decoded again", second[2:], list(decoded.values())[2:])
+        values = list(decoded.values())
+        report.same("integers and categories survive encoding and decoding", second[2:], values[2:])

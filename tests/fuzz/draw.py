@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from truth import disturbed, gram
+from truth import gram, perturbed
 
 from jsketch import kernels
 
@@ -22,7 +22,7 @@ class ArmsProblem:
     description: str
     x: np.ndarray
     kernel: Any
-    grams: list  # the true Gram matrix, and disturbed ones
+    grams: list  # the true Gram matrix, and perturbed ones
     lam: float
     noise: float
     bound: float
@@ -96,7 +96,7 @@ def arms_problem(seed, long=False):
         f"seed {seed}, {count} {style} arms of {inputs} inputs, {description}, lam {lam:.2e}",
         x,
         kernel,
-        [true] + [disturbed(true, random) for _ in range(4)],
+        [true] + [perturbed(true, random) for _ in range(4)],
         lam,
         noise=float(10 ** random.uniform(-2, 0)),
         bound=float(10 ** random.uniform(-1, 1)),

@@ -18,7 +18,7 @@ class Report:
             self.failures.append(f"{self.problem}: {name} {detail}")
 
     def near(self, name, actual, truths, floor=0.0):
-        """Checks that |actual - truths[0]| is at most 16 times the difference of the disturbed
+        """Checks that |actual - truths[0]| is at most 16 times the difference of the perturbed
         truths[1:] from truths[0], plus 1e-9 of its size, plus `floor` (one number or an array)."""
         truth = np.asarray(truths[0], float)
         allowed = tolerance(truths) + floor
@@ -36,7 +36,7 @@ class Report:
 
 
 def tolerance(truths, times=16.0, relative=1e-9):
-    """The tolerance of a float64 program around truths[0]: `times` the effect of disturbances."""
+    """The tolerance of a float64 program around truths[0]: `times` the effect of perturbations."""
     truth, *others = (np.asarray(t, float) for t in truths)
     spread = max((np.max(np.abs(t - truth), initial=0.0) for t in others), default=0.0)
     return times * spread + relative * np.max(np.abs(truth), initial=0.0)

@@ -1,4 +1,4 @@
-"""Random tables for `jsketch-suggest`: the arrays do not depend on formats and spellings."""
+"""Fuzzes `jsketch-suggest`: arrays read from tables do not depend on formats and spellings."""
 
 import contextlib
 import io
@@ -76,7 +76,7 @@ class Case:
         return parsed, arrays
 
     def check_truth(self, arrays, truth):
-        """The arrays are exactly those of the sheet."""
+        """Checks that the arrays are exactly those of the sheet."""
         r, candidates = self.report, arrays.candidates
         r.same("ids", candidates.ids, truth["ids"])
         r.same("features", candidates.features, truth["features"])
@@ -103,7 +103,8 @@ class Case:
                 self.check_truth(read[1], truth)
 
     def check_units(self):
-        """Scaled features do not depend on units; powers of two between units cause no rounding."""
+        """Checks that scaled features do not depend on units; powers of two between units cause no
+        rounding."""
         if all(column.kind != "numbers" for column in self.sheet.columns):
             return
         exact = bool(self.random.integers(2))
@@ -138,7 +139,8 @@ class Case:
             )
 
     def check_changes(self):
-        """Permuted rows, more columns, and negated values with --minimize are read correctly."""
+        """Checks that permuted rows, more columns, and negated values with --minimize are read
+        correctly."""
         sheet, random = self.sheet, self.random
         grids, truth = sheet.grids(), sheet.truth()
         added = self.add_columns(grids)
@@ -189,7 +191,7 @@ class Case:
         return added
 
     def check_ids_written(self):
-        """The ids of a batch that is written in any format are read unchanged."""
+        """Checks that the ids of a batch that is written in any format are read unchanged."""
         random = self.random
         rows = random.permutation(self.sheet.count)[: random.integers(1, 6)]
         if rows.size == self.sheet.count:
@@ -204,7 +206,7 @@ class Case:
             self.report.same("ids of a batch", table.text(self.sheet.id_name).to_numpy(object), ids)
 
     def check_refusals(self):
-        """One mistake is refused in every format, and the message names its place."""
+        """Checks that one mistake is refused in every format, and that the message names where."""
         grids, random = self.sheet.grids(), self.random
         fault = sheet_faults.make_fault(self.seed, self.sheet, grids, random)
         others = {name: grid for name, grid in grids.items() if name != fault.table}
@@ -246,7 +248,8 @@ class Case:
         return None
 
     def check_damage(self):
-        """A file that is cut off or has wrong bytes is either read or refused with a message."""
+        """Checks that a file that is cut off or has wrong bytes is either read or refused with a
+        message."""
         ending, random = str(self.random.choice(ENDINGS)), self.random
         path = min(path for path in self.folder.iterdir() if path.match(f"candidates*{ending}"))
         raw = bytearray(path.read_bytes())
@@ -267,7 +270,8 @@ class Case:
             self.report.true("damage is refused", True)
 
     def check_batch(self):
-        """Picks, means and deviations do not depend on the order of rows or on units."""
+        """Checks that picks, means and deviations depend neither on the order of rows nor on
+        units."""
         sheet, report = self.sheet, self.report
         ending = str(self.random.choice(ENDINGS))
         out = self.new_path("next", ending)

@@ -1,11 +1,11 @@
-"""Random streams: the predictions and dictionaries of forecasters against their definitions."""
+"""Fuzzes streams: compares predictions and dictionaries of forecasters with their definitions."""
 
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from compiled import as_users
+from compiled import compiled_as_by_users
 from draw import SMOOTHNESS, kernel_of
 from forecasts import (
     forgetting,
@@ -21,7 +21,7 @@ from forecasts import (
     spans,
 )
 from report import tolerance
-from truth import EPS, LD, cholesky, disturbed, gram, solve
+from truth import EPS, LD, cholesky, gram, perturbed, solve
 
 from jsketch import kernels, online, struct
 from jsketch.loops.streams import stream
@@ -31,10 +31,10 @@ from jsketch.sketch.newton import LEAST_RESIDUAL
 
 SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # (examples, inputs); only the first one without --long
 BLOCK = 16
-NOISE = 16  # error of a kernel value, in roundings, as in `disturbed`
+NOISE = 16  # error of a kernel value, in roundings, as in `perturbed`
 NEARLY_DEPENDENT = 1e-7  # bound on the residual of a point that joins, relative to k(x,x)
 INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
-RUN = as_users(
+RUN = compiled_as_by_users(
     lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK)
 )
 DRAWS = jax.jit(lambda key, like: kors.draws(key, 0, like.shape[0], like.dtype))
@@ -73,7 +73,7 @@ class Problem:
         elif labels == "late":
             self.ys[: count // 2] = np.nan
         true = gram(self.parts, self.xs, self.xs)
-        self.grams = [true] + [disturbed(true, random) for _ in range(2)]
+        self.grams = [true] + [perturbed(true, random) for _ in range(2)]
         self.largest = float(np.diag(true).max())  # k(x,x)
         # relative to k(x,x), at least 1e-3 without --long
         lam = 10 ** (random.uniform(-8, 1) if long else random.uniform(-3, 1))
@@ -168,7 +168,7 @@ def rounding_of_inverse(name, p):
 
 
 def of_grams(function):
-    """Predictions from the Gram matrix and from disturbed ones, without a further allowance."""
+    """Predictions from the Gram matrix and from perturbed ones, without a further allowance."""
     return lambda p, run, first, key, report: ([function(p, g) for g in p.grams], 0.0)
 
 
@@ -185,7 +185,7 @@ def of_cosines(function):
 
 
 def in_spans(p, joined, predict, feature_error, report):
-    """(predictions in the spans of a dictionary and in disturbed ones, a further allowance), or
+    """(predictions in the spans of a dictionary and in perturbed ones, a further allowance), or
     None if all predictions depend on rounding. predict(features) -> [n].
 
     Float64 resolves directions down to NOISE rounding errors of the kernel values. If a point is
@@ -265,7 +265,8 @@ def _first_to_join(p, joined, at, uniform, code):
 
 
 def of_sketched_kons(p, run, first, key, report):
-    """A labelled example enters with probability gamma, or that of KORS if it is larger."""
+    """Checks that a labelled example enters with probability gamma, or that of KORS if it is
+    larger. Returns the predictions."""
     labels = np.flatnonzero(np.isfinite(p.ys))
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, probabilities, close = [], [], False
@@ -288,7 +289,7 @@ def of_sketched_kons(p, run, first, key, report):
 
 
 def of_gradient(p, run, first, key, report):
-    """The first five labelled examples span the space in which all later steps are taken."""
+    """Predictions of gradient steps in the span of the first five labelled examples."""
     joined = np.flatnonzero(np.isfinite(p.ys))[:5]
     number = have_joined(joined, len(p.xs))
 

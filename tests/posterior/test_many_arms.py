@@ -1,4 +1,4 @@
-"""More arms than the compiler puts into one piece of a loop (16,384 floats)."""
+"""The posterior of more arms than XLA processes in one chunk of a loop (16,384 floats)."""
 
 import jax
 import jax.numpy as jnp

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 from cases import OPTIMISERS
-from compiled import as_users
+from compiled import compiled_as_by_users
 from test_online import CASES as FORECASTERS
 from test_online import VARIANTS, examples, one_by_one
 
@@ -15,7 +15,7 @@ from jsketch.problems import boxes
 KEY = jax.random.key(3)
 # tests/fuzz compiles these with the default flags
 IN_FUZZ = {"kors_awv", "mixture_taylor", "pros_n_kons", "sketched_kons"}
-STREAM = as_users(stream, static_argnames="block")
+STREAM = compiled_as_by_users(stream, static_argnames="block")
 
 
 @pytest.mark.parametrize("name", [name for name in FORECASTERS if name not in VARIANTS | IN_FUZZ])
@@ -35,7 +35,7 @@ def test_a_stream_has_the_predictions_of_single_steps(name):
 def test_a_box_is_searched(name):
     """Points are in the box and differ. The values and the best values are those of the points."""
     problem = boxes.branin()
-    run = as_users(lambda key: loops.rollout(OPTIMISERS[name], problem, key, 7))(KEY)
+    run = compiled_as_by_users(lambda key: loops.rollout(OPTIMISERS[name], problem, key, 7))(KEY)
     points, box = np.asarray(run.x), problem.domain
     assert (points >= np.asarray(box.lower)).all() and (points <= np.asarray(box.upper)).all()
     assert len(np.unique(points, axis=0)) == 7

@@ -330,10 +330,13 @@ SETTINGS = [
     (lambda: BBKB(KERNEL, initial=np.arange(5), max_batch=3), "between 1 and"),
     (lambda: POINTS.replace(max_history=0), "max_history must be"),
     # sizes beyond the memory
-    (lambda: BKB(KERNEL, capacity=LARGE), "capacity = 1,000,000,000 and arms = 40 need about"),
-    (lambda: BBKB(KERNEL, max_batch=10**12), "max_batch = 1,000,000,000,000 need about"),
-    (lambda: GPBUCB(KERNEL, new_arms=LARGE), "new_arms = 1,000,000,000 need about"),
-    (lambda: TS(KERNEL, batch=LARGE), "batch = 1,000,000,000 need about"),
+    (
+        lambda: BKB(KERNEL, capacity=LARGE),
+        "capacity = 1,000,000,000 and arms = 40 would need about",
+    ),
+    (lambda: BBKB(KERNEL, max_batch=10**12), "max_batch = 1,000,000,000,000 would need about"),
+    (lambda: GPBUCB(KERNEL, new_arms=LARGE), "new_arms = 1,000,000,000 would need about"),
+    (lambda: TS(KERNEL, batch=LARGE), "batch = 1,000,000,000 would need about"),
 ]
 
 PUBLIC = [
@@ -416,7 +419,7 @@ CALLS = {
         *((lambda h=h: run(horizon=h), "horizon must be an integer") for h in (0, -5, 2.5, True)),
         *((lambda h=h: drive(horizon=h), "horizon must be an integer") for h in (0, -5, 5.5)),
         (lambda: run(horizon=10**12), "horizon can be at most"),
-        (lambda: run(horizon=2 * LARGE), "horizon = 2,000,000,000 need about"),
+        (lambda: run(horizon=2 * LARGE), "horizon = 2,000,000,000 would need about"),
         *((lambda n=n: Uniform().ask(UNIFORM, KEY, n), "limit must be") for n in (0, -1, 2.5, [1])),
     ],
     "settings": [(lambda make=make: init(make()), words) for make, words in SETTINGS],

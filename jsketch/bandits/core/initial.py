@@ -57,7 +57,7 @@ def uncertainty_sampling(
     domain = checks.arms(domain)
     checks.component("kernel", kernel)
     checks.positive(regularization=regularization, max_variance=max_variance)
-    checks.capacity(limit=limit)
+    checks.positive_integer(limit=limit)
     checks.memory(limit, jnp.int32, limit=limit)
     checks.model(domain, kernel, regularization)
     arms = domain.features

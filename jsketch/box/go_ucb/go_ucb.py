@@ -406,7 +406,7 @@ class GOUCB(struct.Settings):
     def _check(self) -> None:
         for part in (self, self.schedule, self.oracle):
             checks.settings(part)
-        checks.capacity(restarts=self.oracle.restarts)
+        checks.positive_integer(restarts=self.oracle.restarts)
         if self.starts > self.candidates + 1:
             raise ValueError(
                 f"starts are chosen from {self.candidates} candidates and the best observed point;"

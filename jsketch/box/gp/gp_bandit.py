@@ -90,7 +90,7 @@ class GPBandit(struct.Settings):
         checks.no_evaluations(self, data)
         checks.settings(self)
         checks.nonnegative(width=self.width)
-        checks.count(restarts=self.restarts)
+        checks.nonnegative_integer(restarts=self.restarts)
         if self.candidates < 2 * self.starts:
             raise ValueError(
                 f"candidates must be at least twice the {self.starts} starts; {self.candidates} was"

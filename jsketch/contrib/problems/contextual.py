@@ -67,7 +67,7 @@ class ContextualArms:
         return jax.vmap(lambda action: self.reward(context, action))(self.actions)
 
     def checked(self, bandit: Any, key: PRNGKey) -> ContextualArms:
-        checks.capacity(inputs=self.inputs)
+        checks.positive_integer(inputs=self.inputs)
         checks.nonnegative(noise_std=self.noise_std)
         problem = replace(self, actions=jnp.asarray(checks.rows_of_arms(self.actions)))
         if not callable(self.reward) or jax.tree_util.all_leaves([self.reward]):

@@ -85,7 +85,7 @@ def drifting_draw(
 ) -> DriftingArms:
     """A problem whose anchors are `anchors` functions of `rkhs_draw`, each of RKHS norm `norm`, on
     features [A,d]. Raises ValueError for invalid arguments."""
-    checks.capacity(anchors=anchors)
+    checks.positive_integer(anchors=anchors)
     checks.positive(period=period)
     checks.nonnegative(noise_std=noise_std)
     checks.boolean(abrupt=abrupt)

@@ -88,10 +88,10 @@ def play(
     Raises ValueError for invalid arguments and when the capacity of the bandit is too small, and
     FloatingPointError when a posterior is not finite.
     """
-    checks.capacity(horizon=horizon)
+    checks.positive_integer(horizon=horizon)
     keys = checks.keys(keys=keys)
     if restart is not None:
-        checks.capacity(restart=restart)
+        checks.positive_integer(restart=restart)
     problem = problem.checked(bandit, keys[0])
     runs = _runs(problem, bandit, horizon, keys, restart)
     check_flags(runs, horizon)

@@ -269,8 +269,9 @@ def argmin_active(active: Array, regret: Array) -> Array:
 
 
 def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
-    """A bound [G] on the errors of the means of n [G] rewards, which holds for all candidates and
-    times with probability 1 - delta: xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n) (THEORY 6.8)."""
+    """xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n), [G]: a bound on the errors of the means of n [G]
+    rewards, which holds for all candidates and times with probability at least 1 - delta (THEORY
+    6.8)."""
     logs = jnp.log(n.shape[0] * (math.pi * n) ** 2 / (3 * jnp.asarray(delta, n.dtype)))
     return jnp.asarray(noise_std * jnp.sqrt(2 * logs / n))
 

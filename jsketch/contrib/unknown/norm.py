@@ -1,11 +1,12 @@
 """A lower bound on the RKHS norm of f from data, and BKB and BBKB that double their norm bound.
 
-The paper of BKB (COLT 2019, Section 4) recommends to guess an unknown norm bound F and to double
-it, but leaves open when. Here F is doubled, at `init` with earlier evaluations and after every
-round, until it is at least `norm_lower_bound`, which never exceeds |f| with probability 1 - delta.
-A valid bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|) (THEORY 6.9). The
-proof uses the event of the width `certified_mixture` at the same delta; with `certified` the two
-failure probabilities add up. No regret bound follows: a run may never pull arms where f is large.
+The paper of BKB (COLT 2019, Section 4) recommends guessing an unknown norm bound F and doubling it,
+but leaves open when. Here F is doubled, at `init` with earlier evaluations and after every round,
+until it is at least `norm_lower_bound`, which, with probability at least 1 - delta, does not exceed
+|f| at any time. A valid bound is therefore never doubled, and no bound exceeds max(F_0, 2 |f|)
+(THEORY 6.9). The proof holds on the event on which the width `certified_mixture` with the same
+delta is valid; with `certified` the two failure probabilities add up. No regret bound follows: a
+run may never pull arms where f is large.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ MULTIPLES = tuple(8.0**j for j in range(1, 8))
 def norm_lower_bound(
     state: SketchState, regularization: ArrayLike, noise_std: ArrayLike, delta: ArrayLike
 ) -> Array:
-    """A lower bound [] on |f| that holds at all times and for any dictionary with probability 1 -
-    delta (THEORY 6.9); 0 if the data give no bound. O(M^3) for each of MULTIPLES.
+    """A lower bound [] on |f|, 0 if the data give no bound. With probability at least 1 - delta it
+    holds at all times and for any dictionary (THEORY 6.9). Costs O(M^3) for each of MULTIPLES.
 
-    f is the mean reward, in the RKHS, and the noise is xi-subgaussian with xi = `noise_std`. With
+    The mean reward f is in the RKHS, and the noise is xi-subgaussian with xi = `noise_std`. With
     m(rho) = y^T (I + K/rho)^-1 y and L = logdet(I + K/lam), rho |f|^2 >= m(rho) - m(lam) - xi^2 (L
     + 2 log 1/delta). The part of m within arms cancels; the sketch bounds the rest from both sides.
     """
@@ -51,7 +52,8 @@ def norm_lower_bound(
 
     def squared_bound(multiple: Array) -> Array:
         rho = lam * multiple
-        # V + shift I = W^-T (I + shift W^T W) W^-1, W = whiten
+        # V = lam I + sum of z z^T over all pulls = W^-T W^-1 with W = whiten, and therefore
+        # V + shift I = W^-T (I + shift W^T W) W^-1
         factor = cholesky_inverse(identity + (rho + residual_sum - lam) * square)
         half = matmul(factor.inverse, state.weights)
         between = rho / (rho + residual_sum) * (total - matmul(half, half))
@@ -63,8 +65,8 @@ def norm_lower_bound(
 
 def log_likelihood_bound(state: SketchState, regularization: ArrayLike) -> Array:
     """A lower bound [] on log p(y) of a GP with this kernel and noise of variance lam, up to a
-    constant that all kernels share: -(y^T (ZZ^T + lam I)^-1 y + logdet(V/lam) + rho/lam) / 2
-    (Titsias, AISTATS 2009). It is exact where the dictionary contains all pulled arms.
+    constant that all kernels share: -(y^T (ZZ^T + lam I)^-1 y + logdet(V/lam) + residual_sum/lam)
+    / 2 (Titsias, AISTATS 2009). It is exact if the dictionary contains all pulled arms.
     """
     misfit = _between_arms(state) - matmul(state.weights, state.weights)
     return -((misfit + state.evidence.residual_sum) / regularization + state.evidence.logdet) / 2
@@ -113,8 +115,8 @@ class NormDoubling(Algorithm):
         start = self.base.init(domain, key, data=data)
         norm_bound = jnp.asarray(self.base.norm_bound, start.mean.dtype)
         if data is not None:
-            # `norm_lower_bound` is invalid after a warm start that exceeds the capacity, which
-            # `tell` flags
+            # if the inducing points of the earlier evaluations exceed the capacity,
+            # `norm_lower_bound` is invalid; the next `tell` then sets `info.overflow`
             fits = start.n_excess_points == 0
             doubled = double_until(norm_bound, self._lower_bound(start))
             norm_bound = jnp.where(fits, doubled, norm_bound)
@@ -133,8 +135,8 @@ class NormDoubling(Algorithm):
     def tell(
         self, state: NormDoublingState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[NormDoublingState, Info]:
-        """(state, info) after the update of the base and then of the bound; `info.width` is the
-        width before it."""
+        """(state, info) after the update of the base and then of the norm bound. `info.width` is
+        the width with the norm bound before this call."""
         new, info = self._base_with(state.norm_bound).tell(state, query, y, key)
         norm_bound = double_until(state.norm_bound, self._lower_bound(new))
         norm_bound = jnp.where(info.overflow, state.norm_bound, norm_bound)

@@ -70,7 +70,7 @@ class OptunaSampler(BaseSampler):
         **options: Any,
     ):
         check_options(options)
-        checks.count(seed=seed)
+        checks.nonnegative_integer(seed=seed)
         if candidates is None and (columns is not None or options):
             raise ValueError("columns and options of suggest need candidates, and none were given.")
         self.library = None if candidates is None else library(candidates, columns)
