@@ -308,8 +308,9 @@ def arms(domain: Any) -> Arms:
     return domain if is_traced(features) else Arms(jnp.asarray(features))
 
 
-def arm_features(features: Any) -> Any:
-    """The features of arms [A, d] as a NumPy or JAX array."""
+def rows_of_arms(features: Any, warns: bool = True) -> Any:
+    """The features of arms [A, d] as a NumPy or JAX array. warns: warn about constant features and
+    about arms with equal features, as `arms` does."""
     features = as_array(features)
     if jnp.ndim(features) != 2:
         raise ValueError(
@@ -323,19 +324,15 @@ def arm_features(features: Any) -> Any:
             f"arms must be floating point numbers; their dtype is {features.dtype}. Use"
             " x.astype(float)."
         )
-    if not is_traced(features) and not np.isfinite(numbers := np.asarray(features)).all():
+    if is_traced(features):
+        return features
+    numbers = np.asarray(features)
+    if not np.isfinite(numbers).all():
         row, column = np.argwhere(~np.isfinite(numbers))[0]
         cause = f"arm {row}, feature {column} is {numbers[row, column]}"
         raise ValueError(f"arms must be finite; {cause}. Remove or impute such arms.")
-    return features
-
-
-def rows_of_arms(features: Any) -> Any:
-    """`arm_features`, with warnings for constant features and for arms with equal features."""
-    features = arm_features(features)
-    if is_traced(features) or len(features) < 2:
+    if len(numbers) < 2 or not warns:
         return features
-    numbers = np.asarray(features)
     constant = np.flatnonzero(np.ptp(numbers, axis=0) == 0)
     if constant.size and numbers.shape[1] > 1:
         warn(f"features {constant.tolist()} have the same value for every arm.")

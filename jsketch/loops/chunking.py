@@ -20,6 +20,7 @@ from jsketch import checks, struct
 Pair = tuple[Any, Any]  # (xs, ys)
 _NO_SEPARATOR = "\x1f"  # a character that no text contains
 LONGEST_HEADER = 2**16  # characters
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -156,20 +157,13 @@ def _to_numbers(frame: Any, names: list[str]) -> np.ndarray:
     """Columns of a DataFrame as numbers [n, d]."""
     for name in names:
         if frame[name].dtype.kind not in "biuf":
-            cell = next((one for one in frame[name] if not _is_number(one)), frame[name].iloc[0])
+            words = [cell for cell in frame[name] if not _NUMBER.fullmatch(str(cell))]
+            cell = [*words, frame[name].iloc[0]][0]
             raise ValueError(
                 f"column {name} has values that are not numbers, such as {cell!r}: convert it, or"
                 " leave it out of `inputs`."
             )
     return frame[names].to_numpy(float)
-
-
-def _is_number(cell: Any) -> bool:
-    try:
-        float(cell)
-    except (TypeError, ValueError):
-        return False
-    return True
 
 
 def _read_parquet(path: Path, size: int) -> Iterator[Any]:
@@ -186,17 +180,14 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
         start = file.read(LONGEST_HEADER).decode("utf-8-sig", "replace")
     separator = separator_of(start, needed)
+    lines = csv.reader(start.lstrip("\r\n").splitlines(), delimiter=separator)
+    if len(next(lines, [])) < len(next(lines, [])):  # pandas would shift the names
+        raise ValueError("its rows have more cells than its header.")
     # where commas are decimal, a cell with a point is text, and refused
     decimal = "," if separator == ";" and re.search(r"\n.*\d,\d", start) else "."
     dialect = dict(sep=separator, decimal=decimal)
     with pandas.read_csv(path, chunksize=size, skipinitialspace=True, **dialect) as reader:
-        rows = 0
-        for frame in reader:
-            # if rows are longer than the header, pandas takes the first cells as the index
-            if not frame.index.equals(pandas.RangeIndex(rows, rows + len(frame))):
-                raise ValueError("its rows have more cells than its header.")
-            rows += len(frame)
-            yield frame
+        yield from reader
 
 
 def separator_of(text: str, needed: Sequence[Any]) -> str:

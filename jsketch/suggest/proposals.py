@@ -224,15 +224,18 @@ class Proposer:
         """`count` new points, or fewer if the domain has no more, given the evaluated `points` with
         their `values` (NaN for a failed evaluation) and the `pending` points. `index` is the index
         of the first new point in the run; the random choices depend on it."""
-        if index < len(self.design):
-            return list(self.design[index : index + count])
-        n, n_used = len(points), len(points) + len(pending)
+        used = [*points, *pending]
+        design = [p for p in self.design[index:] if not any(np.array_equal(p, u) for u in used)]
+        if design:
+            return design[:count]
+        n, n_used = len(points), len(used)
         y = np.asarray(values, float)
         random = np.random.default_rng([self.seed, index, 1])
         succeeded = np.flatnonzero(~np.isnan(y))
         best = succeeded[np.argsort(-y[succeeded], kind="stable")][:BEST_POINTS]
-        candidates = self.domain.draw(np.asarray([*points, *pending]), best, random)
-        n_new = len(candidates.points) - n_used - len(candidates.excluded)
+        candidates = self.domain.draw(np.asarray(used), best, random)
+        # evaluated points may repeat each other
+        n_new = len(np.setdiff1d(np.arange(n_used, len(candidates.points)), candidates.excluded))
         if n_new <= 0:
             return []
         suggestion = suggest(
