@@ -582,7 +582,7 @@ CLAIMS = (
         ("confirmed",),
         "The first rule compared the error bars of the two methods, which overlap. The next ones"
         " failed where an interval did not contain 0, also for differences within the error bar;"
-        " they give that it differs, with five repetitions. Ten repetitions replace five.",
+        " they give that it differs, with five repetitions. Twenty repetitions replace five.",
     ),
     Claim(
         "Section 6.2, Figures 3b and 3c",
@@ -701,7 +701,7 @@ TURBO = Experiment(
 )
 FOREST = Experiment(
     "go_ucb_2023/tuning_forest",
-    "Figure 3a: ten repetitions of the random forest on breast cancer",
+    "Figure 3a: 20 repetitions of the random forest on breast cancer",
     "The GP methods have uniform candidates.",
     measurements=(
         Measurements(

@@ -228,6 +228,8 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
     folders = [section.experiment.folder for part in parts for section in part.sections]
     folders += judged_by(parts)
     names = [Path(folder, name) for folder in folders for name in tidy.FILES]
+    # files beside the folders, such as the seconds of the authors' program of evolution
+    names += [p.relative_to(root) for f in folders for p in (root / f).parent.glob("*.json")]
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as stream,
