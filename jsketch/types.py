@@ -297,6 +297,8 @@ class Forecaster(struct.Settings):
     def update(self, state: Any, x: Array, y: Array, key: PRNGKey) -> tuple[Any, Any]:
         """(state, `ForecastInfo`) after the label y [] at x [d]. On overflow the state does not
         change."""
+        if type(self).step is Forecaster.step:
+            raise NotImplementedError(f"{type(self).__name__} must define update or step.")
         state, _, info = self.step(state, x, y, key)
         return state, info
 

@@ -184,7 +184,8 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
     if len(next(lines, [])) < len(next(lines, [])):  # pandas would shift the names
         raise ValueError("its rows have more cells than its header.")
     # where commas are decimal, a cell with a point is text, and refused
-    decimal = "," if separator == ";" and re.search(r"\n.*\d,\d", start) else "."
+    has_decimal_comma = re.search(r'\n(?:.*;)? *"?[-+]?\d*,\d', start.lstrip())
+    decimal = "," if separator == ";" and has_decimal_comma else "."
     dialect = dict(sep=separator, decimal=decimal)
     with pandas.read_csv(path, chunksize=size, skipinitialspace=True, **dialect) as reader:
         yield from reader
@@ -193,7 +194,7 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
 def separator_of(text: str, needed: Sequence[Any]) -> str:
     """The comma, semicolon or tab with which the header of a table of text has most of the needed
     columns, and of several such separators the one with which it has most columns."""
-    start = text.lstrip("\r\n")[:LONGEST_HEADER]
+    start = text.lstrip("\r\n ")[:LONGEST_HEADER]
 
     def columns_found(separator: str) -> tuple[int, int]:
         lines = io.StringIO(start, newline=None)

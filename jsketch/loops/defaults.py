@@ -84,7 +84,8 @@ def _first_labelled(examples: Any, events: int) -> tuple[Any, Any]:
     """The first events that have a label, as arrays."""
     inputs, labels, count = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
-        xs, ys = checks.stream(*(a[: 10 * events] if np.ndim(a) else a for a in (xs, ys)))
+        first = [a[: 10 * events] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys)]
+        xs, ys = checks.stream(*first)
         labelled = ~np.isnan(np.asarray(ys))
         inputs.append(np.asarray(xs)[labelled])
         labels.append(np.asarray(ys)[labelled])

@@ -238,3 +238,7 @@ def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
     small_study = optuna.create_study(sampler=adapters.OptunaSampler())
     small_study.optimize(lambda trial: trial.suggest_int("n", 1, 3), n_trials=6)
     assert {trial.params["n"] for trial in small_study.trials} == {1, 2, 3}
+    # an enqueued value outside the range is ignored while its trial runs
+    small_study.enqueue_trial({"n": 9})
+    small_study.ask()
+    assert small_study.ask().suggest_int("n", 1, 3) in (1, 2, 3)

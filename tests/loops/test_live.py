@@ -15,6 +15,7 @@ from jsketch.loops.describe import describe, rebuild
 from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
+from jsketch.types import Forecaster
 
 KEY = jax.random.key(3)
 GAUSSIAN = kernels.Gaussian(0.8)
@@ -369,6 +370,17 @@ def test_wrong_files_are_refused(tmp_path):
             list(make())
     with pytest.raises(FileNotFoundError, match="no.csv does not exist"):
         loops.chunks("no.csv", target="y")
+
+
+def test_commas_in_text_are_not_decimal(tmp_path):
+    (tmp_path / "events.csv").write_text("a;note;y\n1.5;x 1,2;2\n")
+    ((xs, ys),) = loops.chunks(tmp_path / "events.csv", target="y", inputs=["a"])
+    assert xs.tolist() == [[1.5]] and ys.tolist() == [2]
+
+
+def test_a_forecaster_needs_update_or_step():
+    with pytest.raises(NotImplementedError, match="Forecaster must define update or step"):
+        Forecaster().update(None, np.zeros(2), 0.0, KEY)
 
 
 def test_chunks_have_the_dtype_of_the_first():

@@ -138,6 +138,13 @@ def test_a_traced_width_below_zero_is_flagged():
 # Ranges of numbers
 
 
+def test_infinite_rewards_end_a_run():
+    infinite = problems.recorded_arms(features(), jnp.ones((60, 1)))
+    infinite = infinite.replace(evaluations=infinite.evaluations.at[:].set(jnp.inf))
+    with pytest.raises(FloatingPointError, match="a reward was infinite"):
+        loops.run(CASES["uniform"], infinite, KEY, 5)
+
+
 def test_drive_ends_where_the_posterior_is_not_finite():
     """The sum of the rewards overflows."""
     with pytest.raises(FloatingPointError, match="posterior is not finite") as error_info:

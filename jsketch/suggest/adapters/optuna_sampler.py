@@ -94,12 +94,15 @@ class OptunaSampler(BaseSampler):
             raise ValueError("OptunaSampler is for one objective; the study has several.")
         choose = self._choose_parameters if self.library is None else self._choose_row
         with LOCK:
+            finished = {o.number for o, _ in _other_trials(study, trial) if o.state.is_finished()}
             for _ in range(ATTEMPTS):
                 start = time.monotonic()
                 chosen = choose(study, trial, search_space)
                 study._storage.set_trial_system_attr(trial._trial_id, CHOSEN, chosen)
                 # other processes may have made the same choice meanwhile
-                others = _other_trials(study, trial)
+                others = [
+                    (o, p) for o, p in _other_trials(study, trial) if o.number not in finished
+                ]
                 equal = [other for other, p in others if chosen.items() <= p.items()]
                 if not chosen or not equal:
                     break
@@ -124,8 +127,10 @@ class OptunaSampler(BaseSampler):
         points: list[Any] = []
         values: list[float] = []
         pending: list[Any] = []
+        space = search_space.items()
         for old, parameters in _other_trials(study, trial):
-            if not search_space.keys() <= parameters.keys():
+            # an enqueued trial may have values outside the space
+            if not all(n in parameters and _contains(d, parameters[n]) for n, d in space):
                 continue
             point = domain.point(
                 {name: _encode(d, parameters[name]) for name, d in search_space.items()}
@@ -205,6 +210,13 @@ def _other_trials(study: Study, trial: FrozenTrial) -> list[tuple[FrozenTrial, d
         chosen, fixed = (attributes.get(name, {}) for name in (CHOSEN, "fixed_params"))
         pairs.append((old, {**chosen, **fixed, **old.params}))
     return [pair for pair in pairs if pair[0].number != trial.number]
+
+
+def _contains(distribution: BaseDistribution, value: Any) -> bool:
+    try:
+        return distribution._contains(distribution.to_internal_repr(value))
+    except (TypeError, ValueError):
+        return False
 
 
 def _trial_value(trial: FrozenTrial) -> float:
