@@ -123,8 +123,8 @@ class ClientEvidence:
     # sum_s log(1 + variance(x_s)), with the variances of the last exchange before s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
-    logdet: Array  # logdet(V_i / lam)
-    residual_sum: Array  # sum_s k(x_s,x_s) - |z_s|^2
+    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over the rewards that i uses
+    residual_sum: Array  # sum_s k(x_s,x_s) - |z_s|^2, z_s the features of x_s on the embedding
     prior_variance: Array  # the largest k(x,x) of the points of all clients
 
 
@@ -135,9 +135,9 @@ class EmbeddingState:
     sketch: SketchState  # its domain is the history [N H, d], round after round
     used: Array  # [] int32, slots of the history in use
     last: Array  # [] int32, slots that were in use at the last exchange
-    rewards: Array  # [N B], since the last exchange, NaN in free slots
-    precision: Array  # [N, M, M], of the features u of THEORY 9.3
-    moment: Array  # [N, M]
+    rewards: Array  # [N B], those since the last exchange, NaN in free slots
+    precision: Array  # [N, M, M], (I + sum u u^T)^-1, u of THEORY 9.3, since the last exchange
+    moment: Array  # [N, M], the weights of that exchange plus the later sum of y u
     variance_sum: Array  # [N], sum of the variances since the last exchange
     evidence: ClientEvidence
     sent: Array  # []

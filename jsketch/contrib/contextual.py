@@ -241,8 +241,8 @@ class EKState:
 @struct.dataclass
 @one_dtype
 class EKUCB(ContextualUCB):
-    """Kernel UCB on a dictionary that only grows. A round costs O(C M^2) for C candidates, and a
-    point that joins the dictionary O(t M).
+    """Kernel UCB on a dictionary that only grows. In round t, C candidates cost O(C M^2), and a
+    point that joins the dictionary costs O(t M).
 
     Zenati, Bietti, Diemert, Mairal, Martin, Gaillard. Efficient kernelized UCB for contextual
     bandits. AISTATS 2022. With Z the dictionary and S the played points with rewards Y,
@@ -345,11 +345,11 @@ class CBBKBState:
 @struct.dataclass
 @one_dtype
 class CBBKB(ContextualUCB):
-    """BBKB for contexts, or CBKB with `ratio` 1. A round costs O(C M^2), and the end of a batch
-    O(H m^2 + m^3).
+    """BBKB for contexts, or CBKB with `ratio` 1. Scores of n candidates cost O(n M^2), and the
+    end of a batch O(H m^2 + m^3) for m inducing points.
 
-    Zenati et al. (AISTATS 2022) compare EK-UCB with both. BKB's dictionary is drawn from all played
-    points when 1 + the sum of the variances of the points since the last draw exceeds C
+    Zenati et al. (AISTATS 2022) compare EK-UCB with both. The dictionary is drawn from all played
+    points when 1 + the sum of the variances of the points since the last draw exceeds C = `ratio`
     (Calandriello et al., ICML 2020, Lemma 1), and after every reward while it is empty. The
     posterior uses every reward immediately. With s over the points since the last draw, P = (I +
     sum_s u_s u_s^T)^-1 and b the whitened moment at that draw, the mean given all rewards, on the

@@ -43,7 +43,7 @@ class DiscountedState(RidgeState):
 @one_dtype
 class DiscountedPKAWV(Forecaster):
     """PKAWV in which an example that is s labelled examples old has the weight discount^s; O(r^2)
-    an example.
+    an example with r features.
 
     features, regularization, penalize_current  as in `online.PKAWV`
     discount  gamma in (0, 1]; with 1 - 1/n the weights of all examples add up to at most n
@@ -141,7 +141,7 @@ def _interleaved(rows: Array, between: Array) -> Array:
 @struct.dataclass
 @one_dtype
 class DiscountedKernelAWV(KernelAWV):
-    """Kernel-AWV on K_tt + lam diag(gamma^s), s the age of an example; O(t d + t^2) for example t.
+    """Kernel-AWV on K_tt + lam diag(gamma, ..., gamma^t); O(t d + t^2) for labelled example t.
 
     Its regularization decays; therefore long streams end with an error (windup, see `discounting`).
     It is for comparisons. Use `DiscountedPKAWV` for applications.

@@ -26,8 +26,8 @@ from jsketch.types import Algorithm, Arms, Info, PRNGKey, Query
 
 
 def batch_lengths(horizon: int) -> list[int]:
-    """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1. The last one is cut so
-    that the lengths sum to T. There are at most ceil(log2 log2 T) + 1 batches for T >= 3."""
+    """The lengths of the batches, N_i = ceil(sqrt(T N_{i-1})) with N_0 = 1, T = `horizon`. The last
+    one is cut so that they sum to T. There are at most ceil(log2 log2 T) + 1 batches for T >= 3."""
     batches: list[int] = []
     previous = 1
     while sum(batches) < horizon:
@@ -52,7 +52,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
 
     # number of evaluations T, which determines the lengths of all batches
     horizon: int = struct.field(pytree_node=False, default=1_000)
-    capacity: int = struct.field(pytree_node=False, default=128)  # N distinct arms; `run` grows it
+    capacity: int = struct.field(pytree_node=False, default=128)  # arms of a batch; `run` grows it
 
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: None = None
@@ -76,7 +76,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
 
     def confidence_width(self, state: ExplorationState) -> Array:
         """The width [] of the next batch i, sqrt(lam F^2 + 2 xi^2 log(2 A i (i+1) / delta)) (THEORY
-        6.7)."""
+        6.7), with F = `norm_bound` and xi = `noise_std`."""
         i = (state.batches + 1).astype(state.count.dtype)
         log = jnp.log(2 * state.domain.count * i * (i + 1) / self.delta)
         bias = jnp.sqrt(self.regularization) * self.norm_bound

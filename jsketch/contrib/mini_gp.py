@@ -28,7 +28,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 @struct.dataclass
 class MiniGP(ExactBandit):
-    """mini-GP-UCB or mini-GP-EI over finite arms. A batch repeats one arm; O(A N) a batch."""
+    """mini-GP-UCB or mini-GP-EI over arms. A batch repeats one arm, in O(A N) for N pulled arms."""
 
     # C >= 1, by which a batch divides the standard deviation of its arm; with 1 a batch is one pull
     ratio: ArrayLike = 2.0

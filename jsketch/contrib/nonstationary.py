@@ -26,7 +26,7 @@ from jsketch.types import Arms, Data, Info, PRNGKey, Query
 
 @struct.dataclass
 class DiscountedBKB(BKB):
-    """BKB in which an observation that is s rounds old has the weight discount^s.
+    """BKB in which an observation that is n rounds old has the weight discount^n.
 
     The mean minimises sum_s discount^(t-s) (y_s - f(x_s))^2 + lam |f|^2 over the t rounds with an
     observation. It is BKB's mean with discounted pull counts and reward sums; the state does not

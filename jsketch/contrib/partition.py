@@ -1,8 +1,8 @@
 """Ada-BKB's search of a box, whose partition is refined where upper confidence bounds are high.
 
 Rando, Carratino, Villa, Rosasco. Ada-BKB: scalable Gaussian process optimization on continuous
-domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, and f
-changes within the cell by at most V = F |k(c,.) - k(x,.)| for a corner x. While
+domains by adaptive discretization. AISTATS 2022, Algorithm 1. The centre c represents a cell, in
+which f with |f| <= F changes by at most V = F |k(c,.) - k(x,.)| for a corner x. While
 width * sd <= V in the cell with the largest score, mean + width * sd + V, this cell is split. Then
 the centre of the cell with the largest score is evaluated.
 """
@@ -28,7 +28,7 @@ class Partition:
     centre: Array  # [L, d]
     half: Array  # [L, d], half of the sides
     used: Array  # [] int32, number of cells
-    # [] bool, whether a split was due when no slot was free; the partition is then too coarse
+    # [] bool, whether a split was due with too few free slots; the partition is then too coarse
     full: Array
 
 

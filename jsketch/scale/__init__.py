@@ -1,4 +1,4 @@
-"""Arms that are larger than one device or memory, and streams in parallel segments.
+"""Arms that do not fit on one device or in memory, and streams in parallel segments.
 
 Sharded, place           arms over the devices of a mesh
 distributed              arms over several processes

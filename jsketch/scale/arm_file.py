@@ -16,7 +16,7 @@ import numpy as np
 
 from jsketch import checks
 
-CHUNK = 1 << 18  # arms
+CHUNK = 1 << 18  # default number of arms in a chunk
 DTYPES = ("float32", "float64")
 
 
@@ -111,8 +111,8 @@ def open_arms(path: str | os.PathLike[str], *, chunk: int = CHUNK) -> ArmFile:
 
     chunk  int, number of arms that are read, and are on the device, at a time
 
-    Raises ValueError for another kind of file, an array that is empty or has another rank, dtype or
-    order of its entries, a file that is shorter than its header states, and `chunk` below 1.
+    Raises ValueError for another kind of file, an array that is empty, has another rank or dtype or
+    is in Fortran order, a file that is shorter than its header states, and `chunk` below 1.
     """
     checks.positive_integer(chunk=chunk)
     if not isinstance(path, str | os.PathLike):

@@ -41,7 +41,7 @@ def start(
 
     coordinator       host:port of process 0, which every process can reach
     processes         int, number of processes
-    process           int, number of this process, from 0
+    process           int, index of this process, from 0
     local_device_ids  the devices of this process; None: all
     devices           int, expected number of devices of all processes
     timeout           seconds after which JAX ends a process that waits for the others
@@ -113,7 +113,7 @@ def rows_of_process(arms: int, mesh: Mesh, axis: str = AXIS) -> slice:
 
 
 def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
-    """As `place`, but each process passes only its own rows (`rows_of_process`).
+    """The result of `place`, where each process passes only its own rows (`rows_of_process`).
 
     Raises ValueError in all processes if one of them passes another number of rows, or numbers that
     are not finite or not floating point, or if the number of features or the dtype differs.
@@ -165,8 +165,8 @@ def _check_rows(rows: Any, local: slice) -> tuple[np.ndarray, Exception | None]:
 
 
 def _last_arm(features: np.ndarray, is_last: bool, dtype: Any) -> np.ndarray:
-    """The last of all arms, [1, d], which is the padding on every device: with another row, maxima
-    over arms could include a variance that no arm has."""
+    """The last of all arms, [1, d], which is the padding on every device: with another padding,
+    maxima over arms could include a variance that no arm has."""
     has_arm = is_last and len(features) > 0
     row = np.asarray(features[-1] if has_arm else np.zeros(features.shape[1]), dtype)
     rows, holders = multihost_utils.process_allgather((row, np.array(has_arm)))

@@ -24,10 +24,10 @@ MIN_SEGMENT = 8_192  # examples; a shorter segment saves less time than its `lea
 @jax.jit
 def learn(forecaster: PKAWV, state: RidgeState, x: Array, y: Array) -> RidgeState:
     """The state after `update` on the labelled examples of x [n,d], y [n], without predictions, in
-    O(n r^2). The order of the examples does not matter.
+    O(n r^2) for r features. The order of the examples does not matter.
 
-    With A^-1 = L L^T the new inverse is L (I + L^T Z^T Z L)^-1 L^T; the condition of these factors
-    is not worse than that of A.
+    With `state.inverse` = A^-1 = L L^T and the features Z [n,r], the new inverse is L (I + L^T Z^T
+    Z L)^-1 L^T; the condition numbers of these factors are not larger than that of A.
     """
     size = state.weights.shape[0]
     chunks = -(-len(y) // CHUNK)
@@ -70,10 +70,10 @@ def prequential_in_segments(
 
     forecaster, key, state, first, block  as in `prequential`
     examples  a tuple (xs, ys): xs [n, d], ys [n]
-    segments  int, number of segments; None: depends on the length of the stream on an accelerator,
-              and is one on a CPU
+    segments  int, number of segments; None: chosen by the length of the stream on an accelerator,
+              and one on a CPU
 
-    Raises the errors of `prequential`, and ValueError for another forecaster.
+    Raises what `prequential` raises, and ValueError for another forecaster.
 
         forecasts, state = scale.prequential_in_segments(online.PKAWV(features), (xs, ys), key)
     """

@@ -5,8 +5,8 @@
     drive(Sharded(BBKB(kernel), mesh), objective, domain, key, horizon)
 
 A device has O(A d / devices + M^2) numbers: its rows of the arms, of the history and of the
-posterior, and the whole dictionary with its factors. The size of the messages between devices does
-not depend on A. The random number of an arm depends on the number of the arm and not on its device.
+posterior, and the whole dictionary of M arms with its factors. The size of the messages between
+devices does not depend on A. The random number of an arm depends on its index, not on its device.
 Therefore the picks are the same as on one device, up to arms that tie (`jsketch.types`).
 """
 
@@ -113,7 +113,7 @@ class Sharded(Algorithm):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> Any:
-        """As `init` of the algorithm; every process passes the same evaluations of all arms. Raises
+        """The state of the algorithm's `init`; all processes pass the same evaluations. Raises
         ValueError for another algorithm, for arms that are not on this mesh, and for evaluations
         that the algorithm does not use."""
         self._check(domain)
@@ -155,8 +155,8 @@ class Sharded(Algorithm):
         return attach(new, state.domain), info
 
     def pend(self, state: Any, query: Query) -> Any:
-        """As `FixedBKB.pend`, but too many pending arms raise no error here; the next `tell` sets
-        `info.truncated`."""
+        """`FixedBKB.pend` over all devices. Too many pending arms raise no error here, but the next
+        `tell` sets `info.truncated`."""
 
         def pend(*arguments: Any) -> Any:
             return detach(self.bandit.pend(*arguments))
@@ -165,7 +165,7 @@ class Sharded(Algorithm):
         return attach(self._apply(pend, self._specs(state), state, query), state.domain)
 
     def remaining(self, state: Any) -> Array | None:
-        """As `FixedBKB.remaining`; None for the other algorithms."""
+        """`FixedBKB.remaining` over all devices; None for other algorithms and if `repeat`."""
         if not isinstance(self.bandit, FixedBKB) or self.bandit.repeat:
             return None
         return self._apply(self.bandit.remaining, P(), state)
@@ -183,8 +183,8 @@ class Sharded(Algorithm):
         return jax.make_array_from_callback((rows,), sharding, lambda index: padded[index])
 
     def _apply(self, method: Callable[..., Any], outputs: Any, state: Any, *arguments: Any) -> Any:
-        """A method of the algorithm over all devices; `outputs` are the partition specs of its
-        result."""
+        """The result of a method of the algorithm over all devices; `outputs` are the partition
+        specs of the result."""
 
         def body(domain: Arms, state: Any, *arguments: Any) -> Any:
             return method(attach(state, domain), *arguments)

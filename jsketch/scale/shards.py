@@ -137,7 +137,7 @@ class Shard(Rows):
         return jnp.asarray(np.array(np.sqrt(2), dtype) * lax.erf_inv(symmetric))
 
     def _first(self, rows: int) -> Array:
-        """The arm of the first row of this device, [] int32."""
+        """The index [] int32 of the arm in the first row of this device."""
         return lax.axis_index(self.axis) * rows
 
     def _local_part(self, values: Array, rows: int) -> Array:
@@ -160,7 +160,7 @@ def check_counting(key: PRNGKey, arms: int) -> None:
 
 def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
     """The entries `index` [n] of jax.random.uniform of shape (arms,), [n], without drawing the
-    others. Raises ValueError as `check_counting`."""
+    others. Raises what `check_counting` raises."""
     check_counting(key, arms)
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)

@@ -6,13 +6,13 @@
     query = bandit.ask(state, key)                        # reads all chunks once, or more
     state, info = bandit.tell(state, query, rewards, key)
 
-A state contains only the tracked arms, those that were pulled, are pending or failed; the posterior
-depends on no other arms. `ask` sweeps the file. It keeps the arms with the largest scores in a
-buffer of candidates, and for each chunk an upper bound of the scores of its arms outside the
-buffer. Within a batch, scores only decrease. The largest score of the buffer is therefore the
-largest of all arms as long as it is not below the largest bound. Otherwise the chunk of this bound
-is read again, and its scores are computed given the picks so far (THEORY 5.9). The picks are the
-same as with arms in memory, up to arms that tie (`jsketch.types`).
+A state contains only the tracked arms (those that were pulled, are pending or failed), because the
+posterior depends on no other arms. `ask` sweeps the file. It keeps the arms with the largest scores
+in a buffer, and for each chunk an upper bound of the scores of its arms outside the buffer. Within
+a batch, scores only decrease. Therefore the largest score in the buffer is the largest of all arms
+as long as it is not below the largest bound. Otherwise the chunk with this bound is read again, and
+its scores are computed given the picks so far (THEORY 5.9). The picks are the same as with arms in
+memory, up to arms that tie (`jsketch.types`).
 
 The methods run on the host and call compiled programs. They cannot be traced; therefore `run` and
 `drive` do not accept a `Streamed`.
@@ -43,7 +43,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 from jsketch.warn import warn
 
 MIN_SLOTS = 256  # initial number of slots H for tracked arms, which is doubled when it is exceeded
-FREE_SLOT = np.iinfo(np.int32).max  # the number in a slot without an arm
+FREE_SLOT = np.iinfo(np.int32).max  # the arm number in a slot without an arm
 MAX_REREADS = 3  # how often all chunks may be read without a pick
 # without jit each operation would be compiled separately, which takes seconds
 _start = jax.jit(sketched.start, static_argnums=3)
@@ -92,8 +92,8 @@ class Choice(NamedTuple):
 
     query: Query  # with arm numbers of the file
     chunks: int  # number of chunks that were read, those of the sweep included
-    # whether a candidate has a larger score than its bound in the sweep in float32, which may
-    # therefore have missed arms of the batch
+    # whether a candidate has a larger score than its bound in the float32 sweep; the sweep may then
+    # have missed arms of the batch
     incomplete: bool
 
 
@@ -109,7 +109,7 @@ class Streamed(struct.Settings):
     # True: a float32 file is swept in float32, where arms are ranked by upper bounds of their
     # scores, and everything else is computed in float64 (THEORY 9.6)
     screen: bool = struct.field(pytree_node=False, default=False)
-    # factor of the estimated rounding errors in the bounds of `screen`
+    # the bounds of `screen` contain the estimated rounding errors times this factor
     safety: float = struct.field(pytree_node=False, default=8.0)
 
     def init(
@@ -121,7 +121,7 @@ class Streamed(struct.Settings):
         data: FileEvaluations | None = None,
     ) -> StreamedState:
         """The state before the first batch, or after the evaluations in `data`. Reads the whole
-        file once. Raises ValueError for static mistakes, for arms that are not finite, and for a
+        file once. Raises ValueError for invalid arguments, for arms that are not finite, and for a
         key from which random numbers cannot be drawn arm by arm."""
         self._check(domain)
         checks.one_key(key=key)
@@ -168,7 +168,7 @@ class Streamed(struct.Settings):
 
     def ask(self, state: StreamedState, key: PRNGKey, limit: ArrayLike | None = None) -> Query:
         """The next batch, in arm numbers of the file. Warns if the sweep in float32 may have
-        missed arms of the batch. Raises the errors of `choose`."""
+        missed arms of the batch. Raises what `choose` raises."""
         choice = self.choose(state, limit)
         if choice.incomplete:
             warn(
@@ -179,8 +179,8 @@ class Streamed(struct.Settings):
         return choice.query
 
     def choose(self, state: StreamedState, limit: ArrayLike | None = None) -> Choice:
-        """The next batch, and how it was found. Raises ValueError as `ArmFile.read`, and
-        FloatingPointError if the posterior is not finite."""
+        """The next batch, and how it was found. Raises what `ArmFile.read` raises, RuntimeError if
+        `keep` is too small, and FloatingPointError if the posterior is not finite."""
         _check_not_traced(state, limit)
         bandit = in_dtype(self.bandit, state.sketch.mean.dtype)
         file, dtype = state.domain, state.sketch.mean.dtype
@@ -278,7 +278,7 @@ class Streamed(struct.Settings):
         return candidates._replace(mean=mean, variance=variance, score=score), bounds, incomplete
 
     def pend(self, state: StreamedState, query: Query) -> StreamedState:
-        """As `FixedBKB.pend`."""
+        """The state with the query pending. Raises ValueError above `max_pending` distinct arms."""
         query = checks.arm_query(state.domain, query)
         numbers = np.asarray(query.index)[np.asarray(query.mask)]
         state = _track(state, in_dtype(self.bandit, state.sketch.mean.dtype), numbers)
@@ -294,8 +294,8 @@ class Streamed(struct.Settings):
     def tell(
         self, state: StreamedState, query: Query, y: Any, key: PRNGKey
     ) -> tuple[StreamedState, Info]:
-        """As `FixedBKB.tell`, but the capacity grows if it is exceeded. Reads no chunk. The flags
-        of the posterior are computed from the tracked arms alone."""
+        """(state, info) as `FixedBKB.tell` returns them, but the capacity grows if it is exceeded.
+        Reads no chunk. The flags of the posterior are computed from the tracked arms alone."""
         _check_not_traced(state, query, y, key)
         dtype, count = state.sketch.mean.dtype, state.domain.count
         bandit = in_dtype(self.bandit, dtype)
@@ -329,7 +329,7 @@ class Streamed(struct.Settings):
         return new_state, replace(info, truncated=jnp.asarray(too_many))
 
     def confidence_width(self, state: StreamedState) -> Array:
-        """The width of a batch, []."""
+        """The confidence width [] of the next batch."""
         return widths.confidence_width(self.bandit, state.sketch.evidence, self.bandit.ratio)
 
     def _check(self, domain: Any) -> None:
@@ -395,7 +395,7 @@ def _history(
 
 
 def _prior_variance(file: ArmFile, kernel: Any, dtype: Any) -> float:
-    """max_x k(x,x). Reads the file once, which checks that its numbers are finite."""
+    """The largest k(x,x) of all arms. Reads the file once, and so checks that it is finite."""
     largest = jax.jit(lambda kernel, x: kernel.diag(x).max())
     return max(float(largest(kernel, x.astype(dtype))) for _, x in file.in_order())
 
@@ -484,7 +484,7 @@ def _update(
     feedback = counts.add_rewards(sketch.pull_counts, sketch.reward_sums, sketch.variance, query, y)
     uniform = shards.uniform_at(key, number, arms, y.dtype)
     width = widths.confidence_width(bandit, sketch.evidence, bandit.ratio)
-    # the sweep needs a triangular W, which updates of low rank do not preserve
+    # the sweep needs a triangular `whiten`, which updates of low rank do not preserve
     return sketched.apply_feedback(
         sketch, feedback, query, width, key, bandit, uniform, from_scratch=True
     )

@@ -26,12 +26,12 @@ from jsketch.types import Kernel
 
 
 class Factors(NamedTuple):
-    """The factors of a posterior with lam sigma^2 = k(x,x) - |k_S(x) G|^2."""
+    """The factors of a posterior, lam sigma^2 = k(x,x) - |k_S(x) G|^2, with M inducing points S."""
 
     points: Array  # [M, d]
     explained: Array  # G [M, M], upper triangular
     columns: Array  # [M, 1 + PROBES]: weights of the mean, and G G^T times normal vectors
-    # [], rounding errors in units of eps
+    # the next three are [], bounds of rounding errors in units of eps
     mean_error: Array  # of the mean of any arm
     variance_error: Array  # of lam sigma^2 of any arm
     slope_error: Array  # of lam sigma^2 per unit of |G G^T k_S(x)|

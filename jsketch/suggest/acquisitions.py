@@ -1,7 +1,7 @@
 """Acquisitions choose candidates to evaluate together from the joint posterior of a shortlist.
 
 An acquisition has two methods. `score(mean, variance, threshold)` rates single candidates, and
-those with the largest scores are the shortlist. `choose(posterior, size, key)` picks a batch from
+those with the largest scores form the shortlist. `choose(posterior, size, key)` picks a batch from
 it. Scores never rise as variances fall, so a batch whose scores exceed those of all candidates
 outside the shortlist is the batch that would be picked from all candidates.
 
@@ -52,7 +52,7 @@ class Price(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Optional terms of a score."""
+    """Failures and costs, which a score takes into account if they are given."""
 
     chance: Chance | None = None
     price: Price | None = None
@@ -169,7 +169,7 @@ class _SequentialAcquisition:
             score = jnp.where(free, scores_of(self, mean, variance, best, terms), -jnp.inf)
             # scores of -inf are raised, so that argmax still returns a free candidate
             arm = jnp.argmax(jnp.where(free, jnp.maximum(score, -1e30), -jnp.inf)).astype(jnp.int32)
-            # the posterior covariance with the pick, as a row of a Cholesky factor
+            # posterior covariance of all candidates with the pick, as a row of a Cholesky factor
             row = covariance[arm] - matmul(rows[:, arm], rows)
             row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
             picked = arm
@@ -186,7 +186,7 @@ class _SequentialAcquisition:
 
 @struct.dataclass
 class UCB(_SequentialAcquisition, _ValueScore):
-    """mean + width standard deviations; width 0 is greedy."""
+    """mean + width * standard deviation; with width 0 the picks are greedy."""
 
     # standard deviations
     width: ArrayLike = 2.0
@@ -221,7 +221,7 @@ class LargestVariance(_SequentialAcquisition):
         return variance
 
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        """The expected score: a failure carries no information about the values."""
+        """The expected score. A failure has score 0: it says nothing about the values."""
         return chance * score
 
     def per_cost(self, score: Array, log_cost: Array) -> Array:
@@ -261,8 +261,8 @@ class TopTwo(_DrawAcquisition):
 class ProbabilityOfBest(_DrawAcquisition):
     """The candidates that are most often the best of the library in `draws` draws: the batch that
     most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1, those
-    that are most often among the k best of the draws and of the posterior means of evaluated
-    candidates. Ties are broken by mean + standard deviation."""
+    that are most often among the k largest of the values of a draw and the posterior means of
+    evaluated candidates. Ties are broken by mean + standard deviation."""
 
     # draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)

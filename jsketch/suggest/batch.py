@@ -71,7 +71,7 @@ class Suggestion(NamedTuple):
         return pd.DataFrame({name: x for name, x in columns.items() if x is not None})
 
     def summary(self) -> dict[str, Any]:
-        """{name: value} of the repr."""
+        """The entries {name: value} that the repr shows."""
         values: dict[str, Any] = dict(batch=len(self.rows))
         values |= dict(rows=self.rows, mean=self.mean, std=self.std, chance=self.chance)
         values |= dict(noise_std=self.model.noise_std, dictionary_size=self.dictionary_size)
@@ -129,11 +129,11 @@ def suggest(
                  the mean of its diagonal
     errors       [n] numbers of at least 0, standard errors of the values, such as those of means of
                  repeats, in addition to the fitted noise. They are ignored if there are fewer than
-                 2 values, or all are equal
+                 2 values, or if all values are equal
     pending      [p] int, rows whose evaluation is pending: they are not suggested. A row that is
                  also among the arms counts as evaluated
     exclude      [e] int, rows that are never suggested
-    same         [A] labels, such as temperatures: all candidates of the batch have the same one.
+    same         [A] labels, such as temperatures: all candidates of the batch have the same label.
                  The batches of the 8 labels with the largest scores are compared by their joint
                  expected improvement
     costs        [A] numbers above 0, the cost of evaluating each candidate; expected improvement is
@@ -161,9 +161,9 @@ def suggest(
     that most calls in a loop reuse a compiled program.
 
     Raises ValueError for arguments of a wrong shape or type, candidates that are not finite, a
-    constant column (with scaling), rows outside the library, values or errors that are infinite or
-    too large, a batch larger than the number of candidates left, a budget that is used up, and
-    distances or predictions that are not finite.
+    constant column (with scaling), rows outside the library, values or standard errors that are
+    infinite or too large, a batch larger than the number of candidates left, a budget that is used
+    up, and distances or predictions that are not finite.
     """
     key = checks.one_key(key=jax.random.key(0) if key is None else key)
     if gram is not None:
@@ -231,8 +231,8 @@ def padded_data(
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
     """At most LARGEST_DICTIONARY evaluated candidates, sampled by approximate leverage scores, and
-    the pending ones, [m]; none if the posterior is exact. The scores ignore standard errors, which
-    would only reduce them."""
+    the pending ones, [m]; none if the posterior is exact. The leverage scores ignore standard
+    errors, which would only reduce these scores."""
     arms = data.arms[data.observed]
     if len(arms) <= LARGEST_EXACT:
         return arms[:0]

@@ -14,7 +14,7 @@ from jsketch.suggest.mixed import Columns
 from jsketch.types import Arms
 
 EARLIER_ERROR = 1.0  # standard error of an earlier value, in standard deviations of its campaign
-LARGEST_EARLIER = 256  # earlier evaluations; many more would outweigh those of the present campaign
+LARGEST_EARLIER = 256  # largest number of earlier evaluations; many more would outweigh new ones
 
 
 class Campaigns(NamedTuple):
@@ -47,11 +47,11 @@ def join_campaigns(
 
     The campaign of a candidate is one more category, with a lengthscale that is fitted (a
     multi-task kernel). The values of an earlier campaign are shifted and scaled to the mean and the
-    standard deviation of the present one, both without poor outliers (`data.outlier_limit`). Their
-    standard error is one standard deviation: they guide the first batches, and matter less the more
-    present values there are. A random sample of at most 256 // c values of each of c earlier
-    campaigns is used. Raises ValueError for shapes that do not agree and for values that are not
-    finite, and what `suggest` raises.
+    standard deviation of the present one, both without poor outliers (`data.outlier_limit`). Each
+    gets a standard error of one standard deviation; earlier values thus guide the first batches,
+    and matter less the more present values there are. A random sample of at most 256 // c values of
+    each of c earlier campaigns is used. Raises ValueError for shapes that do not agree and for
+    values that are not finite, and what `suggest` raises.
 
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
         suggestion = suggest(**joined._asdict(), batch=8)

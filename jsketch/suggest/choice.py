@@ -22,13 +22,13 @@ from jsketch.suggest.acquisitions import (
 from jsketch.suggest.posterior import Evaluations, Posterior
 from jsketch.types import PRNGKey
 
-# The shortlist has max(SHORTLIST, 4 * batch, 4 * top) candidates, but at most LARGEST_SHORTLIST,
-# whose covariance takes 2 GB. If there are costs, it includes the `batch` cheapest candidates.
+# The shortlist has max(SHORTLIST, 4 * batch, 4 * top) candidates (`top` of `ProbabilityOfBest`), at
+# most LARGEST_SHORTLIST, whose covariance takes 2 GB; with costs, also the `batch` cheapest ones.
 SHORTLIST = 1024
 LARGEST_SHORTLIST = 16384
 LARGEST_BATCH = LARGEST_SHORTLIST // 2
-COMPARED_GROUPS = 8  # groups whose batches are compared
-# the value of a failure before any value is observed: one standard deviation below the mean
+COMPARED_GROUPS = 8  # largest number of groups whose batches are compared
+# value of a failure while no value is observed: one standard deviation below the mean
 PRIOR_WORST = -1.0
 
 
@@ -50,7 +50,7 @@ class ConstraintArrays(NamedTuple):
 class Batch(NamedTuple):
     """A batch of B candidates, and the posterior of all A candidates, in units of the signal."""
 
-    rows: Array  # [B] int32, -1 where the budget ended the batch
+    rows: Array  # [B] int32, -1 after the last pick that the budget pays for
     mean: Array  # [A]
     variance: Array  # [A]
     score: Array  # [A], the scores of the acquisition
@@ -63,11 +63,11 @@ class PaddedData(NamedTuple):
     arms: Array  # [N] int
     observed: Array  # [N] bool
     values: Array  # [N], of mean 0, in units of the signal
-    error_variance: Array  # [N], in addition to the noise variance, in units of that of the signal
+    error_variance: Array  # [N], added to the noise variance, in units of the signal variance
     pending: Array  # [P] int
     is_pending: Array  # [P] bool
-    inducing: Array  # [M] int; empty where the posterior is exact
-    included: Array  # [M] bool
+    inducing: Array  # [M] int; empty if the posterior is exact
+    included: Array  # [M] bool, slots of `inducing` in use
     unavailable: Array  # [A] bool, candidates that may not be picked
 
 
@@ -127,8 +127,8 @@ def choose_batch(
     best_means = lax.top_k(jnp.where(is_evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
 
     def choose(score: Array, available: Array, size: int) -> tuple[Array, Array]:
-        """(rows [batch], their joint expected improvement [], 0 without groups), chosen from those
-        of the `size` candidates with the largest shuffled scores that are `available` [A]."""
+        """(rows [batch]; their joint expected improvement [], or 0 if there are no groups). The
+        rows are the `available` [A] ones of the `size` largest scores, in shuffled order."""
         shortlist = shuffled[lax.top_k(score, size)[1]]
         free = available[shortlist]
         if price is not None:

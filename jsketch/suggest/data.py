@@ -66,10 +66,10 @@ class Data(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Weighted mean and standard deviation of m values, in their units."""
+    """Weighted mean and standard deviation of m values, in units of the values."""
 
     centre: float
-    deviation: float  # 0 where the values are equal up to rounding
+    deviation: float  # 0 if the values are equal up to rounding
     weight: np.ndarray  # [m]
 
 
@@ -232,8 +232,8 @@ def check_vector(
 
 
 def outlier_limit(values: np.ndarray) -> float:
-    """The value to which poorer ones are raised: twice as far below the median of the values [m] as
-    the best one is above it, or -inf if no value is above the median.
+    """The limit to which smaller values are raised. It is twice as far below the median of the
+    values [m] as the largest value is above the median, or -inf if no value is above the median.
 
     Poor outliers, such as spikes of an energy, would make the fitted signal variance so large that
     the differences between good candidates would be lost.

@@ -21,8 +21,8 @@ WORD = 16  # bits in a feature
 
 
 def pack_bits(table: Any, dtype: DTypeLike = float) -> np.ndarray:
-    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError unless
-    all are 0 or 1, and for a dtype that cannot hold every word."""
+    """Features [A, ceil(L/16)] of bits [A,L], for `Tanimoto(packed=True)`. Raises ValueError for
+    entries other than 0 and 1, and for a dtype that cannot hold every word."""
     bits = np.asarray(table)
     if bits.ndim != 2 or not ((bits == 0) | (bits == 1)).all():
         raise ValueError(

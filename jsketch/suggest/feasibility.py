@@ -2,9 +2,9 @@
 
 The model is a Gaussian process classifier with the probit likelihood, by Laplace's approximation
 (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 3.4 and algorithms
-3.1, 3.2). Acquisitions use it as in Gelbart, Snoek, Adams. Bayesian optimization with unknown
-constraints. UAI 2014. The kernel is the one that was fitted to the values, because there are
-usually too few failures to fit another.
+3.1, 3.2). Acquisitions use the probability as in Gelbart, Snoek, Adams. Bayesian optimization with
+unknown constraints. UAI 2014. The kernel is the one that was fitted to the values, because there
+are usually too few failures to fit another.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ NEWTON_STEPS = 20  # the likelihood is log-concave, and Newton's method converge
 def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
     """P(success) of all candidates, [A]; None if no evaluation failed.
 
-    P(success) = Phi(g) with g ~ GP(m, k) and k(x,x) = 1; for m = 0 the prior of a probability would
-    be uniform on [0, 1]. Here m is such that its prior mean is (s + 1) / (n + 2), for s successes
-    in n evaluations (Laplace's rule). Of more than LARGEST_EXACT evaluations, a random sample of
-    that size is used.
+    P(success) = Phi(g), with Phi the normal distribution function, g ~ GP(m, k) and k(x,x) = 1. For
+    m = 0 its prior would be uniform on [0, 1]; here m is such that its prior mean is (s + 1) /
+    (n + 2), for s successes in n evaluations (Laplace's rule). Of more than LARGEST_EXACT
+    evaluations, a random sample of that size is used.
     """
     succeeded = data.observed
     if succeeded.all():
@@ -60,14 +60,14 @@ def _success_probability(
     label = label.astype(x.dtype)
 
     def derivatives(g: Array) -> tuple[Array, Array]:
-        """(derivative, minus the second one) of log Phi(label g), R&W eq. 3.16; 0 in free slots."""
+        """(first, minus second derivative) of log Phi(label g), R&W eq. 3.16; 0 in free slots."""
         z = label * g
         hazard = jnp.exp(norm.logpdf(z) - log_normal_cdf(z))
         curvature = jnp.maximum(hazard * (z + hazard), 0)
         return jnp.where(mask, label * hazard, 0), jnp.where(mask, curvature, 0)
 
     def factor(curvature: Array) -> tuple[Array, Array]:
-        """(sqrt W, L^-1) of I + sqrt W K sqrt W = L L^T."""
+        """(sqrt W, L^-1), where W = diag(curvature), I + sqrt W K sqrt W = L L^T."""
         root = jnp.sqrt(curvature)
         inner = jnp.eye(len(root), dtype=root.dtype) + root[:, None] * gram * root[None, :]
         return root, posterior.inverse_root_by_lapack(inner)

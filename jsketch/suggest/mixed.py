@@ -51,7 +51,7 @@ class Group(NamedTuple):
 
 
 def groups_of(columns: Sequence[Columns]) -> Iterator[Group]:
-    """The groups from left to right."""
+    """Yields the `Group` of each of the columns, from left to right."""
     column = length = 0
     for group in columns:
         next_column, next_length = column + group.width, length + group.lengthscales
@@ -87,7 +87,7 @@ def check_columns(columns: Sequence[Columns], width: int) -> tuple[Columns, ...]
 
 @struct.dataclass
 class Mixed:
-    """Matern 5/2 of sqrt(sum of squared distances / lengthscale^2).
+    """Matern 5/2 kernel of the distance sqrt(sum of squared distances / lengthscale^2).
 
     The distance of numbers is their difference. The distance of two different categories is 1, and
     so is that of two fingerprints without a common bit.
@@ -138,8 +138,8 @@ class Mixed:
             )
 
     def check_inputs(self, x: Any) -> None:
-        """Raises ValueError for columns whose widths do not add up to those of x, categories that
-        are not one-hot, and words that are not bits."""
+        """Raises ValueError if the widths do not add up to the number of columns of x, for
+        categories that are not one-hot, and for numbers that `pack_bits` cannot have returned."""
         table = np.asarray(x)
         check_columns(self.columns, table.shape[1])
         for group in self._groups("category"):

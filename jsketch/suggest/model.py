@@ -1,7 +1,7 @@
 """Fits the Gaussian process of `suggest`, and computes its leave-one-out predictions.
 
-SciPy's L-BFGS runs on the host, and only the loss is compiled: to compile the whole search, as
-`box.gp.fit` does, takes three seconds for each padded number of evaluations.
+SciPy's L-BFGS runs on the host, and only the loss is compiled: compiling the whole search, as
+`box.gp.fit` does, would take three seconds for each padded number of evaluations.
 
 The prior mean is the mean of the values and is not fitted. With a fitted prior mean, or a small
 signal variance, candidates that differ from all evaluated ones would be predicted to be as poor as
@@ -46,19 +46,19 @@ from jsketch.types import PRNGKey
 
 LARGEST_EXACT = 1024  # evaluations; with more of them the posterior is sketched
 # Above LARGEST_EXACT evaluations, lengthscales are fitted to a sample of FIT_SAMPLE of them. Noise
-# and scale are fitted to all evaluations, with FIT_INDUCING inducing points and the best of
-# NOISE_RATIOS (noise variance over signal variance).
+# and scale are fitted to all evaluations, on a sketch with FIT_INDUCING inducing points; the noise
+# variance divided by the signal variance is one of NOISE_RATIOS.
 FIT_SAMPLE = 512
 FIT_INDUCING = 512
 NOISE_RATIOS = np.geomspace(1e-3, 10, 17)
-SUBSAMPLE_KEY = 0  # number folded into the key of `suggest`, as are those in `batch`
+SUBSAMPLE_KEY = 0  # folded into the key of `suggest`, like the numbers BATCH_KEY, ... in `batch`
 
 STEPS = 30  # L-BFGS steps from each start
 REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
 START_FACTORS = (
     0.5,
     2.0,
-)  # of sqrt(L) for L lengthscales: initial lengthscales, one search from each
+)  # initial lengthscales divided by sqrt(L) (L lengthscales); one search starts from each
 # The prior median of a lengthscale is 1.6 sqrt(L) sides of the unit cube: it grows with sqrt(L), as
 # distances do (Hvarfner, Hellsten, Nardi. ICML 2024). The priors were chosen on other seeds than
 # those of the reported results (experiments/pools/README.md).
@@ -66,7 +66,7 @@ LENGTHSCALE = LogNormal(0.5, 0.7)
 OUTPUTSCALE = LogNormal(2.0, 0.5)
 NOISE = LogNormal(-4.0, 1.0)
 MIN_NOISE = 1e-5
-LARGEST_LOSS = 1e10  # in place of a loss that is not finite
+LARGEST_LOSS = 1e10  # returned in place of a loss that is not finite
 
 _evidence_bound = jax.jit(evidence_bound)
 
@@ -82,7 +82,7 @@ class Model(NamedTuple):
     # False if there are fewer than 2 values, or all are equal up to rounding. The hyperparameters
     # then have default values: the scale is 1 and is not estimated.
     fitted: bool
-    limits: tuple[float, float] = (-np.inf, np.inf)  # lowest and largest value; others are clipped
+    limits: tuple[float, float] = (-np.inf, np.inf)  # to which values are clipped
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -112,7 +112,7 @@ class _WithFingerprints(NamedTuple):
 
 
 def log_prior(theta: Hyperparameters) -> Array:
-    """Log density of the hyperparameters themselves, not of their logarithms, []."""
+    """Log of the prior density of the hyperparameters (not of their logarithms), []."""
     root = math.sqrt(theta.lengthscale.shape[0])
     total = LENGTHSCALE.log_density(theta.lengthscale / root).sum()
     return total + OUTPUTSCALE.log_density(theta.outputscale) + NOISE.log_density(theta.noise)
@@ -125,8 +125,8 @@ def log_posterior(
     theta: Hyperparameters,
     error_variances: ArrayLike = 0.0,
 ) -> Array:
-    """Log of likelihood times prior, [], at these hyperparameters. `distances` are
-    `Mixed.fingerprint_distances`, and `error_variances` [N] are added to the noise variance."""
+    """Log of likelihood times prior, [], at these hyperparameters. `distances` are the results of
+    `Mixed.fingerprint_distances`; `error_variances` [N] are added to the noise variance."""
     if isinstance(kernel, Mixed):
         kernel = _WithFingerprints(replace(kernel, lengthscale=theta.lengthscale), distances)
     # the kernel already divides by the lengthscales
@@ -143,7 +143,7 @@ def _fit_hyperparameters(
     start: Hyperparameters | None = None,
 ) -> Hyperparameters:
     """The mode of `log_posterior`: the best result of several searches, or the result of one search
-    from `start`. If `fixed` [L] is given, it holds the lengthscales, which are not searched."""
+    from `start`. `fixed` [L], if given, are the lengthscales, which are then not fitted."""
     dtype = data.u.dtype
     length = None if fixed is None else jnp.asarray(fixed, dtype)
     distances = _fingerprint_distances(kernel, data.u)
@@ -230,9 +230,9 @@ def fit(
                   jax.random.key(0)
 
     With more than 1,024 evaluations, lengthscales are fitted to a random sample of 512, and noise
-    and scale to all evaluations, or to the sample if an error is above 0. If there are fewer than 2
-    values, or all are equal, the model has the default hyperparameters, and `fitted` is False.
-    Raises what `suggest` raises.
+    and scale to all evaluations, or to the sample if a standard error is above 0. If there are
+    fewer than 2 values, or all are equal, the model has the default hyperparameters, and `fitted`
+    is False. Raises what `suggest` raises.
     """
     key = None if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)
@@ -246,8 +246,8 @@ def fit_data(
     start: Model | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Model:
-    """`fit` for checked arrays. If `start` is given, a model that was fitted to fewer values, one
-    short search starts from its hyperparameters."""
+    """`fit` for checked arrays. `start` is a model of fewer values, or None; if it is fitted, the
+    only search starts from its hyperparameters and is short (REFIT_STEPS)."""
     library, count = data.library, n_lengthscales(data.library.columns)
     if count == 0:  # the library has a kernel matrix
         lengthscale = np.ones(0)
@@ -256,7 +256,7 @@ def fit_data(
     if limits is None:
         limits = (outlier_limit(values) if len(values) else -np.inf, np.inf)
     values = np.clip(values, *limits)
-    # the median of the prior
+    # the prior median of the lengthscales
     default = np.full(count, np.exp(LENGTHSCALE.location) * math.sqrt(count))
     length = default if fixed is None else fixed
     kernel = kernel_of(library, length)
@@ -319,7 +319,7 @@ class LeftOut(NamedTuple):
     weight: (
         np.ndarray
     )  # [k], weight of each value in `explained`; all are equal if no `errors` are given
-    log_likelihood: float  # of the k values, maximised over the scale, up to a constant
+    log_likelihood: float  # marginal, of the k values, maximised over the scale, up to a constant
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -358,9 +358,9 @@ def leave_one_out(
 ) -> LeftOut:
     """Predicts every value from all others, with the hyperparameters of the model.
 
-    The mean is y_i - [K^-1 y]_i / [K^-1]_ii, with the variance 1 / [K^-1]_ii (Rasmussen and
-    Williams, 2006, eq. 5.12; Sundararajan, Keerthi, Neural Computation 2001). Of more than 1,024
-    evaluations a random sample of 1,024 is used. Raises what `suggest` raises.
+    With K = Cov y, noise included, y_i has the mean y_i - [K^-1 y]_i / [K^-1]_ii and the variance
+    1 / [K^-1]_ii (Rasmussen and Williams, 2006, eq. 5.12; Sundararajan, Keerthi, 2001). Of more
+    than 1,024 evaluations a random sample of 1,024 is used. Raises what `suggest` raises.
     """
     key = jax.random.key(0) if key is None else checks.one_key(key=key)
     data = check_data(candidates, columns, arms, values, (), scaling, errors)

@@ -1,10 +1,10 @@
-"""The posterior of a Gaussian process, exact or on a sketch of inducing points: the variances of
-all candidates of a library, in blocks, and the joint covariance of a few of them.
+"""The posterior of a Gaussian process, exact or on a sketch of inducing points. `predict` computes
+the variances of a whole library, in blocks, and `joint` the covariance of a few candidates.
 
-`jsketch.posterior.exact` stores A numbers for every evaluation, which is too much for a library of
-millions. Here only the evaluations are stored. The sketch is that of Titsias (AISTATS 2009): the
-part of f that the inducing points do not represent keeps its prior variance, as in BBKB's eq. 2.
-The sketch is exact if every evaluated candidate is an inducing point.
+`jsketch.posterior.exact` stores a number for each pair of a candidate and an evaluation, too many
+for millions of candidates. Here only the evaluations are stored. In the sketch (Titsias, AISTATS
+2009; eq. 2 of BBKB), the part of f that the inducing points do not represent keeps its prior
+variance. The sketch is exact if every evaluated candidate is an inducing point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jsketch import struct
 from jsketch.linalg import matmul
 from jsketch.sketch import nystrom
 
-BLOCK = 2048  # candidates in one product of `predict`
+BLOCK = 2048  # largest number of candidates in one matrix product of `predict`
 
 
 class Evaluations(NamedTuple):
@@ -28,20 +28,20 @@ class Evaluations(NamedTuple):
     values: Array  # [N], of mean 0, in units of the signal's standard deviation
     observed: Array  # [N] bool, slots with a value
     pending: Array  # [N] bool
-    error_variance: Array  # [N], in addition to the noise variance, in the units of the values
+    error_variance: Array  # [N], added to the noise variance, in units of the signal variance
 
 
 @struct.dataclass
 class Posterior:
-    """Posterior of f with k(x,x) = 1. Pending evaluations lower variances and change no mean."""
+    """Posterior of f; k(x,x) averages 1. Pending evaluations lower variances and change no mean."""
 
     kernel: Any
     points: Array  # [N, d], evaluations or inducing points
     used: Array  # [N] bool
     weights: Array  # [N]; the mean at x is their product with k(points, x)
-    # [N, N]: |half k(points, x)|^2 is the variance of f(x) that the evaluations explain. `half` is
-    # L^-1, where Cov y = L L^T, or on a sketch a root of I - (I + Z^T Z / ratio)^-1, times the
-    # matrix that maps k(points, x) to the features z of x.
+    # [N, N]; the evaluations reduce the variance of f(x) by |half k(points, x)|^2. `half` is L^-1
+    # with Cov y = L L^T. On a sketch it is a root of I - (I + Z^T Z / ratio)^-1, where Z has the
+    # features of the evaluations, times the matrix that maps k(points, x) to the features of x.
     half: Array
     ratio: Array  # [], noise variance over signal variance
 
@@ -62,8 +62,8 @@ def inverse_root(kernel: Any, points: Array, used: Array, noise: Array) -> Array
 
 
 def condition(kernel: Any, evaluations: Evaluations, ratio: Array) -> Posterior:
-    """The posterior given the observed values, in which every pending evaluation returns its
-    posterior mean (hallucination; THEORY 5.8)."""
+    """The posterior given the observed values, where each pending evaluation is assumed to return
+    its posterior mean (hallucination; THEORY 5.8)."""
     points, values, observed, pending, error_variance = evaluations
     noise = ratio + error_variance
     inverse = inverse_root(kernel, points, observed, noise)
@@ -84,7 +84,7 @@ def condition_sketched(
     """`condition` on a sketch. `included` [M] marks the inducing points [M,d] that are used."""
     sketch = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
-    # times this factor, the noise and the error of a value together have the variance `ratio`
+    # multiplied by this factor, the sum of the noise and the error of a value has variance `ratio`
     share = jnp.sqrt(ratio / (ratio + evaluations.error_variance))
     z = share[:, None] * z
     observed = jnp.where(evaluations.observed[:, None], z, 0)
@@ -177,7 +177,7 @@ def evidence_bound(
     spectrum = jnp.maximum(spectrum, 0)
     # squared coordinates of y in the basis of the sketch, times the spectrum
     squares = jnp.square(matmul(matmul(y, z), vectors))
-    # trace of K - Q
+    # trace of K - Q, where Q = z z^T
     residual = jnp.maximum(jnp.where(observed, kernel.diag(x), 0).sum() - jnp.square(z).sum(), 0)
     shifted = spectrum[None, :] + ratios[:, None]
     # y^T (Q + ratio I)^-1 y

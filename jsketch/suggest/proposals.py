@@ -30,8 +30,8 @@ CANDIDATES = 1024  # smallest number of candidates of a space in a round
 # the design has EXTRA_INITIAL more points than there are hyperparameters, but at most MAX_INITIAL
 EXTRA_INITIAL, MAX_INITIAL = 3, 10
 # Half of the candidates are near one of the BEST_POINTS best points: each hyperparameter changes
-# with CHANGE_PROBABILITY, a category to a random one, and a number by a normal draw whose standard
-# deviation is one of CHANGE_SCALES, in units of the range.
+# with probability CHANGE_PROBABILITY, a category to a random one, and a number by a normal draw
+# whose standard deviation is one of CHANGE_SCALES, in units of the range.
 BEST_POINTS, CHANGE_PROBABILITY, CHANGE_SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
 REFIT_GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
 
@@ -45,8 +45,8 @@ class CandidateSet(NamedTuple):
 
 
 class SpaceDomain:
-    """The points [d] of the unit cube that a space decodes. Integers and categories lie in the
-    middle of their intervals, so that equal candidates are equal points."""
+    """The points [d] of the unit cube, which a space decodes to hyperparameters. Integers and
+    categories lie in the middle of their intervals: equal candidates are equal points."""
 
     def __init__(self, space: Space):
         self.space = space

@@ -1,7 +1,7 @@
 """Physical properties of amino acids, as numeric features of the sites of a protein.
 
-As categories, two different amino acids are always equally far apart. With these columns, leucine
-is close to isoleucine.
+If amino acids are categories, any two different ones have the same distance. With these columns,
+leucine is close to isoleucine.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A rule that ends a campaign. Joint draws of the posterior give the gain: how much better than the
-best evaluated candidate an unevaluated one may be.
+"""A rule that ends a campaign. Joint draws of the posterior give the gain, that is, how much better
+an unevaluated candidate may be than the best evaluated one.
 
 `should_stop` is true if the quantile PROBABILITY of the gain is at most a tolerance. A simulation
 measures the calibration of the rule: `python -m experiments.suggest.calibration`.
@@ -40,7 +40,7 @@ GAIN_KEY = 4  # number folded into the key of `suggest`
 class Gain(NamedTuple):
     """Draws of the gain of an evaluation without noise, in units of the values."""
 
-    best: int  # row of the evaluated candidate with the largest posterior mean
+    best: int  # row of the best evaluated candidate, by posterior means (by values if not fitted)
     of_any: np.ndarray  # [D], f at the best unevaluated candidate minus f at `best`, at least 0
     of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without a batch
     observed: int  # number of evaluations with a value
@@ -60,7 +60,7 @@ def possible_gain(
     key: PRNGKey | None = None,
 ) -> Gain | None:
     """Draws of the gain. If the model is not fitted, all draws are the largest gain that the bounds
-    allow; the result is None if there are no bounds or no value.
+    allow, or the result is None if there is no such limit or no value.
 
     Arguments are those of `suggest`. `batch` [B] are the rows of suggested candidates. `bounds` are
     the smallest and the largest possible value; the gain is at most the largest possible value
@@ -113,7 +113,7 @@ def possible_gain(
         of_batch = np.zeros(0)
         if len(rows):
             best_of_batch = f[:, 1 + size : 1 + size + len(rows)].max(1)
-            # a candidate of both the shortlist and the batch has two draws, which differ by jitter
+            # a candidate in both the shortlist and the batch has two draws, which differ by jitter
             best_unevaluated = np.maximum(best_unevaluated, best_of_batch)
             of_batch = np.maximum(best_of_batch - f[:, 0], 0)
         gains.append((np.maximum(best_unevaluated - f[:, 0], 0), of_batch))

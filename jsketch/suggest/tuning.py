@@ -108,7 +108,7 @@ class Result:
         return axes
 
     def summary(self) -> dict[str, Any]:
-        """{name: value} of the repr."""
+        """The entries {name: value} that the repr shows."""
         failed = sum(evaluation.failed for evaluation in self.evaluations)
         counts: dict[str, Any] = dict(evaluations=len(self.evaluations), failed=failed)
         if self._best_row() is None:
@@ -145,19 +145,19 @@ def minimize(
     space        a `Space`, or a list of candidates: numbers, texts, or dicts or tuples of numbers
                  and texts; or the rows of an array or a DataFrame
     evaluations  int, the number of evaluations, including those in the file of `checkpoint`
-    batch        int, evaluations that are chosen together and run in parallel
+    batch        int, number of evaluations that are chosen together and run in parallel
     workers      "threads", or "processes" if f spends its time in Python code: f must then be
                  defined in a file, and the call must stand below `if __name__ == "__main__":`
-    catch        exception classes of failed evaluations; other exceptions end the run
+    catch        exception classes that f raises if an evaluation fails; others end the run
     checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
                  and a larger number of evaluations, even with another batch, extends the run
     seed         int; the same seed and batch give the same run if f returns the same values
     progress     whether a line is printed to stderr for every better value
 
     Returns a `Result`: best, best_value, to_frame(), plot(). Warns, and ends early, if the space
-    has no further point. An error that ends the run has the finished evaluations in its attribute
-    `result`. Raises ValueError for wrong arguments, for a value that is not one number, and for a
-    file of another run.
+    has no further point. An exception that ends the run has the finished evaluations in its
+    attribute `result`. Raises ValueError for wrong arguments, for a value that is not one number,
+    and for a file of another run.
 
         from jsketch import Space, minimize
 
@@ -312,7 +312,7 @@ def _evaluate(
             raise ValueError(
                 f"f must return one number, NaN for a failed evaluation; {returned!r} was returned."
             )
-        if abs(float(number)) <= LARGEST_VALUE:  # a float32 cannot be compared with it
+        if abs(float(number)) <= LARGEST_VALUE:  # LARGEST_VALUE overflows float32
             value = float(number)
         else:
             error = f"the value is {returned}"
@@ -320,10 +320,10 @@ def _evaluate(
 
 
 def _check_arguments(f: Callable[..., Any], space: Space) -> None:
-    """Raises ValueError unless f has the names of the space as arguments."""
+    """Raises ValueError unless f accepts the names of the space as keyword arguments."""
     try:
         signature = inspect.signature(f, follow_wrapped=False)
-    except (TypeError, ValueError):  # some builtin functions have none
+    except (TypeError, ValueError):  # some builtin functions have no signature
         return
     try:
         signature.bind(**dict.fromkeys(space.names))
@@ -359,7 +359,7 @@ def _one_line(candidate: Any) -> str:
 
 
 class _Named(dict[str, Any]):
-    """Hyperparameters whose repr has floats of four digits, and all entries."""
+    """Hyperparameters whose repr shows all entries, and floats with four digits."""
 
     def __repr__(self) -> str:
         words = (

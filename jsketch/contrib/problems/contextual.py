@@ -1,5 +1,5 @@
 """Problems with contexts: every round has a context, uniform on [0,1]^c, in which a bandit plays
-one of C actions. Regret compares with the best of the C actions in each context.
+one of C actions. The regret is relative to the best of the C actions in the context.
 
 `Squares` and `StepDiagonal` are those of Zenati et al. (AISTATS 2022), as in the scripts they have
 published. Any callable pytree reward(context [c], action [a]) -> [] can give the mean rewards.

@@ -1,9 +1,9 @@
 """Arms whose mean rewards change from round to round.
 
 The mean at round t lies between two anchors, f_t = (1 - a) f^(j) + a f^(j+1), with j the integer
-part and a the fractional part of t / period; with `abrupt` a is 0, and the mean jumps. No norm
-exceeds the largest norm of the anchors, and the path length sum_t |f_(t+1) - f_t| is
-sum_j |f^(j+1) - f^(j)|. Regret is dynamic: it compares with the best arm of each round.
+part and a the fractional part of t / period; with `abrupt` a is 0, and the mean jumps. The norm of
+f_t is at most the largest norm of the anchors, and the path length sum_t |f_(t+1) - f_t| is
+sum_j |f^(j+1) - f^(j)|. Regret is dynamic, that is, relative to the best arm of each round.
 """
 
 from __future__ import annotations

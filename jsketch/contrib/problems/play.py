@@ -99,7 +99,7 @@ def play(
 
 
 def check_flags(runs: RunRecord, horizon: int) -> None:
-    """Raises as `play` does, if a flag of any run is set."""
+    """Raises the exceptions of `play` if a flag of any run is set."""
     if np.asarray(runs.overflow).any():
         raise ValueError(
             "the bandit's capacity was exceeded: give it a larger capacity, and a max_history of at"

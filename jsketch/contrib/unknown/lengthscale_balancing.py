@@ -5,7 +5,7 @@ Ziomek, Adachi, Osborne. Bayesian optimisation with unknown hyperparameters: reg
 logarithmically closer to optimal. NeurIPS 2024 (arXiv 2410.10384), Algorithm 1 (LB-GP-UCB), and
 Algorithm 3 (LNB-GP-UCB) where candidates are pairs (lengthscale, norm bound). Let S_g be the
 observations of the arms that candidate g chose, n_g = |S_g|, mean_g their mean and e_g a bound on
-its error (`deviation`). Each round
+its error (`deviation`). Learner g has mean mu_g, standard deviation sigma_g, width w_g. Each round
 
     takes the active candidate of least suspected regret, g = argmin_g R_g(n_g + 1)        (line 3)
     takes its UCB arm, argmax_x mu_g + w_g sigma_g, or BBKB's batch                        (line 4)
@@ -47,8 +47,8 @@ KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthsc
 
 
 def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, inputs: int) -> Array:
-    """N (theta_0 / theta_g)^(d/2), [G]: a function whose norm is below the bound at one lengthscale
-    is below the bounds at all shorter ones (Lemma 2.1; proof in THEORY 6.8)."""
+    """`norm_bound` (theta_0 / theta_g)^(d/2), [G]: a function whose norm is below the bound at one
+    lengthscale is below the bounds at all shorter ones (Lemma 2.1; proof in THEORY 6.8)."""
     return jnp.asarray(norm_bound * (lengthscales[0] / lengthscales) ** (inputs / 2))
 
 
@@ -255,7 +255,7 @@ def log_information_order(kernel: Any, lengthscales: Array, n: Array, inputs: in
 
 
 def log_regret_order(log_information: Array, log_norm_bounds: Array, n: Array) -> Array:
-    """log R(n) [G] of each candidate, R(n) = sqrt(n) (B sqrt(gamma_n) + gamma_n) (Theorem 2.3)."""
+    """log R(n) [G], R(n) = sqrt(n) (B sqrt(gamma_n) + gamma_n), B the norm bound (Theorem 2.3)."""
     norm_term = log_norm_bounds + log_information / 2
     return jnp.log(n) / 2 + jnp.logaddexp(norm_term, log_information)
 

@@ -78,7 +78,7 @@ def _between_arms(state: SketchState) -> Array:
 
 
 def double_until(norm_bound: Array, lower_bound: Array) -> Array:
-    """The first of F, 2 F, 4 F, ..., [], that is at least `lower_bound` []; F itself unless F > 0.
+    """The first of F, 2 F, 4 F, ..., [], that is at least `lower_bound` []; F itself if F is 0.
     The loop is exact, and a power of 2 from logarithms would not be."""
     return lax.while_loop(lambda f: (f < lower_bound) & (f > 0), lambda f: 2 * f, norm_bound)
 

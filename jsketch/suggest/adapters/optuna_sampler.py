@@ -30,10 +30,10 @@ except ImportError as error:
     raise ImportError("OptunaSampler needs the package optuna (pip install optuna).") from error
 
 
-# the attribute of a trial with its parameters, which Optuna itself stores when they are asked for
+# attribute of a trial with its chosen parameters; Optuna stores those that the objective asked for
 CHOSEN = "jsketch:chosen"
-ATTEMPTS = 10  # choices of a trial at most, where other processes choose the same parameters
-LOCK = threading.RLock()  # of the threads of this process; an attribute could not be pickled
+ATTEMPTS = 10  # largest number of choices of a trial if other processes make the same choice
+LOCK = threading.RLock()  # for all threads; a sampler that holds a lock could not be pickled
 
 
 class OptunaSampler(BaseSampler):
@@ -51,13 +51,13 @@ class OptunaSampler(BaseSampler):
     seed         int, of the random choices
     options      with candidates, further arguments of `suggest`: acquisition, exclude, ...
 
-    Running trials are pending. Parameters are chosen together if all finished trials have them; the
+    Running trials are pending. Parameters that all completed trials have are chosen together; the
     others, and those of the first trial, are drawn at random. A failed or pruned trial, or an
     infinite value, counts as the worst value so far; with candidates it is ignored, unless
     `failures=True`. No row, and no parameters that are chosen together, are chosen twice, also with
     threads (n_jobs); processes that share a storage repeat a choice only if ten choices in a row
-    coincide. Raises ValueError for a study with several objectives, and with candidates for a study
-    whose trials lack the parameter or give it another range, and where no row is left.
+    coincide. Raises ValueError for a study with several objectives; with candidates, also for a
+    study whose trials lack the parameter or give it another range, and if no row is left.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class OptunaSampler(BaseSampler):
             else:
                 pending.append(point)
         proposals = proposer.propose(points, values, pending, 1, trial.number)
-        if not proposals:  # every combination was evaluated
+        if not proposals:  # every combination was evaluated or is pending
             return {}
         candidate = domain.candidate(proposals[0])
         return {name: _decode(d, candidate[name]) for name, d in search_space.items()}
@@ -190,7 +190,7 @@ class OptunaSampler(BaseSampler):
     ) -> Any:
         if self.library is not None and param_name == self.parameter:
             raise ValueError(f"{param_distribution} does not hold every row: {self._advice()}")
-        # not one generator, because that of another process may have the same seed
+        # one generator for all draws would repeat those of a process with the same seed
         entropy = [self.seed, trial.number, zlib.crc32(param_name.encode())]
         random = RandomSampler(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
         return random.sample_independent(study, trial, param_name, param_distribution)
@@ -202,8 +202,8 @@ class OptunaSampler(BaseSampler):
 
 
 def _other_trials(study: Study, trial: FrozenTrial) -> list[tuple[FrozenTrial, dict[str, Any]]]:
-    """The other trials and their parameters. Those of an unfinished trial include the ones that it
-    has not yet asked for: the fixed ones of an enqueued trial, and those of `CHOSEN`."""
+    """The other trials and their parameters. Those of an unfinished trial include parameters that
+    its objective has not yet asked for: fixed ones of an enqueued trial, and those of `CHOSEN`."""
     pairs = []
     for old in study.get_trials(deepcopy=False):
         attributes = {} if old.state.is_finished() else old.system_attrs

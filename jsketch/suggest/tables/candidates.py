@@ -28,21 +28,21 @@ EVALUATION_COLUMNS = (
 # names of the column of ids if none is given; the first one that exists is used
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW_IDS = "row"  # the name of ids that are numbers of rows
-MIN_IDS = 3  # rows; in a shorter table, words that all differ may be a category and not ids
+MIN_IDS = 3  # least number of rows: words that all differ may be a category in a shorter table
 SMILES = "smiles"  # part of the names of columns of molecules, in lower case
 # cells of a column of values, in lower case
 UNMEASURED_WORDS = (
     "", "-", "--", "\u2013", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured"
 )  # fmt: skip
 FAILURE_WORDS = ("failed", "fail", "failure")
-MAX_QUOTED = 5  # cells in an error message
+MAX_QUOTED = 5  # largest number of cells in an error message
 SINGLE_VALUE = re.compile(
     r"(?P<whole>[+-]?\d+)(?:(?P<mark>[.,])(?P<digits>\d+))?(?P<power>[eE][+-]?\d+)?"
     r"\s*(?P<percent>%?)"
 )
 MAX_LEVELS = 1000  # of a category; each level is a column of zeros and ones
 FEW_LEVELS = 20  # number of levels of a category that is accepted in a table of any length
-MIN_EARLIER = 3  # values of an earlier campaign
+MIN_EARLIER = 3  # smallest number of values of an earlier campaign
 
 
 class Kinds(NamedTuple):
@@ -292,7 +292,7 @@ def _check_conditions(table: Table, arms: np.ndarray, sheet: Sheet) -> None:
         differ = (here != "") & (here != there)
         if differ.any():
             numbers = table.parse(name).values, sheet.table.parse(name).values[rows]
-            differ &= ~np.isclose(*numbers, rtol=1e-3, atol=0)  # rounded numbers are the same
+            differ &= ~np.isclose(*numbers, rtol=1e-3, atol=0)  # rounding does not count
         if not differ.any():
             continue
         at = int(differ.argmax())
@@ -351,7 +351,7 @@ def _values(
     notes = [f"{place}: read as {parsed.note}"] * bool(parsed.note)
     unread = rows[np.isnan(values[rows])]
     percent = words.iloc[rows].str.endswith("%").to_numpy()
-    # percent signs in only some cells are clear if the header has one too
+    # percent signs in only some cells are unambiguous if the header has one too
     mixed = percent.any() and not percent.all() and "%" not in column
     if unread.size and not mixed:
         values[unread] = [
@@ -548,7 +548,7 @@ def _words_of_one_length(table: Table, name: str) -> list[str]:
 
 
 def _check_cells(table: Table, name: str, wrong: np.ndarray | pd.Series, fault: str) -> None:
-    """Raises ValueError with the first cell of a column where `wrong` [n] is true, if any."""
+    """Raises ValueError that names the first cell of a column where `wrong` [n] is true."""
     rows = np.flatnonzero(wrong)
     if rows.size:
         word = table.text(name).iloc[rows[0]]
@@ -565,5 +565,5 @@ def _raise_constant(table: Table, name: str, value: str) -> None:
 
 
 def _one_hot(values: np.ndarray) -> np.ndarray:
-    """[A, levels], levels in alphabetical order."""
+    """Zeros and ones [A, levels], with a column for each level, in alphabetical order."""
     return pd.get_dummies(values, dtype=float).to_numpy()

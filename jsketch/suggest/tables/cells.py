@@ -29,7 +29,7 @@ PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xlsm")
 # Excel shows these in place of a value that it cannot compute
 EXCEL_ERRORS = ("#N/A", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!")
-MAX_QUOTED = 3  # cells in an error message
+MAX_QUOTED = 3  # largest number of cells in an error message
 _AMBIGUOUS_MARK = " A comma or a point in these cells may separate thousands or decimals."
 
 _MINUS = "\u2212\u2013"  # the Unicode minus, and the dash that word processors use for it
@@ -242,7 +242,7 @@ def without_typography(word: str) -> str:
 
 
 def _level_of(word: str) -> str:
-    """The word, without the decimal point of a whole number. Leading zeros stay, as in codes."""
+    """The word, without the decimal point of a whole number. Leading zeros, as in codes, stay."""
     return re.sub(r"^([+-]?(?:0|[1-9]\d*))\.0*$", r"\1", word)
 
 

@@ -44,8 +44,8 @@ positive = number_type(float, lambda x: 0 < x < math.inf, "a finite number above
 
 
 def set_up_jax(cached: bool = True) -> None:
-    """Enables float64 and, with `cached`, a folder of compiled programs, with which a second run of
-    a command compiles nothing."""
+    """Enables float64 and, with `cached`, a folder of compiled programs, from which a second run of
+    a command loads them."""
     jax.config.update("jax_enable_x64", True)
     if cached:
         import platformdirs
@@ -81,7 +81,7 @@ def command(main: Callable[[], None]) -> Callable[[], None]:
 
 
 def sentence(error: BaseException) -> str:
-    """The message of an exception on one line. That of an OSError is its text and the file."""
+    """The message of an exception on one line; for an OSError, its text and the file."""
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
     elif isinstance(error, MemoryError):

@@ -24,7 +24,7 @@ MAX_LEVELS = 24  # of a factor
 RANGES = 12  # into which numbers with more values are cut
 MAX_FACTORS = 12  # factors whose effects are computed, those with the shortest lengthscales
 BACKGROUND = 128  # largest number of candidates over which an effect is averaged
-LARGEST_INPUT = 2**24  # largest number of features of all these candidates at all levels
+LARGEST_INPUT = 2**24  # largest size of `sets` in `effects`, if this permits 8 candidates
 LONGEST_LABEL = 24  # characters
 
 

@@ -34,7 +34,7 @@ class Inputs(NamedTuple):
     excluded: np.ndarray  # [e], distinct rows of candidates that are never suggested
     errors: np.ndarray | None  # [n], standard errors of the values
     sheet: tables.Sheet
-    batch_number: int
+    batch_number: int  # the number of the batch that is suggested now, from 1
     from_observations: tuple[np.ndarray, np.ndarray]  # (rows, values) of --observations
     batch: np.ndarray  # [n], the number of the batch of each evaluation, or 0
     sheet_has_values: bool  # whether the sheet has values and they are used
@@ -189,8 +189,8 @@ def _outliers(name: str, numbers: np.ndarray) -> list[str]:
 
 
 def goal(options: argparse.Namespace, values: np.ndarray) -> np.ndarray:
-    """The numbers that are maximised: the values, their negation with --minimize, and the negated
-    distances to the target with --target."""
+    """The numbers that are maximised: the values, or with --minimize their negation, or with
+    --target the negated distances to the target."""
     if options.target is not None:
         return -np.abs(values - options.target)
     return -values if options.minimize else values
@@ -228,7 +228,7 @@ def _new_evaluations(sheet: tables.Evaluations, part: tables.Evaluations) -> tab
 
 def set_outputs(options: argparse.Namespace, inputs: Inputs) -> Path | None:
     """Sets --out if it is not given, and returns the path of the copy of the sheet, or None if no
-    values of the sheet are used. Raises the errors of `check_outputs`."""
+    values of the sheet are used. Raises what `check_outputs` raises."""
     suffix = options.candidates.suffix.lower().replace(".xlsm", ".xlsx") or ".csv"
     if options.out is None:
         number = "" if inputs.batch_number == 1 else inputs.batch_number

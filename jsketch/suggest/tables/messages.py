@@ -16,8 +16,8 @@ from jsketch.suggest.tables.candidates import ROW_IDS
 from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 2  # columns in the sentence on the model, those of the shortest lengthscales
-MIN_EXPLAINED = 0.2  # smallest share of the variance that is reported
+IMPORTANT_COLUMNS = 2  # columns that the sentence on the model names, by the shortest lengthscales
+MIN_EXPLAINED = 0.2  # smallest explained share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
 MIN_CORRELATION = 0.5  # smallest prior correlation of a candidate and a similar evaluation
 CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
@@ -173,7 +173,7 @@ def conditions(inputs: Inputs, rows: np.ndarray) -> pd.DataFrame:
 
 
 def short_number(word: str) -> str:
-    """The word, or four digits of a long number."""
+    """The word; a number longer than LONGEST_NUMBER is rounded to four digits."""
     try:
         number = float(word)
     except ValueError:

@@ -88,7 +88,7 @@ def _marked_bits(chem: Any, labeler: Any, molecule: Any) -> np.ndarray:
 
 
 def _marks(chem: Any, labeler: Any, molecule: Any) -> dict[int, tuple[Any, ...]]:
-    """The properties of marked atoms that atom pairs ignore, by the index of the atom."""
+    """{index of a marked atom: its properties that atom pairs ignore}."""
     centres = (a.GetChiralTag() != chem.ChiralType.CHI_UNSPECIFIED for a in molecule.GetAtoms())
     double = (b.GetStereo() > chem.BondStereo.STEREOANY for b in molecule.GetBonds())
     if any(centres) or any(double):

@@ -34,7 +34,7 @@ NARROW_LEVELS = 8  # a grid with more columns is as wide as the page
 DARK_SHARE = 0.45  # text is white on this share of the range of colours, the dark end
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
-# "$" would start a formula, and the name of a column may contain it
+# text is not parsed: "$" would start a formula, and the name of a column may contain it
 PAGE_STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.spines.right": False,

@@ -15,7 +15,7 @@ from jsketch.suggest.tables.inputs import Inputs, goal_bounds
 from jsketch.suggest.tables.options import ACQUISITIONS
 from jsketch.types import PRNGKey
 
-MIN_VALUES = 3  # with --also, the smallest number of present values with which values are predicted
+MIN_VALUES = 3  # with --also, the smallest number of present values for predictions
 
 
 class Results(NamedTuple):
