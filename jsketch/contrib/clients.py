@@ -1,6 +1,6 @@
 """Several clients with the same function and different candidates, simulated in one program.
 
-The clients of `SharedEmbedding` exchange sums over their observations, those of
+The clients of `SharedEmbedding` exchange sums over their observations, and those of
 `IndependentClients` exchange nothing. A bandit for N clients has three methods:
 
 init(dimension, key, dtype=None) -> state   for points with `dimension` inputs
@@ -59,7 +59,7 @@ def check_rewards(clients: int, y: Any) -> Array:
 
 @struct.dataclass
 class IndependentState:
-    """The stacked states of N independent bandits, which send no numbers."""
+    """The stacked states of N independent bandits. Their clients send nothing."""
 
     states: Any
 

@@ -121,7 +121,7 @@ def empty_info(width: Array) -> Info:
 class KUCBState:
     """The exact posterior of t points, t <= H."""
 
-    history: Kors  # the dictionary of all points, at mu = lam
+    history: Kors  # a KORS dictionary with mu = lam that contains all points
     innovations: Array  # [H], L^-1 Y, then zeros
     evidence: Evidence
 

@@ -1,8 +1,7 @@
 """BKB for mean rewards that change: old observations are discounted or dropped.
 
-The literature defines both rules for exact Gaussian processes. Here they apply to BKB's sketch,
-with the dictionary and the width of BKB, which no theorem covers for a mean that changes (THEORY
-6.5).
+The literature defines both rules for exact Gaussian processes. Here they apply to BKB's sketch. No
+theorem covers BKB's dictionary and width for a mean that changes (THEORY 6.5).
 """
 
 from __future__ import annotations

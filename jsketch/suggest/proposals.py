@@ -211,7 +211,7 @@ class Proposer:
     def __init__(self, domain: Domain, seed: int, initial: int):
         self.domain, self.seed = domain, seed
         self.design = domain.design(initial, np.random.default_rng([seed, 0]))
-        self._models: dict[int, Model] = {}  # by the number of values to which they are fitted
+        self._models: dict[int, Model] = {}  # {number of values: the model fitted to them}
 
     def propose(
         self,

@@ -48,7 +48,7 @@ class OptunaSampler(BaseSampler):
     candidates   None, or [A, d] numbers, or a `suggest.Library`
     columns      kinds of the features, as in `suggest`; None: numbers
     parameter    the name of the parameter whose value is the row
-    seed         int, of the random choices
+    seed         int, the seed of the random choices
     options      with candidates, further arguments of `suggest`: acquisition, exclude, ...
 
     Running trials are pending. Parameters that all completed trials have are chosen together; the

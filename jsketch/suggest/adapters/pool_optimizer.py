@@ -25,7 +25,7 @@ class PoolOptimizer:
 
     candidates   [A, d] numbers: a point is a row, as a list
     columns      kinds of the features, as in `suggest`; None: numbers
-    random_state int, of the random choices
+    random_state int, the seed of the random choices
     scaling      as in `suggest`
     options      further arguments of `suggest`: acquisition, exclude, same, ...
 
@@ -56,7 +56,7 @@ class PoolOptimizer:
         self.rows: list[int] = []
         self.yi: list[float] = []
         self._pending: list[int] = []
-        self._asked: dict[int, list[int]] = {}  # rows by the size of the batch
+        self._asked: dict[int, list[int]] = {}  # {size of a batch: its rows}
         self._rows_of: dict[tuple[float, ...], list[int]] = {}
         for row, point in enumerate(self.points):
             self._rows_of.setdefault(tuple(point), []).append(row)

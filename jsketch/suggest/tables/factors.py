@@ -20,12 +20,12 @@ from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.messages import short_number
 from jsketch.suggest.tables.results import Results
 
-MAX_LEVELS = 24  # of a factor
-RANGES = 12  # into which numbers with more values are cut
+MAX_LEVELS = 24  # largest number of levels of a factor
+RANGES = 12  # number of ranges into which a column of numbers with more values is cut
 MAX_FACTORS = 12  # factors whose effects are computed, those with the shortest lengthscales
 BACKGROUND = 128  # largest number of candidates over which an effect is averaged
 LARGEST_INPUT = 2**24  # largest size of `sets` in `effects`, if this permits 8 candidates
-LONGEST_LABEL = 24  # characters
+LONGEST_LABEL = 24  # largest number of characters in a label
 
 
 class Factor(NamedTuple):

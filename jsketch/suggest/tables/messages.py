@@ -24,7 +24,7 @@ CERTAIN_SUCCESS = 0.995  # a larger chance of success is not mentioned
 # The neighbour of a candidate is the best one of the evaluations whose correlation with the
 # candidate is within this margin of the largest correlation.
 CORRELATION_MARGIN = 0.02
-MAX_DIFFERENCES = 2  # conditions of a message that compares a candidate with its neighbour
+MAX_DIFFERENCES = 2  # largest number of conditions in a comparison with the neighbour
 
 
 def describe_inputs(options: argparse.Namespace, inputs: Inputs) -> list[str]:

@@ -23,9 +23,9 @@ from jsketch.suggest.discrete import pack_bits
 BITS = 2048
 MARKED_BITS = 1024  # for stereochemistry, charges, isotopes and single atoms
 MAX_DISTANCE = 3  # bonds between the atoms of a pair
-BLOCK = 4096  # molecules whose bits are packed together
+BLOCK = 4096  # number of molecules whose bits are packed together
 MARKS = re.compile(r"[\[@/\\.|]")  # characters of SMILES with marked atoms
-DRAWING = 170, 110  # pixels of a drawn molecule
+DRAWING = 170, 110  # width and height of a drawn molecule, in pixels
 
 
 class Fingerprints(NamedTuple):

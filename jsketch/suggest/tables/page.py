@@ -15,14 +15,14 @@ from jsketch.suggest.tables.pictures import Figure
 from jsketch.suggest.tables.results import Results
 
 TEMPLATE = Path(__file__).with_name("page.html.jinja")
-MAX_EFFECTS = 6  # pictures of main effects
+MAX_EFFECTS = 6  # largest number of pictures of main effects
 EFFECT_CAPTION = (
     "Blue: the prediction of the model, averaged over all other conditions, with a 90% interval."
     " Grey: measured values. The factor with the largest effect comes first, and all pictures of"
     " effects have the same axis of values."
 )
 PREDICTION_HEADER = "predicted (90%)"
-MAX_DRAWINGS = 100  # candidates with drawings of their molecules
+MAX_DRAWINGS = 100  # largest number of candidates whose molecules are drawn
 
 
 def write(results: Results) -> None:
