@@ -21,7 +21,7 @@ infinite reward does.
 If several arms have the largest score, the one with the lowest index is picked. Arms with equal
 features "tie", and `init` warns of them: a call that is compiled differently (under vmap, in
 threads, with another capacity or on another device) rounds differently, and may pick another one of
-several tied arms. It makes the same picks otherwise.
+several tied arms. Otherwise the picks are the same.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class EvolutionState:
 
 @struct.dataclass
 class RegularizedEvolution(Algorithm):
-    """Evaluates a random neighbour of the best member of a random tournament, which then replaces
-    the oldest member; O(sample) a step."""
+    """Evaluates a random neighbour of the best member of a random tournament. This neighbour then
+    replaces the oldest member of the population. O(sample) a step."""
 
     neighbours: Array  # [A, K] int32, the arms into which each arm mutates; -1 is padding
     population: int = struct.field(pytree_node=False, default=100)  # P

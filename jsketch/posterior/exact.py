@@ -37,7 +37,7 @@ class Dense:
 def dense(
     kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike
 ) -> Dense:
-    """The posterior given pull counts and reward sums [A], by one A x A factorization, O(A^3).
+    """The posterior given pull counts and reward sums s [A], by one A x A factorization, O(A^3).
 
     With N = diag(counts), mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, in which arms without
     pulls have no effect.
@@ -117,7 +117,7 @@ def observe(
     slot = jnp.where(has_row, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
 
-    # The covariance [A] of all arms with this one. A pulled arm needs no difference: its variance
+    # The covariance [A] of all arms with this one. A pulled arm needs no subtraction: its variance
     # is about lam / count, whereas k(x,x) - explained would have an error of eps k(x,x).
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(has_row, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
