@@ -97,7 +97,7 @@ class RegularizedEvolution(Algorithm):
 
 
 def _check_table(neighbours: Any, domain: Arms) -> None:
-    """Raises ValueError for a table of another shape or dtype, for arm numbers that do not exist,
+    """Raises ValueError for a table of a wrong shape or dtype, for arm numbers that do not exist,
     and for arms without a neighbour."""
     table: Any = neighbours if is_traced(neighbours) else np.asarray(neighbours)
     if table.ndim != 2 or len(table) != domain.count or not jnp.issubdtype(table.dtype, np.integer):

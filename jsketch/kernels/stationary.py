@@ -50,7 +50,7 @@ def _direct_squared_distances_jvp(
 
 
 def expands_square(n: int, m: int, inputs: int) -> bool:
-    """Whether distances of points [n, inputs] and [m, inputs] expand the square."""
+    """Whether distances of points [n, inputs] and [m, inputs] are computed by expanding squares."""
     if inputs > DIRECT_DIMENSIONS:
         return min(n, m) > 1
     return min(n, m) > DIRECT_POINTS and n * m >= DIRECT_ENTRIES

@@ -91,7 +91,7 @@ def add(
     matches = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
     is_new = pulled.valid & ~matches.any(1)
 
-    # R: columns are appended with the root of the Schur complement of the new points
+    # R: the appended columns need the root of the Schur complement of the new points
     z = matmul(kernel.gram(x, nystrom.points), nystrom.root)
     gram = kernel.gram(x, x)
     eps = jnp.finfo(arms.dtype).eps
