@@ -2,9 +2,9 @@
 reference implementation `dense`, which factorizes the whole Gram matrix.
 
 The cost grows with the number u of distinct arms pulled, not with T. `Exact` represents the
-explained covariance as B^T C B with a row of B for each distinct arm (THEORY 2.1). An observation
-takes one product with B, O(A u). Every pivot is at least lam divided by the number of pulls of the
-arm, so no truncation of small pivots is needed. Variances are in leverage units (divided by lam).
+explained covariance by a matrix `basis` with a row for each distinct arm (THEORY 2.1). An
+observation takes one product with `basis`, O(A u). Every pivot is at least lam divided by the pulls
+of the arm, so small pivots need no truncation. Variances are in leverage units (divided by lam).
 """
 
 from __future__ import annotations
