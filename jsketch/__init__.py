@@ -26,7 +26,7 @@ with the posterior, and each observation updates it. The names of this package:
 Four packages are imported when they are first used:
 
     jsketch.adapters  forecasters for scikit-learn and river
-    jsketch.contrib   methods after the papers; their interfaces may change
+    jsketch.contrib   methods newer than the papers; their interfaces may change
     jsketch.scale     arms on several devices or in a file, and streams in parallel segments
     jsketch.suggest   the next batch of experiments from a table
 

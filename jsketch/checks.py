@@ -179,7 +179,7 @@ def settings(algorithm: Any) -> None:
 
 
 def is_real(dtype: Any) -> bool:
-    """Whether the values of a dtype are real numbers; those of bfloat16 and bool are."""
+    """Whether the values of a dtype are real numbers; bfloat16 and bool count as real."""
     real = jnp.issubdtype(dtype, jnp.floating) or jnp.issubdtype(dtype, jnp.integer)
     return bool(real or jnp.issubdtype(dtype, bool))
 
@@ -291,7 +291,7 @@ def objective(function: Any, *arguments: Any) -> None:
 
 
 def arms(domain: Any) -> Arms:
-    """The arms as JAX arrays; warns of features that are likely a mistake."""
+    """The arms as JAX arrays; warns of constant features and of arms with equal features."""
     if isinstance(domain, Box):
         raise ValueError(
             "this algorithm chooses among arms, and the domain is a box: use an optimiser of"
@@ -613,7 +613,7 @@ def _equal(x: Any, y: Any) -> bool:
 
 
 def feature_map(features: Any, method: str, words: str) -> None:
-    """The feature map has that method."""
+    """The feature map has a method with this name."""
     if isinstance(features, type) or not callable(getattr(features, method, None)):
         raise ValueError(f"features must be {words}; {features!r} was given.")
 
@@ -645,7 +645,7 @@ def model(domain: Arms, kernel: Any, regularization: Any, n_points: int = 0) -> 
     float32 (THEORY 9.1), and of arms so far apart that rounding changes kernel values between the
     arms and `n_points` further points (such as inducing points) by more than LARGEST_ROUNDING
     k(x,x)."""
-    # if there are fewer arms, some are repeated, so that one shape is compiled
+    # fewer arms than GRAM_ARMS are repeated, so that only one shape is compiled
     chosen = np.linspace(0, domain.count - 1, GRAM_ARMS).astype(np.int32)
     # without this context, even constants are traced if the caller is under jit
     with jax.ensure_compile_time_eval():

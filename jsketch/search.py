@@ -1,6 +1,6 @@
 """Maximisation over a box: random candidates, then projected gradient ascent from the best of them.
 
-All ascents call `ascend`, that of GO-UCB over pairs of a point and parameters included.
+All ascents call `ascend`, including that of GO-UCB over pairs of a point and parameters.
 `maximise_over_box` returns the best of the first and last points of its ascents.
 `maximise_over_cube` returns the best point of all steps, and half of its candidates may lie around
 the best observed point.

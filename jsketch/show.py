@@ -2,8 +2,8 @@
 
 `struct.dataclass` makes `short_repr`, of at most LINES lines, the repr of its classes. If a class
 has a method `summary`, which returns {name: value}, its repr has those values in place of its
-fields, and a notebook displays them as a table. Fields that equal their default are left out if all
-fields do not fit into one line.
+fields, and a notebook displays them as a table. Fields that equal their default are left out if the
+fields do not all fit into one line.
 """
 
 from __future__ import annotations

@@ -152,8 +152,8 @@ def _entries(doc: str | None) -> dict[str, str]:
 
 
 def _comments(cls: type) -> dict[str, str]:
-    """{name: comment} of the annotated names in the source of a class. A comment joins those above
-    the name and at the ends of its lines. Empty if the source cannot be read."""
+    """{name: comment} of the annotated names in the source of a class. A comment joins the
+    lines above the name and the ends of its lines. Empty if the source cannot be read."""
     try:
         source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):

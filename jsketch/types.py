@@ -21,7 +21,7 @@ infinite reward does.
 If several arms have the largest score, the one with the lowest index is picked. Arms with equal
 features "tie", and `init` warns of them: a call that is compiled differently (under vmap, in
 threads, with another capacity or on another device) rounds differently, and may pick another one of
-several tied arms. It makes the same picks otherwise.
+several tied arms. Otherwise the picks are the same.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Query:
 
 @struct.dataclass
 class Info:
-    """A record of one round. The flags are arrays; on the host the loops raise or warn."""
+    """A record of one round. If a flag is true, the host loops grow the capacity, raise or warn."""
 
     batch_size: Array  # [] int32, evaluations of the round, failed ones included
     observed: Array  # [] int32, evaluations with a finite reward
@@ -228,8 +228,8 @@ class BoxQuery:
 
 @struct.dataclass
 class BoxInfo:
-    """A record of one round of a box optimiser; an optimiser may have a class with more fields. The
-    loops warn if a field `nonfinite` [] bool is true."""
+    """A record of one round of a box optimiser; a subclass may have more fields. The loops warn if
+    a field `nonfinite` [] bool is true."""
 
     observed: Array  # [] int32, evaluations with a finite value
     failed: Array  # [] int32, evaluations without a finite value

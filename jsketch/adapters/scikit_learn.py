@@ -112,7 +112,7 @@ class SklearnRegressor(RegressorMixin, BaseEstimator):
 
 
 def _fields(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-    """Pairs (path, value) of the fields of a dataclass and, recursively, of the fields of these."""
+    """Pairs (path, value) of the fields of a dataclass and, recursively, of their own fields."""
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         for field in dataclasses.fields(part):
             value = getattr(part, field.name)
@@ -121,7 +121,7 @@ def _fields(part: Any, prefix: str) -> Iterator[tuple[str, Any]]:
 
 
 def _replace_field(part: Any, path: list[str], value: Any) -> Any:
-    """The dataclass with another value at the path of a field."""
+    """The dataclass `part` in which the field at this path has the given value."""
     if not path:
         return value
     return dataclasses.replace(

@@ -35,8 +35,8 @@ class EvolutionState:
 
 @struct.dataclass
 class RegularizedEvolution(Algorithm):
-    """Evaluates a random neighbour of the best member of a random tournament, which then replaces
-    the oldest member; O(sample) a step."""
+    """Evaluates a random neighbour of the best member of a random tournament. This neighbour then
+    replaces the oldest member of the population. O(sample) a step."""
 
     neighbours: Array  # [A, K] int32, the arms into which each arm mutates; -1 is padding
     population: int = struct.field(pytree_node=False, default=100)  # P
@@ -97,7 +97,7 @@ class RegularizedEvolution(Algorithm):
 
 
 def _check_table(neighbours: Any, domain: Arms) -> None:
-    """Raises ValueError for a table of another shape or dtype, for arm numbers that do not exist,
+    """Raises ValueError for a table of a wrong shape or dtype, for arm numbers that do not exist,
     and for arms without a neighbour."""
     table: Any = neighbours if is_traced(neighbours) else np.asarray(neighbours)
     if table.ndim != 2 or len(table) != domain.count or not jnp.issubdtype(table.dtype, np.integer):

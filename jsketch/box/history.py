@@ -94,8 +94,8 @@ def empty(box: Box, capacity: int, numbers: int = 0) -> History:
 
 
 def write(old: Array, new: Array, start: Array, size: Array) -> Array:
-    """old [N,...] with the first `size` rows of new [B,...] from row `start` on; rows beyond N are
-    dropped."""
+    """old [N,...] with the first `size` rows of new [B,...] written from row `start` on; rows
+    beyond N are dropped."""
     source = jnp.arange(old.shape[0], dtype=jnp.int32) - start
     written = ((source >= 0) & (source < size)).reshape(-1, *[1] * (old.ndim - 1))
     return jnp.where(written, new[jnp.clip(source, 0, new.shape[0] - 1)], old)
@@ -185,7 +185,7 @@ class Moments(NamedTuple):
 
 def moments(y: Array, ok: Array) -> Moments:
     """The moments of the values y [N] where ok [N] is true; 0 if there are none. A deviation of the
-    size of rounding errors, as that of equal values, becomes 0. Divided by `unit`, values near
+    size of rounding errors, such as that of equal values, becomes 0. Divided by `unit`, values near
     1e200 or 1e-200 have squares that do not overflow or underflow."""
     largest = jnp.max(jnp.where(ok, jnp.abs(y), 0))
     largest = jnp.where(largest >= 16 * jnp.finfo(y.dtype).tiny, largest, 1)

@@ -300,8 +300,8 @@ def _is_integer(value: Any) -> bool:
 
 
 def _check_range(h: Real | Integer, condition: str, allows_log: bool) -> None:
-    """Raises ValueError unless low < high, and for log=True unless `allows_log`, the truth of the
-    condition."""
+    """Raises ValueError unless low < high and, for log=True, unless `allows_log`, which is whether
+    the `condition` holds."""
     if not h.low < h.high:
         raise ValueError(
             f"{h.name}: low must be below high; low = {h.low}, high = {h.high} was given."

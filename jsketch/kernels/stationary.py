@@ -50,14 +50,14 @@ def _direct_squared_distances_jvp(
 
 
 def expands_square(n: int, m: int, inputs: int) -> bool:
-    """Whether distances of points [n, inputs] and [m, inputs] expand the square."""
+    """Whether distances of points [n, inputs] and [m, inputs] are computed by expanding squares."""
     if inputs > DIRECT_DIMENSIONS:
         return min(n, m) > 1
     return min(n, m) > DIRECT_POINTS and n * m >= DIRECT_ENTRIES
 
 
 def squared_distances(x: Array, y: Array, *, direct: bool = False) -> Array:
-    """|x_i - y_j|^2 >= 0, [n,m], of x [n,d] and y [m,d]. With `direct` tables of any size are sums
+    """|x_i - y_j|^2 >= 0, [n,m], of x [n,d] and y [m,d]. With `direct`, tables of any size are sums
     over inputs, for kernels that are not smooth at distance 0. Raises ValueError if x and y differ
     in their number of inputs."""
     if x.shape[1] != y.shape[1]:
@@ -142,7 +142,7 @@ class Stationary(WithLengthscale):
 
     def rounding(self, points: Array, others: int) -> ArrayLike:
         """The error [], in units of eps k(x,x), of kernel values between `others` points and points
-        [m,d]. It is 1, and 1 + r / 2 if the square is expanded, where r is the largest squared
+        [m,d]. It is 1 or, if the square is expanded, 1 + r / 2, where r is the largest squared
         distance in lengthscales between a point and the mean of the points. This estimate is too
         large for isolated points."""
         if not expands_square(others, *points.shape):

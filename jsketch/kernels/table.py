@@ -17,7 +17,7 @@ ASYMMETRY = 1e-4  # the largest accepted asymmetry, relative to the largest k(x,
 
 @struct.dataclass
 class Precomputed:
-    """A table of kernel values for arms that are not vectors, whose features are then
+    """A table of kernel values for arms that are not vectors. The features of the arms are
     `index_features(table)`. Kernel values of a feature that is not a row number of the table are
     NaN; on the host `check_inputs` raises ValueError for such a feature."""
 

@@ -32,7 +32,7 @@ LARGE_CAPACITY = 256
 
 # The disabled passes take nearly half of the compile time, and programs that consist of matrix
 # products are as fast without them (`scripts/bench`). XLA raises an error for a flag that its
-# version does not have
+# version does not have.
 COMPILER_OPTIONS: dict[str, Any] = {"xla_llvm_disable_expensive_passes": True}
 if jaxlib.__version__.startswith("0.10."):
     COMPILER_OPTIONS["xla_cpu_use_fusion_emitters"] = False
@@ -126,7 +126,7 @@ class Clock:
 
 def larger_capacity(capacity: int, arms: int) -> int:
     """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
-    eighth larger; at most A. Raises RuntimeError if it was A, because a larger one cannot help."""
+    eighth larger; at most the number of arms. Raises RuntimeError if it is that number already."""
     if capacity >= arms:
         raise RuntimeError(
             f"the algorithm sets info.overflow at a capacity of {capacity} inducing points, which"

@@ -120,7 +120,7 @@ def _read_file(
     path: Path, target: str | None, inputs: Sequence[str] | None, size: int
 ) -> Iterator[Pair]:
     """The pairs (xs, ys) of the parts of a file; a part is read when a loop reaches it. Raises
-    ValueError for another kind of file or other columns, and FileNotFoundError."""
+    ValueError for another kind of file or other columns, FileNotFoundError if there is no file."""
     kind = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]).lower()
     if kind not in (".parquet", ".pq", ".csv", ".csv.gz", ".tsv"):
         raise ValueError(f"a stream is read from a .parquet or .csv file; {path} was given.")
@@ -192,8 +192,8 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
 
 
 def separator_of(text: str, needed: Sequence[Any]) -> str:
-    """The comma, semicolon or tab with which the header of a table of text has most of the needed
-    columns, and of several such separators the one with which it has most columns."""
+    """The separator (comma, semicolon, tab or none) with which the header of the text has the
+    largest number of needed columns and, if several do, the largest number of columns."""
     start = text.lstrip("\r\n ")[:LONGEST_HEADER]
 
     def columns_found(separator: str) -> tuple[int, int]:

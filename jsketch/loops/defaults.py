@@ -16,8 +16,8 @@ from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
 EVENTS = 1_000  # the choice is made from the first EVENTS examples, here called events
 MAX_DEGREE, MAX_FEATURES = 8, 300  # a million events then take a minute
-# candidates: lengthscales over sqrt(d) of standardized inputs, and regularizations. In float32 only
-# the first one is tried: with a smaller one, rounding makes a stream of a million events diverge
+# candidates: lengthscales of standardized inputs, divided by sqrt(d), and regularizations. In
+# float32 only the regularization 1 is tried: with less, a stream of a million events would diverge
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 

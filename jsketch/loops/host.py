@@ -375,8 +375,8 @@ def gap(bandit: Any, state: Any) -> float:
     """An upper bound of the simple regret of the arm with the largest lower confidence bound, in
     units of the rewards: the largest upper bound of all arms minus the largest lower bound.
 
-    With `width=widths.certified` and true values of norm_bound, noise_std and delta, the bound
-    holds at all rounds together with probability 1 - delta (THEORY 2.4, 4.4). The bound is a
+    With `width=widths.certified` and valid norm_bound and noise_std, the bound holds at all rounds
+    together with probability at least 1 - delta (THEORY 2.4, 4.4). The bound is a
     heuristic with the authors' widths (`*_code`), and with algorithms that forget, whose confidence
     bounds hold at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without
     confidence bounds of every arm.

@@ -44,8 +44,8 @@ _step = jax.jit(
 class Live:
     """A forecaster and its state after `received` examples of d = `inputs` numbers.
 
-    `mean_squared_error` and `mean_absolute_error` are means over the `labelled` examples, of the
-    errors of predictions that were made before the label was learned.
+    `mean_squared_error` and `mean_absolute_error` are means over the `labelled` examples. The
+    prediction of each was made before its label was learned.
 
     forecaster  a forecaster of `jsketch.online` or another one (`jsketch.types.Forecaster`)
     inputs      int, numbers d of an example
@@ -295,8 +295,8 @@ def _file(path: str | os.PathLike[str], forecaster: Any) -> RunFile:
 
 
 def _checked_dtype(dtype: DTypeLike) -> np.dtype:
-    """The dtype as a NumPy dtype. Raises ValueError unless it is floating and JAX computes in it
-    as it is configured."""
+    """The dtype as a NumPy dtype. Raises ValueError unless it is floating and JAX, as it is
+    configured, computes in it."""
     floating = checks.floating_dtype(None if dtype is float else dtype)
     if jax.dtypes.canonicalize_dtype(floating) != floating:
         raise ValueError(

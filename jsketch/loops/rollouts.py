@@ -181,7 +181,7 @@ def rollout(
         size = slots if devices.on_accelerator() else min(CHUNK, slots)
         record = partial(_record, size=size)
         sample = partial(_sample, size=size)
-        # in a loop over the chunks of all vmapped runs, each step would copy the arrays of all runs
+        # a loop over the chunks of all vmapped runs would copy the arrays of all runs in each step
         y = sequential_vmap(sample, problem, roots.problem, p.t, query)
         state, info = algorithm.tell(state, query, y, jax.random.fold_in(roots.tell, p.t))
         row = dict(

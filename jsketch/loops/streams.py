@@ -31,9 +31,9 @@ from jsketch.sketch.taylor import Taylor
 from jsketch.types import PRNGKey
 from jsketch.warn import warn
 
-BLOCK = 64  # examples of a block, the fastest number on a CPU (r = 190 to 715; THEORY 7.3)
-# number of examples whose scale is checked, and the least share of the kernel that Taylor features
-# represent at them without a warning
+BLOCK = 64  # examples of a block, the fastest number on a CPU (190 to 715 features; THEORY 7.3)
+# number of examples whose scale is checked, and the share of the kernel that Taylor features must
+# represent at half of them; otherwise there is a warning
 SCALE_INPUTS, LEAST_SHARE = 1_000, 0.1
 
 
@@ -71,7 +71,7 @@ class Pass:
     state: Any
     forecasts: Forecasts  # valid up to t
     t: Array  # [] int32, examples so far
-    count: Array  # [] int32, examples of the stream
+    count: Array  # [] int32, examples before the padding
     overflow: Array  # [] bool, the next example exceeds the capacity and is not learned
     nonfinite: Array  # [] bool, a label is infinite or the state is not finite
 
@@ -220,7 +220,7 @@ def prequential(
     examples     a tuple (xs, ys) of finite inputs xs [n, d] and labels ys [n]; an example with the
                  label NaN is predicted and not learned. Or an iterable of such pairs, such as
                  `chunks`: only one pair is in memory at a time, and the result is an iterator over
-                 the (forecasts, state) of each pair, equal to those of the whole stream
+                 the (forecasts, state) of each pair; the forecasts are those of the whole stream
     key          one key, of the forecaster's random choices
     state        a state that this function returned, to resume from; its dtype is that of the
                  computation. None: a new one

@@ -75,7 +75,7 @@ class DictionaryState:
 
     dictionary: Kors
     basis: Array  # [M, M]; a row of zeros adds no coordinate
-    inverse: Array  # [M, M], A^-1
+    inverse: Array  # [M, M], A^-1; A is lam I before the first example
     weights: Array  # [M]
     received: Array  # [] int32, t, the number of examples so far
     key: Array  # key data of the random numbers of KORS

@@ -3,7 +3,7 @@ first examples (NOGD).
 
 Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016, with PKAWV's settings
 (THEORY 7.8): squared loss, step 1/sqrt(n). FOGD has D frequencies and 2D features (sin,
-cos)/sqrt(D). NOGD takes steps in the space of the kernel until the first B examples are its points,
+cos)/sqrt(D). NOGD takes steps in the space of the kernel until the first M examples are its points,
 and later in the span of these points. Both steps are w <- w - 2 eta (w.z(x) - y) z(x) in
 orthonormal coordinates z.
 """
@@ -93,21 +93,21 @@ class FOGD(Forecaster):
 class NOGDState:
     """The first examples as points, and the weights in their coordinates."""
 
-    points: Array  # [B, d]
-    basis: Array  # [B, B], orthonormal coordinates (`sketch.newton`)
-    weights: Array  # [B]
+    points: Array  # [M, d]
+    basis: Array  # [M, M], orthonormal coordinates (`sketch.newton`)
+    weights: Array  # [M]
     used: Array  # [] int32
 
 
 @struct.dataclass
 @one_dtype
 class NOGD(GrowingBlocks):
-    """Gradient steps in the span of the first examples, O(B^2 + B d) an example."""
+    """Gradient steps in the span of the first examples, O(M^2 + M d) an example."""
 
     # a kernel of `jsketch.kernels`
     kernel: Any
     step_size: ArrayLike  # eta, 1/sqrt(n) for n examples
-    count: int = struct.field(pytree_node=False, default=100)  # B, the number of points
+    count: int = struct.field(pytree_node=False, default=100)  # M, the number of points
 
     def init(self, x: Array, key: PRNGKey) -> NOGDState:
         checks.settings(self)
@@ -123,7 +123,7 @@ class NOGD(GrowingBlocks):
     def advance(
         self, state: NOGDState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NOGDState, Array, Array, ForecastInfo]:
-        """As `GrowingBlocks.advance`, one example at a time until there are B points."""
+        """See `GrowingBlocks.advance`. Until there are M points, `done` is at most 1."""
         limit = jnp.asarray(limit, jnp.int32)
         incomplete = state.used < self.count
         done = jnp.minimum(jnp.where(incomplete, 1, len(y)), limit)
@@ -136,7 +136,7 @@ class NOGD(GrowingBlocks):
         return state, prediction, done, info_after(state.used, jnp.where(processed, y, 0), weights)
 
     def _features(self, state: NOGDState, x: Array) -> Array:
-        """The coordinates z(x) [n,B] of points x [n,d]."""
+        """The coordinates z(x) [n,M] of points x [n,d]."""
         in_use = jnp.arange(self.count, dtype=jnp.int32) < state.used
         gram = self.kernel.gram(x, kors.fill_unused(state.points, state.used, x[0]))
         return matmul(jnp.where(in_use, gram, 0), state.basis.T)

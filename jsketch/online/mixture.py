@@ -126,7 +126,7 @@ class Mixture(Forecaster):
     def predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """As `step` for each of x [B,d], y [B], for experts that take blocks."""
+        """Does what `step` does for each of x [n,d], y [n]; for experts that take blocks."""
         experts, predictions, infos = self._map_experts(
             lambda expert, state: expert.predict_update(state, x, y), state
         )
@@ -135,7 +135,7 @@ class Mixture(Forecaster):
     def advance(
         self, state: MixtureState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[MixtureState, Array, Array, MixtureInfo]:
-        """As `GrowingBlocks.advance`, for as many of x [B,d], y [B] as all experts can learn at
+        """See `GrowingBlocks.advance`. Learns as many of x [n,d], y [n] as all experts can learn at
         once; for experts that take growing blocks."""
 
         def advance_to(limit: Array) -> Any:
@@ -192,7 +192,7 @@ class Mixture(Forecaster):
     def _learn(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """(state, y^ [B], info) after a block of labels y [B], from the predictions [G,B], the new
+        """(state, y^ [n], info) after a block of labels y [n], from the predictions [G,n], the new
         states and the infos of the experts."""
         infinite = jnp.isinf(y).any()
         log_weights, prediction = self._weigh(state.log_weights, predictions, y)
@@ -214,8 +214,8 @@ class Mixture(Forecaster):
         return new, prediction, info
 
     def _weigh(self, log_weights: Array, predictions: Array, y: Array) -> tuple[Array, Array]:
-        """(log weights [G] after a block, up to a constant; y^ [B]) from predictions [G,B] and
-        labels y [B]. An expert has no weight from its first NaN on."""
+        """(log weights [G] after a block, up to a constant; y^ [n]) from predictions [G,n] and
+        labels y [n]. An expert has no weight from its first NaN on."""
         bound = jnp.asarray(self.bound, predictions.dtype)
         excluded = jnp.isneginf(log_weights)[:, None] | (
             jnp.cumsum(jnp.isnan(predictions), axis=1, dtype=jnp.int32) > 0

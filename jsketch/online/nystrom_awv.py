@@ -88,7 +88,7 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
     def advance(
         self, state: NystromState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[NystromState, Array, Array, ForecastInfo]:
-        """As `GrowingBlocks.advance`. Even under vmap, a run without a new coordinate does not
+        """See `GrowingBlocks.advance`. Even under vmap, a run without a new coordinate does not
         evaluate the kernel at its observed examples. Raises ValueError for a block longer than the
         memory."""
         count = len(y)

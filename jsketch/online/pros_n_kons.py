@@ -2,7 +2,7 @@
 whenever the dictionary grows.
 
 Calandriello, Lazaric, Valko. Efficient second-order online kernel learning with adaptive embedding.
-NeurIPS 2017, with the settings that PKAWV compares with (THEORY 7.8): squared loss, predictions
+NeurIPS 2017, with the settings of PKAWV's experiments (THEORY 7.8): squared loss, predictions
 clipped to [-C, C], curvature sigma = 1/(8 C^2). For an example x with features z, weights u and A:
 
     w = u - h A^-1 z / z^T A^-1 z with h = z^T u - y^, the weights closest to u in the norm of A
@@ -50,7 +50,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
     def advance(
         self, state: base.DictionaryState, x: Array, y: Array, limit: ArrayLike
     ) -> tuple[base.DictionaryState, Array, Array, ForecastInfo]:
-        """As `GrowingBlocks.advance`. The prediction for a point that joins is zero."""
+        """See `GrowingBlocks.advance`. The prediction for a point that joins is zero."""
         limit = jnp.asarray(limit, jnp.int32)
         draws = kors.draws(state.key, state.received, len(y), x.dtype)
         arrival = kors.receive(state.dictionary, self.kernel, self.sampling, x, draws, limit > 0)
@@ -106,7 +106,7 @@ class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
         identity = jnp.eye(count, dtype=z.dtype)
         curvature = 1 / (8 * bound**2)
 
-        # carry: [G; L], Z u, moves with u = u_0 - moves @ D, scaled with scaled @ D = `updates`, y^
+        # carry: [G; L]; Z u; `moves`: u = u_0 - moves @ D; `scaled`: updates = scaled @ D; y^
         def step(t: Array, carry: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, ...]:
             stacked, outputs, moves, scaled, predictions = carry
             column = lax.dynamic_index_in_dim(stacked, t, 1, keepdims=False)

@@ -3,8 +3,8 @@
 Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive
 sketching. ICML 2017, for the squared loss with predictions clipped to [-C, C] and curvature sigma =
 1/(8 C^2) (THEORY 7.8). Example t enters A with probability max(gamma, min(1, beta tau)), where tau
-is its ridge leverage score at alpha by KORS. The weights are a sum over all examples. The t-th
-example costs O(t d + m^2) with m examples in A.
+is the ridge leverage score, with regularization alpha, that KORS estimates for it. The weight
+vector is a sum over all examples. The t-th example costs O(t d + m^2) with m examples in A.
 """
 
 from __future__ import annotations

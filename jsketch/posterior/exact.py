@@ -2,9 +2,9 @@
 reference implementation `dense`, which factorizes the whole Gram matrix.
 
 The cost grows with the number u of distinct arms pulled, not with T. `Exact` represents the
-explained covariance as B^T C B with a row of B for each distinct arm (THEORY 2.1). An observation
-takes one product with B, O(A u). Every pivot is at least lam divided by the number of pulls of the
-arm, so no truncation of small pivots is needed. Variances are in leverage units (divided by lam).
+explained covariance by a matrix `basis` with a row for each distinct arm (THEORY 2.1). An
+observation takes one product with `basis`, O(A u). Every pivot is at least lam divided by the pulls
+of the arm, so small pivots need no truncation. Variances are in leverage units (divided by lam).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Dense:
 def dense(
     kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike
 ) -> Dense:
-    """The posterior given pull counts and reward sums [A], by one A x A factorization, O(A^3).
+    """The posterior given pull counts and reward sums s [A], by one A x A factorization, O(A^3).
 
     With N = diag(counts), mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, in which arms without
     pulls have no effect.
@@ -117,7 +117,7 @@ def observe(
     slot = jnp.where(has_row, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
 
-    # The covariance [A] of all arms with this one. A pulled arm needs no difference: its variance
+    # The covariance [A] of all arms with this one. A pulled arm needs no subtraction: its variance
     # is about lam / count, whereas k(x,x) - explained would have an error of eps k(x,x).
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(has_row, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])

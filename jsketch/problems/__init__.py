@@ -1,7 +1,7 @@
 """Problems: objectives with their arms or their box. Over arms a problem is a pytree with `arms`,
 `mean_reward` [A] and `sample(key, arm) -> reward`. Over a box (`boxes`) it is a callable pytree
-with the box `domain`; `on_box` makes a problem of a function. `adversary` plays against a
-forecaster.
+whose attribute `domain` is the box; `on_box` makes a problem of a function. `adversary` plays
+against a forecaster.
 """
 
 from jsketch.problems import boxes

@@ -5,7 +5,7 @@ maximises the regret after the step,
 
     sum_{s <= t} (y_s - y^_s)^2 - sum_{s <= t} (y_s - f(x_s))^2,
 
-with f the kernel ridge regression on all t examples. The paper searches x and y by finite
+where f is the kernel ridge regression on all t examples. The paper searches x and y by finite
 differences from one start. Here y is an end of its interval, because the regret is convex in y, and
 x is found by gradient ascent through `predict` from many starts.
 """
@@ -172,7 +172,7 @@ def _games(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) ->
 
 
 def _best_loss(adversary: Adversary, ridge: KernelState, x: Array, y: Array) -> Array:
-    """The loss [] of the comparator on all examples and (x, y), in O(t^2) by one more row of L."""
+    """The comparator's loss [] on all examples and (x, y), by one more row of a factor; O(t^2)."""
     lam = jnp.asarray(adversary.regularization, x.dtype)
     used = jnp.arange(ridge.points.shape[0], dtype=jnp.int32) < ridge.used
     cross = jnp.where(used, adversary.kernel.gram(x[None], ridge.points)[0], 0)

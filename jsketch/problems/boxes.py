@@ -28,7 +28,7 @@ class BoxProblem:
 
     domain: Box  # the box
     maximum: Array  # [], of the function on the box
-    maximiser: Array  # [d], a point with the maximum
+    maximiser: Array  # [d], a point at which the function has its maximum
     noise_std: ArrayLike  # standard deviation of the noise of an evaluation
     function: Callable[[Array], Array] = struct.field(pytree_node=False)  # x [d] -> []
 
@@ -144,7 +144,7 @@ def _ackley(x: Array) -> Array:
 
 
 def ackley(d: int = 10, noise_std: ArrayLike = 0.0) -> BoxProblem:
-    """Ackley's function on [-5,10]^d, as in the TuRBO paper; the centre is not the maximum."""
+    """Ackley's function on [-5,10]^d, as in the TuRBO paper; its maximum is not at the centre."""
     return _on_cube(_ackley, (-5, 10), d, 0, 0, noise_std)
 
 

@@ -31,8 +31,8 @@ class GaussianArms:
 
 @struct.dataclass
 class RecordedArms:
-    """A reward of an arm is a random one of its recorded evaluations, and its mean reward is their
-    mean."""
+    """A reward of an arm is drawn from the recorded evaluations of the arm, and the mean reward of
+    the arm is their mean."""
 
     arms: Arms  # [A, d]
     evaluations: Array  # [A, R]

@@ -135,6 +135,6 @@ def extend_or_resample(
 
 
 def qbar_theory(horizon: ArrayLike, delta: ArrayLike) -> Array:
-    """The oversampling 72 log(4 T / delta), with which variances are accurate to a factor of 3 with
-    probability 1 - delta (BKB Thm 3.1 at eps = 1/2; BBKB Lemma 2)."""
+    """The oversampling 72 log(4 T / delta). With probability at least 1 - delta, variances are then
+    accurate to a factor of 3 (BKB Thm 3.1 at eps = 1/2; BBKB Lemma 2)."""
     return 72 * jnp.log(4 * jnp.asarray(horizon) / delta)

@@ -27,12 +27,12 @@ from jsketch.linalg import lazy_cond, matmul, pad_identity, put, put_if
 from jsketch.types import is_traced
 from jsketch.warn import warn
 
-LEAST_MU_EPS = 1000  # the least mu, in machine epsilons
+LEAST_MU_EPS = 1000  # the least mu without a warning, in machine epsilons
 
 
 def theory_beta(horizon: int, delta: float) -> float:
-    """12 log(n / delta), the beta with which the projection error is below mu with probability
-    1 - delta at eps = 1/2."""
+    """12 log(n / delta). If beta has this value and eps is 1/2, the projection error is below mu
+    with probability at least 1 - delta."""
     return 12 * math.log(horizon / delta)
 
 
@@ -132,7 +132,7 @@ def receive(
     """The dictionary after the first example of a block x [B,d]. The example joins if its random
     number, in draws [B], is below its probability and `allowed` [] is true.
 
-    The block needs one product with L^-1, to which a point that joins adds a column.
+    The block takes one product with L^-1; if a point joins, the product gets one more column.
     """
     k = cross(kors, kernel, x)
     probability, row, residual = scores(kors, kernel, sampling, x, k)

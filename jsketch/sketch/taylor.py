@@ -70,7 +70,7 @@ class Taylor:
         return special.pdtr(self.degree, rate)
 
     def features(self, x: Array) -> Array:
-        """The features z(x) [n,r] of points x [n,d], O(1) each. Raises ValueError for another d."""
+        """The features z(x) [n,r] of points x [n,d], O(n r). Raises ValueError for another d."""
         size = self.size
         if x.shape[1] != self.inputs:
             raise ValueError(

@@ -9,8 +9,8 @@ hallucinated pulls s. A pick updates the covariance K = U P U^T [k,k] of the set
 updated once for each set, in O(k m^2). A full sweep (`lazy=False`) makes the same picks, but
 updates the scores of all arms after every pick, in O(A m).
 
-By Cauchy-Schwarz, a pick increases the local bound of an arm (Lemma 3) no more than the global
-bound (Lemma 1). Local bounds are therefore computed rarely, for the arms whose bound may exceed C.
+By Cauchy-Schwarz, a pick increases the local bound of an arm (Lemma 3) at most as much as the
+global bound (Lemma 1). Local bounds are therefore computed only where they may exceed C (`ratio`).
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ class Batch(NamedTuple):
     scores: Array  # [A], upper bounds of the current scores; in a sweep, the current scores
     precision: Array  # [M, M], P of the hallucinated pulls
     last: LastSet  # empty (k = 0) in a sweep
-    embedded_variance: Array  # [A], e(x,x); empty without a sweep
+    embedded_variance: Array  # [A], e(x,x) = u^T P u; empty without a sweep
     # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); empty without the local rule
     local: Array
     bound: Array  # [], upper bound of the variance ratio that the rule controls
-    done: Array  # [] bool, whether the local rule has ended the batch
+    done: Array  # [] bool, whether the batch is full or the local rule has ended it
 
 
 def stop_global(bound: Array, ratio: ArrayLike) -> Array:
@@ -158,8 +158,8 @@ def extend_by_set(
     state: SketchState, kernel: Kernel, width: Array, batch: Batch, ratio: ArrayLike, limit: Array
 ) -> Batch:
     """The batch with the picks of one working set, until the batch has `limit` picks or the global
-    bound exceeds the ratio. A set without a pick makes the stored scores of its arms current, so
-    that the next set differs."""
+    bound exceeds the ratio. If a set gives no pick, the stored scores of its arms become current,
+    and the next set therefore differs."""
     rows = state.domain.rows
     index, outside_score = rows.largest(batch.scores, min(SIZE, state.domain.count))
     mean, variance = rows.take(state.mean, index), rows.take(state.variance, index)
@@ -213,7 +213,7 @@ class Members(NamedTuple):
     mean: Array  # [k]
     variance: Array  # [k], at the start of the batch
     residual: Array  # [k], the part of the variance that the covariance of the set does not include
-    previous: Array  # [k], scores before the set; -inf for an excluded arm
+    previous: Array  # [k], scores before the picks of the set; -inf for an excluded arm
 
 
 class Picks(NamedTuple):

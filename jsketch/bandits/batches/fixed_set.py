@@ -31,8 +31,8 @@ class Pulls(NamedTuple):
     k~(x, x_j) with an arm x, and the noise variance 1/n_j."""
 
     points: Array  # [R, d]
-    z: Array  # [R, M]
-    u: Array  # [R, M]
+    z: Array  # [R, M], Nystrom features
+    u: Array  # [R, M], whitened features
     # [R, R], L^-1 with L L^T the covariance plus noise; zero in rows and columns of free slots
     inverse: Array
 
@@ -57,7 +57,7 @@ class ConditionedArms(NamedTuple):
 
 
 def empty_pulls(domain: Arms, capacity: int, slots: int) -> Pulls:
-    """`slots` free slots and PICKS more, because a block of PICKS slots is written as a whole."""
+    """No pulls, in `slots` + PICKS free slots: a block of PICKS slots is written as a whole."""
     features, slots = domain.features, slots + PICKS
     first = domain.rows.take(features, jnp.zeros((), jnp.int32))
     zeros = jnp.zeros((slots, capacity), features.dtype)
@@ -87,8 +87,7 @@ def _reduced_variance(variance: Array, half: Array) -> Array:
 def condition_on(
     bandit: Any, state: SketchState, pulls: Pulls, points: Array, variance: Array
 ) -> ConditionedArms:
-    """k arms with features `points` [k,d] and, before the pulls, `variance` [k], conditioned on the
-    pulls."""
+    """k arms at `points` [k,d], with `variance` [k] before the pulls, conditioned on the pulls."""
     embedded = points, *embed(state, bandit.kernel, points)
     half = _whitened_covariance(bandit, pulls, embedded)
     covariance = _covariance(bandit, embedded, embedded) - matmul(half, half.T)
@@ -143,8 +142,8 @@ def extend(
     limit: Array,
     unseen_score: Array | None = None,
 ) -> Batch:
-    """The batch with the picks of one working set, until the batch has `limit` [] picks. A set
-    without a pick makes the stored scores of its arms current, so that the next set differs.
+    """The batch with the picks of one working set, until the batch has `limit` [] picks. If a set
+    gives no pick, the stored scores of its arms become current, and the next set therefore differs.
 
     n_pending     number [] of distinct pending arms; their pulls are in the first slots
     unseen_score  an upper bound [] of the scores of arms that are not in the domain

@@ -43,7 +43,7 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None
     rewards     [n]; NaN is a failed evaluation, which is ignored
     dictionary  as in `Evaluations`
 
-    Raises ValueError for arms that do not exist, and for infinite or too many or few rewards.
+    Raises ValueError for arms that do not exist, for infinite rewards or a wrong number of them.
     """
     checks.arm_numbers(domain, arms=arms)
     arms, rewards = np.asarray(arms), np.asarray(checks.real("rewards", rewards), float)

@@ -1,9 +1,9 @@
 """The low-rank refresh of a posterior whose dictionary gains the pulled arms (THEORY 9.7).
 
 An added point appends one column to the root R of K_S^+ = R R^T, and one to the root W of V^-1 =
-W W^T. A pull changes V^-1 by rank one. A block of b pulled arms takes products with b columns,
-O(M^2 b), and one pass over the kernel values of all arms, O(A M (d + b)). A refresh from scratch
-takes O(M^3) and O(A M^2) instead.
+W W^T (V as in `posterior.ridge`). A pull changes V^-1 by rank one. A block of b pulled arms takes
+products with b columns, O(M^2 b), and one pass over the kernel values of all arms, O(A M (d + b)).
+A refresh from scratch takes O(M^3) and O(A M^2) instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # The least residual of an added point, relative to the prior variance. A smaller residual would
 # amplify rounding errors by its inverse, so that the posterior is then recomputed from scratch.
 LEAST_RESIDUAL = 1e-4
-BLOCK = 4  # pulled arms of a block, for which there is one pass over all arms
+BLOCK = 4  # pulled arms in a block; each block takes one pass over all arms
 
 State = TypeVar("State", bound="SketchState")
 
@@ -84,14 +84,14 @@ def refresh(
 def add(
     state: State, pulled: PulledArms, kernel: Kernel, regularization: ArrayLike
 ) -> tuple[State, Array, Array]:
-    """The result of `refresh` for one block of arms, with the old `count` and `variance_sum`."""
+    """`refresh` for one block of arms, except that `count` and `variance_sum` are not updated."""
     rows, arms = state.domain.rows, state.domain.features
     dictionary, nystrom = state.dictionary, state.nystrom
     x, size = rows.take(arms, pulled.arm), len(pulled.arm)
     matches = (pulled.arm[:, None] == dictionary.index[None]) & dictionary.mask[None]
     is_new = pulled.valid & ~matches.any(1)
 
-    # R: columns are appended with the root of the Schur complement of the new points
+    # R: the appended columns need the root of the Schur complement of the new points
     z = matmul(kernel.gram(x, nystrom.points), nystrom.root)
     gram = kernel.gram(x, x)
     eps = jnp.finfo(arms.dtype).eps
@@ -109,12 +109,12 @@ def add(
     new_index = jnp.where(place > 0, pulled.arm[:, None], 0).sum(0).astype(jnp.int32)
     index = jnp.where(filled, new_index, dictionary.index)
     z = jnp.where(added[:, None], z, 0)
-    # [M, b]; k_S(x) @ columns are the new features of x, one for each added point
+    # [M, b]; `k_S(x) @ columns` are the new features of x, one for each added point
     columns = _solve(root, place - matmul(z, nystrom.root.T)).T
     columns = jnp.where(added[None], columns, 0)
     inverse_root = nystrom.root + matmul(columns, place)
 
-    # W: columns are appended with the new features of the pulled arms outside the dictionary
+    # W: the appended columns depend on the new features of the pulled arms outside the dictionary
     moments = _moments_outside(state, kernel, points, columns)
     cross = matmul(state.whiten.T, matmul(nystrom.root.T, moments.cross))
     lam, zero = jnp.asarray(regularization, arms.dtype), jnp.zeros((), arms.dtype)
@@ -122,7 +122,7 @@ def add(
     complement, _ = _partial_cholesky(block - matmul(cross.T, cross), added, zero)
     appended = _solve(complement, place - matmul(state.whiten, cross).T).T
     appended = jnp.where(added[None], appended, 0)
-    # this replaces the column of a free slot, which is a unit vector over sqrt(lam)
+    # this replaces the column of a free slot, which is a unit vector divided by sqrt(lam)
     whiten = jnp.where(filled[None], 0, state.whiten) + matmul(appended, place)
     values = _solve(complement, (moments.rewards - matmul(cross.T, state.weights))[:, None])[:, 0]
     weights = state.weights + matmul(jnp.where(added, values, 0), place)
@@ -189,8 +189,8 @@ def add(
 
 
 class _Moments(NamedTuple):
-    """Sums over the pulled arms outside the dictionary, where zeta_i [b] are the new features of
-    arm i, one for each added point."""
+    """Sums over the arms that were pulled before this block and are outside the dictionary, where
+    zeta_i [b] are the new features of arm i, one for each added point."""
 
     cross: Array  # [M, b], sum_i n_i k_S(x_i) zeta_i^T
     gram: Array  # [b, b], sum_i n_i zeta_i zeta_i^T
@@ -198,7 +198,7 @@ class _Moments(NamedTuple):
 
 
 def _moments_outside(state: SketchState, kernel: Kernel, points: Array, columns: Array) -> _Moments:
-    """The moments of the new features k_S(x) @ columns of the pulled arms outside the old
+    """The moments of the new features `k_S(x) @ columns` of the pulled arms outside the old
     dictionary; `columns` is [M,b], and S includes the added points."""
     domain, rows = state.domain, state.domain.rows
 

@@ -50,9 +50,9 @@ def uncertainty_sampling(
     """Arms [n] to evaluate. Each is the arm with the largest variance given those before it, until
     no variance exceeds `max_variance`, in leverage units (BBKB Alg. 3).
 
-    With max_variance = 1/P later batches have at least P (C - 1) arms with the exact posterior, and
-    P (C - 1)/3 with a sketched one with high probability (THEORY 3.5). Raises ValueError for
-    invalid arguments, and when `limit` evaluations do not suffice.
+    With max_variance = 1/P, later batches of ratio C have at least P (C - 1) arms if the posterior
+    is exact and, with high probability, P (C - 1)/3 if it is sketched (THEORY 3.5). Raises
+    ValueError for invalid arguments, and when `limit` evaluations do not suffice.
     """
     domain = checks.arms(domain)
     checks.component("kernel", kernel)

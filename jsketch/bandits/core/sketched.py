@@ -54,7 +54,7 @@ from jsketch.types import (
 )
 from jsketch.warn import warn
 
-EVERY_BATCH = None  # `resparsify` in the papers, which draw a dictionary after every batch
+EVERY_BATCH = None  # this value of `resparsify` draws a dictionary after every batch
 MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
 MAX_UPDATED_ARMS = 64  # most pulled arms of a batch for which low-rank updates are used
 # the largest rounding error, relative to the prior variance, with which low-rank updates are used
@@ -66,7 +66,7 @@ ESTIMATE_ARMS = 768  # most arms whose leverage scores `expected_size` computes
 INITIAL_SIZE_RATIO = 0.65
 CAPACITY_MULTIPLE = 16  # initial capacities are rounded up to a multiple of this
 # `init` folds this number into its key to sample a dictionary. The number is large because the
-# first arm is drawn with the key itself, into which JAX then folds small numbers.
+# first arm is drawn with the key itself, and for that draw JAX folds small numbers into the key.
 DICTIONARY_FOLD = 0xD1C7
 
 
@@ -90,7 +90,7 @@ class SketchState:
     mean: Array  # [A]
     variance: Array  # [A], in leverage units (divided by the regularization)
     evidence: Evidence
-    # [] int32, how many inducing points of earlier evaluations exceed the capacity. If any do,
+    # [] int32, how many inducing points of earlier evaluations exceed the capacity. If some do,
     # every `tell` overflows; `init` raises an error instead, unless it is traced
     n_excess_points: Array
     rounding: Array  # [], an upper estimate of the rounding errors of `variance` (`nystrom.probes`)
@@ -170,7 +170,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
     def with_initial_capacity(self, arms: Arms, horizon: int) -> Self:
         """The algorithm with an initial capacity for `horizon` evaluations. If dictionaries are
-        extended, this is INITIAL_SIZE_RATIO times `expected_size`, because growing the capacity
+        extended, it is INITIAL_SIZE_RATIO times `expected_size`, because growing the capacity
         later compiles another program, and free slots hardly slow down low-rank updates."""
         settings = self.kernel, self.regularization, self.qbar
         if self.resparsify is None or arms.shard is not None or is_traced((arms, settings)):
@@ -215,7 +215,7 @@ def predict_arms(
 
 
 class Moments(NamedTuple):
-    """Sums over the distinct pulled arms of their features z, pull counts n and reward sums s."""
+    """Sums over the distinct pulled arms i, with features z_i, n_i pulls and reward sums s_i."""
 
     gram: Array  # [M, M], sum_i n_i z_i z_i^T
     moment: Array  # [M], sum_i s_i z_i
@@ -612,7 +612,7 @@ def _gram(kernel: Kernel, x: Array) -> Array:
 def check_bandit(bandit: Any) -> None:
     """Raises ValueError for settings out of their ranges. Warns of a width that is proved for an
     exact posterior only (THEORY 4.1, 4.7). On a sketch such a width holds as long as the dictionary
-    contains all pulled arms and C is 1."""
+    contains all pulled arms and the ratio C is 1."""
     checks.settings(bandit)
     for width, name, alternative in (
         (widths.mixture, "mixture", "certified_mixture"),

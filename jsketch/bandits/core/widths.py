@@ -50,7 +50,7 @@ class Evidence:
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 sigma~^2_fb(x_s))
     variance_sum: Array  # sum_i n_i sigma~^2(x_i), the sketched effective dimension
-    logdet: Array  # logdet(V/lam), and logdet(K/lam + I) for the exact posterior
+    logdet: Array  # logdet(V/lam) of `posterior.ridge`, or logdet(K/lam + I) if exact
     # rho = sum_i n_i r(x_i) >= lambda_max(K - Z Z^T); 0 for the exact posterior
     residual_sum: Array
     prior_variance: Array  # kappa^2 = max_x k(x,x)
@@ -128,8 +128,8 @@ class Formula:
 class Bayesian:
     """The width sqrt(lam) * deviations. The distance of the confidence bounds from the mean is then
     `deviations` standard deviations of the Bayesian posterior. No theorem covers this width. With
-    deviations=1 a Thompson sample is a draw from the Bayesian posterior. A traced number below 0
-    makes the width NaN and sets `info.nonfinite`."""
+    deviations=1 a Thompson sample is a draw from the Bayesian posterior. Traced deviations below 0
+    make the width NaN, which sets `info.nonfinite`."""
 
     deviations: ArrayLike = 2.0
 
@@ -188,7 +188,7 @@ def _gp_ucb_code(e: Evidence, c: Confidence) -> Array:
 
 def _gp_ucb_tight(e: Evidence, c: Confidence) -> Array:
     """sqrt(lam) F + xi sqrt(L + 2 log 1/delta), the self-normalized bound of Whitehouse, Ramdas,
-    Wu (NeurIPS 2023) with rho = lam (THEORY 4.1)."""
+    Wu (NeurIPS 2023) with their rho = lam (THEORY 4.1)."""
     return _bias(c) + c.noise_std * _root(e.logdet + 2 * _log_inverse_delta(c))
 
 

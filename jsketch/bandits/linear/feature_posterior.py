@@ -93,7 +93,7 @@ class FeatureBandit(Algorithm):
     """The methods of all algorithms on fixed features. Subclasses add the fields and `init`."""
 
     def confidence_width(self: Any, state: FeatureState) -> Array:
-        """The confidence width [], times `scale`; the variances have no residual."""
+        """The confidence width [] of an exact posterior, times `scale`."""
         evidence = widths.exact_evidence(state.count, state.posterior.logdet, state.prior_variance)
         width = widths.confidence_width(self, evidence)
         return jnp.asarray(in_dtype(self.scale, width.dtype) * width, state.count.dtype)

@@ -1,9 +1,9 @@
 """GO-UCB's confidence ball over the parameters (eqs. 3, 5 and 6), its squared radius (eqs. 7 and
 9), and the optimistic value of a point, the maximum of f_w(x) over w in the ball.
 
-Sigma = lam I + G^T G, where the rows of G [T, d_w] are the gradients g_i of the T observed points;
+Sigma = lam I + G^T G, where the rows of G [N, d_w] are the gradients g_i of the N observed points;
 rows of zeros change nothing. No d_w x d_w matrix is formed: a product with a vector costs only
-O(T d_w + T^2). With A = G / sqrt(lam) and L L^T = I + A A^T [T,T],
+O(N d_w + N^2). With A = G / sqrt(lam) and L L^T = I + A A^T [N,N],
 
     Sigma^-1 = (I - A^T (L L^T)^-1 A) / lam = W W^T,
     W = (I - A^T X A) / sqrt(lam),  X = L^-T (I + L)^-1,
@@ -31,14 +31,14 @@ from jsketch.linalg import cholesky_inverse, matmul, triangular_inverse
 class Ellipsoid:
     """The matrix Sigma with its factors."""
 
-    rows: Array  # [T, d_w], A = G / sqrt(lam)
-    inverse: Array  # [T, T], L^-1
-    root: Array  # [T, T], X
+    rows: Array  # [N, d_w], A = G / sqrt(lam)
+    inverse: Array  # [N, N], L^-1
+    root: Array  # [N, N], X
     regularization: Array  # [], lam
     logdet: Array  # [], logdet(Sigma / lam)
 
     def image_of_solution(self, v: Array) -> Array:
-        """A Sigma^-1 v = (L L^T)^-1 A v / lam, [T]."""
+        """A Sigma^-1 v = (L L^T)^-1 A v / lam, [N]."""
         solved = matmul(self.inverse, matmul(self.rows, v))
         return matmul(self.inverse.T, solved) / self.regularization
 
@@ -53,13 +53,13 @@ class Ellipsoid:
         return (v - matmul(inner, self.rows)) / jnp.sqrt(self.regularization)
 
     def squared_norm(self, v: Array, image: Array | None = None) -> Array:
-        """|v|_Sigma^2, []; the image is A v [T], which is computed if it is not given."""
+        """|v|_Sigma^2, []; the image is A v [N], which is computed if it is not given."""
         image = matmul(self.rows, v) if image is None else image
         return self.regularization * (jnp.square(v).sum() + jnp.square(image).sum())
 
 
 def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
-    """Sigma = lam I + sum_i g_i g_i^T of gradients [T, d_w], whose unused rows are zero."""
+    """Sigma = lam I + sum_i g_i g_i^T of gradients [N, d_w], whose unused rows are zero."""
     lam = jnp.asarray(regularization, gradients.dtype)
     rows = gradients / jnp.sqrt(lam)
     identity = jnp.eye(rows.shape[0], dtype=rows.dtype)
@@ -71,7 +71,7 @@ def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
 
 
 def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:
-    """w_t [d_w] of eq. 5, the minimizer of eq. 4, from targets g_i^T w_i + y_i - f_{x_i}(w_i) [T],
+    """w_t [d_w] of eq. 5, the minimizer of eq. 4, from targets g_i^T w_i + y_i - f_{x_i}(w_i) [N],
     whose unused rows are zero. The dual form is w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G
     w0)."""
     residual = targets - matmul(gradients, w0)
@@ -169,10 +169,10 @@ class Form(NamedTuple):
 
 
 class Displacement(NamedTuple):
-    """w - w_t with its image under A, with which |w - w_t|_Sigma costs only O(d_w + T)."""
+    """w - w_t with its image under A, with which |w - w_t|_Sigma costs only O(d_w + N)."""
 
     w: Array  # [d_w]
-    image: Array  # [T]
+    image: Array  # [N]
 
 
 def _identity(p: Any) -> Any:
@@ -206,7 +206,7 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
 
     To first order f increases fastest along the unit vector u = W^T g / |g|_Sigma^-1, where g is
     its gradient by w. This u displaces w by sqrt(beta) Sigma^-1 g / |g|_Sigma^-1, so that a step
-    needs neither u nor W, and only two products of size d_w T.
+    needs neither u nor W, and only two products of size d_w N.
     """
     sigma, radius, tiny = ball.sigma, jnp.sqrt(ball.beta), jnp.finfo(ball.centre.dtype).tiny
 

@@ -57,8 +57,8 @@ class GOState:
 
 @struct.dataclass
 class Proposal:
-    """Diagnostics of a proposed point. They are NaN in phase I and, except for beta, for a uniform
-    point."""
+    """Diagnostics of a proposed point. They are NaN in phase I and, except for beta, if
+    `fallback` is true."""
 
     beta: Array  # [], beta_t
     distance: Array  # [], |w - w_t|_Sigma^2 of the optimistic w, <= beta_t
@@ -112,8 +112,8 @@ class GOUCB(struct.Settings):
     acquisition     "ball", the joint maximum over x and w by ascent in whitened coordinates;
                     "first_order", the maximum of the linearization in w; "plain", the paper's
                     gradient steps over x and w
-    refit           after each evaluation w_t is a least-squares fit of all observations. Without
-                    it w_t is that of eq. 5; it may stop moving, and then the same point is chosen
+    refit           after each evaluation w_t is a least-squares fit of all observations. False:
+                    w_t is that of eq. 5, which may stop moving, and then the same point is chosen
                     again
     exploration_rows  eqs. 3 and 5 include the points of phase I; a refit always includes them
     standardize     inputs are scaled to [-1,1], and values to mean 0 and deviation 1. Mean

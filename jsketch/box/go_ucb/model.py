@@ -5,9 +5,9 @@ for x [d]: a flax module, or a `Parametric` of two functions. d_w is the number 
 `Network` is the model of the paper's experiments (section 6).
 
 A regression oracle (eq. 2) has a number of `restarts` and a method refine(model, w, x, y, mask) ->
-Fit, which improves the parameters w in a fixed number of steps. With n points and more parameters,
-as in the paper, every good fit interpolates, and the steps of `LevenbergMarquardt`, in the
-n-dimensional dual, cost least.
+Fit, which improves the parameters w in a fixed number of steps. With more parameters than points,
+as in the paper, every good fit interpolates, and the steps of `LevenbergMarquardt`, which are
+computed in the n-dimensional dual of n points, cost least.
 """
 
 from __future__ import annotations

@@ -72,9 +72,9 @@ NOISE = LogNormal(-4.0, 1.0)  # the paper's prior for noisy values, with mode 0.
 class Prior:
     """Independent prior densities, in the units of `Bounds`; None is a constant density.
 
-    `lengthscale` is the density for one input; with d inputs, it is the density of each lengthscale
-    divided by sqrt(d). Without this prior, the likeliest lengthscales for few points are often too
-    long, and runs end at a poor local maximum. `NOISE` is a prior of the noise for noisy values.
+    `lengthscale` is the density for one input. With d inputs, lengthscale/sqrt(d) has this density
+    in each input. Without this prior, the likeliest lengthscales for few points are often too long,
+    and runs end at a poor local maximum. `NOISE` is a prior of the noise for noisy values.
     """
 
     lengthscale: Any = LENGTHSCALE

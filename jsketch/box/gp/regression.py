@@ -27,7 +27,7 @@ SMALLEST_CAPACITY = 64  # the least capacity of `at_smallest_capacity`, unless N
 
 @struct.dataclass
 class Hyperparameters:
-    """y = f(u) + noise, Cov f(u), f(v) = outputscale k(u / lengthscale, v / lengthscale)."""
+    """y = f(u) + noise, Cov(f(u), f(v)) = outputscale k(u / lengthscale, v / lengthscale)."""
 
     lengthscale: Array  # [d], in sides of the box
     outputscale: Array  # [], a variance
@@ -130,8 +130,8 @@ def joint_posterior(posterior: Posterior, u: Array) -> tuple[Array, Array]:
 def draw(posterior: Posterior, u: Array, key: PRNGKey, draws: int, frequencies: int) -> Array:
     """The values [draws,q] at u [q,d] of functions drawn from the posterior, in O(q).
 
-    By Matheron's rule, a posterior draw is a prior draw plus the posterior mean given the residuals
-    between the data and the prior draw with noise at the points of the data. Prior draws are linear
+    By Matheron's rule, a posterior draw is a prior draw plus the posterior mean given residuals:
+    the data minus noisy values of the prior draw at the same points. Prior draws are linear
     in random Fourier features, whose covariance is exact on average (Wilson et al. Efficiently
     sampling functions from Gaussian process posteriors. ICML 2020). Raises ValueError for a kernel
     without Fourier features.

@@ -38,8 +38,8 @@ class Model:
 
 
 def standardized(u: Array, y: Array, mask: Array) -> Data:
-    """As `regression.standardized`, but centred at the median, which depends less than the mean on
-    a few very low values."""
+    """`regression.standardized` with values centred at the median, which depends less than the
+    mean on a few very low values."""
     data = regression.standardized(u, y, mask)
     count = mask.sum(dtype=jnp.int32)
     ascending = jnp.sort(jnp.where(mask, y, jnp.inf))

@@ -52,7 +52,7 @@ class TurboInfo(BoxInfo):
 @struct.dataclass
 @one_dtype
 class Turbo(struct.Settings):
-    """TuRBO, whose trust regions share the initial points and compete for the points of a batch. A
+    """TuRBO, whose trust regions divide the initial points and compete for the points of a batch. A
     region that is too small restarts with a Latin hypercube of as many points as it first had.
 
     kernel        a kernel of the inputs divided by the fitted lengthscales
@@ -64,11 +64,11 @@ class Turbo(struct.Settings):
     initial       int, uniform points of the first round
     candidates    int, number of points at which values are drawn jointly, in each region and round;
                   by default 100 for each input, but at most 5000
-    frequencies   int, random Fourier features of the draws at more than 2000 candidates
+    frequencies   int, random Fourier frequencies of the draws at more than 2000 candidates
     fit_steps     int, steps of Adam of each fit
 
     The default is the published TuRBO-1. It differs from the authors' code (THEORY 8.5) in that
-    initial points are uniform and shared by all regions, failures are counted in evaluations, the
+    initial points are uniform and divided among regions, failures are counted in evaluations, the
     last input may be the only perturbed one, and more than 2000 candidates use Fourier features in
     place of a Lanczos factor of rank 100.
     """
