@@ -285,7 +285,7 @@ def _ungrouped(source: Source) -> str:
 
 def _powers(source: Source, rule: str) -> np.ndarray:
     """For each seed, the power p of the best fit a + c t^p to the sizes of batches that start at t,
-    which does not count the initial evaluations. The last batch of a run is left out, because the
+    where t does not count the initial evaluations. The last batch of a run is left out, because the
     horizon cuts it."""
     t, of_seeds = curve(source, "batch_size", rule)
     starts = [np.flatnonzero(np.diff(row, prepend=0))[:-1] for row in of_seeds]

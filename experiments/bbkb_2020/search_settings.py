@@ -63,7 +63,7 @@ def make(algorithm: str, c: Config) -> Any:
 
 
 def simple_regrets(runs: list[dict[str, np.ndarray]], span: float) -> dict[str, Any]:
-    """The entries of a setting in summary.json on simple regrets, which are in accuracy."""
+    """The entries of a setting in summary.json on simple regrets, in units of accuracy."""
     simple = np.array([float(run["simple_regret"][-1]) for run in runs]) * span
     return dict(
         simple_regret=summaries.statistics(simple, ci=True),

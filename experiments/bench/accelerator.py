@@ -24,7 +24,7 @@ from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
 CAPACITY = 160  # inducing points, enough for Abalone at lengthscale 5
-ARM_INPUTS, HORIZON = 8, 200  # of `arms`
+ARM_INPUTS, HORIZON = 8, 200  # of the benchmark `arms`
 Row = dict[str, Any]
 
 

@@ -61,7 +61,7 @@ class Setting(NamedTuple):
 
 
 def norm_of(f: np.ndarray, gram: np.ndarray) -> float:
-    """RKHS norm of the function with these values, without directions that are rounding errors."""
+    """RKHS norm of the function with values f, without eigenvectors that rounding determines."""
     values, vectors = np.linalg.eigh(gram)
     significant = values > 1e-10 * values.max()
     coefficients = f @ vectors[:, significant]
@@ -82,8 +82,8 @@ def draw_of_gp(options: argparse.Namespace) -> Setting:
 
 
 def abalone(options: argparse.Namespace) -> Setting:
-    """Abalone with the lengthscale of BBKB's Table 1, and one norm bound for all: Lemma 2.1 would
-    multiply it by 16 from each candidate to the next in eight dimensions."""
+    """Abalone with the lengthscale of BBKB's Table 1, and one norm bound for all candidates,
+    because in eight dimensions Lemma 2.1 multiplies it by 16 from one candidate to the next."""
     data = datasets.load("abalone", options.data_dir)
     problem = problems.finite_arms(*datasets.preprocess(data), noise_std=0.01)
     return Setting(problem, 17.5, 0.01, (1.0,) * len(FACTORS), options.horizon or 300, 1e-2)

@@ -1,8 +1,8 @@
 """Two CSV tables and a picture of the regrets on each table and of their aggregate, from the saved
 curves of `main`.
 
-The score of a run is its regret over the mean regret of random settings on the same table after the
-same number of evaluations. Scores of all tables are aggregated by their interquartile mean, with
+The score of a run is its regret divided by the mean regret of random settings on the same table
+after as many evaluations. Scores of all tables are aggregated by their interquartile mean, with
 intervals of a bootstrap that resamples the seeds of each table, and by performance profiles
 (Agarwal, Schwarzer, Castro, Courville, Bellemare. Deep reinforcement learning at the edge of the
 statistical precipice. NeurIPS 2021).

@@ -114,8 +114,8 @@ def test_the_variance_has_a_floor():
 
 @each
 def test_draws_have_the_posteriors_mean_and_covariance(name):
-    """4,000 draws, each with new frequencies, have 4 means within 5 standard errors, of which a
-    correct sampler exceeds one with probability 2e-6, and 10 covariances within 8."""
+    """The 4 means of 4,000 draws, each with new frequencies, are within 5 standard errors, which a
+    correct sampler fails with probability 2e-6, and their 10 covariances within 8."""
     data = observations(12, capacity=16)
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(4, 2)))
     posterior = gp.condition(KERNELS[name][0], HYPERPARAMETERS, data)

@@ -37,7 +37,7 @@ def bounds_of(scales=SCALES):
 
 
 def suspected_order(pulls):
-    """The function R(n + 1) of the Gaussian kernel in two dimensions, as a formula."""
+    """The formula of the order of regret for n + 1 pulls and the Gaussian kernel, d = 2."""
     n = pulls + 1
     gamma = np.log(n) ** 3 / np.square(SCALES)
     return np.sqrt(n) * (np.array(bounds_of()) * np.sqrt(gamma) + gamma)
@@ -217,7 +217,7 @@ def norm_bound_of_sketch(problem, delta):
 
 def test_the_lower_bound_on_the_norm():
     """THEORY 6.9: the bound equals that of dense matrices to 1e-7, for dictionaries of all pulled
-    arms and of fewer. Fewer never give a larger bound, and on the event no bound exceeds |f|. The
+    arms and of fewer. Fewer arms never give a larger bound; on the event no bound exceeds |f|. The
     bound on the marginal likelihood is tested in the same way."""
     informative = 0
     for seed in range(PROBLEMS):

@@ -37,7 +37,7 @@ def feature(sheet, random, kinds):
 
 
 def wrong_cell(words, kinds, cells):
-    """A wrong cell in a feature column."""
+    """Returns a function that puts a wrong cell into a feature column."""
 
     def make(sheet, grids, random):
         # not the first row, because the others are compared with it
@@ -81,7 +81,7 @@ def too_many_levels(sheet, grids, random):
 
 
 def wrong_entry(words, table, name_of, cells, rows=None):
-    """A wrong cell in one of `rows` of the column that `name_of` returns for the sheet."""
+    """Returns a function that puts a wrong cell into a row of `rows`, column `name_of(sheet)`."""
 
     def make(sheet, grids, random):
         name, count = name_of(sheet), len(grids[table])

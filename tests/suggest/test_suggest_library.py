@@ -398,7 +398,7 @@ def test_weighted_moments_agree_with_their_weights():
         scaled = data.weighted_moments(unit * values, unit * errors, every)
         assert scaled[:2] == pytest.approx((unit * centre, unit * deviation), rel=1e-9)
     plain = pytest.approx((values.mean(), values.std()))
-    # equal errors; errors that are much too large, with three exact values
+    # no errors; equal ones; errors much too large, with three exact values
     for ignored in (np.zeros(40), np.full(40, 3.0), np.where(every < 3, 0, 20)):
         assert data.weighted_moments(values, ignored, every)[:2] == plain
     few = data.weighted_moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), every[:3])
