@@ -5,8 +5,8 @@ paper.
 
 There are ten actions (multiples of 0.01, drawn as in the authors' scripts), contexts are uniform,
 and the noise is 0.1. All methods have a Gaussian kernel of lengthscale 0.1, lambda = mu = 1, and
-the width 0.1 of the scripts, in leverage units. The tables have the cumulative regret, the inducing
-points, and the CPU seconds of all seeds in one program, without compilation.
+the scripts' width, 0.1 times the root of the leverage. The tables have the cumulative regret, the
+inducing points, and the CPU seconds of all seeds in one program, without compilation.
 """
 
 import argparse

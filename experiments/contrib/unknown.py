@@ -3,7 +3,7 @@ at the right lengthscale, at four times and at a quarter of it; and a norm bound
 
     python -m experiments.contrib.unknown --out out/unknown
 
-All methods are BBKB (C = 2) or choose between several BBKB, with a width of two posterior standard
+Methods are BBKB (C = 2) or choose between several BBKB; most have a width of two posterior standard
 deviations. "draw" is a function drawn from a GP of lengthscale 0.2 on 500 points of the square,
 noise 0.1; its norm is 12.7, and Lemma 2.1 gives the norm bounds of the other candidates. "abalone"
 has lambda = 0.01, and a norm bound of 1, a guess, for all candidates. Some methods run on "draw"
@@ -35,7 +35,7 @@ from jsketch.bandits import BBKB, EVERY_BATCH, widths
 from jsketch.contrib import LengthscaleBalancing, NormDoubling
 
 POINTS = 500
-FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)  # of the right lengthscale, the longest first
+FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)  # multiples of the right lengthscale, the longest first
 RIGHT = FACTORS.index(1.0)
 FIRST_BOUND = 0.1  # on the norm, before doubling
 METHODS = (

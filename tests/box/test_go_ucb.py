@@ -321,7 +321,7 @@ def hill(w, x):
 
 def curvature_of_hill(largest):
     """C_h: the largest |eigenvalue| of the Hessian of `hill` in w for |x| <= 1 and |w0| <= largest.
-    The only entries of the Hessian are w0 x^2 tanh'', with |tanh''| <= 4 / sqrt(27), and twice x
+    The nonzero entries of the Hessian are w0 x^2 tanh'', with |tanh''| <= 4 / sqrt(27), and twice x
     tanh', which is at most 1."""
     corner = largest * 4 / 27**0.5
     return corner / 2 + jnp.sqrt(corner**2 / 4 + 1)

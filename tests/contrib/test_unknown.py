@@ -162,7 +162,7 @@ def test_norm_bounds_and_the_order_of_regret():
 
 
 def test_ruled_out_candidates_never_choose():
-    """There are hundreds of features, or the regrets of the other candidates are not finite."""
+    """This holds for hundreds of inputs, and if the regrets of all candidates are not finite."""
     x = np.random.default_rng(4).standard_normal((A, 500))
     base = BKB(kernels.Gaussian(), capacity=4)
     bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))

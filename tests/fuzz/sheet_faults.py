@@ -21,7 +21,7 @@ def make_fault(seed, sheet, grids, random):
     """Makes one mistake and returns the Fault. Consecutive seeds have different kinds."""
     for make in (*FAULTS[seed % len(FAULTS) :], *FAULTS):
         fault = make(sheet, grids, random)
-        if fault is not None:  # None where the sheet cannot have this fault
+        if fault is not None:  # None if the sheet cannot have this fault
             return fault
     raise AssertionError("an id can be missing in every sheet")
 
@@ -51,7 +51,7 @@ def wrong_cell(words, kinds, cells):
 
 
 def wrong_column(words, row, examples):
-    """Replaces a column of numbers by repeated `examples`, of which that in `row` is wrong."""
+    """Returns a function that fills a column of numbers from one of `examples`, wrong in `row`."""
 
     def make(sheet, grids, random):
         column = feature(sheet, random, ("numbers",))
