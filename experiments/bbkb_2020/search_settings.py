@@ -35,8 +35,8 @@ BASE: Config = dict(
 )
 
 CODE = dict(width="code")
-# {setting: changes of BASE, the configuration of nas_bench_101}. "rewards" are scaled to [0, 1], or
-# are accuracies; "noise" is the standard deviation of the rewards in units of accuracy.
+# {setting: changes of BASE, the configuration of nas_bench_101}. "rewards" are scaled to [0, 1] or
+# equal accuracies; "noise" is the standard deviation of the rewards in units of accuracy.
 SETTINGS: dict[str, Config] = {
     "the theorem's width": {},
     "the code's width": CODE,

@@ -24,7 +24,7 @@ from experiments.tables.recorded import ERRORS, TABLES
 OURS, RANDOM = "suggest_10", "random"
 RESAMPLES = 2_000  # of the bootstrap
 PROFILE_T = 100  # evaluations of the performance profiles
-# columns of REGRETS; less_ours is the regret minus that of OURS, and interval the half width of
+# columns of REGRETS: less_ours is the regret minus that of OURS, and interval is the half width of
 # the 95% interval of this difference
 COLUMNS = (
     *("table", "method", "runs", "evaluations", "regret", "standard_error"),

@@ -58,7 +58,7 @@ def draw(key):
     return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
 
 
-# a new dictionary after every batch, or only beyond 1.25 times the expected size
+# a new dictionary after every batch, or only if it exceeds 1.25 times the expected size
 RULES = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
 
 
