@@ -322,8 +322,8 @@ def _for_both_starts(
     source: Source, problem: str, finding: Finding, rule: Callable[..., bool | None]
 ) -> Finding:
     """The finding, or an undecided one if the rule gives another answer for ascents from a uniform
-    point. Without such runs the claim fails if the rule fails for the other methods alone, and is
-    undecided otherwise."""
+    point. If there are no such runs, the claim fails if the rule fails for the other methods alone,
+    and is undecided otherwise."""
     gaps = _gaps_from_uniform(source, problem)
     if not gaps:
         holds = False if rule([]) is False else None

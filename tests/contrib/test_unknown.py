@@ -37,7 +37,7 @@ def bounds_of(scales=SCALES):
 
 
 def suspected_order(pulls):
-    """The formula of the order of regret for n + 1 pulls and the Gaussian kernel, d = 2."""
+    """The formula of the suspected order of regret at n + 1 pulls, Gaussian kernel, d = 2."""
     n = pulls + 1
     gamma = np.log(n) ** 3 / np.square(SCALES)
     return np.sqrt(n) * (np.array(bounds_of()) * np.sqrt(gamma) + gamma)

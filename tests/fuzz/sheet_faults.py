@@ -37,7 +37,7 @@ def feature(sheet, random, kinds):
 
 
 def wrong_cell(words, kinds, cells):
-    """Returns a function that puts a wrong cell into a feature column."""
+    """A function that puts a wrong cell into a feature column."""
 
     def make(sheet, grids, random):
         # not the first row, because the others are compared with it
@@ -51,7 +51,7 @@ def wrong_cell(words, kinds, cells):
 
 
 def wrong_column(words, row, examples):
-    """Returns a function that fills a column of numbers from one of `examples`, wrong in `row`."""
+    """A function that repeats one of `examples` in a numeric column; the fault is in `row`."""
 
     def make(sheet, grids, random):
         column = feature(sheet, random, ("numbers",))
@@ -81,7 +81,7 @@ def too_many_levels(sheet, grids, random):
 
 
 def wrong_entry(words, table, name_of, cells, rows=None):
-    """Returns a function that puts a wrong cell into a row of `rows`, column `name_of(sheet)`."""
+    """A function that puts a wrong cell into one of `rows` of the column `name_of(sheet)`."""
 
     def make(sheet, grids, random):
         name, count = name_of(sheet), len(grids[table])
