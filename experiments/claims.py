@@ -309,8 +309,8 @@ def lines(
 def curve(
     source: Source, metric: str, algorithm: str, problem: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(t [P], values [S,P]) of one algorithm. Raises Missing as `lines`, and if there are no values
-    of the algorithm."""
+    """(t [P], values [S,P]) of one algorithm. Raises Missing if the file, the metric or the
+    algorithm is missing."""
     curves = lines(source, metric, problem)
     if algorithm not in curves:
         raise Missing(f"{tidy.CURVES} holds no {metric} of {algorithm}")
@@ -318,7 +318,7 @@ def curve(
 
 
 def mean_curve(source: Source, metric: str, algorithm: str) -> tuple[np.ndarray, np.ndarray]:
-    """(t [P], mean over seeds [P]) of one algorithm. Raises Missing as `curve`."""
+    """(t [P], mean over seeds [P]) of one algorithm. Raises Missing where `curve` does."""
     t, values = curve(source, metric, algorithm)
     return t, values.mean(0)
 

@@ -1,8 +1,8 @@
 """Functions for all command lines: parsers with shared options, the setup of JAX, progress bars,
 and error messages without a traceback.
 
-A script makes its parser with `parser`, adds options, also with `add_choices`, and reads them with
-`parse` or `parse_benchmark`.
+A script makes its parser with `parser`, adds options to it (some of them with `add_choices`), and
+reads them with `parse` or `parse_benchmark`.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 def command(main: Callable[[], None]) -> Callable[[], None]:
     """Decorates the `main` of a script as `command_line.command` does, and calls it if its module
-    is the program (`python -m`). `main` is therefore the last function of its module."""
+    is the program (`python -m`). `main` must therefore be the last function of its module."""
     wrapped = command_line.command(main)
     if main.__module__ == "__main__":
         wrapped()
@@ -43,7 +43,7 @@ def parser(
 ) -> argparse.ArgumentParser:
     """A parser with those options of _SHARED to which `defaults` gives a default:
     parser(doc, seeds=10, data_dir=None) has --seeds and --data-dir. Its help shows the description,
-    the docstring of a module, with the line breaks of the docstring."""
+    which is the docstring of a module, with its line breaks."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog=prog, description=description, formatter_class=form)
     for name, default in defaults.items():

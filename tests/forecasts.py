@@ -67,7 +67,7 @@ def leverages(ys, joined, features, lam):
 
 def forgetting(ys, joined, features, lam, awv):
     """Ridge regression in which each example is projected on the span of the points joined by its
-    arrival, so that two examples have the inner product of the smaller of their spans."""
+    arrival. The inner product of two examples is then that in the smaller of their spans."""
     projected = np.zeros((len(ys), len(ys)), LD)
     for t, m in enumerate(have_joined(joined, len(ys))):
         projected[t, t:] = projected[t:, t] = features[m][t:] @ features[m][t]
@@ -76,8 +76,8 @@ def forgetting(ys, joined, features, lam, awv):
 
 def kors_probabilities(gram, joined, mu, beta, eps, code):
     """min(1, beta tau) of every example, where tau = (1 + eps) r / (mu + r), and r is the residual
-    of a regression on the points that joined before it, with noise mu p (mu p^2 in the authors'
-    code)."""
+    of a regression on the points that joined before it, each with noise mu p for its probability
+    p (mu p^2 in the authors' code)."""
     probabilities, joined_probabilities = [], []
     for t in range(len(gram)):
         inside = [j for j in joined if j < t]
@@ -92,7 +92,7 @@ def kors_probabilities(gram, joined, mu, beta, eps, code):
 
 
 def pros_n_kons(ys, joined, features, alpha, bound):
-    """Newton steps in the span of the points that have joined, restarted whenever one does."""
+    """Newton steps in the span of the points that have joined, restarted whenever a point joins."""
     predictions, curvature = np.zeros(len(ys), LD), 1 / (8 * LD(bound) ** 2)
     for t, m in enumerate(have_joined(joined, len(ys))):
         z = features[m]

@@ -47,7 +47,7 @@ def variance_after(gram, dictionary, counts, pulls, lam):
 
 def check_law(draws, mean, covariance):
     """Compares the mean and covariance of `draws` [n,A] with the true ones: A means and A (A + 1) /
-    2 covariances, each within 4.5 standard errors. A correct one fails with probability 7e-6."""
+    2 covariances, each within 4.5 standard errors. A correct entry fails with probability 7e-6."""
     variance, count = np.diag(covariance), len(draws)
     assert (np.abs(draws.mean(0) - mean) < 4.5 * np.sqrt(variance / count)).all()
     error = np.sqrt((np.outer(variance, variance) + covariance**2) / count)

@@ -57,7 +57,7 @@ def random_problems():
 def states_at(bandit, draw, keys, stops):
     """(problems [S], finished runs [S], states [S, len(stops)] after each number of evaluations in
     `stops`). The run of a key is on the problem draw(key) and ends at the last stop. Bandits that
-    differ in numbers only share the program."""
+    differ only in numbers share the program."""
 
     def one(key):
         problem, horizon = draw(key), stops[-1]

@@ -20,7 +20,7 @@ from experiments.results import store, summaries
 from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB, EVERY_BATCH
 
-# {our rule: class of the authors' code}
+# {our batch rule, or "bkb": class of the authors' code}
 CLASSES = {"bkb": "BKB", "global": "Batch_BKB", "global_local": "Local_Batch_BKB"}
 NOISE_STD, QBAR, RATIO = 0.01, 2.0, 2.0
 FIELDS = ("regret_ratio", "dictionary_size", "batches")
@@ -38,7 +38,7 @@ def run_theirs(
 ) -> tuple[float, int, int]:
     """The values of FIELDS at T of one run of the authors' code. The run starts from two uniform
     arms, because that code cannot start from one, and uses the fast kernel of its module `utils`.
-    Raises FileNotFoundError as `cli.import_from`."""
+    Raises FileNotFoundError if `folder` does not contain that code."""
     cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
     library, utilities = map(importlib.import_module, ("bkb_lib", "utils"))
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)

@@ -51,7 +51,8 @@ MAX_REGRET_RATIO = 1.5  # a good regret is at most this many times the least reg
 REGRET_TOLERANCE = 5e-4  # a quarter of the difference between the two best cells
 EQUAL_REGRET = 0.005  # regret ratios per step that differ by less count as equal
 MIN_TRAINING_SECONDS = 60.0  # the training of a batch takes at least a minute
-# runs on Cadata with the poster's regret: folder, setting (C = 3: in BBKB's width), method and t
+# (folder, setting, method, t) of runs on Cadata with the poster's regret; "with C = 3" is the width
+# of BBKB's Theorem 2 with C = 3
 _AS_PUBLISHED = (
     ("cadata_settings", "the same, with C = 3", "gp_ucb", 1_000),
     ("cadata_settings_batches", "noise 0.1", "gp_bucb", 2_000),
@@ -285,7 +286,7 @@ def _ungrouped(source: Source) -> str:
 
 def _powers(source: Source, rule: str) -> np.ndarray:
     """For each seed, the power p of the best fit a + c t^p to the sizes of batches that start at t,
-    which does not count the initial evaluations. The last batch of a run is left out, because the
+    where t does not count the initial evaluations. The last batch of a run is left out, because the
     horizon cuts it."""
     t, of_seeds = curve(source, "batch_size", rule)
     starts = [np.flatnonzero(np.diff(row, prepend=0))[:-1] for row in of_seeds]

@@ -33,8 +33,8 @@ LENGTHSCALES = {
     | dict.fromkeys(("gp_bucb", "gp_bucb_sqrt", "gp_ucb", "eps_greedy"), 12.5)
     | dict(sketched_ts=10.0),
 }
-# evaluations after which slow methods stop. On Cadata the curves of the authors' poster end there;
-# for exact Thompson sampling on Abalone it is our choice.
+# {data set: {slow method: evaluations after which it stops}}. On Cadata the curves of the authors'
+# poster end there; for exact Thompson sampling on Abalone the number is our choice.
 STOPS = {
     "abalone": dict(ts=2_000),
     "cadata": dict.fromkeys(("gp_ucb", "gp_bucb", "gp_bucb_sqrt", "sketched_ts"), 2_000),
@@ -57,8 +57,8 @@ def width_of(name: str, c: Config) -> Any:
     Theorem 2 for BBKB, BKB eq. 7 for exact posteriors and batched Thompson sampling), "sqrt" (the
     same, with sqrt(C) in place of C) or "code" (that of the authors' code).
 
-    `GPBUCB` itself multiplies a width beta by sqrt(C). The paper has alpha = C beta, so that
-    "theory" adds the other factor sqrt(C).
+    `GPBUCB` itself multiplies its width beta by sqrt(C). The width in the paper is alpha = C beta,
+    so that "theory" multiplies beta by another sqrt(C).
     """
     code = c["width"] == "code"
     if name == "bkb":

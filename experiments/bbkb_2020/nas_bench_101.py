@@ -6,10 +6,10 @@ evaluations.
     python -m experiments.bbkb_2020.nas_bench_101 --dataset nasbench101_whole --out out/nas_whole
 
 The data are a table of NAS-Bench-101 if one is in the data folder, else NAS-Bench-Macro. As on the
-authors' poster, T = 12,000 includes the initial evaluations, and C = 2. Lengthscales 100 and, after
-initial evaluations, 125, F = 1, delta = 1/T and q_bar = 2 are those of Appendix D.2. For one seed,
-all algorithms have the same initial evaluations, which count in the simple regret, but not in the
-regret ratio.
+authors' poster, T = 12,000 includes the initial evaluations, and C = 2. As in Appendix D.2, the
+lengthscale is 100, or 125 after initial evaluations, F = 1, delta = 1/T and q_bar = 2. For one
+seed, all algorithms have the same initial evaluations, which count in the simple regret, but not in
+the regret ratio.
 """
 
 import argparse
@@ -79,8 +79,8 @@ def initial_evaluations(problem: Any, config: Config, seed: int) -> tuple[Any, A
 
 
 def include_initial(runs: list[dict[str, np.ndarray]], problem: Any, config: Config) -> None:
-    """Replaces the simple regrets in `runs` by the regrets of the best arm among the initial
-    evaluations and those so far."""
+    """Replaces each simple regret in `runs` by the regret of the best arm among the initial
+    evaluations and the evaluations of the run until then."""
     regrets = np.asarray(problem.mean_reward.max() - problem.mean_reward)
     for seed, run in enumerate(runs):
         arms, _, _ = initial_evaluations(problem, config, seed)

@@ -34,7 +34,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     """The parser that this script and `bandwidths` share."""
     parser = cli.parser(description, horizon=10_000, seeds=10, data_dir=None, workers=1)
     parser.add_argument("--dataset", choices=sorted(LENGTHSCALES), default="abalone")
-    # exact Thompson sampling factors an A x A matrix in every batch
+    # exact Thompson sampling is slow, because it factors an A x A matrix in every batch
     default = [name for name in ALGORITHMS if name != "ts"]
     bandit_runs.add_options(parser, list(ALGORITHMS), default)
     add_width(parser)

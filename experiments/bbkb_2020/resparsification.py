@@ -1,5 +1,5 @@
 """Compares two rules for drawing the dictionary: after every batch, as in the papers, or only when
-the dictionary is larger than (1 + g) times the expected size of a draw (THEORY 3.6).
+the dictionary is larger than (1 + g) times the expected size of a draw (THEORY 3.6), for four g.
 
     python -m experiments.bbkb_2020.resparsification --seeds 10 --out out/resparsification.json
 

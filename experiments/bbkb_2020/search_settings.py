@@ -35,8 +35,8 @@ BASE: Config = dict(
 )
 
 CODE = dict(width="code")
-# {setting: changes of BASE, the configuration of nas_bench_101}. "rewards" are scaled to [0, 1], or
-# are accuracies; "noise" is the standard deviation of the rewards in units of accuracy.
+# {setting: changes of BASE, the configuration of nas_bench_101}. "rewards" are scaled to [0, 1] or
+# equal accuracies; "noise" is the standard deviation of the rewards in units of accuracy.
 SETTINGS: dict[str, Config] = {
     "the theorem's width": {},
     "the code's width": CODE,
@@ -63,7 +63,7 @@ def make(algorithm: str, c: Config) -> Any:
 
 
 def simple_regrets(runs: list[dict[str, np.ndarray]], span: float) -> dict[str, Any]:
-    """The entries of a setting in summary.json on simple regrets, which are in accuracy."""
+    """The entries of a setting in summary.json on simple regrets, in units of accuracy."""
     simple = np.array([float(run["simple_regret"][-1]) for run in runs]) * span
     return dict(
         simple_regret=summaries.statistics(simple, ci=True),

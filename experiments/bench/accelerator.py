@@ -24,13 +24,12 @@ from jsketch import kernels, loops, problems
 from jsketch.bandits import BBKB
 
 CAPACITY = 160  # inducing points, enough for Abalone at lengthscale 5
-ARM_INPUTS, HORIZON = 8, 200  # of `arms`
+ARM_INPUTS, HORIZON = 8, 200  # of the benchmark `arms`
 Row = dict[str, Any]
 
 
 def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
-    """Runs of BBKB under many seeds: in one vmapped program on an accelerator, one by one on a
-    CPU."""
+    """Runs of BBKB with many seeds: vmapped on an accelerator, and one by one on a CPU."""
     most = 100 if _on_cpu() else 1_000
     for count, horizon in ((10, 1_000), (10, 10_000), (most, 1_000), (most, 10_000)):
         bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)

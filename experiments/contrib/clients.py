@@ -4,9 +4,9 @@
 
 There are 32 clients. "waves" is a smooth function of one context and one action (200 random
 cosines, approximately a draw of a Gaussian process of lengthscale 0.6) with 20 actions, noise 0.3
-and T = 600; "squares" is that of `contrib.contextual` with T = 200. `exchange_D` are clients on a
-common embedding (after Li et al., NeurIPS 2022) with an exchange when the variances of one client
-add up to more than D; `alone` is EK-UCB (beta = 2) for each client. The tables have the regret of
+and T = 600; "squares" is that of `contrib.contextual` with T = 200. In `exchange_D` clients have a
+common embedding (after Li et al., NeurIPS 2022) and exchange data when the variances of one of them
+add up to more than D; in `alone` each client runs EK-UCB (beta = 2). The tables have the regret of
 all clients divided by that of uniform actions; how many numbers are sent in both directions, as
 sums over the embedding (`sent`) and as points and rewards (`sent_as_data`); how many exchanges
 there are; and the number of inducing points.
@@ -39,7 +39,7 @@ THRESHOLDS = (1.0, 0.3, 0.1, 0.03, 0.0)
 METHODS = ("alone", *(f"exchange_{d:g}" for d in THRESHOLDS))
 SEEDS = {"exchange_0": 2}  # fewer seeds, because this method takes most of the time
 COSINES, SCALE, NOISE = 200, 0.6, 0.3  # "waves"
-# lengthscale, lambda, width in posterior standard deviations, qbar, rounds, capacity
+# {problem: (lengthscale, lambda, width in standard deviations, qbar, rounds, capacity)}
 SETTINGS = {
     "waves": (SCALE, NOISE**2, 2.0, 2.0, 600, 128),
     "squares": (0.1, contextual.LAM, contextual.WIDTH, 3.0, 200, 192),
@@ -116,8 +116,8 @@ def runs(options: argparse.Namespace, name: str, method: str) -> list[dict[str, 
 
 
 def draw(folder: Path) -> None:
-    """Draws regret_sent.png from the tables in the folder: R_T / R_T^unif against the numbers
-    sent, and the numbers sent against rounds."""
+    """Draws regret_sent.png from the tables in the folder: R_T / R_T^unif against the count of
+    numbers sent, and this count against rounds."""
     curves = tidy.load(folder).curves
     problems = list(curves["problem"].unique())
     size = (2.2 + 2.9 * len(problems), 5.4)

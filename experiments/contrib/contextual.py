@@ -5,8 +5,8 @@ paper.
 
 There are ten actions (multiples of 0.01, drawn as in the authors' scripts), contexts are uniform,
 and the noise is 0.1. All methods have a Gaussian kernel of lengthscale 0.1, lambda = mu = 1, and
-the width 0.1 of the scripts, in leverage units. The tables have the cumulative regret, the inducing
-points, and the CPU seconds of all seeds in one program, without compilation.
+the scripts' width, 0.1 times the root of the leverage. The tables have the cumulative regret, the
+inducing points, and the CPU seconds of all seeds in one program, without compilation.
 """
 
 import argparse
@@ -85,8 +85,8 @@ def play_segment(
 
 
 def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any, np.ndarray]:
-    """(record [S, T], CPU seconds until the end of each segment [PARTS]). An additional run of the
-    first segment compiles it. Raises ValueError if a capacity is too small."""
+    """(record [S, T], CPU seconds until the end of each segment [PARTS]). One more run of the
+    first segment compiles the program. Raises ValueError if a capacity is too small."""
     states, round_keys = jax.vmap(partial(begin, problem, bandit))(keys)
     count, seconds, segments = horizon // PARTS, [], []
     jax.block_until_ready(play_segment(problem, bandit, states, round_keys, jnp.int32(0), count))

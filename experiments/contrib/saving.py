@@ -46,7 +46,7 @@ def by_seed(shared: Mapping[str, Any], **values: np.ndarray) -> list[dict[str, A
 
 def summarise_problems(runs: Sequence[tidy.Run]) -> dict[str, Any]:
     """{problem: {"methods": {method: {name: statistics over the runs}}}} of those arrays that are
-    numbers."""
+    scalars."""
     entries: dict[str, Any] = {}
     for run in runs:
         methods = entries.setdefault(run.config["problem"], dict(methods={}))["methods"]
@@ -67,8 +67,8 @@ def load_or_run(
     seeds: int | Mapping[str, int],
     make: Callable[[str, str], Sequence[Mapping[str, Any]]],
 ) -> list[tidy.Run]:
-    """The runs of pairs (problem, method), one for each seed. Saved runs are read; if one of a pair
-    is missing, make(problem, method) executes all its runs. `seeds` may differ between methods."""
+    """The runs of pairs (problem, method), one for each seed. Saved runs are read; if a pair lacks
+    one, make(problem, method) executes all its runs. `seeds` may differ between methods."""
     runs_of_pairs = []
     for problem, method in pairs:
         count = seeds if isinstance(seeds, int) else seeds[method]
@@ -89,7 +89,7 @@ def load_or_run(
 def parser(
     doc: str | None, methods: Sequence[str], problems: Sequence[str], **shared: Any
 ) -> argparse.ArgumentParser:
-    """The parser of an experiment; `shared` are the defaults of `cli.parser`."""
+    """The parser of an experiment; `shared` are the `defaults` of `cli.parser`."""
     options = cli.parser(doc, **shared)
     cli.add_choices(options, "--only", methods, help="methods")
     cli.add_choices(options, "--problems", problems)
@@ -126,7 +126,7 @@ def run(
     with outputs.results_folder(options, experiment, all_config, options.seeds) as results:
         counts = seeds or options.seeds
         runs = load_or_run(options.out, config, pairs, counts, partial(make, options))
-        # a run whose posterior was not finite has no numbers
+        # a run whose posterior was not finite has no curves and no final numbers
         runs = [run for run in runs if "stopped" not in run.arrays]
         problems = summarise_problems(runs)
         summary = dict(config=all_config, seeds=options.seeds, data=data, problems=problems)

@@ -3,7 +3,7 @@ at the right lengthscale, at four times and at a quarter of it; and a norm bound
 
     python -m experiments.contrib.unknown --out out/unknown
 
-All methods are BBKB (C = 2) or choose between several BBKB, with a width of two posterior standard
+Methods are BBKB (C = 2) or choose between several BBKB; most have a width of two posterior standard
 deviations. "draw" is a function drawn from a GP of lengthscale 0.2 on 500 points of the square,
 noise 0.1; its norm is 12.7, and Lemma 2.1 gives the norm bounds of the other candidates. "abalone"
 has lambda = 0.01, and a norm bound of 1, a guess, for all candidates. Some methods run on "draw"
@@ -35,7 +35,7 @@ from jsketch.bandits import BBKB, EVERY_BATCH, widths
 from jsketch.contrib import LengthscaleBalancing, NormDoubling
 
 POINTS = 500
-FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)  # of the right lengthscale, the longest first
+FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)  # multiples of the right lengthscale, the longest first
 RIGHT = FACTORS.index(1.0)
 FIRST_BOUND = 0.1  # on the norm, before doubling
 METHODS = (
@@ -61,7 +61,7 @@ class Setting(NamedTuple):
 
 
 def norm_of(f: np.ndarray, gram: np.ndarray) -> float:
-    """RKHS norm of the function with these values, without directions that are rounding errors."""
+    """RKHS norm of the function with values f, without eigenvectors that rounding determines."""
     values, vectors = np.linalg.eigh(gram)
     significant = values > 1e-10 * values.max()
     coefficients = f @ vectors[:, significant]
@@ -82,8 +82,8 @@ def draw_of_gp(options: argparse.Namespace) -> Setting:
 
 
 def abalone(options: argparse.Namespace) -> Setting:
-    """Abalone with the lengthscale of BBKB's Table 1, and one norm bound for all: Lemma 2.1 would
-    multiply it by 16 from each candidate to the next in eight dimensions."""
+    """Abalone with the lengthscale of BBKB's Table 1, and one norm bound for all candidates,
+    because in eight dimensions Lemma 2.1 multiplies it by 16 from one candidate to the next."""
     data = datasets.load("abalone", options.data_dir)
     problem = problems.finite_arms(*datasets.preprocess(data), noise_std=0.01)
     return Setting(problem, 17.5, 0.01, (1.0,) * len(FACTORS), options.horizon or 300, 1e-2)

@@ -36,7 +36,7 @@ class Source:
     # the file's name inside the archive at `url`; "" when `url` is the file itself
     member: str = ""
     header: str = ""  # replaces the first line, in which public copies differ, before hashing
-    text: bool = True  # the content is decompressed, with LF line ends
+    text: bool = True  # whether the content is text: decompressed, with LF line ends
 
 
 SOURCES = {
@@ -182,8 +182,8 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _content_of(file: bytes, source: Source) -> bytes:
-    """The content of a file, to which the checksum of the source belongs. A text is decompressed,
-    has LF line ends, one of them at its end, and the header of the source."""
+    """The content of a file, whose checksum is that of the source. Text is decompressed and gets LF
+    line ends, exactly one of them at its end, and the header of the source."""
     if not source.text:
         return file
     try:

@@ -77,8 +77,7 @@ class Stream(NamedTuple):
 
 def load(name: str, data_dir: str | Path | None = None) -> Dataset:
     """Raw inputs [n, d] and labels [n] in the order of the files; ijcnn1 is the training set, then
-    the test set. Raises ValueError (wrong checksum) or OSError (missing folder or
-    file)."""
+    the test set. Raises ValueError (wrong checksum) or OSError (missing folder or file)."""
     folder = datasets.find_folder(data_dir)
     if name == "susy":
         return _susy(folder)

@@ -78,8 +78,8 @@ def published_lines(
 
 
 def end_intervals(axes: Axes, curves: Curves, start: float) -> None:
-    """Draws the 95% intervals of the last values of the curves, side by side from x = start on;
-    none for one repetition."""
+    """Draws the 95% intervals of the last values of the curves, side by side from x = start on,
+    or nothing if there is one repetition."""
     for place, (name, (_, values)) in enumerate(curves.items()):
         if len(values) > 1:
             half = summaries.ci95(values[:, -1])

@@ -60,8 +60,8 @@ def panels_of(
 def regret_ratio(
     path: Path, curves: Curves, title: str, published: Published | None = None
 ) -> None:
-    """Cumulative regret over the expected regret of the uniform policy, R_t / R_t^unif, against
-    t."""
+    """Cumulative regret divided by the expected regret of the uniform policy, R_t / R_t^unif,
+    against t."""
     with single_axes(path, title, curves, published=published) as axes:
         drawing.count_axis(axes)
         # the first evaluations may have a much larger ratio

@@ -51,9 +51,9 @@ from experiments.figures.styles import label
 CLASSICAL = ("gp_ei", "gp_pi", "gp_ucb")
 JUDGED_FORM, OTHER_FORMS = "go_ucb_printed", ("go_ucb_eq5", "go_ucb")
 INITIAL = 5  # evaluations of phase I in tuning
-MAX_FLAT_SLOPE = 0.01  # regret per step over the uniform policy's
-MIN_LAST_SHARE = 0.75  # regret per step at the end over that of the whole run
-BEND, MAX_BEND_RATIO = 23, 0.5  # t of the bend; regret per step after it over that before it
+MAX_FLAT_SLOPE = 0.01  # regret per step divided by that of the uniform policy
+MIN_LAST_SHARE = 0.75  # regret per step at the end divided by that of the whole run
+BEND, MAX_BEND_RATIO = 23, 0.5  # t of the bend; regret per step after / before it
 FIRST_STEPS = 7  # evaluations on f1 after which phase I and two optimistic steps are over
 PHASE_I = 5  # evaluations of phase I on f1
 WORDS = {True: "holds", False: "fails", None: "is undecided"}
@@ -77,7 +77,7 @@ def _regrets(source: Source, function: str) -> Regrets:
 
 
 def _baselines(source: Source, function: str) -> dict[str, Regrets]:
-    """{implementation: regrets of its GP methods} on a function, of the methods that are judged."""
+    """{implementation: regrets of those of its GP methods that are judged} on a function."""
     ours = _regrets(source, function)
     sets = {"our GP methods": {name: ours[f"{name}_uniform"] for name in CLASSICAL}}
     for package, folder in PACKAGES.items():
@@ -150,7 +150,7 @@ def best_of_the_baselines(source: Source, function: str) -> Finding:
 
 def flat(source: Source, name: str, first: int, words: str) -> Finding:
     """The 95% interval of the regret per step on f1 after `first` evaluations lies below
-    MAX_FLAT_SLOPE times that of the uniform policy. It fails where the interval lies above."""
+    MAX_FLAT_SLOPE times that of the uniform policy. The claim fails if the interval lies above."""
     regrets = _regrets(source, "f1")
     uniform = number(source, "functions", "f1", "uniform_regret")
     late = {n: regrets[n][:, first:].mean(1) / uniform for n in (name, *OTHER_FORMS)}
@@ -184,8 +184,8 @@ def _phases(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def least_bars(source: Source) -> Finding:
-    """The standard deviations of the cumulative regret on f1 over that of GO-UCB, with bootstrap
-    intervals."""
+    """The standard deviations of the cumulative regret on f1 divided by that of GO-UCB, with
+    bootstrap intervals."""
     regrets = _regrets(source, "f1")
     ours = regrets[JUDGED_FORM].sum(1)
     resampled = _resampled_deviations(ours)
@@ -218,8 +218,8 @@ def _resampled_deviations(values: np.ndarray) -> np.ndarray:
 
 
 def steady(source: Source, function: str, all_methods: bool) -> Finding:
-    """The regret per step of the last ten exceeds MIN_LAST_SHARE of that of the whole run, beyond
-    the interval over seeds of the difference: for the GP methods, or for all methods."""
+    """The regret per step in the last ten steps exceeds MIN_LAST_SHARE of that in the whole run,
+    beyond the interval over seeds of the difference, for the GP methods or for all methods."""
     regrets = _regrets(source, function)
     both = {name: regrets[name] for name in (JUDGED_FORM, "turbo")} if all_methods else {}
     sets = {name: both | baselines for name, baselines in _baselines(source, function).items()}
@@ -234,7 +234,7 @@ def steady(source: Source, function: str, all_methods: bool) -> Finding:
 
 
 def _share_of_last(regret: np.ndarray) -> float:
-    """The regret per step of the last ten over that of the whole run."""
+    """The regret per step in the last ten steps divided by that in the whole run."""
     return float(regret[:, -10:].mean() / regret.mean())
 
 
@@ -247,8 +247,8 @@ def _steadiness(regrets: Regrets) -> tuple[bool | None, str]:
 
 
 def smaller_gap(source: Source) -> Finding:
-    """The mean over the other methods of their regret per step over the uniform policy's, minus
-    GO-UCB's on the same seeds, is smaller on f3 than on f2."""
+    """The mean regret per step of the other methods minus that of GO-UCB on the same seeds, both
+    divided by that of the uniform policy, is smaller on f3 than on f2."""
     functions = ("f2", "f3")
     uniform = {f: number(source, "functions", f, "uniform_regret") for f in functions}
     ours = {f: _regrets(source, f) for f in functions}
@@ -284,8 +284,8 @@ def _gaps(regrets: Regrets, ours: str) -> dict[str, Interval]:
 
 
 def _tuning(source: Source, problem: str) -> tuple[dict[str, Interval], str]:
-    """The intervals of the other methods' cumulative regret minus that of GO-UCB. And, as text,
-    those of the other forms of GO-UCB, and in how many repetitions phase II improves on phase I."""
+    """(the intervals of the other methods' cumulative regret minus that of GO-UCB; as text, those
+    for other forms of GO-UCB, and the number of repetitions in which phase II beats phase I)."""
     curves = lines(source, "regret", problem)
     regrets = {name.removesuffix("_uniform"): regret for name, (_, regret) in curves.items()}
     shown = [
@@ -321,9 +321,9 @@ def _gaps_from_uniform(source: Source, problem: str) -> dict[str, Interval]:
 def _for_both_starts(
     source: Source, problem: str, finding: Finding, rule: Callable[..., bool | None]
 ) -> Finding:
-    """The finding, which is undecided if the rule gives another answer for a uniform start. If
-    there are no such runs, it fails if the rule fails without GO-UCB, and is otherwise undecided.
-    """
+    """The finding, or an undecided one if the rule gives another answer for ascents from a uniform
+    point. If there are no such runs, the claim fails if the rule fails for the other methods alone,
+    and is undecided otherwise."""
     gaps = _gaps_from_uniform(source, problem)
     if not gaps:
         holds = False if rule([]) is False else None
@@ -351,8 +351,8 @@ def much_better(source: Source, problem: str) -> Finding:
 
 
 def similar(source: Source, problem: str) -> Finding:
-    """The intervals of the differences in cumulative regret between every two methods lie within
-    the paper's error bar of GO-UCB around 0, and none lies outside."""
+    """The claim holds if the interval of the difference in cumulative regret between every two
+    methods lies within the paper's error bar of GO-UCB around 0, and fails if one lies outside."""
     gaps, other = _tuning(source, problem)
     curves = lines(source, "regret", problem)
     total = {name.removesuffix("_uniform"): of.sum(1) for name, (_, of) in curves.items()}

@@ -50,7 +50,7 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
-# ascents that start at a uniform point; GP methods with uniform candidates, BoTorch's default
+# GO-UCB with ascents from uniform points; GP methods with uniform candidates, as BoTorch's default
 VARIANTS: dict[str, Callable[[int], Any]] = {
     "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),

@@ -30,7 +30,7 @@ from jsketch import loops
 from jsketch.show import full_repr
 
 Run = dict[str, np.ndarray]
-Regrets = dict[tuple[str, str], dict[str, np.ndarray]]  # [S, n + T] by (model, data) and method
+Regrets = dict[tuple[str, str], dict[str, np.ndarray]]  # {(model, data): {method: [S, n + T]}}
 
 N, T = 5, 25  # evaluations of the two phases
 ROOT_SEED = 0

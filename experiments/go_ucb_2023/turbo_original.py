@@ -71,7 +71,7 @@ def configure(function: str, name: str) -> dict[str, Any]:
 
 
 def load(folder: Path) -> Any:
-    """The authors' package `turbo`. Raises FileNotFoundError as `cli.import_from`."""
+    """The authors' package `turbo`. Raises FileNotFoundError if `folder` does not contain it."""
     cli.import_from(folder, "turbo/turbo_1.py", "uber-research/TuRBO")
     # small matrices are faster on one core
     importlib.import_module("torch").set_num_threads(1)

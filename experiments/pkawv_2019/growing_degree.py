@@ -4,10 +4,10 @@ exact Kernel-AWV, and with the bound of Theorem 4.
 python -m experiments.pkawv_2019.growing_degree --out results/pkawv_2019/growing_degree
 
 Inputs are uniform in a cube whose corners have norm R lengthscales. Labels are the values of a
-function of norm NORM in the Gaussian kernel's RKHS, with noise. The blocks of "growing" end after
-each of --counts examples. In each it takes the degree of Theorem 4 for the end of the block and
-learns the earlier examples again, so that it needs no horizon. The regret is relative to the
-function without noise.
+function of norm NORM in the Gaussian kernel's RKHS, with noise. The forecaster "growing" works in
+blocks that end after each of --counts examples. In each block it has the degree of Theorem 4 for
+the end of this block and learns the earlier examples again, so that it needs no horizon. The regret
+is relative to the function without noise.
 """
 
 from functools import partial
@@ -51,8 +51,8 @@ def stream(key: Array, inputs: int, radius: float, count: int) -> tuple[Array, A
 
 @partial(jax.jit, static_argnames=("degree", "begin"))
 def losses_of(xs: Array, ys: Array, degree: int | None, begin: int, key: Array) -> Array:
-    """Squared losses [S,n - begin] of degree M, or None for Kernel-AWV, on xs [S,n,d], ys [S,n]
-    from example `begin` on, after learning the earlier examples."""
+    """Squared losses [S,n - begin] of PKAWV with this degree, or of Kernel-AWV if it is None, on xs
+    [S,n,d], ys [S,n] from example `begin` on, after learning the earlier examples."""
     forecaster: Any = online.KernelAWV(kernels.Gaussian(1.0), REGULARIZATION, capacity=ys.shape[1])
     if degree is not None:
         forecaster = online.PKAWV(Taylor(xs.shape[2], degree), REGULARIZATION)
@@ -67,8 +67,8 @@ def losses_of(xs: Array, ys: Array, degree: int | None, begin: int, key: Array) 
 
 
 def bound(xs: Array, ys: Array, counts: list[int]) -> np.ndarray:
-    """The bound of Theorem 4 after n examples of one stream, [N]: lam |f|^2 + 1.5 B^2 logdet(I + K
-    / lam), with B the largest |label|."""
+    """The bound of Theorem 4 after each of N counts of examples of one stream, [N]: lam |f|^2 + 1.5
+    B^2 logdet(I + K / lam), with B the largest |label|."""
     gram = np.asarray(kernels.Gaussian(1.0).gram(xs, xs)) / REGULARIZATION
     logdets = [np.linalg.slogdet(np.eye(n) + gram[:n, :n])[1] for n in counts]
     return REGULARIZATION * NORM**2 + 1.5 * float(jnp.abs(ys).max()) ** 2 * np.array(logdets)

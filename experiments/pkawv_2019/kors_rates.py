@@ -22,7 +22,7 @@ from jsketch import loops, online, struct
 from jsketch.sketch.kors import Sampling
 
 BOUND = 2.0  # of the labels, which are clipped, and of the predictions of Pros-N-KONS
-# exponents a of the dictionary, for Pros-N-KONS divided by the exponent that minimises (8)
+# exponents a of the dictionary size n^a; for Pros-N-KONS, divided by the a that minimises (8)
 SIZES = dict(pkawv=(0.2, 0.35, 0.5), pros_n_kons=(0.5, 1.0))
 
 
@@ -43,8 +43,8 @@ class CosineKernel:
 
 
 def sizes(method: str, gamma: float) -> list[float]:
-    """The exponents a of the dictionary at which a method is measured."""
-    # for Pros-N-KONS, the exponent that minimises (8)
+    """The exponents a of the dictionary size at which a method is measured."""
+    # for Pros-N-KONS the factor is the a that minimises (8)
     factor = 2 * gamma / (1 + gamma) ** 2 if method == "pros_n_kons" else 1.0
     return [a * factor for a in SIZES[method]]
 

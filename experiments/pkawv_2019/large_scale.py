@@ -34,7 +34,7 @@ METHODS = (
 LARGEST_BASIS = 5_000  # Taylor features; larger degrees are omitted
 CHUNK = 2_048  # examples between two readings of the clock
 POINTS = 200  # points of a saved curve
-PASSES, REPEAT_SECONDS = 5, 20.0  # timed passes, at most; none starts after these seconds
+PASSES, REPEAT_SECONDS = 5, 20.0  # at most so many timed passes; none starts after these seconds
 FREQUENCIES, NOGD_POINTS = 1_000, 200
 SKLEARN_COMPONENTS, SKLEARN_SEEN, SKLEARN_BLOCK = 200, 1_000, 64
 
@@ -103,7 +103,7 @@ def predict_compiled(
 
 
 def predict_sgd(features: Any, xs: np.ndarray, ys: np.ndarray, seed: int) -> Iterator[np.ndarray]:
-    """The predictions of scikit-learn's SGDRegressor with default settings on its features. The
+    """The predictions of scikit-learn's SGDRegressor with default settings on `features`. The
     model predicts each block, and then learns it."""
     from sklearn.linear_model import SGDRegressor
 
@@ -127,8 +127,8 @@ def curve_of(
     time_limit: float = np.inf,
     bound: float = np.inf,
 ) -> dict[str, np.ndarray]:
-    """The averages up to each saved n, with interpolated seconds and sizes, of the chunks
-    (predictions, size) that make() yields. Predictions are clipped to [-bound, bound]."""
+    """The average loss and error up to each saved n, with interpolated seconds and sizes, from the
+    chunks (predictions, size) that make() yields. Predictions are clipped to [-bound, bound]."""
     predictions: list[Any] = []
     seconds: list[float] = []
     sizes: list[int] = []

@@ -3,7 +3,7 @@ on other rows, with three scalings of the inputs.
 
     python -m experiments.pkawv_2019.susy_fit --out results/pkawv_2019/susy_fit
 
-PKAWV approaches the fit to all rows as n grows. The error of that fit on new rows is expected
+PKAWV approaches the fit to all rows as n grows. The error of that fit on new rows should lie
 between the two errors here: the first is too low, because the same rows determine the fit, and the
 second is too high, because it is that of fits to four fifths of the sample.
 

@@ -13,7 +13,7 @@ import numpy as np
 from experiments.pools.campaigns import Campaign
 from experiments.pools.libraries import Pool
 
-# (features [A, d], rows evaluated [n], values [n], batch size, seed) -> rows [q]
+# (features [A, d], evaluated rows [n], their values [n], batch size, seed) -> rows [q]
 Chooser = Callable[[np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
 
 

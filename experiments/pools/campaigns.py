@@ -28,7 +28,7 @@ class Campaign(NamedTuple):
 
 
 def play(pool: Pool, sizes: Sequence[int], seed: int, acquisition: Any = None) -> Campaign:
-    """Batches of these sizes, the first one random; acquisition None: the default."""
+    """A campaign in batches of these sizes, the first one random; acquisition None: the default."""
     readings, options = pool.readings(seed), dict(acquisition=acquisition)
     arms = np.random.default_rng(seed).permutation(len(pool.values))[: sizes[0]]
     for count, size in enumerate(sizes[1:]):

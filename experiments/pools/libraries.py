@@ -37,7 +37,7 @@ OMITTED_DESCRIPTORS = (
     *("E-M_angle", "MEAN", "MAXG", "STDEV"),
 )
 MAX_CORRELATION = 0.95
-READING = 1  # distinguishes the draws of repeats from that of the first batch under the same seed
+READING = 1  # separates the draws of repeats from that of the first batch with the same seed
 
 
 class Pool(NamedTuple):
@@ -49,7 +49,7 @@ class Pool(NamedTuple):
     repeats: np.ndarray | None = None  # [A, R], recorded repeats, padded with NaN
 
     def readings(self, seed: int) -> np.ndarray:
-        """[A], the value of each evaluation in a campaign: a random repeat, or the value."""
+        """[A], what evaluations return in a campaign: random repeats if any, else `values`."""
         if self.repeats is None:
             return self.values
         draws = np.random.default_rng([seed, READING]).random(self.repeats.shape)

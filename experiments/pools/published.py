@@ -28,7 +28,7 @@ ARYLATION = {
     "chemists": (64.8, 79.8, 85.0, 91.7, 94.2, 94.9),
 }
 GB1 = {
-    # ALDE: 70 runs, 96 random and 4 x 96, at 480 evaluations
+    # ALDE: 70 runs with a random batch of 96 and four chosen ones, after 480 evaluations
     name: (None, None, None, None, share)
     for name, share in {
         "GP-UCB, one-hot": 0.819,
@@ -52,7 +52,7 @@ SETTINGS = {
     ),
     "gb1": _GB1,
     "gb1_residues": _GB1._replace(load=partial(libraries.gb1, properties=True)),
-    # Graff, Shakhnovich, Coley, Chemical Science 2021: greedy, 6 batches of 1%
+    # Graff, Shakhnovich, Coley, Chemical Science 2021: greedy, 6 batches of 1% of the library
     **{
         f"enamine{size}": Setting(
             partial(libraries.enamine, size),

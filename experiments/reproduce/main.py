@@ -183,8 +183,8 @@ def reason(status: int, log: Path) -> str:
 
 
 def run_all(steps: list[Step], options: argparse.Namespace) -> tuple[dict[str, str], ...]:
-    """Runs the commands. Returns the reasons of failures and of commands that do not run, by
-    folder."""
+    """Runs the commands. Returns {folder: reason} of the commands that fail, and of those that
+    do not run."""
     failed: dict[str, str] = {}
     skipped = {step.command.folder: step.note for step in steps if step.state == NOT_RUN}
     todo = [step for step in steps if step.state in (RUN, RESUME)]

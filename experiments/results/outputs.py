@@ -98,7 +98,7 @@ def read_record(out: Path) -> dict[str, Any]:
 
 
 def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool = False) -> None:
-    """Raises ValueError if results of the tables in the folder would be lost, or if the folder has
+    """Raises ValueError if results in the tables of the folder would be lost, or if the folder has
     runs of another experiment. keep: whether runs of another commit may be reused."""
     remedy = "use another --out, or --overwrite to replace them."
     if (out / "runs" / SWEEP).exists():
@@ -114,7 +114,7 @@ def check(out: Path, record: dict[str, Any], session: dict[str, Any], keep: bool
         )
     if not tables:
         return
-    # while tables are being replaced, none are recorded: then the same command resumes
+    # while tables are being replaced, none are recorded; the command that replaces them may resume
     before = record["tables"] or record["begun"]
     losses = losses_between(before, session)
     if losses and not losses_between(before, session | dict(commit=before["commit"])):
@@ -147,7 +147,7 @@ def _tables(out: Path) -> list[str]:
 
 
 def losses_between(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """The differences between two configurations that lose results. Additions lose nothing."""
+    """The differences between two sessions by which results are lost. Additions lose nothing."""
     old, new = ({"commit": session["commit"]} | session["config"] for session in (before, after))
     losses = store.differences(old, new, additions=False)
     if after["seeds"] < before["seeds"]:

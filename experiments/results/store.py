@@ -26,7 +26,7 @@ def write_json(path: Path, content: Any) -> None:
     """Writes JSON; an object gets a checksum. Raises ValueError for a NaN or an infinity, which
     JSON cannot hold."""
     if isinstance(content, dict):
-        # as a reader gets it: lists for tuples, and strings for keys
+        # the object that a reader gets, with lists for tuples and strings for keys
         content = json.loads(json.dumps(content, allow_nan=False))
         content[_CHECKSUM] = _checksum(content)
     files.write(path, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())

@@ -6,8 +6,8 @@ A folder of results holds
                       metric, value, and the configuration entries that differ between the runs
     summary.parquet   a row for each run: problem, algorithm, the rest of the configuration, seed,
                       and its final numbers
-    summary.json      configuration, commit, versions, hardware, dtype, seeds, and numbers over the
-                      seeds
+    summary.json      configuration, commit, versions, hardware, dtype, seeds, and statistics over
+                      the seeds
 
 Three lines draw a figure from the tables:
 

@@ -114,7 +114,7 @@ def compare(folder: Path, initial: int = 0) -> None:
                 t = total - initial
                 if t <= 0 or not x[0] * (1 - REACH) <= t <= x[-1] * (1 + REACH):
                     continue
-                value = float(np.interp(t, x, y)) + 0.0  # no -0
+                value = float(np.interp(t, x, y)) + 0.0  # + 0.0 turns -0.0 into 0.0
                 our_text = ratio = ""
                 # a run may end before t
                 if our_curve is not None and our_curve[0][-1] >= t:

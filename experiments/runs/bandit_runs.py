@@ -57,7 +57,7 @@ def add_options(
 
 
 def seeds_of(options: argparse.Namespace) -> dict[str, int]:
-    """The number of seeds of each algorithm: --seeds, or its entry of --fewer."""
+    """The number of seeds of each algorithm: --seeds, or its entry of --fewer if that is less."""
     fewer = dict(options.fewer)
     return {name: min(fewer.get(name, options.seeds), options.seeds) for name in options.algorithms}
 
@@ -193,7 +193,7 @@ def print_plan(
     if not runs or problem.arms.count * horizon * runs < TINY:
         return
     parallel = min(at_a_time, runs)
-    # the ends of a grid need the most memory
+    # the first or the last configuration of a grid needs the most memory
     rows = np.unique(np.linspace(0, len(bandits) - 1, SAMPLE).astype(int))
     sample = [bandits[i] for i in rows]
     plans = [jsketch.plan(bandit, problem, horizon, seeds=parallel, **options) for bandit in sample]

@@ -2,7 +2,7 @@
 
     python -m experiments.suggest.intervals --problems smooth nanoparticles --seeds 50
 
-A number of random candidates have a value, and all others are predicted with their intervals, as in
+8, 16 or 32 random candidates have a value, and all others are predicted with intervals as in
 `jsketch-suggest`. The functions and libraries are those of `experiments.suggest.calibration`.
 The table has the coverage for all candidates without a value, and for a suggested batch.
 """

@@ -61,7 +61,7 @@ def best_of_pairs(
     summary: pd.DataFrame, rows: str, columns: str, others: list[str]
 ) -> pd.DataFrame:
     """The mean regret ratio over seeds and the half width of its 95% interval for each pair of
-    values, at the best values of the other numbers; NaN for runs that failed."""
+    values, at the best values of the other numbers. A mean is NaN if one of its runs failed."""
     ratio = summary["final_regret_ratio"].where(~summary["failed"].astype(bool), np.nan)
     means = (
         summary.assign(ratio=ratio)

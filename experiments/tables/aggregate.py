@@ -1,8 +1,8 @@
 """Two CSV tables and a picture of the regrets on each table and of their aggregate, from the saved
 curves of `main`.
 
-The score of a run is its regret over the mean regret of random settings on the same table after the
-same number of evaluations. Scores of all tables are aggregated by their interquartile mean, with
+The score of a run is its regret divided by the mean regret of random settings on the same table
+after as many evaluations. Scores of all tables are aggregated by their interquartile mean, with
 intervals of a bootstrap that resamples the seeds of each table, and by performance profiles
 (Agarwal, Schwarzer, Castro, Courville, Bellemare. Deep reinforcement learning at the edge of the
 statistical precipice. NeurIPS 2021).
@@ -24,7 +24,7 @@ from experiments.tables.recorded import ERRORS, TABLES
 OURS, RANDOM = "suggest_10", "random"
 RESAMPLES = 2_000  # of the bootstrap
 PROFILE_T = 100  # evaluations of the performance profiles
-# columns of REGRETS; less_ours is the regret minus that of OURS, and interval the half width of
+# columns of REGRETS: less_ours is the regret minus that of OURS, and interval is the half width of
 # the 95% interval of this difference
 COLUMNS = (
     *("table", "method", "runs", "evaluations", "regret", "standard_error"),

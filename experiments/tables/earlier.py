@@ -4,7 +4,7 @@ random settings of each of the three other tables.
     python -m experiments.tables.earlier --seeds 10 --out results/tables/earlier.json
 
 Both start with the same ten random settings and go on in batches of ten. Values are negated
-logarithms of the errors. The regret is that of `experiments.tables.main`, but for mean errors.
+logarithms of errors. The regret is that of `experiments.tables.main`, but of mean errors.
 """
 
 import jax

@@ -21,7 +21,7 @@ from jsketch import Arms
 from jsketch.bandits import FixedBKB, history, widths
 from jsketch.suggest import Library, Mixed, fit
 
-FIRST = 10  # random settings
+FIRST = 10  # number of random settings at the start of a run
 CAPACITY = 256  # of FixedBKB
 Player = Callable[[Table, Sequence[int], int], Campaign]  # (table, sizes of batches, seed)
 

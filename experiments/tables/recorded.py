@@ -82,7 +82,7 @@ class Table(NamedTuple):
 
     def regret(self, readings: np.ndarray) -> np.ndarray:
         """The distance of readings from the largest one of the table: relative for recorded errors,
-        in points for accuracies."""
+        in percentage points for accuracies."""
         return (self.largest - readings) / (-self.largest if self.space.factor < 0 else 1.0)
 
 

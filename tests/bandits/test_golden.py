@@ -1,6 +1,6 @@
-"""Every array of every vector from the BBKB authors' implementation is reproduced through the
-public API. The tolerances are those of the vectors' README: 1e-5 of the range of an array, and 1e-6
-for means and scores. Two small vectors are in tests/golden. Others are read from the folder
+"""Test vectors (files of arrays) from the BBKB authors' implementation: the public API reproduces
+every array. The tolerances are those of the vectors' README: 1e-5 of the range of an array, and
+1e-6 for means and scores. Two small vectors are in tests/golden. Others are read from the folder
 JSKETCH_GOLDEN, by default one beside the repository."""
 
 import functools

@@ -15,8 +15,8 @@ from jsketch.contrib import MiniGP
 @pytest.mark.parametrize("ratio", [1.5, 4.0])
 def test_ratio_bounds_hold(ratio):
     """The variance ratio of any arm since the start of the batch is at most the global bound
-    (THEORY 5.2, Lemma 1) and the local one from e (5.4). Only the last pick raises the global bound
-    above C."""
+    (THEORY 5.2, Lemma 1) and the local one from the embedded covariance e (5.4). Only the last
+    pick raises the global bound above C."""
     longest = 0
     for p in random_problems():
         _, _, batch = batch_of(p, ratio, noise_std=0.3, norm_bound=1.0)

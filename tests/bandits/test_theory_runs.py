@@ -58,7 +58,7 @@ def draw(key):
     return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
 
 
-# a new dictionary after every batch, or only beyond 1.25 times the expected size
+# a new dictionary after every batch, or only if it exceeds 1.25 times the expected size
 RULES = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
 
 
@@ -113,7 +113,7 @@ def test_regret_is_below_the_theorems_bound(batched):
 
 @pytest.mark.slow
 def test_bkb_at_its_theorems_oversampling():
-    """THEORY 4.2 (BKB Theorem 4.1): |mu~ - f| <= beta~ sigma~ holds at all arms and STOPS."""
+    """THEORY 4.2 (BKB Theorem 4.1): |mu~ - f| <= width sigma~ holds at all arms and STOPS."""
     for width in (widths.bkb_paper, widths.bkb_corrected):
         runs = Runs(BKB(**COMMON, qbar=THEORY, width=width))
         print(f"fraction of the width that covers: {np.sort(runs.needed_fraction())}")

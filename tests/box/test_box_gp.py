@@ -114,8 +114,8 @@ def test_the_variance_has_a_floor():
 
 @each
 def test_draws_have_the_posteriors_mean_and_covariance(name):
-    """4,000 draws, each with new frequencies, have 4 means within 5 standard errors, of which a
-    correct sampler exceeds one with probability 2e-6, and 10 covariances within 8."""
+    """The 4 means of 4,000 draws, each with new frequencies, are within 5 standard errors, which a
+    correct sampler fails with probability 2e-6, and their 10 covariances within 8."""
     data = observations(12, capacity=16)
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(4, 2)))
     posterior = gp.condition(KERNELS[name][0], HYPERPARAMETERS, data)
@@ -223,7 +223,7 @@ def regrets(problem, horizon):
 def test_few_runs_end_on_a_lower_hill():
     """On Hartmann's function with 60 evaluations and 40 seeds, 5 runs of maximum likelihood end
     more than 0.5 below the maximum (median 0.076), and 1 run with the prior does (median 0.003);
-    BoTorch has 2 of 20. On Branin's function with 30 evaluations, the mean difference to the
+    in BoTorch 2 of 20 do. On Branin's function with 30 evaluations, the mean difference to the
     maximum is 0.011; BoTorch has 0.020."""
     regret = regrets(HARTMANN, 60)
     assert (regret > 0.5).sum() <= 3 and np.median(regret) < 0.02

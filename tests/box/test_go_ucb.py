@@ -248,13 +248,13 @@ def test_the_direction_is_a_step_in_whitened_coordinates():
 
 
 def test_the_choice_is_as_optimistic_as_many_long_ascents():
-    """48 long ascents over w alone add at most 0.3% to the optimism, f_w(x) - f_{w_t}(x)."""
+    """48 long ascents over w alone add at most 0.3% to the optimism, f_x(w) - f_x(w_t)."""
     optimizer = OPTIMIZERS["ball"]
     model = flat(optimizer)
 
     @jax.jit
     def best_of_many(state, x):
-        """(the largest f_w(x), f_{w_t}(x))."""
+        """(the largest f_x(w) over w, f_x(w_t))."""
         ball, z = optimizer.ball(state), state.scaling.inputs(x)
         form = balls.whitened_form(model, ball)
 
@@ -321,7 +321,7 @@ def hill(w, x):
 
 def curvature_of_hill(largest):
     """C_h: the largest |eigenvalue| of the Hessian of `hill` in w for |x| <= 1 and |w0| <= largest.
-    The only entries of the Hessian are w0 x^2 tanh'', with |tanh''| <= 4 / sqrt(27), and twice x
+    The nonzero entries of the Hessian are w0 x^2 tanh'', with |tanh''| <= 4 / sqrt(27), and twice x
     tanh', which is at most 1."""
     corner = largest * 4 / 27**0.5
     return corner / 2 + jnp.sqrt(corner**2 / 4 + 1)

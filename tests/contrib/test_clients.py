@@ -61,8 +61,8 @@ def dense(dictionary, observed):
 
 
 def test_inducing_points_leave_no_residual(run):
-    """Certified widths contain the root of the sum of residuals, so that 1e-12 would become
-    1e-6."""
+    """Certified widths contain the root of the sum of residuals, in which a rounding error of
+    1e-12 would contribute 1e-6."""
     end = jax.tree.map(lambda leaf: leaf[-1], run[0])
     bandit = BANDIT.replace(threshold=1e9, max_wait=WAIT)
     mask = np.asarray(end.sketch.dictionary.mask)

@@ -37,7 +37,7 @@ def bounds_of(scales=SCALES):
 
 
 def suspected_order(pulls):
-    """The function R(n + 1) of the Gaussian kernel in two dimensions, as a formula."""
+    """The formula of the suspected order of regret at n + 1 pulls, Gaussian kernel, d = 2."""
     n = pulls + 1
     gamma = np.log(n) ** 3 / np.square(SCALES)
     return np.sqrt(n) * (np.array(bounds_of()) * np.sqrt(gamma) + gamma)
@@ -162,7 +162,7 @@ def test_norm_bounds_and_the_order_of_regret():
 
 
 def test_ruled_out_candidates_never_choose():
-    """There are hundreds of features, or the regrets of the other candidates are not finite."""
+    """This holds for hundreds of inputs, and if the regrets of all candidates are not finite."""
     x = np.random.default_rng(4).standard_normal((A, 500))
     base = BKB(kernels.Gaussian(), capacity=4)
     bandit = LengthscaleBalancing(base, (30.0, 25.0, 20.0))
@@ -217,7 +217,7 @@ def norm_bound_of_sketch(problem, delta):
 
 def test_the_lower_bound_on_the_norm():
     """THEORY 6.9: the bound equals that of dense matrices to 1e-7, for dictionaries of all pulled
-    arms and of fewer. Fewer never give a larger bound, and on the event no bound exceeds |f|. The
+    arms and of fewer. Fewer arms never give a larger bound; on the event no bound exceeds |f|. The
     bound on the marginal likelihood is tested in the same way."""
     informative = 0
     for seed in range(PROBLEMS):

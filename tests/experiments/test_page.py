@@ -76,8 +76,8 @@ def test_intervals_are_as_wide_as_the_errors_of_left_out_values(tmp_path):
 
 
 def test_the_verdict_names_the_best_measured_candidate(tmp_path):
-    """The value of a repeated candidate is its mean. A verdict to stop also names the best one by
-    the model."""
+    """The value of a repeated candidate is its mean. A verdict to stop names the best candidate by
+    the model, and the one with a larger value."""
     results = compute_results(tmp_path, reactions())
     inputs = results.inputs
     assert inputs.arms[inputs.values.argmax()] == 2  # KOAc, XPhos at 60 C

@@ -53,7 +53,7 @@ def test_every_saved_result_of_a_paper_has_its_command():
     }
     assert len(saved) > 20 and saved <= COMMANDS.keys()
     for folder, command in COMMANDS.items():
-        # with --only, the commands of a README must be those of its paper
+        # --only PAPER runs the README of a paper, which may contain only commands of this paper
         paper = folder.split("/")[0]
         assert command.module.split(".")[1] == commands.EXPERIMENTS.get(paper, paper)
 

@@ -445,7 +445,7 @@ def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypat
     frame.to_csv(tmp_path / "sheet.csv", index=False)
     with pytest.raises(ValueError, match=r"none is left .* The best is c59 with 60\."):
         suggest_in(tmp_path, monkeypatch, "sheet.csv")
-    # with --observations the values of the sheet are neither used nor counted
+    # with --observations the values in sheet.csv are neither used nor counted
     frame[:9].to_csv(tmp_path / "done.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv", "--observations", "done.csv")
     batch = pd.read_csv(tmp_path / "next.csv")

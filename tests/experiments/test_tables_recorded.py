@@ -129,7 +129,7 @@ def test_the_aggregate_is_that_of_plain_formulas(tmp_path, monkeypatch):
     aggregate.draw(tmp_path)
     assert (tmp_path / aggregate.PICTURE).exists()
     table = pd.read_csv(tmp_path / aggregate.REGRETS)
-    # an interval is a half-width: the tables where a method is better than suggest_10
+    # `interval` is a half-width; in the rows of `ahead` a method is better than suggest_10
     ahead = table[table["less_ours"] + table["interval"] < 0]
     rows = ahead[["table", "method", "evaluations"]].to_numpy().tolist()
     assert rows == [["naval", "Optuna TPE", 50], ["naval", "Optuna TPE", 100]]

@@ -28,7 +28,7 @@ TELL = compiled_as_by_users(lambda bandit, state, query, y, key: bandit.tell(sta
 UNIFORM = jax.jit(lambda key, like: jax.random.uniform(key, like.shape, like.dtype))
 SKETCHES = ("bbkb", "bbkb_local", "fixed", "bkb", "bbkb_sweep", "bbkb_guaranteed", "sketched_ts")
 EXACT = ("gp_bucb", "mini", "gp_ucb", "gp_bucb_sum", "mini_ei", "ts")
-ALGORITHMS = (*SKETCHES, *EXACT)  # 13 is coprime to 42, the period of the sizes
+ALGORITHMS = (*SKETCHES, *EXACT)  # 13 names: coprime to 42, the period of the sizes
 QUICK = ("bbkb", "bbkb_local", "fixed", "gp_bucb", "mini")  # without --long
 
 

@@ -79,7 +79,7 @@ def gaussian_process(random, report, name, hard):
     report.problem += f", {name}, {used} points, {numbers}"
     observed = np.asarray(y, LD)[mask]
     spread = np.sqrt(np.mean((observed - observed.mean()) ** 2))
-    # values that differ only by rounding are not compared: the library does not scale them
+    # nothing is compared if values differ only by rounding: the library does not scale these
     if used > 1 and spread < 1e-9 * np.abs(observed).max():
         return
     centred = (observed - observed.mean()) / (spread if spread > 0 else 1)

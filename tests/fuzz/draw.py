@@ -84,7 +84,7 @@ def kernel_of(random, x, nu):
 
 
 def arms_problem(seed, long=False):
-    """Near-duplicates and regularizations below 1e-4 occur only with `long`."""
+    """A random problem. Near-duplicates and regularizations below 1e-4 occur only with `long`."""
     random = np.random.default_rng([seed, 1])
     size = seed // 7 % len(SIZES) if long else 0
     count, inputs = SIZES[size]

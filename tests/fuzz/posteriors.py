@@ -7,7 +7,7 @@ from truth import LD, cholesky, pivoted, solve
 
 
 class Posterior(NamedTuple):
-    """Variances and covariances are divided by the regularization."""
+    """A posterior whose variances and covariances are divided by the regularization."""
 
     mean: np.ndarray  # [A]
     variance: np.ndarray  # [A]
@@ -28,7 +28,7 @@ def exact(gram, counts, sums, lam):
 def sketched(gram, dictionary, counts, sums, lam, cut):
     """BKB's posterior (BBKB eqs. 1 to 3): regression with the projection of the kernel on a
     dictionary of arms. The residual of the projection is added to the variance, and is zero at the
-    arms of the dictionary. Pivots below `cut` |S| max k(x,x) are omitted."""
+    m arms of the dictionary. Pivots below `cut` m max k(x,x) are omitted."""
     largest = np.max(np.diag(gram)[dictionary]) if len(dictionary) else 0
     z, _ = pivoted(gram, dictionary, cut * max(len(dictionary), 1) * largest)
     projected = z @ z.T

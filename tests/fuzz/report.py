@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Report:
-    """A failure is stored with the description of its problem, whose seed reproduces it."""
+    """Stores each failure with the description of its problem, whose seed reproduces it."""
 
     def __init__(self):
         self.checks, self.failures, self.skipped = Counter(), [], Counter()

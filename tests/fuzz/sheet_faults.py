@@ -21,7 +21,7 @@ def make_fault(seed, sheet, grids, random):
     """Makes one mistake and returns the Fault. Consecutive seeds have different kinds."""
     for make in (*FAULTS[seed % len(FAULTS) :], *FAULTS):
         fault = make(sheet, grids, random)
-        if fault is not None:  # None where the sheet cannot have this fault
+        if fault is not None:  # None if the sheet cannot have this fault
             return fault
     raise AssertionError("an id can be missing in every sheet")
 
@@ -37,7 +37,7 @@ def feature(sheet, random, kinds):
 
 
 def wrong_cell(words, kinds, cells):
-    """A wrong cell in a feature column."""
+    """A function that puts a wrong cell into a feature column."""
 
     def make(sheet, grids, random):
         # not the first row, because the others are compared with it
@@ -51,7 +51,7 @@ def wrong_cell(words, kinds, cells):
 
 
 def wrong_column(words, row, examples):
-    """Replaces a column of numbers by repeated `examples`, of which that in `row` is wrong."""
+    """A function that repeats one of `examples` in a numeric column; the fault is in `row`."""
 
     def make(sheet, grids, random):
         column = feature(sheet, random, ("numbers",))
@@ -81,7 +81,7 @@ def too_many_levels(sheet, grids, random):
 
 
 def wrong_entry(words, table, name_of, cells, rows=None):
-    """A wrong cell in one of `rows` of the column that `name_of` returns for the sheet."""
+    """A function that puts a wrong cell into one of `rows` of the column `name_of(sheet)`."""
 
     def make(sheet, grids, random):
         name, count = name_of(sheet), len(grids[table])

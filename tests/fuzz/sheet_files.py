@@ -47,7 +47,7 @@ def write(path, grid, random):
 
 
 def _has_fraction(cells):
-    """Whether a number is below 1, such as 0.5: its comma or point can only be decimal."""
+    """Whether some number is below 1, such as 0.5: its comma or point can only be decimal."""
     return any(isinstance(c, float) and 0 < abs(c) < 1 and "e" not in repr(c) for c in cells)
 
 

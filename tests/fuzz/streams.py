@@ -31,8 +31,8 @@ from jsketch.sketch.newton import LEAST_RESIDUAL
 
 SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # (examples, inputs); only the first one without --long
 BLOCK = 16
-NOISE = 16  # error of a kernel value, in roundings, as in `perturbed`
-NEARLY_DEPENDENT = 1e-7  # bound on the residual of a point that joins, relative to k(x,x)
+NOISE = 16  # error of a kernel value, as a multiple of EPS, as in `perturbed`
+NEARLY_DEPENDENT = 1e-7  # for points that join: a smaller residual / k(x,x) means nearly dependent
 INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 RUN = compiled_as_by_users(
     lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK)
@@ -146,7 +146,7 @@ def check(seed, report, long=False):
         truths, allowance = expected
         floor = 1e-10 + rounding_of_inverse(name, p) + allowance
         if np.ndim(floor):
-            # predictions with larger rounding errors are not compared
+            # only predictions with small rounding errors are compared
             accurate = floor <= 0.1 * p.largest_label
             prediction, floor = prediction[accurate], floor[accurate]
             truths = [np.asarray(truth)[accurate] for truth in truths]
@@ -162,7 +162,7 @@ def rounding_of_inverse(name, p):
         # error of eps l |g|, where |g| <= 2 (C + |y|).
         return 2 * EPS * p.largest / p.lam * 2 * (p.bound + p.largest_label)
     update_inverse = ("cosines", "mixture", "vovk", "nystrom", "nystrom_code", "forgetting")
-    # |z|^2 <= 6 here. By THEORY 9.5 the factor is at most B^1.5 + B = 80 for blocks of 16 and
+    # |z|^2 <= 6 here. By THEORY 9.5 the factor is at most B^1.5 + B = 80 for blocks of B = 16 and
     # labels of size 1; at most 2 was measured, and 300 to 500 if S is not eliminated symmetrically
     return 32 * EPS * 6 / p.lam if name in update_inverse else 0.0
 
@@ -265,8 +265,8 @@ def _first_to_join(p, joined, at, uniform, code):
 
 
 def of_sketched_kons(p, run, first, key, report):
-    """Checks that a labelled example enters with probability gamma, or that of KORS if it is
-    larger. Returns the predictions."""
+    """Checks that a labelled example enters with the larger of gamma and the probability of
+    KORS. Returns the predictions."""
     labels = np.flatnonzero(np.isfinite(p.ys))
     uniform = np.asarray(DRAWS(jax.random.key_data(key), p.xs[:, 0]))
     entered, probabilities, close = [], [], False

@@ -12,8 +12,8 @@ from jsketch.sketch.kors import Sampling
 
 def theorem_9(gram, dictionaries, ys, lam):
     """(sum_t y_t^2 v_t^T A~_t^-1 v_t, sum_t (mu_t + lam) mu_t t) with v_t = P_t phi_t, A~_t = lam I
-    + P_t C_t P_t and mu_t = |(P_{t+1} - P_t) C_t (P_{t+1} - P_t)|, P_{n+1} = I; `dictionaries`
-    holds the examples in the dictionary at each t."""
+    + P_t C_t P_t and mu_t = |(P_{t+1} - P_t) C_t (P_{t+1} - P_t)|. C_t is sum_{s<=t} phi_s phi_s^T,
+    and P_t projects on the span of the examples `dictionaries[t - 1]`; P_{n+1} = I."""
     values, vectors = np.linalg.eigh(gram)
     phi = vectors * np.sqrt(np.maximum(values, 0))  # gram = phi phi^T
     n = len(gram)

@@ -34,7 +34,7 @@ def single_steps(z, ys):
 
 @pytest.mark.parametrize("accelerator", [False, True])
 def test_blocks_keep_digits(accelerator, monkeypatch):
-    """Predictions for labels of size 1 have errors of at most B^1.5 / 2 eps |z|^2 / lam. They would
+    """Predictions for labels of size 1 have errors of at most B^1.5 eps |z|^2 / (2 lam). They would
     be 900 times as large if rounding separated the two triangles of S, or if the directions of the
     steps were products with L^-1 alone."""
     monkeypatch.setattr(devices, "on_accelerator", lambda: accelerator)

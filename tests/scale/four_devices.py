@@ -87,7 +87,7 @@ def warm(bandit, domain, mean, key, dictionary):
 
 
 def draws(devices):
-    """Whether the devices together draw the numbers of jax.random, for key types and dtypes."""
+    """{key type and dtype: whether the devices together draw the numbers of jax.random}."""
     rows, shard = -(-ARMS // devices), Shard("arms", ARMS)
     equal = {}
     for impl in ("threefry2x32", "rbg"):

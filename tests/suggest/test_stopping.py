@@ -79,7 +79,7 @@ def test_the_gain_of_the_only_candidate_is_that_of_its_batch():
 
 
 def test_a_model_that_is_too_smooth_gains_what_a_rougher_one_gains(monkeypatch):
-    """The lengthscales are too long by a number of LENGTHSCALE_DIVISORS. The possible gain is that
+    """The lengthscales are too long by a factor in LENGTHSCALE_DIVISORS. The possible gain is that
     of the model with the right lengthscales, unless the likelihood rules this model out."""
     candidates, _, arms, values = problem(3)
     model = suggest(candidates, arms, values, batch=5).model

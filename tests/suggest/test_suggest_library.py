@@ -189,7 +189,7 @@ def test_a_batch_has_one_value_of_a_column():
 
 
 def test_batches_of_groups_are_compared_by_other_draws_than_those_that_choose(monkeypatch):
-    """The draws that choose a batch would overrate it. The same draws compare all groups."""
+    """The draws that choose a batch would overrate it. All groups are rated with the same draws."""
     choosing_keys, rating_keys = [], []
 
     def record(keys, key):
@@ -214,7 +214,7 @@ def test_batches_of_groups_are_compared_by_other_draws_than_those_that_choose(mo
 
 
 def test_a_budget_is_kept(monkeypatch):
-    """The cost of every evaluation counts. The exponent decreases with the rest of the budget."""
+    """The cost of every evaluation counts. The cost exponent falls with the remaining budget."""
     cost_so_far = COST[ARMS].sum()
     free = suggest_batch(costs=COST, cost_exponent=0)
     improvement = acquisitions.ExpectedImprovement()
@@ -279,7 +279,7 @@ def test_failures_are_avoided_where_the_option_is_set():
 
 
 def test_every_value_is_predicted_from_the_others():
-    """The oracle is dense, with errors. Failed evaluations are left out."""
+    """The oracle uses dense matrices and the errors. Failed evaluations are left out."""
     values = np.where(np.arange(len(ARMS)) == 3, np.nan, TRUTH[ARMS])
     errors = 0.3 * np.arange(len(ARMS))
     found = leave_one_out(LIBRARY, ARMS, values, MODEL, errors=errors)
@@ -398,7 +398,7 @@ def test_weighted_moments_agree_with_their_weights():
         scaled = data.weighted_moments(unit * values, unit * errors, every)
         assert scaled[:2] == pytest.approx((unit * centre, unit * deviation), rel=1e-9)
     plain = pytest.approx((values.mean(), values.std()))
-    # equal errors; errors that are much too large, with three exact values
+    # no errors; equal ones; errors much too large, with three exact values
     for ignored in (np.zeros(40), np.full(40, 3.0), np.where(every < 3, 0, 20)):
         assert data.weighted_moments(values, ignored, every)[:2] == plain
     few = data.weighted_moments(np.array([0.0, 1.0, 2.0]), np.array([0.0, 10.0, 10.0]), every[:3])

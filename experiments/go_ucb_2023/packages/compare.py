@@ -62,7 +62,7 @@ def run_skopt(
 def run_botorch(
     name: str, value: Value, box: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int, seed: int
 ) -> np.ndarray:
-    """All points of one run, as `run_skopt`."""
+    """All points [n + steps, d] of one run, from the same arguments as in `run_skopt`."""
     import torch
     from botorch.optim import optimize_acqf
 
