@@ -71,7 +71,7 @@ INVALID_SPACES = [
     (lambda: Category("c", (True, 1)), "c: the choice 1 is given twice"),
     (lambda: Category("c", "ab"), "a tuple or a list of at least one choice; 'ab'"),
     (lambda: Space(), "at least one hyperparameter"),
-    (lambda: Space([Integer("n", 1, 2)]), "consists of hyperparameters"),
+    (lambda: Space([Integer("n", 1, 2)]), "or hyperparameters, Space"),
     (lambda: Space(Integer(3, 1, 2)), "the name of a hyperparameter must be a string; 3"),
     (lambda: Space(Integer("n", 1, 2), Real("n", 1, 2)), "two hyperparameters have the name 'n'"),
     (lambda: SPACE.decode(np.zeros(4)), r"one number for each of rate, .* its shape is \(4,\)"),

@@ -113,7 +113,7 @@ def check(lengthscales=LENGTHS, columns=COLUMNS):
     [
         (lambda: pack_bits(np.full((2, 3), 2)), "zeros and ones"),
         (lambda: pack_bits(BITS, np.float16), "cannot hold 16 bits"),
-        (lambda: check(columns=COLUMNS[:3]), "name 8 columns in all; the candidates have 12"),
+        (lambda: check(columns=COLUMNS[:3]), "columns add up to 8; candidates have 12"),
         (lambda: check(columns=(Columns("words", 12),)), "kind"),
         (lambda: check(columns=(Columns("category", 12),)), "columns 0 to 11 are a category"),
         (lambda: check(columns=(Columns("bits", 12),)), "words of 16 bits"),

@@ -189,7 +189,7 @@ def test_states_and_files_of_another_run_are_refused(tmp_path):
         (dict(checkpoint=of_arms, algorithm=FIXED.replace(qbar=3.0)), "algorithm.qbar was"),
         (uniform | dict(checkpoint=of_box, domain=moved_box), r"box.lower was \[0.0\], is \[20.0"),
         (dict(state=resumed_run, domain=Arms(ARMS.features[:-1])), "other arms: it has 12 arms"),
-        (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "or their features differ"),
+        (dict(state=resumed_run, domain=Arms(ARMS.features + 1)), "their features differ"),
         (dict(state=resumed_run, algorithm=Uniform()), "the states of Uniform are UniformState"),
         (uniform | dict(state=box_run, domain=moved_box), "another box"),
         (uniform | dict(state=box_run, algorithm=GPBandit()), "the states of GPBandit are GPState"),
