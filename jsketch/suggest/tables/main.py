@@ -30,9 +30,8 @@ def run(options: argparse.Namespace) -> Suggestion:
     inputs = read(options)
     copy = set_outputs(options, inputs)
     results = compute(options, inputs, key)
-    verdict = messages.verdict(results)
     lines = [*messages.describe_inputs(options, inputs), *messages.describe_batch(results)]
-    print("\n".join([verdict, *lines, *explanations(results)]))
+    print("\n".join([messages.verdict(results), *lines, *explanations(results)]))
     like = inputs.sheet.table
     saving.write(options.out, cells.content(options.out, batch_table(results), like))
     if options.report is not None:
@@ -48,7 +47,7 @@ def run(options: argparse.Namespace) -> Suggestion:
         print(f"{options.all_scores}: predictions and scores of all candidates")
     seconds = time.perf_counter() - start
     print(f"{options.out}: {len(results.batch.rows)} candidates, chosen in {seconds:.1f} s")
-    print(_next_step(options, copy, verdict))
+    print(_next_step(results, copy))
     return results.batch
 
 
@@ -64,14 +63,14 @@ def explanations(results: Results) -> list[str]:
     return [f"{n}: {p}{r}" for n, p, r in zip(names, predictions, reasons, strict=True)]
 
 
-def _next_step(options: argparse.Namespace, copy: Path | None, verdict: str) -> str:
+def _next_step(results: Results, copy: Path | None) -> str:
     """A sentence on how to continue with the written files."""
-    start, file = "If you go on" if verdict.startswith("Stop") else "Next", copy or options.out
-    step = f"{start}: type the results into the column '{options.value_column}' of {file}, and run"
+    out, column = results.options.out, results.options.value_column
+    start, file = "If you go on" if results.stops else "Next", copy or out
+    step = f"{start}: type the results into the column '{column}' of {file}, and run"
     step += " the command again with"
     if copy is None:
         return f"{step} {file} added to --observations"
-    out = options.out
     return f"{step} {file} as the sheet; for results in {out}, add --observations {out}"
 
 

@@ -13,7 +13,7 @@ from jsketch.suggest import Library, stopping
 from jsketch.suggest.discrete import Tanimoto
 from jsketch.suggest.mixed import Mixed, groups_of
 from jsketch.suggest.tables.candidates import ROW_IDS
-from jsketch.suggest.tables.inputs import Inputs, goal_bounds
+from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.results import Results
 
 IMPORTANT_COLUMNS = 2  # columns that the sentence on the model names, by the shortest lengthscales
@@ -84,12 +84,8 @@ def _describe_model(results: Results) -> str:
 def verdict(results: Results) -> str:
     """The first sentence of the page and of the terminal: Continue or Stop."""
     options, inputs, gain = results.options, results.inputs, results.gain
-    if gain is not None:
-        at_most = options.tolerance
-        if at_most is None:
-            at_most = stopping.tolerance(inputs.values, goal_bounds(options))
-        if stopping.should_stop(gain, at_most):
-            return _stop_verdict(results, gain, at_most)
+    if gain is not None and results.stops:
+        return _stop_verdict(results, gain, results.at_most)
     if gain is None or not results.batch.model.fitted:
         n = int(results.measured.sum())
         cause = f"{n} values are too few, or equal" if n else "nothing was measured yet"

@@ -43,7 +43,7 @@ def write(results: Results) -> None:
     html = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         title=f"Batch {inputs.batch_number} of {options.candidates.name}",
         verdict=verdict,
-        heading="The batch, if you go on" if verdict.startswith("Stop") else "The batch",
+        heading="The batch, if you go on" if results.stops else "The batch",
         notes=[f"{first}.", *notes],
         remarks=remarks,
         figures=[*_condition_figures(results), *figures],

@@ -32,6 +32,18 @@ class Results(NamedTuple):
     left_out: suggest.LeftOut | None = None  # each measured value, predicted from the others
 
     @property
+    def at_most(self) -> float:
+        """The gain below which the verdict is to stop."""
+        if self.options.tolerance is not None:
+            return float(self.options.tolerance)
+        return stopping.tolerance(self.inputs.values, goal_bounds(self.options))
+
+    @property
+    def stops(self) -> bool:
+        """Whether the verdict is to stop."""
+        return self.gain is not None and stopping.should_stop(self.gain, self.at_most)
+
+    @property
     def half_width(self) -> float:
         """Half the width of a 90% interval, in standard deviations."""
         assert self.left_out is not None
