@@ -227,9 +227,10 @@ def archive_bytes(parts: list[Part], root: Path) -> bytes:
     record with the rules. The same results give the same bytes."""
     folders = [section.experiment.folder for part in parts for section in part.sections]
     folders += judged_by(parts)
-    names = [Path(folder, name) for folder in folders for name in tidy.FILES]
+    names = {Path(folder, name) for folder in folders for name in tidy.FILES}
     # files beside the folders, such as the seconds of the authors' program of evolution
-    names += [p.relative_to(root) for f in folders for p in (root / f).parent.glob("*.json")]
+    for paper in {Path(folder).parent for folder in folders}:
+        names |= {path.relative_to(root) for path in (root / paper).glob("*.json")}
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as stream,

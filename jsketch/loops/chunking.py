@@ -178,13 +178,13 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
     import pandas
 
     with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        start = file.read(LONGEST_HEADER).decode("utf-8-sig", "replace")
+        start = file.read(LONGEST_HEADER).decode("utf-8-sig", "replace").lstrip("\r\n ")
     separator = separator_of(start, needed)
-    lines = csv.reader(start.lstrip("\r\n").splitlines(), delimiter=separator)
+    lines = csv.reader(start.splitlines(), delimiter=separator)
     if len(next(lines, [])) < len(next(lines, [])):  # pandas would shift the names
         raise ValueError("its rows have more cells than its header.")
     # where commas are decimal, a cell with a point is text, and refused
-    has_decimal_comma = re.search(r'\n(?:.*;)? *"?[-+]?\d*,\d', start.lstrip())
+    has_decimal_comma = re.search(r'\n(?:.*;)? *"?[-+]?\d*,\d', start)
     decimal = "," if separator == ";" and has_decimal_comma else "."
     dialect = dict(sep=separator, decimal=decimal)
     with pandas.read_csv(path, chunksize=size, skipinitialspace=True, **dialect) as reader:

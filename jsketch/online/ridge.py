@@ -126,7 +126,7 @@ def learn_block(
     gram = diagonal + matmul(z, directions)
     columns = eliminate(jnp.concatenate([gram, errors[None], directions]), learn)
     lower, innovations, solved = columns[:size], columns[size], columns[size + 1 :]
-    # computed without the label of its own row, so that not even rounding depends on that label
+    # row i of g is computed without label i, so that its rounding does not depend on label i either
     g = outputs + matmul(jnp.tril(lower, -1), innovations)
     inverse = inverse - matmul(solved, solved.T)
     weights = weights + matmul(solved, innovations)

@@ -168,8 +168,8 @@ def uniform_at(key: PRNGKey, index: Array, arms: int, dtype: Any) -> Array:
 
 
 def _has_counters(key: PRNGKey, size: int) -> bool:
-    """Whether the i-th of `size` numbers of a key depends only on the key and i, so that a device
-    can draw the numbers of its own arms alone."""
+    """Whether the i-th of `size` random numbers depends only on the key and on i. If it does, a
+    device draws only the random numbers of its arms."""
     if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
         key = jax.random.wrap_key_data(key)
     is_threefry = str(jax.random.key_impl(key)) == "threefry2x32"

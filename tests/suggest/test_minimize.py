@@ -101,7 +101,7 @@ def test_a_file_resumes_and_extends_a_run(tmp_path, batch):
     before = len(calls)
     assert_same(minimize(raise_at_ten, SPACE, 20, checkpoint=file, **settings), whole)
     assert len(calls) == before + 6
-    # the file has more evaluations than are asked for, and nothing is evaluated
+    # the file already has 20 evaluations, so that the function is not called for the first 5
     assert len(minimize(raise_at_ten, SPACE, 5, checkpoint=file, **settings).evaluations) == 20
     assert len(calls) == before + 6
 

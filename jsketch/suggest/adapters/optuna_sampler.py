@@ -94,7 +94,8 @@ class OptunaSampler(BaseSampler):
             raise ValueError("OptunaSampler is for one objective; the study has several.")
         choose = self._choose_parameters if self.library is None else self._choose_row
         with LOCK:
-            finished = {o.number for o, _ in _other_trials(study, trial) if o.state.is_finished()}
+            trials = study.get_trials(deepcopy=False)
+            finished = {other.number for other in trials if other.state.is_finished()}
             for _ in range(ATTEMPTS):
                 start = time.monotonic()
                 chosen = choose(study, trial, search_space)
