@@ -31,13 +31,13 @@ from jsketch.box.acquisition import log_expected_improvement
 from jsketch.linalg import matmul, put
 from jsketch.types import PRNGKey
 
-FAILURES_KEY = 1  # number folded into the key of draws
+FAILURES_KEY = 1  # folded into the key of the draws, for the random failures
 # an acquisition that uses draws shortlists candidates by mean + SHORTLIST_WIDTH * std
 SHORTLIST_WIDTH = 3.0
 
 
 class Chance(NamedTuple):
-    """Evaluations of K candidates that may fail."""
+    """The probabilities that evaluations of K candidates succeed, and the value of a failure."""
 
     success: Array  # [K], the probability that an evaluation succeeds
     worst: Array  # [], the value of a failure
@@ -52,7 +52,7 @@ class Price(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Failures and costs, which a score takes into account if they are given."""
+    """The optional terms of a score: possible failures, and costs."""
 
     chance: Chance | None = None
     price: Price | None = None
@@ -65,21 +65,21 @@ class Terms(NamedTuple):
 
 
 class JointPosterior(NamedTuple):
-    """The joint posterior of a shortlist of K candidates, in units of the signal."""
+    """The joint posterior of a shortlist of K candidates; the signal has standard deviation 1."""
 
     mean: Array  # [K]
     covariance: Array  # [K, K]
     free: Array  # [K] bool, candidates that may be picked
     ratio: Array  # [], noise variance over signal variance
-    threshold: Array  # [], the largest posterior mean of evaluated candidates
+    threshold: Array  # [], the largest posterior mean of evaluated and pending candidates
     terms: Terms = Terms()
-    evaluated_means: Any = ()  # [k], the k largest posterior means of evaluated candidates
+    evaluated_means: Any = ()  # [k], the k largest posterior means of these candidates
 
 
 def scores_of(
     acquisition: Any, mean: Array, variance: Array, threshold: ArrayLike, terms: Terms
 ) -> Array:
-    """[K], the scores of an acquisition with optional terms."""
+    """The scores [K] of an acquisition, adjusted for the terms that are given."""
     score = acquisition.score(mean, variance, threshold)
     if terms.chance is not None:
         score = acquisition.with_failures(score, *terms.chance)
@@ -89,7 +89,7 @@ def scores_of(
 
 
 def normal_draws(covariance: Array, ratio: Array, count: int, key: PRNGKey) -> Array:
-    """[count, K] normal draws with mean 0 and this covariance, plus a jitter for rounding."""
+    """[count, K] normal draws with mean 0 and this covariance plus a jitter against rounding."""
     size, dtype = len(covariance), covariance.dtype
     jitter = (1e-3 * ratio + 100 * jnp.finfo(dtype).eps) * jnp.eye(size, dtype=dtype)
     root = jnp.linalg.cholesky(covariance + jitter)
@@ -109,8 +109,8 @@ def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
 
 
 def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: int = 512) -> Array:
-    """E max(max f(picks) - threshold, 0), [], from draws: the q-EI of a batch (Ginsbourger, Le
-    Riche, Carraro, 2010), divided by the batch's cost^exponent. Picks of -1 are ignored."""
+    """E max(max f(picks) - threshold, 0) [] (q-EI: Ginsbourger, Le Riche, Carraro, 2010), estimated
+    from draws and divided by the batch's cost^exponent. Picks of -1 are ignored."""
     used, picks = picks >= 0, jnp.maximum(picks, 0)
     mean, covariance, _, ratio, threshold, terms, _ = posterior
     terms = terms.at(picks)
@@ -156,8 +156,8 @@ class _SequentialAcquisition:
     """Acquisitions that pick one candidate after the other, each with the largest score."""
 
     def choose(self, posterior: JointPosterior, size: int, key: PRNGKey) -> Array:
-        """[size] int32, picks with the largest score given the earlier picks; -1 from the pick on
-        at which the rest of the budget pays for no free candidate."""
+        """The picks [size] int32, each with the largest score given the earlier picks; they are -1
+        as soon as the rest of the budget pays for no free candidate."""
         mean, covariance, free, ratio, threshold, terms, _ = posterior
         diagonal = jnp.maximum(jnp.diagonal(covariance), 0)
         numbers = jnp.arange(len(mean), dtype=jnp.int32)
@@ -169,7 +169,7 @@ class _SequentialAcquisition:
             score = jnp.where(free, scores_of(self, mean, variance, best, terms), -jnp.inf)
             # scores of -inf are raised, so that argmax still returns a free candidate
             arm = jnp.argmax(jnp.where(free, jnp.maximum(score, -1e30), -jnp.inf)).astype(jnp.int32)
-            # posterior covariance of all candidates with the pick, as a row of a Cholesky factor
+            # row of the Cholesky factor: the pick's posterior covariance with all, scaled
             row = covariance[arm] - matmul(rows[:, arm], rows)
             row = row / jnp.sqrt(jnp.maximum(variance[arm], 0) + ratio)
             picked = arm
@@ -188,7 +188,7 @@ class _SequentialAcquisition:
 class UCB(_SequentialAcquisition, _ValueScore):
     """mean + width * standard deviation; with width 0 the picks are greedy."""
 
-    # standard deviations
+    # number of standard deviations
     width: ArrayLike = 2.0
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
@@ -197,8 +197,8 @@ class UCB(_SequentialAcquisition, _ValueScore):
 
 @struct.dataclass
 class ExpectedImprovement(_SequentialAcquisition):
-    """log E max(f - best, 0), where best is the largest posterior mean of evaluated and picked
-    candidates."""
+    """log E max(f - best, 0), where best is the largest posterior mean of the candidates that are
+    evaluated, pending or picked."""
 
     def score(self, mean: Array, variance: Array, threshold: ArrayLike) -> Array:
         floor = jnp.finfo(mean.dtype).eps
@@ -221,7 +221,7 @@ class LargestVariance(_SequentialAcquisition):
         return variance
 
     def with_failures(self, score: Array, chance: Array, worst: Array) -> Array:
-        """The expected score. A failure has score 0: it says nothing about the values."""
+        """The expected score, where a failure has score 0 because it reveals no value."""
         return chance * score
 
     def per_cost(self, score: Array, log_cost: Array) -> Array:
@@ -259,10 +259,10 @@ class TopTwo(_DrawAcquisition):
 
 @struct.dataclass
 class ProbabilityOfBest(_DrawAcquisition):
-    """The candidates that are most often the best of the library in `draws` draws: the batch that
+    """The candidates that are most often the best of the shortlist in `draws` draws: the batch that
     most probably contains the best one (qPO: Fromer, Graff, Coley, 2024). With `top` = k > 1, those
-    that are most often among the k largest of the values of a draw and the posterior means of
-    evaluated candidates. Ties are broken by mean + standard deviation."""
+    whose values are most often among the k largest of a list with the values of a draw and the
+    posterior means of evaluated and pending candidates. Ties are broken by mean + std."""
 
     # draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)

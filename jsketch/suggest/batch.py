@@ -28,7 +28,7 @@ from jsketch.suggest.mixed import Columns
 from jsketch.suggest.model import LARGEST_EXACT, Model, fit_data, in_value_units
 from jsketch.types import Arms, PRNGKey
 
-# these numbers and `model.SUBSAMPLE_KEY` are folded into the key of `suggest`
+# numbers folded into the key of `suggest`, one for each use; `model.SUBSAMPLE_KEY` is another
 BATCH_KEY, INDUCING_KEY, FAILURE_KEY = 1, 2, 3
 LARGEST_DICTIONARY = 768  # inducing points; with noisy values, more of them help little
 BUDGET_TOLERANCE = 1e-6  # share of the budget by which the total cost may exceed it
@@ -53,11 +53,11 @@ class Suggestion(NamedTuple):
     model: Model
     dictionary_size: int  # number of inducing points, or of values if the posterior is exact
     chance: np.ndarray | None = None  # [B], probability of success; None unless `failures` is used
-    scores: Scores | None = None  # of all candidates; None without `scores`
+    scores: Scores | None = None  # of all candidates; None unless `scores` is used
 
     def to_frame(self, ids: Any = None) -> Any:
-        """The batch as a pandas DataFrame with one line for each candidate: its row, its id (one of
-        `ids` [A]), mean, standard deviation, and chance of success and score if available."""
+        """A pandas DataFrame with one line for each candidate of the batch. Its columns are row, id
+        (from `ids` [A], if given), mean, std, and, if they were computed, chance and score."""
         import pandas as pd
 
         columns = dict(
@@ -120,16 +120,16 @@ def suggest(
     candidates   [A, d] finite numbers, the library: one candidate a row, one feature a column; or a
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
-    values       [n] numbers in any unit, larger ones are better; NaN for a failed evaluation, which
-                 is ignored, and whose candidate is not suggested again. Values below median - 2
+    values       [n] numbers in any unit; larger ones are better. NaN marks a failed evaluation: it
+                 is ignored, and its candidate is not suggested again. Values below median - 2
                  (best - median) are raised to this limit
-    columns      kinds of the features, `suggest.Columns` from left to right; None: numbers
-    gram         [A, A], the values of a positive semi-definite kernel between candidates that have
-                 no features, such as graphs, in place of candidates and columns; it is divided by
+    columns      the `suggest.Columns` of the features, from left to right; None: all are numbers
+    gram         [A, A], a positive semi-definite kernel matrix of candidates that have no features,
+                 such as graphs. It replaces the arguments candidates and columns, and is divided by
                  the mean of its diagonal
-    errors       [n] numbers of at least 0, standard errors of the values, such as those of means of
-                 repeats, in addition to the fitted noise. They are ignored if there are fewer than
-                 2 values, or if all values are equal
+    errors       [n] standard errors of the values, at least 0, for example if values are means of
+                 repeats. Their squares are added to the fitted noise variance. Errors are ignored
+                 if there are fewer than 2 values, or if all values are equal
     pending      [p] int, rows whose evaluation is pending: they are not suggested. A row that is
                  also among the arms counts as evaluated
     exclude      [e] int, rows that are never suggested
@@ -140,17 +140,18 @@ def suggest(
                  divided by cost^cost_exponent
     budget       largest total cost of all evaluations, finished and pending ones included. The
                  batch ends early if the budget is used up
-    cost_exponent  None: 1, or with a budget the share of it that is left (Lee et al., 2020: cheap
-                 candidates first, good ones at the end)
+    cost_exponent  None: 1, or with a budget the share of the budget that is left (Lee et al., 2020:
+                 cheap candidates first, good ones at the end)
     failures     True: failed evaluations lower the probability of success of similar candidates
-                 (`feasibility`), and a failure is worth the worst value so far
+                 (`feasibility`), and a failure counts like the worst evaluated candidate
     replicates   True: evaluated candidates may be picked again, except failed and pending ones
     batch        B, the number of candidates to suggest, at most 8,192. The time of the picks grows
                  with the cube of B: 2,048 take a minute on two cores
     acquisition  one of `suggest.acquisitions`; None: UCB(2.0), or with costs ExpectedImprovement()
-    lengthscale  of the kernel in units of the scaled features, a number or [L]; None: fitted
-    scaling      True: every number is scaled to [0, 1]. False: numbers are used as they are
-    model        a result of `fit`; None: fitted here
+    lengthscale  of the kernel in units of the scaled features: one number, or [L], one for each
+                 numeric column, category and fingerprint; None: fitted
+    scaling      True: every numeric column is scaled to [0, 1]. False: columns stay as they are
+    model        a result of `fit`; None: the model is fitted to the values
     scores       True: `Suggestion.scores` holds means, standard deviations and scores of all
                  candidates
     key          of the random choices; None: jax.random.key(0). The same arrays and key give the
@@ -216,8 +217,8 @@ def suggest(
 def padded_data(
     kernel: Any, data: Data, model: Model, unavailable: np.ndarray, key: PRNGKey
 ) -> choice.PaddedData:
-    """The library and its evaluations as padded arrays. `unavailable` [A] marks the candidates that
-    may not be picked."""
+    """The library, its evaluations and the inducing points as padded arrays. `unavailable` [A]
+    marks the candidates that may not be picked."""
     observed, pending = padded_rows(data.arms[data.observed], 1), padded_rows(data.pending)
     inducing = padded_rows(
         inducing_points(kernel, data, model.ratio, key), at_most=LARGEST_DICTIONARY
@@ -230,9 +231,9 @@ def padded_data(
 
 
 def inducing_points(kernel: Any, data: Data, ratio: float, key: PRNGKey) -> np.ndarray:
-    """At most LARGEST_DICTIONARY evaluated candidates, sampled by approximate leverage scores, and
-    the pending ones, [m]; none if the posterior is exact. The leverage scores ignore standard
-    errors, which would only reduce these scores."""
+    """The rows [m] of the inducing points: at most LARGEST_DICTIONARY evaluated candidates, sampled
+    by approximate leverage scores, and all pending ones. [m] is empty if the posterior is exact.
+    Leverage scores are computed without standard errors, which could only reduce the scores."""
     arms = data.arms[data.observed]
     if len(arms) <= LARGEST_EXACT:
         return arms[:0]
@@ -295,8 +296,8 @@ def _check_batch(data: Data, n_excluded: int, unavailable: np.ndarray, batch: in
 def _check_price(
     data: Data, exclude: Any, costs: Any, budget: float | None, cost_exponent: float | None
 ) -> Price | None:
-    """The `Price` of all candidates in NumPy arrays, with what is left of the budget (inf without
-    one). None without costs."""
+    """The `Price` of all candidates, in NumPy arrays; its budget is what is left of the budget (inf
+    if there is none). None if there are no costs."""
     if costs is None:
         if budget is not None or cost_exponent is not None:
             raise ValueError("a budget and a cost_exponent need costs, and none were given.")
@@ -352,7 +353,7 @@ def _eligible_groups(
 
 
 def _check_labels(data: Data, same: Any) -> np.ndarray | None:
-    """[A] int32, the groups of the candidates by their labels; None without labels."""
+    """[A] int32, the index of each label among the distinct sorted labels; None without labels."""
     if same is None:
         return None
     values, count = np.asarray(same), len(data.library.features)

@@ -22,11 +22,11 @@ class Campaigns(NamedTuple):
     are arguments of `predict`. The present campaign has the first A candidates and the first n
     evaluations."""
 
-    candidates: Library  # A candidates, and the m that earlier campaigns evaluated
+    candidates: Library  # the A present candidates, then those of m earlier evaluations
     arms: np.ndarray  # [n + m]
     values: np.ndarray  # [n + m], in the unit of the present campaign
     errors: np.ndarray  # [n + m], standard errors of the values
-    exclude: np.ndarray  # [m], the candidates of earlier campaigns
+    exclude: np.ndarray  # [m], the rows of the earlier candidates, which are not suggested
 
 
 def join_campaigns(
@@ -42,16 +42,16 @@ def join_campaigns(
     """The present campaign with the evaluations of earlier ones.
 
     candidates, arms, values, columns, errors, scaling   as in `suggest`; candidates are an array
-    earlier   (features [m_i, d], values [m_i]) of each earlier campaign, in any unit, where larger
-              values are better; NaN where an evaluation failed, which is ignored
+    earlier   (features [m_i, d], values [m_i]) of each earlier campaign. Values are in any unit;
+              larger ones are better, and NaN marks a failed evaluation, which is ignored
 
     The campaign of a candidate is one more category, with a lengthscale that is fitted (a
     multi-task kernel). The values of an earlier campaign are shifted and scaled to the mean and the
-    standard deviation of the present one, both without poor outliers (`data.outlier_limit`). Each
-    gets a standard error of one standard deviation; earlier values thus guide the first batches,
-    and matter less the more present values there are. A random sample of at most 256 // c values of
-    each of c earlier campaigns is used. Raises ValueError for shapes that do not agree and for
-    values that are not finite, and what `suggest` raises.
+    standard deviation of the present values; poor outliers of either campaign are first raised to
+    `data.outlier_limit`. Each earlier value gets a standard error of one standard deviation, so
+    that earlier values guide the first batches and matter less the more present values there are.
+    Of each of c earlier campaigns, a random sample of at most 256 // c values is used. Raises
+    ValueError for inconsistent shapes and infinite values, and what `suggest` raises.
 
         joined = join_campaigns(x, arms, values, [(old_x, old_values)])
         suggestion = suggest(**joined._asdict(), batch=8)

@@ -127,12 +127,12 @@ def choose_batch(
     best_means = lax.top_k(jnp.where(is_evaluated, mean, -jnp.inf), min(top, len(mean)))[0]
 
     def choose(score: Array, available: Array, size: int) -> tuple[Array, Array]:
-        """(rows [batch]; their joint expected improvement [], or 0 if there are no groups). The
-        rows are the `available` [A] ones of the `size` largest scores, in shuffled order."""
+        """(rows [batch]; their joint expected improvement [], 0 without groups). The rows are
+        `available` [A] ones of the shortlist, which has the `size` largest shuffled scores [A]."""
         shortlist = shuffled[lax.top_k(score, size)[1]]
         free = available[shortlist]
         if price is not None:
-            # with the cheapest in the list, the batch ends only if the budget pays for no candidate
+            # with the cheapest ones listed, the batch ends only if the budget pays for no candidate
             cost = jnp.where(jnp.isneginf(score), jnp.inf, price.cost[shuffled])
             cheapest = shuffled[lax.top_k(-cost, min(batch, features.shape[0]))[1]]
             is_new = ~jnp.isin(cheapest, shortlist)

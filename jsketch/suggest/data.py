@@ -60,7 +60,7 @@ class Data(NamedTuple):
         self, centre: float, scale: float, fitted: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """(values, error variances) of the observed evaluations, as `standardize` returns them.
-        `errors` are ignored unless `fitted`."""
+        `errors` are ignored unless the model is `fitted`."""
         errors = self.errors if fitted else np.zeros(len(self.errors))
         return standardize(self.values[self.observed], errors[self.observed], centre, scale)
 
@@ -70,7 +70,7 @@ class Moments(NamedTuple):
 
     centre: float
     deviation: float  # 0 if the values are equal up to rounding
-    weight: np.ndarray  # [m]
+    weight: np.ndarray  # [m], the weights of the values
 
 
 @struct.checked_names
@@ -81,8 +81,8 @@ def library(
     gram: Any = None,
     scaling: bool = True,
 ) -> Library:
-    """Checks and scales a library once, for many calls of `suggest`. The arguments and exceptions
-    are those of `suggest`."""
+    """Checks and scales a library once, for many calls of `suggest`. The arguments are those of
+    `suggest`; raises what `suggest` raises."""
     checks.boolean(scaling=scaling)
     if gram is not None:
         if candidates is not None or columns is not None:
@@ -184,7 +184,7 @@ def check_data(
         lambda numbers: failed | (numbers >= 0) & (numbers <= LARGEST_VALUE),
         f"standard errors from 0 to {LARGEST_VALUE:g}",
     )
-    # a candidate is no longer pending once its evaluation was made or failed
+    # a candidate with an evaluation, even a failed one, is not pending
     pending = np.setdiff1d(pending, arms)
     return Data(checked, arms, values, pending, np.where(failed, 0, errors))
 
@@ -245,11 +245,11 @@ def outlier_limit(values: np.ndarray) -> float:
 def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -> Moments:
     """Weighted mean and standard deviation of values [m] with standard errors [m] at arms [m].
 
-    The weight of a value is 1 / (deviation^2 + error^2). Weights and deviation are iterated until
-    they agree. The iteration ends earlier if the effective number of candidates, (sum w)^2 / sum
-    w^2 with the largest weight w of each candidate (Kish, 1965), would be less than the smaller of
-    MIN_CANDIDATES and half of all candidates, because a few exact values among many with errors, or
-    repeats of one candidate, do not measure the deviation of all values.
+    The weight of a value is proportional to 1 / (deviation^2 + error^2). Weights and deviation are
+    iterated until they agree, but only while the effective number of candidates is at least 2 and
+    the smaller of MIN_CANDIDATES and half of all candidates: a few exact values among many with
+    errors, or repeats of one candidate, do not measure the deviation of all values. The effective
+    number is (sum w)^2 / sum w^2, where w is the largest weight of each candidate (Kish, 1965).
     """
     moments = _moments(values, np.ones(len(values)))
     candidate = np.unique(arms, return_inverse=True)[1]
@@ -287,8 +287,8 @@ def standardize(
     values: np.ndarray, errors: np.ndarray, centre: float, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """((values [m] - centre) / scale, variances [m] of their errors in units of scale^2). An error
-    above LARGEST_ERROR scales could overflow the dtype of the features. Such an error is therefore
-    reduced, and the distance of its value from the centre by the same factor."""
+    above LARGEST_ERROR * scale, which could overflow the dtype of the features, is reduced to this
+    limit, and the distance of its value from the centre is reduced by the same factor."""
     with np.errstate(over="ignore"):
         relative = np.minimum(errors / scale, LARGEST_ERROR)
         unit = np.maximum(scale, errors / LARGEST_ERROR)

@@ -37,7 +37,7 @@ def pack_bits(table: Any, dtype: DTypeLike = float) -> np.ndarray:
 
 
 def _common_bits(x: Array, y: Array) -> Array:
-    """Number of bits that are set in both, [n,m], of words x [n,w] and y [m,w]."""
+    """[n,m], how many bits are set in both row i of the words x [n,w] and row j of y [m,w]."""
     left, right = jnp.asarray(x, jnp.int32), jnp.asarray(y, jnp.int32)
 
     def add(i: Array, total: Array) -> Array:

@@ -32,9 +32,9 @@ def success_probability(kernel: Any, data: Data, key: PRNGKey) -> Array | None:
     """P(success) of all candidates, [A]; None if no evaluation failed.
 
     P(success) = Phi(g), with Phi the normal distribution function, g ~ GP(m, k) and k(x,x) = 1. For
-    m = 0 its prior would be uniform on [0, 1]; here m is such that its prior mean is (s + 1) /
-    (n + 2), for s successes in n evaluations (Laplace's rule). Of more than LARGEST_EXACT
-    evaluations, a random sample of that size is used.
+    m = 0 the prior of P(success) would be uniform on [0, 1]. Instead, m is chosen such that the
+    prior mean of P(success) is (s + 1) / (n + 2), for s successes in n evaluations (Laplace's
+    rule). Of more than LARGEST_EXACT evaluations, a random sample of that size is used.
     """
     succeeded = data.observed
     if succeeded.all():
@@ -60,7 +60,7 @@ def _success_probability(
     label = label.astype(x.dtype)
 
     def derivatives(g: Array) -> tuple[Array, Array]:
-        """(first, minus second derivative) of log Phi(label g), R&W eq. 3.16; 0 in free slots."""
+        """(first derivative, minus the second) of log Phi(label g); 0 in unused slots."""
         z = label * g
         hazard = jnp.exp(norm.logpdf(z) - log_normal_cdf(z))
         curvature = jnp.maximum(hazard * (z + hazard), 0)

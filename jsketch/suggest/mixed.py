@@ -120,7 +120,7 @@ class Mixed:
         index = np.flatnonzero(kinds != "bits").astype(np.int32)
         if len(index):
             length_index = length_index[index].astype(np.int32)
-            # the one-hot columns of two different categories have the distance sqrt(2)
+            # the one-hot columns of two different categories are sqrt(2) apart, to be scaled to 1
             unit = np.where(kinds[index] == "category", 2**0.5, 1.0)
             column_length = length[length_index] * aligned(unit.astype(x.dtype), length)
             squared = scaled_squared_distances(x[:, index], y[:, index], column_length)

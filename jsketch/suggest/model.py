@@ -55,10 +55,9 @@ SUBSAMPLE_KEY = 0  # folded into the key of `suggest`, like the numbers BATCH_KE
 
 STEPS = 30  # L-BFGS steps from each start
 REFIT_STEPS = 10  # L-BFGS steps from a model that was fitted to fewer values
-START_FACTORS = (
-    0.5,
-    2.0,
-)  # initial lengthscales divided by sqrt(L) (L lengthscales); one search starts from each
+# one search starts from each of these initial lengthscales; they are divided by sqrt(L), where L is
+# the number of lengthscales
+START_FACTORS = (0.5, 2.0)
 # The prior median of a lengthscale is 1.6 sqrt(L) sides of the unit cube: it grows with sqrt(L), as
 # distances do (Hvarfner, Hellsten, Nardi. ICML 2024). The priors were chosen on other seeds than
 # those of the reported results (experiments/pools/README.md).
@@ -82,7 +81,7 @@ class Model(NamedTuple):
     # False if there are fewer than 2 values, or all are equal up to rounding. The hyperparameters
     # then have default values: the scale is 1 and is not estimated.
     fitted: bool
-    limits: tuple[float, float] = (-np.inf, np.inf)  # to which values are clipped
+    limits: tuple[float, float] = (-np.inf, np.inf)  # values are clipped to this range
 
     def __repr__(self) -> str:
         return short_repr(self)
@@ -224,7 +223,7 @@ def fit(
 
     candidates, columns, arms, values, errors, scaling   as in `suggest`
     lengthscale   one number for all, or [L]; None: fitted
-    limits        (lowest, largest), to which values are clipped; None: values below median - 2
+    limits        values are clipped to this range (lowest, largest); None: values below median - 2
                   (best - median) are raised to this limit
     key           draws the random sample if there are more than 1,024 evaluations; None:
                   jax.random.key(0)
@@ -246,8 +245,8 @@ def fit_data(
     start: Model | None = None,
     limits: tuple[float, float] | None = None,
 ) -> Model:
-    """`fit` for checked arrays. `start` is a model of fewer values, or None; if it is fitted, the
-    only search starts from its hyperparameters and is short (REFIT_STEPS)."""
+    """`fit` for checked arrays. `start` is a model of fewer values, or None. If this model is
+    fitted, there is only one, short search (REFIT_STEPS), from its hyperparameters."""
     library, count = data.library, n_lengthscales(data.library.columns)
     if count == 0:  # the library has a kernel matrix
         lengthscale = np.ones(0)
@@ -316,9 +315,8 @@ class LeftOut(NamedTuple):
     observed: np.ndarray  # [k], values
     mean: np.ndarray  # [k], predictions
     std: np.ndarray  # [k], standard deviations of the predictions, noise included
-    weight: (
-        np.ndarray
-    )  # [k], weight of each value in `explained`; all are equal if no `errors` are given
+    # [k], weights of the values in `explained`, which are equal if no `errors` are given
+    weight: np.ndarray
     log_likelihood: float  # marginal, of the k values, maximised over the scale, up to a constant
 
     def __repr__(self) -> str:

@@ -40,8 +40,8 @@ class Posterior:
     used: Array  # [N] bool
     weights: Array  # [N]; the mean at x is their product with k(points, x)
     # [N, N]; the evaluations reduce the variance of f(x) by |half k(points, x)|^2. `half` is L^-1
-    # with Cov y = L L^T. On a sketch it is a root of I - (I + Z^T Z / ratio)^-1, where Z has the
-    # features of the evaluations, times the matrix that maps k(points, x) to the features of x.
+    # with Cov y = L L^T. On a sketch it is a root of I - (I + Z^T Z / ratio)^-1 (rows of Z: the
+    # features of evaluations) times the matrix that maps k(points, x) to the features of x.
     half: Array
     ratio: Array  # [], noise variance over signal variance
 
@@ -84,7 +84,7 @@ def condition_sketched(
     """`condition` on a sketch. `included` [M] marks the inducing points [M,d] that are used."""
     sketch = nystrom.build(kernel, inducing, included)
     z = nystrom.features(sketch, kernel, evaluations.points)
-    # multiplied by this factor, the sum of the noise and the error of a value has variance `ratio`
+    # this factor scales the sum of the noise and the error of a value to the variance `ratio`
     share = jnp.sqrt(ratio / (ratio + evaluations.error_variance))
     z = share[:, None] * z
     observed = jnp.where(evaluations.observed[:, None], z, 0)
@@ -116,7 +116,7 @@ def predict(posterior: Posterior, x: Array) -> tuple[Array, Array]:
         mean, half = _mean_and_explained(posterior, block)
         return mean, jnp.maximum(posterior.kernel.diag(block) - jnp.square(half).sum(0), 0)
 
-    # the last two blocks overlap where `size` does not divide the number of candidates
+    # the last two blocks overlap if `size` does not divide the number of candidates
     begins = jnp.minimum(jnp.arange(count) * size, x.shape[0] - size)
     mean, variance = lax.map(predict_block, begins)
     index = begins[:, None] + jnp.arange(size)[None, :]
@@ -160,7 +160,7 @@ def evidence_bound(
     included: Array | None = None,
 ) -> EvidenceBound:
     """A lower bound on the log marginal likelihood of labels y [n] at x [n,d] (Titsias, AISTATS
-    2009), from a sketch with inducing points [m,d], for noise variances of ratios [R] times s^2.
+    2009), from a sketch with inducing points [m,d]; the noise variances are ratios [R] times s^2.
 
     The bound is maximised over the scale s in closed form. It is exact if all points are inducing
     points, and its trace term is large for a sketch that represents little of the kernel. Labels

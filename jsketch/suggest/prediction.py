@@ -42,8 +42,8 @@ def predict(
     errors: Any = None,
     key: PRNGKey | None = None,
 ) -> Prediction:
-    """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. Arguments and
-    exceptions are those of `suggest`."""
+    """The predictions of a model (`fit`, or `Suggestion.model`) at all candidates. The arguments
+    are those of `suggest`; raises what `suggest` raises."""
     kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
     mean, std = in_value_units(model, *_predict(kernel, arrays, ratio))
     return Prediction(mean, std, np.hypot(std, model.noise_std))
@@ -60,8 +60,8 @@ def average_predictions(
     key: PRNGKey | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(mean [k], standard deviation [k]) of the average of the function over each of k sets of S
-    points. `sets` [k, S, d] are the features of these points, scaled as in a `Library`. Other
-    arguments and exceptions are those of `suggest`."""
+    points. `sets` [k, S, d] are the features of these points, scaled as in a `Library`. The other
+    arguments are those of `suggest`; raises what `suggest` raises."""
     kernel, arrays, ratio = _kernel_and_data(candidates, arms, values, model, errors, key)
     points = jnp.asarray(sets, arrays.features.dtype)
     return in_value_units(model, *_predict(kernel, arrays, ratio, points))

@@ -29,9 +29,9 @@ from jsketch.suggest.model import Model, fit_data
 CANDIDATES = 1024  # smallest number of candidates of a space in a round
 # the design has EXTRA_INITIAL more points than there are hyperparameters, but at most MAX_INITIAL
 EXTRA_INITIAL, MAX_INITIAL = 3, 10
-# Half of the candidates are near one of the BEST_POINTS best points: each hyperparameter changes
-# with probability CHANGE_PROBABILITY, a category to a random one, and a number by a normal draw
-# whose standard deviation is one of CHANGE_SCALES, in units of the range.
+# Half of the new candidates are copies of one of the BEST_POINTS best points, in which each
+# hyperparameter changes with probability CHANGE_PROBABILITY: a category to a random one, a number
+# by a normal draw whose standard deviation is one of CHANGE_SCALES, in units of the range.
 BEST_POINTS, CHANGE_PROBABILITY, CHANGE_SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
 REFIT_GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
 
@@ -114,7 +114,7 @@ class SpaceDomain:
 
 class ListDomain:
     """The indices of a list of candidates: dicts or tuples of the same length, numbers, texts, or
-    the rows of an array or a DataFrame. Parts of candidates that are not numbers are categories."""
+    the rows of an array or a DataFrame. A part whose values are not all numbers is a category."""
 
     def __init__(self, candidates: Any):
         if hasattr(candidates, "columns"):
@@ -234,7 +234,7 @@ class Proposer:
         succeeded = np.flatnonzero(~np.isnan(y))
         best = succeeded[np.argsort(-y[succeeded], kind="stable")][:BEST_POINTS]
         candidates = self.domain.draw(np.asarray(used), best, random)
-        # evaluated points may repeat each other
+        # only new rows count: `excluded` also has evaluated points that repeat each other
         n_new = len(np.setdiff1d(np.arange(n_used, len(candidates.points)), candidates.excluded))
         if n_new <= 0:
             return []

@@ -41,7 +41,7 @@ class Gain(NamedTuple):
     """Draws of the gain of an evaluation without noise, in units of the values."""
 
     best: int  # row of the best evaluated candidate, by posterior means (by values if not fitted)
-    of_any: np.ndarray  # [D], f at the best unevaluated candidate minus f at `best`, at least 0
+    of_any: np.ndarray  # [D] draws of f at the best unevaluated candidate minus f at `best`, >= 0
     of_batch: np.ndarray  # [D], the same for the best candidate of a batch; empty without a batch
     observed: int  # number of evaluations with a value
     most: float = np.inf  # largest possible value minus that of the best measured candidate
@@ -132,7 +132,7 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 
 def stop_row(gain: Gain, at_most: float, arms: np.ndarray, values: np.ndarray) -> int:
-    """The row of the evaluated candidate that a verdict to stop names: the best measured one if the
+    """The row of the best evaluated candidate when a campaign ends: the best measured one if the
     upper bound limits the gain to `at_most`, or else the one with the largest posterior mean."""
     return best_measured(arms, values)[0] if gain.most <= at_most else gain.best
 
@@ -148,7 +148,7 @@ def tolerance(values: np.ndarray, bounds: tuple[float, float] | None = None) -> 
 
 def should_stop(gain: Gain | None, at_most: float) -> bool:
     """Whether, with probability PROBABILITY, the gain is at most `at_most`. If there are fewer than
-    MIN_VALUES values, the best one must also be within `at_most` of the upper bound."""
+    MIN_VALUES values, the best one must also be within `at_most` of the largest possible value."""
     if gain is None or (gain.observed < MIN_VALUES and gain.most > at_most):
         return False
     return float(np.quantile(gain.of_any, PROBABILITY)) <= at_most

@@ -25,14 +25,14 @@ from jsketch.suggest.data import LARGEST_VALUE
 from jsketch.suggest.proposals import Domain, Proposer, domain_of, n_initial_points
 from jsketch.warn import warn
 
-RUN_KIND = "jsketch tuning"  # in the file of a run
+RUN_KIND = "jsketch tuning"  # the kind of run that is stored in its file
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """One evaluation of the objective."""
 
-    point: Any  # of a `proposals.Domain`
+    point: Any  # in the `proposals.Domain`
     candidate: Any  # {name: value} of a space, or an element of the list
     value: float = np.nan  # NaN where the evaluation failed
     error: str | None = None  # the cause of a failure
@@ -56,7 +56,7 @@ class Result:
 
     @property
     def values(self) -> np.ndarray:
-        """[n], NaN for a failed evaluation."""
+        """The values [n], NaN for a failed evaluation."""
         return np.array([evaluation.value for evaluation in self.evaluations], float)
 
     @property
@@ -148,7 +148,7 @@ def minimize(
     batch        int, number of evaluations that are chosen together and run in parallel
     workers      "threads", or "processes" if f spends its time in Python code: f must then be
                  defined in a file, and the call must stand below `if __name__ == "__main__":`
-    catch        exception classes that f raises if an evaluation fails; others end the run
+    catch        exception classes that f raises if an evaluation fails; other errors end the run
     checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
                  and a larger number of evaluations, even with another batch, extends the run
     seed         int; the same seed and batch give the same run if f returns the same values
@@ -208,7 +208,7 @@ def _search(
     domain = domain_of(space)
     if isinstance(space, Space):
         _check_arguments(f, space)
-    initial = -(-n_initial_points(domain) // batch) * batch  # whole batches
+    initial = -(-n_initial_points(domain) // batch) * batch  # a whole number of batches
     file = None
     if checkpoint is not None:
         parts: dict[str, Any] = dict(space=domain.space, seed=seed, maximized=maximized)
@@ -219,7 +219,7 @@ def _search(
         run.load()
         proposer = Proposer(domain, seed, run.initial)
         try:
-            run.evaluate_pending(executor)  # of an interrupted batch
+            run.evaluate_pending(executor)  # the rest of an interrupted batch
             while len(run.evaluations) < evaluations:
                 points = [evaluation.point for evaluation in run.evaluations]
                 values = [e.value if maximized else -e.value for e in run.evaluations]
@@ -312,7 +312,7 @@ def _evaluate(
             raise ValueError(
                 f"f must return one number, NaN for a failed evaluation; {returned!r} was returned."
             )
-        if abs(float(number)) <= LARGEST_VALUE:  # LARGEST_VALUE overflows float32
+        if abs(float(number)) <= LARGEST_VALUE:  # float(), because LARGEST_VALUE overflows float32
             value = float(number)
         else:
             error = f"the value is {returned}"

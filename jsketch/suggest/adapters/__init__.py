@@ -3,7 +3,7 @@
     OptunaSampler      Optuna: the parameters of a study, or a row of a list
     PoolOptimizer      scikit-optimize: ask and tell
 
-Each package is imported with the class that needs it.
+The module of a class is imported when the class is first used, because Optuna is optional.
 """
 
 from __future__ import annotations

@@ -30,10 +30,10 @@ except ImportError as error:
     raise ImportError("OptunaSampler needs the package optuna (pip install optuna).") from error
 
 
-# attribute of a trial with its chosen parameters; Optuna stores those that the objective asked for
+# attribute of a trial with all chosen parameters; Optuna itself stores only those asked for so far
 CHOSEN = "jsketch:chosen"
-ATTEMPTS = 10  # largest number of choices of a trial if other processes make the same choice
-LOCK = threading.RLock()  # for all threads; a sampler that holds a lock could not be pickled
+ATTEMPTS = 10  # largest number of attempts to make a choice that no other process makes
+LOCK = threading.RLock()  # global, because a sampler that holds a lock could not be pickled
 
 
 class OptunaSampler(BaseSampler):
@@ -54,10 +54,10 @@ class OptunaSampler(BaseSampler):
     Running trials are pending. Parameters that all completed trials have are chosen together; the
     others, and those of the first trial, are drawn at random. A failed or pruned trial, or an
     infinite value, counts as the worst value so far; with candidates it is ignored, unless
-    `failures=True`. No row, and no parameters that are chosen together, are chosen twice, also with
-    threads (n_jobs); processes that share a storage repeat a choice only if ten choices in a row
-    coincide. Raises ValueError for a study with several objectives; with candidates, also for a
-    study whose trials lack the parameter or give it another range, and if no row is left.
+    `failures=True`. No row, and no combination of parameters that are chosen together, is chosen
+    twice, even with threads (n_jobs). Processes that share a storage repeat a choice only if ten
+    attempts coincide. Raises ValueError for a study with several objectives; with candidates, also
+    for a study whose trials lack the parameter or give it another range, and if no row is left.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class OptunaSampler(BaseSampler):
     ) -> Any:
         if self.library is not None and param_name == self.parameter:
             raise ValueError(f"{param_distribution} does not hold every row: {self._advice()}")
-        # one generator for all draws would repeat those of a process with the same seed
+        # with one generator for all draws, processes with the same seed would draw the same values
         entropy = [self.seed, trial.number, zlib.crc32(param_name.encode())]
         random = RandomSampler(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
         return random.sample_independent(study, trial, param_name, param_distribution)

@@ -23,7 +23,7 @@ class PoolOptimizer:
         x = optimizer.ask()
         result = optimizer.tell(x, f(x))  # result.x, result.fun, result.x_iters, result.func_vals
 
-    candidates   [A, d] numbers: a point is a row, as a list
+    candidates   [A, d] numbers; a point is one of the rows, as a list
     columns      kinds of the features, as in `suggest`; None: numbers
     random_state int, the seed of the random choices
     scaling      as in `suggest`

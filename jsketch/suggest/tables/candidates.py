@@ -28,9 +28,9 @@ EVALUATION_COLUMNS = (
 # names of the column of ids if none is given; the first one that exists is used
 ID_NAMES = ("id", "row", "entry", "no", "no.", "nr", "nr.", "#", "name", "experiment", "sample")
 ROW_IDS = "row"  # the name of ids that are numbers of rows
-MIN_IDS = 3  # least number of rows: words that all differ may be a category in a shorter table
-SMILES = "smiles"  # part of the names of columns of molecules, in lower case
-# cells of a column of values, in lower case
+MIN_IDS = 3  # in a shorter table, words that all differ may be a category and not ids
+SMILES = "smiles"  # a column whose name contains this word, in any case, may hold molecules
+# cells of a column of values, in lower case, that mean "not measured" or "failed"
 UNMEASURED_WORDS = (
     "", "-", "--", "\u2013", "n/a", "na", "n.a.", "tbd", "todo", "pending", "not measured"
 )  # fmt: skip
@@ -50,9 +50,9 @@ class Kinds(NamedTuple):
 
     categories: Sequence[str] = ()
     sequences: Sequence[str] = ()  # words of one length: every site is a category
-    bits: Sequence[str] = ()  # words of zeros and ones: a fingerprint
-    proteins: Sequence[str] = ()  # sequences of amino acids, whose properties are numbers
-    smiles: Sequence[str] = ()  # molecules: a fingerprint
+    bits: Sequence[str] = ()  # words of zeros and ones, each of which is a fingerprint
+    proteins: Sequence[str] = ()  # sequences of amino acids, whose properties are features too
+    smiles: Sequence[str] = ()  # molecules, each of which is converted to a fingerprint
 
 
 class Roles(NamedTuple):
@@ -83,11 +83,11 @@ class Evaluations(NamedTuple):
 
     arms: np.ndarray  # [n], rows of the candidates
     values: np.ndarray  # [n], NaN for a failed evaluation
-    errors: np.ndarray  # [n], standard errors of the values, 0 without a column
+    errors: np.ndarray  # [n], standard errors of the values, 0 without a column of errors
     pending: np.ndarray = np.zeros(0, int)  # [p], suggested candidates without a value
     last_batch: int = 0  # the number of the last suggested batch
     notes: Sequence[str] = ()  # sentences on how the values were read
-    batch: np.ndarray = np.zeros(0, int)  # [n], the numbers of their batches, or 0
+    batch: np.ndarray = np.zeros(0, int)  # [n], the number of each evaluation's batch, or 0
 
 
 class Sheet(NamedTuple):
@@ -475,7 +475,8 @@ def _bits(table: Table, name: str) -> np.ndarray:
 
 
 def _sites(table: Table, name: str, protein: bool) -> list[Feature]:
-    """The letter of every site that varies; for a protein also the properties of the amino acid."""
+    """The features of sequences: the letter of every site that varies, and for proteins also the
+    properties of the amino acid."""
     words = _words_of_one_length(table, name)
     features: list[Feature] = []
     for i, site in enumerate(np.array([list(word) for word in words]).T):

@@ -248,7 +248,7 @@ def _level_of(word: str) -> str:
 
 def _text_of(cell: Any) -> str:
     """The text of a cell in a spreadsheet: whole numbers have no decimal point, truth values are
-    TRUE and FALSE, and dates have no time of midnight."""
+    TRUE and FALSE, dates have no time of midnight, and Excel's error values are empty."""
     if not pd.api.types.is_scalar(cell):
         raise ValueError(f"a cell holds {type(cell).__name__} and not a single value.")
     if pd.isna(cell):
@@ -366,7 +366,7 @@ def _number_of(cell: Any) -> Any:
 
 
 def check_ids(path: Path, ids: np.ndarray) -> None:
-    """Raises ValueError for ids that a file of that name cannot hold."""
+    """Raises ValueError for ids that a file in the format of `path` cannot hold."""
     if path.suffix.lower() not in EXCEL:
         return
     from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE

@@ -24,7 +24,7 @@ MAX_LEVELS = 24  # largest number of levels of a factor
 RANGES = 12  # number of ranges into which a column of numbers with more values is cut
 MAX_FACTORS = 12  # factors whose effects are computed, those with the shortest lengthscales
 BACKGROUND = 128  # largest number of candidates over which an effect is averaged
-LARGEST_INPUT = 2**24  # largest size of `sets` in `effects`, if this permits 8 candidates
+LARGEST_INPUT = 2**24  # largest size of `sets` in `effects`, unless 8 candidates need a larger one
 LONGEST_LABEL = 24  # largest number of characters in a label
 
 
@@ -72,8 +72,8 @@ def factors(inputs: Inputs) -> list[Factor]:
 def _factor(
     name: str, words: pd.Series, block: np.ndarray, columns: np.ndarray, numeric: bool, length: int
 ) -> Factor | None:
-    """The factor of candidates with the cells `words` [A] and features `block` [A, width], which
-    has the lengthscale of index `length`. Returns None if it has too many levels."""
+    """The factor with the cells `words` [A] and the features `block` [A, width] of the candidates,
+    and with the lengthscale of index `length`; None if the factor has too many levels."""
     if not numeric:
         level, labels = pd.factorize(words, sort=True)
         if len(labels) > MAX_LEVELS:

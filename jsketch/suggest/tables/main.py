@@ -97,8 +97,8 @@ def _sheet_changes(results: Results) -> tuple[dict[str, dict[int, Any]], list[di
 
 
 def batch_table(results: Results) -> pd.DataFrame:
-    """The batch in the order of its choice: ids, conditions as in the sheet, predictions with their
-    intervals, and empty columns of values and errors."""
+    """The table of the batch, in the order of the picks: ids, conditions as in the sheet,
+    predictions with their intervals, and empty columns of values and errors."""
     options, inputs, batch = results.options, results.inputs, results.batch
     sheet, empty = inputs.sheet, np.full(len(batch.rows), "", object)
     first = sheet.first_row[batch.rows]
@@ -130,8 +130,8 @@ def _rounded(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[np.nda
 
 
 def score_table(results: Results) -> pd.DataFrame:
-    """All candidates: predictions with their intervals, the score of the acquisition, and the
-    state: measured, failed, pending, excluded or suggested."""
+    """The table of all candidates: predictions with their intervals, the score of the acquisition,
+    and the state (measured, failed, pending, excluded or suggested; empty for all others)."""
     inputs, batch = results.inputs, results.batch
     assert batch.scores is not None
     all_rows = np.arange(len(inputs.candidates.ids))

@@ -16,7 +16,7 @@ from jsketch.suggest.tables.candidates import ROW_IDS
 from jsketch.suggest.tables.inputs import Inputs
 from jsketch.suggest.tables.results import Results
 
-IMPORTANT_COLUMNS = 2  # columns that the sentence on the model names, by the shortest lengthscales
+IMPORTANT_COLUMNS = 2  # number of columns in the sentence on the model: the shortest lengthscales
 MIN_EXPLAINED = 0.2  # smallest explained share of the variance that is reported
 LONGEST_NUMBER = 6  # characters; longer numbers are rounded
 MIN_CORRELATION = 0.5  # smallest prior correlation of a candidate and a similar evaluation
@@ -159,7 +159,7 @@ def candidate_name(inputs: Inputs, row: int) -> str:
 
 
 def conditions(inputs: Inputs, rows: np.ndarray) -> pd.DataFrame:
-    """The conditions of the candidates in some rows as text; numbers are `short_number`s."""
+    """The conditions of the candidates in some rows as text; `short_number` shortens numbers."""
     table, numbers = inputs.sheet.table, _numeric_columns(inputs)
     first, cells = inputs.sheet.first_row[rows], {}
     for name in inputs.sheet.conditions:
@@ -196,7 +196,7 @@ def predictions(results: Results) -> list[str]:
 
 
 def reasons(results: Results) -> list[str]:
-    """[B], for each candidate whether it explores or exploits, and which change it tests."""
+    """[B] texts: whether each candidate explores or exploits, and which change it tests."""
     inputs, batch, measured = results.inputs, results.batch, results.measured
     if results.predicted is None:
         earlier = "It follows the values of earlier campaigns."

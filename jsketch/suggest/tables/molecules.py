@@ -115,7 +115,7 @@ def _marks(chem: Any, labeler: Any, molecule: Any) -> dict[int, tuple[Any, ...]]
 
 
 def _rdkit() -> tuple[Any, Any, Any]:
-    """(RDKit's parser, its module of stereochemistry labels, the fingerprint generator)."""
+    """(RDKit's module Chem, its module of stereochemistry labels, a fingerprint generator)."""
     try:
         from rdkit import Chem, rdBase
         from rdkit.Chem import rdCIPLabeler, rdFingerprintGenerator

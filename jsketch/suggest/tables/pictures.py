@@ -28,7 +28,7 @@ from jsketch.suggest.tables.results import Results
 
 MAP_SIZE = 4000  # largest number of candidates of the library on the map
 MAP_SAMPLE = 2000  # largest number of candidates that determine the axes of the map
-BARS = 12  # columns in the picture of importance
+BARS = 12  # largest number of columns in the picture of importance
 LONGEST_TICKS = 50  # characters that fit below a picture, in all labels together
 NARROW_LEVELS = 8  # a grid with more columns is as wide as the page
 DARK_SHARE = 0.45  # text is white on this share of the range of colours, the dark end

@@ -25,7 +25,7 @@ class Results(NamedTuple):
     options: argparse.Namespace
     inputs: Inputs
     batch: suggest.Suggestion
-    gain: stopping.Gain | None  # None without a fitted model and without bounds
+    gain: stopping.Gain | None  # None if there is neither a fitted model nor a finite bound
     model: suggest.Model
     predicted: suggest.Prediction | None  # of all candidates [A]; None without a fitted model
     key: PRNGKey
@@ -115,7 +115,7 @@ def compute(options: argparse.Namespace, inputs: Inputs, key: PRNGKey) -> Result
 def choose(
     options: argparse.Namespace, inputs: Inputs, key: Any, model: suggest.Model | None = None
 ) -> suggest.Suggestion:
-    """The batch of `jsketch.suggest` with these options and this model, which is fitted if None."""
+    """The batch of `jsketch.suggest` with these options. If `model` is None, a model is fitted."""
     acquisition = ACQUISITIONS.get(options.acquisition)
     if options.top > 1:
         acquisition = suggest.acquisitions.ProbabilityOfBest(top=options.top)
