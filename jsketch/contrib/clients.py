@@ -123,8 +123,8 @@ class ClientEvidence:
     # sum_s log(1 + variance(x_s)), with the variances of the last exchange before s
     information: Array
     information_sketched: Array  # sum_s log(1 + 3 variance(x_s))
-    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over the rewards that i uses
-    residual_sum: Array  # sum_s k(x_s,x_s) - |z_s|^2, z_s the features of x_s on the embedding
+    logdet: Array  # logdet(V_i / lam), V_i = lam I + sum_s z_s z_s^T over the points that i uses
+    residual_sum: Array  # sum_s (k(x_s,x_s) - |z_s|^2), z_s the features of x_s on the embedding
     prior_variance: Array  # the largest k(x,x) of the points of all clients
 
 
@@ -136,8 +136,8 @@ class EmbeddingState:
     used: Array  # [] int32, slots of the history in use
     last: Array  # [] int32, slots that were in use at the last exchange
     rewards: Array  # [N B], those since the last exchange, NaN in free slots
-    precision: Array  # [N, M, M], (I + sum u u^T)^-1, u of THEORY 9.3, since the last exchange
-    moment: Array  # [N, M], the weights of that exchange plus the later sum of y u
+    precision: Array  # [N, M, M], (I + sum u u^T)^-1 since the last exchange, u as in THEORY 9.3
+    moment: Array  # [N, M], the weights at the last exchange plus the sum of y u since then
     variance_sum: Array  # [N], sum of the variances since the last exchange
     evidence: ClientEvidence
     sent: Array  # []
@@ -154,21 +154,21 @@ class SharedEmbedding(widths.KernelBandit):
     distributed learning for kernelized contextual bandits, NeurIPS 2022 (THEORY 6.10). The
     posterior of a client is BKB's on the embedding of the last exchange, given the rewards of all
     clients before the exchange and the client's own rewards after it. A round ends with an exchange
-    if, for some client, the variances (those of the last exchange) at its points since then add up
-    to more than D = `threshold` (1/N in the paper's analysis), if it is the `max_wait`-th round
-    after the last exchange, or if the dictionary is empty. In an exchange
+    if the dictionary is empty, if it is the `max_wait`-th round after the last exchange, or if the
+    variances (those of the last exchange) at the points of one client since that exchange add up to
+    more than D = `threshold` (1/N in the paper's analysis). In an exchange
 
-    1. every point of the history joins the dictionary of m points with probability min(1, qbar
-       variance(x)), and its client sends the d numbers of the point;
-    2. every client receives the dictionary, d m numbers, and sends the sums of z z^T and y z over
-       all its points, m (m + 1) numbers;
+    1. every point x of the history joins the dictionary with probability min(1, qbar variance(x));
+       the clients send the points that join, d numbers each;
+    2. every client receives the dictionary of m points, d m numbers, and sends the sums of z z^T
+       and y z over all its points, m (m + 1) numbers;
     3. every client receives the totals of the sums, m (m + 1) numbers.
 
     An exchange sends d m + N (d m + 2 m (m + 1)) numbers (`sent`). To send every client the n new
     points with their rewards instead would take N (d + 1) n numbers (`sent_as_data`). The authors'
     published scripts count only what clients send, and have no exchange in the first ten rounds.
     The width may be `certified_mixture`, `certified`, `bbkb_code`, `Bayesian`, or a `Formula` of
-    the fields of `ClientEvidence`. A round costs O(N C M^2), and an exchange O(H m^2 + m^3).
+    the fields of `ClientEvidence`. A round costs O(N C M^2), and an exchange O(N H M^2 + M^3).
     """
 
     qbar: ArrayLike = 2.0  # oversampling

@@ -24,8 +24,8 @@ from jsketch.types import Forecaster, ForecastInfo, PRNGKey
 
 
 def over_discounts(forecaster: Any, discounts: Any, bound: ArrayLike, **options: Any) -> Mixture:
-    """A mixture of `forecaster` with each of the discounts [G], for drift of unknown speed; `bound`
-    and options are those of `online.Mixture`.
+    """A mixture of G copies of `forecaster`, one with each of the `discounts` [G], for drift of
+    unknown speed. `bound` and `options` are those of `online.Mixture`.
 
         over_discounts(DiscountedPKAWV(features, renew=True), [0.9, 0.99, 0.999, 1], bound=1.0)
     """
@@ -42,8 +42,8 @@ class DiscountedState(RidgeState):
 @struct.dataclass
 @one_dtype
 class DiscountedPKAWV(Forecaster):
-    """PKAWV in which an example that is s labelled examples old has the weight discount^s; O(r^2)
-    an example with r features.
+    """PKAWV in which an example that is s labelled examples old has the weight discount^s. An
+    example costs O(r^2) for r features.
 
     features, regularization, penalize_current  as in `online.PKAWV`
     discount  gamma in (0, 1]; with 1 - 1/n the weights of all examples add up to at most n
@@ -141,10 +141,10 @@ def _interleaved(rows: Array, between: Array) -> Array:
 @struct.dataclass
 @one_dtype
 class DiscountedKernelAWV(KernelAWV):
-    """Kernel-AWV on K_tt + lam diag(gamma, ..., gamma^t); O(t d + t^2) for labelled example t.
+    """Kernel-AWV on K_tt + lam diag(gamma, ..., gamma^t). Labelled example t costs O(t d + t^2).
 
-    Its regularization decays; therefore long streams end with an error (windup, see `discounting`).
-    It is for comparisons. Use `DiscountedPKAWV` for applications.
+    The regularization decays; therefore long streams end with an error (windup, see `discounting`).
+    This class is for comparisons; use `DiscountedPKAWV` for applications.
 
     discount  gamma in (0, 1]
     """

@@ -1,4 +1,4 @@
-"""Exploration in O(log log T) batches, with elimination of arms between batches.
+"""Exploration by T evaluations in O(log log T) batches. Arms are eliminated after each batch.
 
 The posterior is exact and uses the last batch only. Batch lengths and elimination are those of Li
 and Scarlett (Gaussian process bandit optimization with few batches, AISTATS 2022, BPE); THEORY 6.7

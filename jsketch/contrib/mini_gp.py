@@ -1,4 +1,4 @@
-"""mini-GP-UCB and mini-GP-EI: exact GPs that evaluate few unique arms many times.
+"""mini-GP-UCB and mini-GP-EI: exact Gaussian processes that evaluate a few arms many times.
 
 Calandriello, Carratino, Lazaric, Valko, Rosasco. Scaling Gaussian process optimization by
 evaluating a few unique candidates multiple times. ICML 2022, Algorithm 1. A batch evaluates one
@@ -30,7 +30,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 class MiniGP(ExactBandit):
     """mini-GP-UCB or mini-GP-EI over arms. A batch repeats one arm, in O(A N) for N pulled arms."""
 
-    # C >= 1, by which a batch divides the standard deviation of its arm; with 1 a batch is one pull
+    # C >= 1: a batch divides the standard deviation of its arm by C; if C is 1, it has one pull
     ratio: ArrayLike = 2.0
     acquisition: str = struct.field(pytree_node=False, default="ucb")  # or "ei"
     # B; a batch that would be longer is cut and flagged `truncated`
@@ -85,8 +85,8 @@ class MiniGP(ExactBandit):
     def _resolved_variance(self, state: ExactState, arm: Array) -> Array:
         """The variance [] of an arm, but at least s / (1 + t S) / 2, where s is its prior variance
         and S the largest prior variance: half of the least possible variance after t observations.
-        Near a pulled arm rounding leaves a variance of 0 or 1e-17, with which a batch would have 1
-        or `max_batch` evaluations."""
+        Near a pulled arm rounding leaves a variance of 0, with which a batch would have only one
+        evaluation, or of 1e-17, with which it would have `max_batch`."""
         arms = state.domain.features
         kernel, lam = in_dtype((self.kernel, self.regularization), arms.dtype)
         prior = kernel.diag(arms) / jnp.asarray(lam, arms.dtype)

@@ -94,7 +94,7 @@ class WindowBKB(BKB):
     `restart=W` of `contrib.problems.play`.
     """
 
-    # a dictionary becomes inaccurate when observations leave the window
+    # an extended dictionary becomes inaccurate when observations leave the window
     resparsify: ArrayLike | None = sketched.EVERY_BATCH
     window: int = struct.field(pytree_node=False, default=100)  # W observations
 

@@ -26,7 +26,7 @@ LEVELS = ((0, 0.5, 0, 0), (1, 0, 1, 0), (0, 0.5, 0, 0.5), (0, 0, 1, 0))
 
 @struct.dataclass
 class Squares:
-    """Piecewise constant on a 4 x 4 grid of the unit square: 0, 1/2 or 1."""
+    """Mean rewards of 0, 1/2 or 1, constant on each cell of a 4 x 4 grid over [0,1]^2."""
 
     def __call__(self, context: Array, action: Array) -> Array:
         row, column = (jnp.clip(4 * v[0], 0, 3).astype(jnp.int32) for v in (context, action))
@@ -35,8 +35,8 @@ class Squares:
 
 @struct.dataclass
 class StepDiagonal:
-    """1 in a band below the diagonal, |context - action - 0.15| < 0.1, 1/2 in the band above it,
-    and 0 elsewhere."""
+    """Mean rewards of 1 in the band |context - action - 0.15| < 0.1, of 1/2 in the band |context -
+    action + 0.15| < 0.1 on the other side of the diagonal, and of 0 elsewhere."""
 
     def __call__(self, context: Array, action: Array) -> Array:
         gap = context[0] - action[0]

@@ -37,7 +37,7 @@ class DriftingArms:
         t = jnp.asarray(t, self.anchors.dtype)
         position = jnp.clip(t / self.period, 0, last)
         floor = jnp.floor(position)
-        # a compiled division may round below an integer, and a product of integers is exact
+        # a compiled division may round to below an integer, but products of integers are exact
         floor = jnp.where((floor + 1) * self.period <= t, floor + 1, floor)
         floor = jnp.where(floor * self.period > t, floor - 1, floor)
         floor = jnp.clip(floor, 0, last)

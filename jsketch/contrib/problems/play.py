@@ -34,7 +34,7 @@ class RunRecord:
     width: Array
     overflow: Array  # bool, whether the capacity was exceeded and the reward was not applied
     nonfinite: Array  # bool
-    # these three only with clients, see `contrib.clients`
+    # these three fields are set only with clients, see `contrib.clients`
     sent: Any = None  # floats sent so far
     sent_as_data: Any = None  # floats that points and rewards would have taken so far
     exchanges: Any = None  # int32, exchanges so far

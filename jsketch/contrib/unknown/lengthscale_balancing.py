@@ -15,8 +15,8 @@ its error (`deviation`). Learner g has mean mu_g, standard deviation sigma_g, wi
 The theorem of the paper is for base=GPUCB. With any base, the probability that a well-specified
 candidate is never ruled out is at least 1 - base.delta - delta, if the width of the base holds at
 all times: `mixture` for GPUCB, `certified` and `certified_mixture` for BKB and BBKB (THEORY 6.8).
-With `certified` and `norm_test` the probability is at least 1 - 2 base.delta - delta. For a BBKB
-with the local rule this needs `strict=True` and `local_statistic="guaranteed"`.
+With `certified` and `norm_test` the probability is at least 1 - 2 base.delta - delta. A BBKB with
+the local rule has these guarantees only with `strict=True` and `local_statistic="guaranteed"`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BalancingState:
     learners: Any  # states of the base with leaves [G, ...], without their domain
     pulls: Array  # [G], n_g
     reward_sums_chosen: Array  # [G]
-    suspected: Array  # [G], sum of 2 w sigma over S_g, with the variances at the choice
+    suspected: Array  # [G], sum of 2 w sigma over S_g, with w and sigma at the time of the choice
     ruled_out: Array  # [G] bool
 
     @property
@@ -269,9 +269,9 @@ def argmin_active(active: Array, regret: Array) -> Array:
 
 
 def deviation(n: Array, noise_std: ArrayLike, delta: ArrayLike) -> Array:
-    """xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n), [G]: a bound on the errors of the means of n [G]
-    rewards, which holds for all candidates and times with probability at least 1 - delta (THEORY
-    6.8)."""
+    """xi sqrt(2 log(G pi^2 n^2 / (3 delta)) / n), [G], xi = `noise_std`: bounds on the errors of
+    the means of n [G] rewards. With probability at least 1 - delta they hold for all candidates at
+    all times (THEORY 6.8)."""
     logs = jnp.log(n.shape[0] * (math.pi * n) ** 2 / (3 * jnp.asarray(delta, n.dtype)))
     return jnp.asarray(noise_std * jnp.sqrt(2 * logs / n))
 

@@ -73,13 +73,13 @@ def log_likelihood_bound(state: SketchState, regularization: ArrayLike) -> Array
 
 
 def _between_arms(state: SketchState) -> Array:
-    """sum_i s_i^2 / n_i, [], the part of |y|^2 between arms."""
+    """sum_i s_i^2 / n_i [] for reward sums s_i and counts n_i: the part of |y|^2 between arms."""
     return (jnp.square(state.reward_sums) / jnp.maximum(state.pull_counts, 1)).sum()
 
 
 def double_until(norm_bound: Array, lower_bound: Array) -> Array:
     """The first of F, 2 F, 4 F, ..., [], that is at least `lower_bound` []; F itself if F is 0.
-    The loop is exact, and a power of 2 from logarithms would not be."""
+    Doubling in a loop is exact; a factor 2^k computed from logarithms would not be."""
     return lax.while_loop(lambda f: (f < lower_bound) & (f > 0), lambda f: 2 * f, norm_bound)
 
 
