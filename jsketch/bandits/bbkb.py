@@ -27,7 +27,7 @@ class BBKB(SketchedBandit):
     """BBKB over finite arms. A round is a batch and one refresh of the posterior."""
 
     width: widths.Width = widths.bbkb_code
-    # C >= 1, the factor by which a variance may shrink within a batch; with 1 batches have one arm
+    # C >= 1, the factor by which a variance may shrink within a batch; 1: a batch is one pull
     ratio: ArrayLike = 2.0
     # arms [n] of the first batch, chosen before any observation (see `bandits.initial`); with None
     # the first batch is one random arm
@@ -54,7 +54,7 @@ class BBKB(SketchedBandit):
     def init(
         self, domain: Arms, key: PRNGKey, *, horizon: int | None = None, data: Data = None
     ) -> SketchState:
-        """See `SketchedBandit.init`. Warns if the local rule has no guarantee with the width."""
+        """The state of `SketchedBandit.init`. Warns if the width has no guarantee with the rule."""
         unproved = (self.rule, self.local_statistic) == ("global_local", "full")
         if unproved and self.width in widths.CERTIFIED:
             warn(

@@ -36,7 +36,7 @@ class EvolutionState:
 @struct.dataclass
 class RegularizedEvolution(Algorithm):
     """Evaluates a random neighbour of the best member of a random tournament. This neighbour then
-    replaces the oldest member of the population. O(sample) a step."""
+    replaces the oldest member of the population. A step costs O(sample)."""
 
     neighbours: Array  # [A, K] int32, the arms into which each arm mutates; -1 is padding
     population: int = struct.field(pytree_node=False, default=100)  # P
@@ -77,7 +77,7 @@ class RegularizedEvolution(Algorithm):
     def tell(
         self, state: EvolutionState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[EvolutionState, Info]:
-        """A failed evaluation (NaN) does not enter the population."""
+        """(state, info) after the rewards. A failed evaluation (NaN) is not added as a member."""
         query, y = checks.feedback(state.domain, query, y)
         observed = counts.observed_slots(query, y)
 

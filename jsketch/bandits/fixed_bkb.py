@@ -146,8 +146,8 @@ class FixedBKB(SketchedBandit):
     def tell(  # type: ignore[override]
         self, state: FixedBatchState, query: Query, y: Array, key: PRNGKey
     ) -> tuple[FixedBatchState, Info]:
-        """The query may be any part of the pending evaluations, in any order. Slots with a false
-        mask stay pending, and a reward of NaN is a failed evaluation."""
+        """(state, info) after the rewards of any part of the pending evaluations, in any order.
+        Slots with a false mask stay pending, and a reward of NaN is a failed evaluation."""
         query, y = checks.feedback(state.domain, query, y)
         new, info = super().tell(state, query, y, key)
         rows = state.domain.rows

@@ -2,8 +2,8 @@
 pulls lower the variances.
 
 Desautels, Krause, Burdick (2014), in the adaptive form of BBKB's Algorithm 2 (the product rule).
-The sum rule is BBKB's Lemma 1 on the same exact posterior. The sum never exceeds the product, so
-that batches of the sum rule are at least as long (THEORY 5.6).
+The sum rule is BBKB's Lemma 1 on the same exact posterior. The sum never exceeds the product;
+batches of the sum rule are therefore at least as long (THEORY 5.6).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Batch(NamedTuple):
 
 @struct.dataclass
 class GPBUCB(ExactBandit):
-    """Exact GP-UCB in adaptive batches over finite arms; O(A (N + D)) a pick."""
+    """Exact GP-UCB in adaptive batches over finite arms. A pick costs O(A (N + D))."""
 
     # C >= 1, the factor by which a variance may shrink within a batch; 1 is GP-UCB
     ratio: ArrayLike = 2.0

@@ -29,7 +29,7 @@ class GPUCB(ExactBandit):
 @struct.dataclass
 class EpsGreedy(Algorithm):
     """Pulls a random arm with probability epsilon, and otherwise the arm with the largest exact
-    posterior mean. BBKB does not define its EpsGreedy; this definition is ours (THEORY 6.2)."""
+    posterior mean. BBKB's paper does not define its EpsGreedy; this is our choice (THEORY 6.2)."""
 
     # a kernel of `jsketch.kernels`
     kernel: Kernel

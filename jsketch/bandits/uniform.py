@@ -1,4 +1,4 @@
-"""The uniform policy, the baseline of every regret ratio."""
+"""The uniform policy. A regret ratio is a regret divided by that of this policy."""
 
 from __future__ import annotations
 

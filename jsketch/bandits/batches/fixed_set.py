@@ -4,8 +4,8 @@ Every pick is hallucinated: it lowers variances by the full sketched covariance 
 does not change means. Scores only decrease, so the working set contains the best arm as long as the
 largest current score in the set is not below the largest stored score outside (THEORY 5.7, 5.8). A
 pick updates the covariance [k,k] of the set given all earlier pulls; after a set, its pulls are
-appended to the earlier ones. The argument `bandit` of all functions is a `FixedBKB` with numbers in
-the dtype of the arms.
+appended to the earlier ones. The argument `bandit` of all functions is a `FixedBKB` whose numeric
+fields have the dtype of the arms.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ PICKS = 32  # the largest number of picks from one working set
 
 
 class Pulls(NamedTuple):
-    """Hallucinated pulls in R slots. Slot j has n_j pulls of arm x_j. Their mean has the covariance
-    k~(x, x_j) with an arm x, and the noise variance 1/n_j."""
+    """Hallucinated pulls in R slots. Slot j has n_j pulls of arm x_j. The mean of their rewards has
+    the covariance k~(x, x_j) with an arm x, and the noise variance 1/n_j."""
 
     points: Array  # [R, d]
     z: Array  # [R, M], Nystrom features
@@ -109,7 +109,7 @@ def _append(pulls: Pulls, slot: Array, arms: ConditionedArms, noise: Array, vali
     """The pulls, with pulls of p arms added in the slots from `slot` on; `noise` [p] are their
     noise variances. Arms that are not `valid` [p] come last, and their slots stay free.
 
-    L^-1 of the larger matrix has the rows [-D^-1 H L^-1, D^-1], with H = `half` and D D^T the
+    The larger L^-1 has the further rows [-D^-1 H L^-1, D^-1], with H = `half` and D D^T the
     covariance of the arms given the pulls, plus noise.
     """
     pairs = valid[:, None] & valid[None, :]

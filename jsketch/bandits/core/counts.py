@@ -1,5 +1,5 @@
-"""The history of a run over arms: pull counts [A] and reward sums [A], whose size does not depend
-on T."""
+"""The history of a run over arms: pull counts [A] and reward sums [A]. Its size does not depend on
+the number of rounds."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def add_rewards(
     if devices.on_accelerator():
         sums = _add_in_chunks(start, variance, query, weight, reward, rows)
     else:
-        # before the loop, because in the loop each slot would cost a message between devices
+        # read before the loop, because in the loop each slot would cost a message between devices
         variances = rows.take(variance, query.index)
         slots = last_slot(query), query.index, variances, weight, reward
         # under vmap each step of one common loop would copy the counts of all runs

@@ -1,5 +1,5 @@
-"""The exact posterior over the arms, for GP-UCB and the algorithms built on it: O(A u) an
-observation for u distinct pulled arms. The argument `bandit` of all functions is an algorithm with
+"""The exact posterior over the arms, for GP-UCB and the algorithms built on it. An observation
+costs O(A u) for u distinct pulled arms. The argument `bandit` of all functions is an algorithm with
 a kernel, a regularization and a capacity."""
 
 from __future__ import annotations

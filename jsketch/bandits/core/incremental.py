@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jsketch.bandits.core.sketched import SketchState
 
 # The least residual of an added point, relative to the prior variance. A smaller residual would
-# amplify rounding errors by its inverse, so that the posterior is then recomputed from scratch.
+# amplify rounding errors by its inverse; the posterior is then recomputed from scratch.
 LEAST_RESIDUAL = 1e-4
 BLOCK = 4  # pulled arms in a block; each block takes one pass over all arms
 
@@ -118,11 +118,11 @@ def add(
     moments = _moments_outside(state, kernel, points, columns)
     cross = matmul(state.whiten.T, matmul(nystrom.root.T, moments.cross))
     lam, zero = jnp.asarray(regularization, arms.dtype), jnp.zeros((), arms.dtype)
-    block = moments.gram + lam * jnp.eye(size, dtype=arms.dtype)  # of V, for the added points
+    block = moments.gram + lam * jnp.eye(size, dtype=arms.dtype)  # the block of V of added points
     complement, _ = _partial_cholesky(block - matmul(cross.T, cross), added, zero)
     appended = _solve(complement, place - matmul(state.whiten, cross).T).T
     appended = jnp.where(added[None], appended, 0)
-    # this replaces the column of a free slot, which is a unit vector divided by sqrt(lam)
+    # an appended column replaces that of a free slot, which is a unit vector divided by sqrt(lam)
     whiten = jnp.where(filled[None], 0, state.whiten) + matmul(appended, place)
     values = _solve(complement, (moments.rewards - matmul(cross.T, state.weights))[:, None])[:, 0]
     weights = state.weights + matmul(jnp.where(added, values, 0), place)
@@ -189,8 +189,8 @@ def add(
 
 
 class _Moments(NamedTuple):
-    """Sums over the arms that were pulled before this block and are outside the dictionary, where
-    zeta_i [b] are the new features of arm i, one for each added point."""
+    """Sums over the arms i that were pulled before this block and are outside the dictionary, with
+    n_i pulls, reward sums s_i and new features zeta_i [b], one for each added point."""
 
     cross: Array  # [M, b], sum_i n_i k_S(x_i) zeta_i^T
     gram: Array  # [b, b], sum_i n_i zeta_i zeta_i^T

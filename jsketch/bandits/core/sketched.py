@@ -55,11 +55,11 @@ from jsketch.types import (
 from jsketch.warn import warn
 
 EVERY_BATCH = None  # this value of `resparsify` draws a dictionary after every batch
-MAX_UPDATES = 50  # most low-rank updates between two refreshes from scratch
-MAX_UPDATED_ARMS = 64  # most pulled arms of a batch for which low-rank updates are used
+MAX_UPDATES = 50  # largest number of low-rank updates between two refreshes from scratch
+MAX_UPDATED_ARMS = 64  # low-rank updates are used if a batch pulls at most this many arms
 # the largest rounding error, relative to the prior variance, with which low-rank updates are used
 MAX_UPDATE_ROUNDING = 1e-11
-ESTIMATE_ARMS = 768  # most arms whose leverage scores `expected_size` computes
+ESTIMATE_ARMS = 768  # largest number of arms whose leverage scores `expected_size` computes
 # The initial capacity as a multiple of `expected_size`. The final size of the dictionary is 0.3 to
 # 0.6 times the expected size on the problems of `experiments.bbkb_2020.resparsification`, and 1.1
 # to 1.4 times on the hard problem there, for which the capacity grows once.
@@ -184,8 +184,8 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
 
 
 def embed(state: SketchState, kernel: Kernel, x: Array) -> tuple[Array, Array]:
-    """(z(x), u(x)) of points x [n,d], [n,M] each: the Nystrom features, and whitened features,
-    whose inner product is the embedded covariance e."""
+    """(z(x), u(x)) of points x [n,d], [n,M] each: the Nystrom features, and the whitened features,
+    whose inner products are embedded covariances e."""
     z = nystrom.features(state.nystrom, kernel, x)
     return z, matmul(z, state.whiten)
 

@@ -1,5 +1,5 @@
 """The ridge posterior of CBRAP, FourierUCB and FourierTS on fixed features of the arms. An
-observation takes O(A M + M^2).
+observation costs O(A M + M^2).
 
 With u(x) = z(x)/sqrt(lam) and P = (I + sum_i u_i u_i^T)^-1, mean(x) = u(x).P sum_i y_i u_i and
 variance(x) = u(x).P u(x), in leverage units. The state contains a root of P (Potter's update;
@@ -47,7 +47,7 @@ def observe(
     sd = jnp.sqrt(1 + e)
     # (I - c v v^T)^2 = I - v v^T / (1 + e)
     c = jnp.where(observed, 1 / (sd * (sd + 1)), 0)
-    covariance = matmul(whitened, direction)  # [A], of all arms with this one
+    covariance = matmul(whitened, direction)  # [A], covariances of all arms with `arm`
     innovation = jnp.where(observed, y - posterior.mean[arm], 0)
     return FeaturePosterior(
         root=posterior.root - direction[:, None] * (c * v)[None, :],

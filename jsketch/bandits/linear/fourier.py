@@ -58,13 +58,13 @@ class FourierBandit(FeatureBandit, widths.KernelBandit):
 
 @struct.dataclass
 class FourierUCB(FourierBandit):
-    """GP-UCB on random (the default) or quadrature Fourier features; O(A M + M^2) a step."""
+    """GP-UCB on random (the default) or quadrature Fourier features. A step costs O(A M + M^2)."""
 
 
 @struct.dataclass
 class FourierTS(FourierBandit):
-    """Thompson sampling on quadrature (TS-QFF, the default) or random Fourier features; O(A M +
-    M^2) a step.
+    """Thompson sampling on quadrature (TS-QFF, the default) or random Fourier features. A step
+    costs O(A M + M^2).
 
     Mutny and Krause. Efficient high dimensional Bayesian optimization with additivity and
     quadrature Fourier features. NeurIPS 2018, Algorithm 1. One draw of the M weights determines

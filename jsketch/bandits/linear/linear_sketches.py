@@ -1,8 +1,8 @@
 """Linear bandits, k(x,y) = x.y, on a sketch of a fixed size: SOFUL and CBRAP.
 
 SOFUL is exact if its sketch has at least as many directions as the pulled arms span. With smaller
-sketches the regret of both may be linear in T where the spectrum of the arms decays slowly; BKB
-with a linear kernel adapts the size of its sketch (BKB, Sec. 5).
+sketches the regret of SOFUL and CBRAP may grow linearly if the spectrum of the arms decays slowly;
+BKB with a linear kernel adapts the size of its sketch (BKB, Sec. 5).
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ class SOFUL(LinearBandit):
 
 @struct.dataclass
 class CBRAP(FeatureBandit, LinearBandit):
-    """Linear UCB on the arms after a random Gaussian projection to m dimensions; `init` draws the
-    projection. O(A m + m^2) a step.
+    """Linear UCB on the arms after a random Gaussian projection to m dimensions, which `init`
+    draws. A step costs O(A m + m^2).
 
     Yu, Lyu, King. CBRAP: contextual bandits with random projection. AAAI 2017. As in the paper, the
     width assumes that the projected model is exact.
