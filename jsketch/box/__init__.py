@@ -1,12 +1,12 @@
 """Maximisation over a box.
 
-history       observations, initial points and units, for all optimisers
+history       observations, initial points and scaling, for all optimisers
 space         named hyperparameters (reals, integers, categories) as points of a box
 acquisition   acquisition functions of a Gaussian posterior
 gp/           Gaussian process regression and `GPBandit`
 turbo/        `Turbo`, Bayesian optimisation in trust regions
 go_ucb/       `GOUCB`, optimism over the parameters of a model
-uniform       `UniformBox`, the baseline
+uniform       `UniformBox`, a baseline of random points
 """
 
 from jsketch.box import acquisition, go_ucb, gp, history

@@ -16,7 +16,7 @@ from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
-TAIL = -5.0  # the continued fraction is used below it; above, less than 2 digits cancel
+TAIL = -5.0  # below it the continued fraction is used; above it fewer than 2 digits cancel
 TERMS = 20  # terms of the continued fraction, which give a relative error of at most 1e-13
 
 

@@ -150,8 +150,8 @@ def remaining(history: History, limit: ArrayLike | None) -> Array:
 def query(
     history: History, initial: Array, propose: Callable[[], Array], limit: ArrayLike | None = None
 ) -> BoxQuery:
-    """All initial points [n,d] in the first round, then propose() [B,d], up to the capacity and the
-    limit.
+    """The query with all initial points [n,d] in the first round, and later with propose() [B,d],
+    up to the capacity and the limit.
 
     Because the initial points are one round, only one proposal is wasted under vmap, where a cond
     evaluates both branches.

@@ -300,7 +300,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _check_range(h: Real | Integer, condition: str, allows_log: bool) -> None:
-    """Raises ValueError unless low < high and, for log=True, unless `allows_log`, which is whether
+    """Raises ValueError unless low < high, and for log=True unless `allows_log`, that is, unless
     the `condition` holds."""
     if not h.low < h.high:
         raise ValueError(

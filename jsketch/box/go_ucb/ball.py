@@ -162,8 +162,8 @@ class Form(NamedTuple):
     f_w(x) over w in the ball."""
 
     value: Callable[[Array, Any], Array]  # (x [d], p) -> []
-    start: Callable[[Array], Any]  # gradient of f_w(x) by w at w_t [d_w] -> the first p
-    direction: Callable[[Any], Any]  # gradient of value by p -> the ascent direction of p
+    start: Callable[[Array], Any]  # gradient [d_w] of f_w(x) in w at w_t -> the first p
+    direction: Callable[[Any], Any]  # gradient of `value` in p -> the ascent direction of p
     project: Callable[[Any], Any]  # p -> the nearest p whose w lies in the ball
     displacement: Callable[[Array, Any], Array]  # (x, p) -> w - w_t, [d_w]
 
@@ -205,8 +205,8 @@ def whitened_form(model: FlatModel, ball: Ball) -> Form:
     sqrt(beta) W u.
 
     To first order f increases fastest along the unit vector u = W^T g / |g|_Sigma^-1, where g is
-    its gradient by w. This u displaces w by sqrt(beta) Sigma^-1 g / |g|_Sigma^-1, so that a step
-    needs neither u nor W, and only two products of size d_w N.
+    the gradient of f in w. This u displaces w by sqrt(beta) Sigma^-1 g / |g|_Sigma^-1. A step
+    therefore needs neither u nor W, and only two products of size d_w N.
     """
     sigma, radius, tiny = ball.sigma, jnp.sqrt(ball.beta), jnp.finfo(ball.centre.dtype).tiny
 

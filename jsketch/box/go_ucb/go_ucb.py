@@ -105,9 +105,9 @@ class GOUCB(struct.Settings):
     oracle          the method of least-squares fits, `LevenbergMarquardt` or `Gradient`
     regularization  lam; None is the paper's sqrt(T) log^2 T
     reach           the largest distance of a point from the best observed one in each input, as a
-                    share of the side. Over a whole box the maximum of a network lies in a corner,
-                    far from all observations
-    rate            the first step of Adam in the ascent over x; it falls to zero along a cosine
+                    share of the box's side. Over a whole box the maximum of a network lies in a
+                    corner, far from all observations
+    rate            the first step size of Adam in the ascent over x; it falls to zero as a cosine
     model           the parametric function (`box.go_ucb.model`)
     acquisition     "ball", the joint maximum over x and w by ascent in whitened coordinates;
                     "first_order", the maximum of the linearization in w; "plain", the paper's
@@ -181,7 +181,7 @@ class GOUCB(struct.Settings):
     def tell(
         self, state: GOState, query: GOQuery, y: Array, key: PRNGKey
     ) -> tuple[GOState, GOInfo]:
-        """The state with the values y [B]. After phase I the oracle fits w0; after each later
+        """(state, info) after the values y [B]. After phase I the oracle fits w0; after each later
         evaluation it refits w_t or, without `refit`, eqs. 3 and 5 get one more row."""
         observed = history.add(state.history, query, y)
         none_excluded = Exclusions(jnp.zeros((), bool), jnp.zeros((), jnp.int32))
@@ -323,8 +323,8 @@ class GOUCB(struct.Settings):
         return optax.partition({"x": optax.adam(cosine), "p": ball_rule}, ("x", "p"))
 
     def _fit_phase_one(self, state: GOState, key: PRNGKey) -> tuple[GOState, Exclusions]:
-        """The state after phase I, with its scaling and w0. If the oracle diverges, w0 is one of
-        its random starts."""
+        """(the state after phase I, with its scaling and w0; exclusions). If the oracle diverges,
+        w0 is one of its random starts."""
         model, observed = flatten(self.model, state.box.lower), state.history
         scaling = self._scaling(state)
         x, y = scaling.inputs(observed.x), scaling.values(observed.y)
@@ -337,7 +337,7 @@ class GOUCB(struct.Settings):
         return state, Exclusions(~jnp.isfinite(fit.loss), excluded)
 
     def _add_evaluation(self, state: GOState, observed: History) -> tuple[GOState, Exclusions]:
-        """The state with the last evaluation of `observed`, which belongs to phase II."""
+        """(state, exclusions) after the last evaluation of `observed`, which is in phase II."""
         new = replace(state, history=observed)
         if self.refit:
             return self._refit(new)
@@ -356,13 +356,13 @@ class GOUCB(struct.Settings):
         return standard_scaling(state.box, state.history)
 
     def _rescale(self, state: GOState) -> tuple[GOState, Exclusions]:
-        """The state with the scaling of the first two values, and its rows in this scaling."""
+        """(the state with all rows in the scaling of the first two values; exclusions)."""
         state = replace(state, scaling=self._scaling(state), centre=state.w0)
         state, excluded = self._recompute_rows(state)
         return state, Exclusions(jnp.zeros((), bool), excluded)
 
     def _append_row(self, state: GOState) -> tuple[GOState, Exclusions]:
-        """The state with the row of the last evaluation at w_t, and with w_{t+1} (eqs. 3 and 5)."""
+        """(the state with w_{t+1} and the row of the last evaluation at w_t; exclusions)."""
         model, observed = flatten(self.model, state.box.lower), state.history
         slot = observed.count - 1
         z = state.scaling.inputs(observed.x[slot])
@@ -379,7 +379,7 @@ class GOUCB(struct.Settings):
         return state, Exclusions(diverged, excluded.astype(jnp.int32))
 
     def _refit(self, state: GOState) -> tuple[GOState, Exclusions]:
-        """The state with scaling, centre and rows computed from all observations."""
+        """(the state with scaling, centre and rows from all observations; exclusions)."""
         model, observed = flatten(self.model, state.box.lower), state.history
         scaling = self._scaling(state)
         x, y = scaling.inputs(observed.x), scaling.values(observed.y)

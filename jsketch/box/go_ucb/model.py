@@ -129,8 +129,8 @@ def mean_squared_error(model: FlatModel, w: Array, x: Array, y: Array, mask: Arr
 
 def fit(oracle: Any, model: FlatModel, x: Array, y: Array, mask: Array, key: PRNGKey) -> Fit:
     """The best of `oracle.restarts` fits from random parameters to y [n] at x [n,d] where the mask
-    [n] is true. If several fits are exact up to rounding, it is the first of them. If no fit is
-    finite, it is the first random parameters with an infinite loss."""
+    [n] is true. If several fits are exact up to rounding, the result is the first of them. If no
+    fit is finite, it is the first random parameters with an infinite loss."""
     draws = jax.vmap(model.draw)(jax.random.split(key, oracle.restarts))
     fits = jax.vmap(lambda w: oracle.refine(model, w, x, y, mask))(draws)
     # rounding must not decide between interpolating fits, which differ at all other points

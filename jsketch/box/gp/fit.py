@@ -22,7 +22,7 @@ from jsketch.types import PRNGKey, is_traced
 
 LOG_ROOT_2PI = math.log(2 * math.pi) / 2
 Interval = tuple[ArrayLike, ArrayLike]
-LINE_SEARCH_STEPS = 15  # the most evaluations of one line search
+LINE_SEARCH_STEPS = 15  # largest number of evaluations in one line search
 TOLERANCE = 1e-5  # a search ends when no derivative with respect to a free coordinate is larger
 # the largest distance of a start from the middle of its range, as a share of half of the range,
 # because the inverse of the transform has no derivative at the bounds
@@ -168,7 +168,7 @@ def fit(
 
     start     hyperparameters of the previous fit, the first start
     restarts  int, number of further starts: `default_numbers`, then random ones
-    steps     int, the most steps from each start
+    steps     int, the largest number of steps from each start
     prior     None, or an object whose log_density(hyperparameters) [] is added to the log
               likelihood
     """

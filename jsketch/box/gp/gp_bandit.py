@@ -54,7 +54,7 @@ class GPBandit(struct.Settings):
 
     kernel       a kernel of the inputs divided by the fitted lengthscales (Matern 5/2 or Gaussian)
     bounds       `Bounds`, the intervals of the hyperparameters
-    prior        `Prior`, their prior densities; None is maximum likelihood
+    prior        `Prior`, the prior densities of the hyperparameters; None: maximum likelihood
     margin       EI and PI count improvements over the best observed value plus `margin` standard
                  deviations of y. With 0, PI is greedy; with large margins EI converges slowly
     width        UCB is mean + width * standard deviation (the default is scikit-optimize's)
@@ -136,7 +136,7 @@ class GPBandit(struct.Settings):
     def tell(
         self, state: GPState, query: BoxQuery, y: Array, key: PRNGKey
     ) -> tuple[GPState, GPInfo]:
-        """The state with the values y [B] and refitted hyperparameters."""
+        """(state, info) after the values y [B] and a refit of the hyperparameters."""
         observed = history.add(state.history, query, y)
 
         def refit(data: Data) -> tuple[Hyperparameters, Array]:

@@ -27,7 +27,7 @@ SMALLEST_CAPACITY = 64  # the least capacity of `at_smallest_capacity`, unless N
 
 @struct.dataclass
 class Hyperparameters:
-    """y = f(u) + noise, Cov(f(u), f(v)) = outputscale k(u / lengthscale, v / lengthscale)."""
+    """For y = f(u) + noise, Cov(f(u), f(v)) = outputscale k(u / lengthscale, v / lengthscale)."""
 
     lengthscale: Array  # [d], in sides of the box
     outputscale: Array  # [], a variance

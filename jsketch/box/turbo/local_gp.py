@@ -26,7 +26,7 @@ LENGTHSCALE, OUTPUTSCALE, NOISE = 0.5, 1.0, 0.005  # the start of every fit, wit
 RATE = 0.1  # the learning rate of Adam
 # least distance of the start from the bounds, where derivatives vanish, as a share of the range
 START_MARGIN = 0.01
-MAX_JOINT = 2000  # the most points of an exact joint draw; others use Fourier features
+MAX_JOINT = 2000  # largest number of points of an exact draw; for more, Fourier features are used
 
 
 @struct.dataclass
@@ -71,7 +71,7 @@ def _start(limits: Limits, d: int, dtype: DTypeLike) -> _Parameters:
 
 
 def default_model(bounds: Bounds, d: int, dtype: DTypeLike) -> Model:
-    """The start of every fit."""
+    """The model from which every fit starts."""
     limits = limits_of(bounds, d, 1, dtype)
     return _model(_start(limits, d, dtype), limits)
 

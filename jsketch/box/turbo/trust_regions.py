@@ -23,8 +23,8 @@ from jsketch.box.turbo import local_gp
 from jsketch.box.turbo.local_gp import Model
 from jsketch.types import PRNGKey
 
-FIRST_LENGTH, LARGEST_LENGTH = 0.8, 1.6  # base sides, in sides of the box
-GROW_AFTER = 3  # consecutive rounds with a success
+FIRST_LENGTH, LARGEST_LENGTH = 0.8, 1.6  # of `Regions.length`
+GROW_AFTER = 3  # a region grows after so many consecutive rounds with a success
 IMPROVEMENT = 1e-3  # the least improvement that is a success, as a share of |best value|
 MEAN_PERTURBED = 20  # mean number of inputs in which a candidate differs from the best point
 BITS = 30  # binary digits of the Sobol points
@@ -38,7 +38,7 @@ class Regions:
     first: Array  # [R] int32, index of the first evaluation after the last restart
     points: Array  # [R, P, d] in the unit cube, the design of a restart, in reverse order
     design: Array  # [R] int32, the number of design points that are not evaluated yet
-    length: Array  # [R], base side
+    length: Array  # [R], base side: the geometric mean of the sides, in sides of the box
     successes: Array  # [R] int32, consecutive rounds with a success
     failures: Array  # [R] int32, consecutive evaluations without a success
     model: Model  # [R, ...], the last fits

@@ -52,7 +52,7 @@ class TurboInfo(BoxInfo):
 @struct.dataclass
 @one_dtype
 class Turbo(struct.Settings):
-    """TuRBO, whose trust regions divide the initial points and compete for the points of a batch. A
+    """TuRBO, whose trust regions share the initial points and compete for the points of a batch. A
     region that is too small restarts with a Latin hypercube of as many points as it first had.
 
     kernel        a kernel of the inputs divided by the fitted lengthscales
@@ -138,7 +138,7 @@ class Turbo(struct.Settings):
     def tell(
         self, state: TurboState, query: TurboQuery, y: Array, key: PRNGKey
     ) -> tuple[TurboState, TurboInfo]:
-        """The state with the values y [B], updated regions and refitted models."""
+        """(state, info) after the values y [B], with updated regions and refitted models."""
         y = history.checked_values(query, y)
         before, new_history = state.history, history.add(state.history, query, y)
         owner = history.write(state.owner, query.region, state.history.count, query.size)
