@@ -70,8 +70,8 @@ class GrowingBlocks(Forecaster):
 
 @struct.dataclass
 class DictionaryState:
-    """m of at most M inducing points, and ridge regression in their orthonormal coordinates z(x) =
-    basis k_I(x) (`sketch.newton`)."""
+    """m of at most M inducing points I, and ridge regression in their orthonormal coordinates
+    z(x) = basis k_I(x) (`sketch.newton`)."""
 
     dictionary: Kors
     basis: Array  # [M, M]; a row of zeros adds no coordinate

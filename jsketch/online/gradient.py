@@ -2,10 +2,10 @@
 first examples (NOGD).
 
 Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016, with PKAWV's settings
-(THEORY 7.8): squared loss, step 1/sqrt(n). FOGD has D frequencies and 2D features (sin,
+(THEORY 7.8): squared loss, step size eta = 1/sqrt(n). FOGD has D frequencies and 2D features (sin,
 cos)/sqrt(D). NOGD takes steps in the space of the kernel until the first M examples are its points,
-and later in the span of these points. Both steps are w <- w - 2 eta (w.z(x) - y) z(x) in
-orthonormal coordinates z.
+and later in the span of these points. A step is w <- w - 2 eta (w.z(x) - y) z(x), with the features
+z of FOGD, or the orthonormal coordinates z of NOGD.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class GradientState:
 @struct.dataclass
 @one_dtype
 class FOGD(Forecaster):
-    """Gradient steps in random Fourier features, O(D d) an example."""
+    """Gradient steps in random Fourier features. An example costs O(D d)."""
 
     # a kernel of `jsketch.kernels`
     kernel: Any
@@ -102,7 +102,7 @@ class NOGDState:
 @struct.dataclass
 @one_dtype
 class NOGD(GrowingBlocks):
-    """Gradient steps in the span of the first examples, O(M^2 + M d) an example."""
+    """Gradient steps in the span of the first examples. An example costs O(M^2 + M d)."""
 
     # a kernel of `jsketch.kernels`
     kernel: Any
@@ -142,7 +142,7 @@ class NOGD(GrowingBlocks):
         return matmul(jnp.where(in_use, gram, 0), state.basis.T)
 
     def _join(self, state: NOGDState, x: Array, joins: Array) -> NOGDState:
-        """The state with x [d] among the points if `joins` []."""
+        """The state, in which x [d] is added to the points if `joins` [] is true."""
         z = self._features(state, x[None])[0]
         points = put_if(joins, state.points, state.used, x)
         joined = newton.join(

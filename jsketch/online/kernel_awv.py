@@ -97,6 +97,5 @@ class KernelAWV(KernelForecaster):
         return row, jnp.asarray(self._diagonal(state, x), x.dtype) + residual
 
     def _diagonal(self, state: KernelState, x: Array) -> ArrayLike:
-        """The number [] that is added to k(x,x) on the diagonal for a new example x [d]. A subclass
-        may override this method."""
+        """The number [] added to k(x,x) for a new example x [d]. Subclasses may override this."""
         return self.regularization

@@ -126,7 +126,7 @@ class Mixture(Forecaster):
     def predict_update(
         self, state: MixtureState, x: Array, y: Array
     ) -> tuple[MixtureState, Array, MixtureInfo]:
-        """Does what `step` does for each of x [n,d], y [n]; for experts that take blocks."""
+        """(state, y^ [n], info) after a `step` for each of x [n,d], y [n]. Experts take blocks."""
         experts, predictions, infos = self._map_experts(
             lambda expert, state: expert.predict_update(state, x, y), state
         )

@@ -187,9 +187,9 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         return state, z
 
     def _sums(self, state: NystromState, points: Array, dual: Array, new: Array) -> _Sums:
-        """The sums over the observed examples for their new coordinate k_I(x)^T dual; zero unless
-        there is one (`new` []). `dual` [M] and the columns of the basis are zero from m on, so that
-        the rows of `points` [M,d] have no effect there."""
+        """The sums over the observed examples for their new coordinate k_I(x)^T dual, or zeros if
+        there is no new coordinate (`new` [] is False). The rows of `points` [M,d] from m on have no
+        effect, because `dual` [M] and the columns of the basis are zero there."""
         zero = jnp.zeros((), dual.dtype)
         zeros = _Sums(jnp.zeros_like(dual), zero, zero)
         if not self.remember:

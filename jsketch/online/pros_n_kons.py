@@ -3,10 +3,11 @@ whenever the dictionary grows.
 
 Calandriello, Lazaric, Valko. Efficient second-order online kernel learning with adaptive embedding.
 NeurIPS 2017, with the settings of PKAWV's experiments (THEORY 7.8): squared loss, predictions
-clipped to [-C, C], curvature sigma = 1/(8 C^2). For an example x with features z, weights u and A:
+clipped to [-C, C], curvature sigma = 1/(8 C^2). With weights u and a matrix A (alpha I after a
+restart), the step for an example with features z and label y is
 
-    w = u - h A^-1 z / z^T A^-1 z with h = z^T u - y^, the weights closest to u in the norm of A
-        that predict y^ = clip(z^T u, -C, C)
+    y^ = clip(z^T u, -C, C)
+    w = u - (z^T u - y^) A^-1 z / z^T A^-1 z  (closest to u in the norm of A, with z^T w = y^)
     g = 2 (y^ - y) z,   A <- A + sigma/2 g g^T,   u <- w - A^-1 g
 """
 
@@ -31,7 +32,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 @struct.dataclass
 @one_dtype
 class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
-    """Second-order steps, O(m^2) an example and O(m^2) memory for m inducing points."""
+    """Second-order steps. An example and the memory are O(m^2) for m inducing points."""
 
     bound: ArrayLike = 1.0  # C, on |y| and on the predictions
     # `Sampling`, the settings mu, beta and eps of KORS

@@ -41,7 +41,7 @@ class RidgeState:
 @struct.dataclass
 @one_dtype
 class PKAWV(Forecaster):
-    """Ridge regression in fixed features, O(r^2) an example.
+    """Ridge regression in r fixed features. An example costs O(r^2).
 
     features          a map from [n, d] to [n, r]: `sketch.taylor.Taylor`, or any object with a
                       method `features(x)`
