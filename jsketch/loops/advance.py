@@ -126,7 +126,7 @@ class Clock:
 
 def larger_capacity(capacity: int, arms: int) -> int:
     """The capacity after an overflow: more than twice as large or, from LARGE_CAPACITY on, an
-    eighth larger; at most the number of arms. Raises RuntimeError if it is that number already."""
+    eighth larger; at most the number of arms. Raises RuntimeError if `capacity` is not smaller."""
     if capacity >= arms:
         raise RuntimeError(
             f"the algorithm sets info.overflow at a capacity of {capacity} inducing points, which"

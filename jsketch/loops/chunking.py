@@ -19,7 +19,7 @@ from jsketch import checks, struct
 
 Pair = tuple[Any, Any]  # (xs, ys)
 _NO_SEPARATOR = "\x1f"  # a character that no text contains
-LONGEST_HEADER = 2**16  # characters
+LONGEST_HEADER = 2**16  # largest number of characters in a header
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan", re.IGNORECASE)
 
 
@@ -52,8 +52,8 @@ def chunks(
             file; or, without ys, an iterable of pairs (x [d], y)
     ys      the labels [n] of examples [n, d]
     size    int, examples of a chunk
-    target  the column of a file with the labels; an empty cell is a missing label
-    inputs  the columns of a file with the inputs; None: all other columns
+    target  the column of the file that has the labels; an empty cell is a missing label
+    inputs  the columns of the file that have the inputs; None: all other columns
 
     A chunk is read when a loop reaches it. Every loop starts at the first chunk, except over an
     iterable of pairs. Parquet needs pyarrow, CSV needs pandas. Raises ValueError for shapes that do
@@ -183,7 +183,7 @@ def _read_csv(path: Path, size: int, needed: Sequence[Any]) -> Iterator[Any]:
     lines = csv.reader(start.splitlines(), delimiter=separator)
     if len(next(lines, [])) < len(next(lines, [])):  # pandas would shift the names
         raise ValueError("its rows have more cells than its header.")
-    # where commas are decimal, a cell with a point is text, and refused
+    # if commas are decimal, pandas reads a cell with a point as text, and `_to_numbers` refuses it
     has_decimal_comma = re.search(r'\n(?:.*;)? *"?[-+]?\d*,\d', start)
     decimal = "," if separator == ";" and has_decimal_comma else "."
     dialect = dict(sep=separator, decimal=decimal)

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 MAX_NUMBERS, MAX_ENTRIES = 16, 64  # longer arrays and longer lists are described by a hash
-MAX_DIFFERENCES = 8  # listed in a message
+MAX_DIFFERENCES = 8  # largest number of differences in a message
 TAG = "checkpoint_tag"
 
 # types of values without parts
@@ -86,7 +86,7 @@ def _as_json(value: Any) -> Any:
 
 
 def rebuild(saved: Any) -> Any:
-    """The value of `to_json`. Raises ValueError unless all modules and classes are of jsketch."""
+    """The value whose `to_json` is `saved`. Raises ValueError for classes that are not jsketch's."""
     if isinstance(saved, list):
         return list(map(rebuild, saved))
     if not isinstance(saved, dict):

@@ -28,7 +28,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 
 Predictions = TypeVar("Predictions", float, np.ndarray)
 
-MAX_ROWS = 1024  # the most rows that one program predicts
+MAX_ROWS = 1024  # largest number of rows that one program predicts
 
 _start = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 _preview = jax.jit(lambda f, state, x, key, t: preview(f, state, x, fold_in(key, t)))

@@ -29,7 +29,7 @@ class Plan:
     horizon: int
     seeds: int
     seconds: float  # wall time of all seeds, without compilation
-    compile_seconds: float  # of the timed programs; small if they are in the compilation cache
+    compile_seconds: float  # compilation of the timed programs; small if the cache has them
     bytes: int  # memory at the initial capacity, including the problem
     capacity: int  # for inducing points, after the timed part; 0 for an algorithm without them
     pilot: int  # number of timed evaluations

@@ -187,8 +187,8 @@ def _file(
     state: Any,
     number: int | None = None,
 ) -> RunFile | None:
-    """The file of the run with that number (None: of all runs), which has these keys [] or [S] and
-    this initial state (None: that of `init`); None if the path is None."""
+    """The file of run `number` (None: of all runs), whose description has the keys [] or [S] and
+    the initial `state` (None: that of `init`). Returns None if the path is None."""
     if path is None:
         return None
     return run_file(
@@ -265,7 +265,7 @@ def _raise_flags(progress: Progress, horizon: int) -> None:
 
 
 def warn_of_imprecision() -> None:
-    """The warning for `Info.imprecise`."""
+    """Warns that `Info.imprecise` is set."""
     warn(
         "rounding may have changed variances by more than 0.1% of the largest (`info.imprecise`):"
         " near-duplicates are among the inducing points, or the regularization is small. Use"
