@@ -46,9 +46,9 @@ def start(
     devices           int, expected number of devices of all processes
     timeout           seconds after which JAX ends a process that waits for the others
 
-    If the first three are not given, JAX reads them from a cluster such as SLURM. Raises ValueError
-    if only some of the three are given, if one is invalid, or if there is no cluster, and
-    RuntimeError if the number of devices is not `devices`.
+    If coordinator, processes and process are not given, JAX reads them from a cluster such as
+    SLURM. Raises ValueError if only some of these are given, if one is invalid, or if there is no
+    cluster, and RuntimeError if the number of devices is not `devices`.
     """
     is_given = [value is not None for value in (coordinator, processes, process)]
     if any(is_given) and not all(is_given):
@@ -116,7 +116,7 @@ def place_rows(rows: Any, arms: int, mesh: Mesh, axis: str = AXIS) -> Arms:
     """The result of `place`, where each process passes only its own rows (`rows_of_process`).
 
     Raises ValueError in all processes if one of them passes another number of rows, or numbers that
-    are not finite or not floating point, or if the number of features or the dtype differs.
+    are not finite or not floating point, or if processes differ in the number of features or dtype.
     """
     local, n_devices = rows_of_process(arms, mesh, axis), check_mesh(mesh, axis)
     features, error = _check_rows(rows, local)

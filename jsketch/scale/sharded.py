@@ -165,7 +165,7 @@ class Sharded(Algorithm):
         return attach(self._apply(pend, self._specs(state), state, query), state.domain)
 
     def remaining(self, state: Any) -> Array | None:
-        """`FixedBKB.remaining` over all devices; None for other algorithms and if `repeat`."""
+        """`FixedBKB.remaining` over all devices; None for other algorithms or with `repeat`."""
         if not isinstance(self.bandit, FixedBKB) or self.bandit.repeat:
             return None
         return self._apply(self.bandit.remaining, P(), state)

@@ -395,7 +395,7 @@ def _history(
 
 
 def _prior_variance(file: ArmFile, kernel: Any, dtype: Any) -> float:
-    """The largest k(x,x) of all arms. Reads the file once, and so checks that it is finite."""
+    """The largest k(x,x) of all arms. Reads the whole file, which checks that arms are finite."""
     largest = jax.jit(lambda kernel, x: kernel.diag(x).max())
     return max(float(largest(kernel, x.astype(dtype))) for _, x in file.in_order())
 
@@ -536,8 +536,8 @@ def _keep_best(buffer: Buffer, count: int) -> tuple[Buffer, Buffer]:
 
 
 def _raise_bounds(bounds: np.ndarray, removed: Buffer, chunk: int) -> None:
-    """Raises the bounds [C] of chunks of `chunk` arms, in place, to at least the scores of the arms
-    that were removed from the buffer."""
+    """Increases the bounds [C] of chunks of `chunk` arms, in place, to at least the scores of the
+    arms that were removed from the buffer."""
     np.maximum.at(bounds, removed.number // chunk, removed.score)
 
 

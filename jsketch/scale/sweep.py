@@ -26,7 +26,7 @@ from jsketch.types import Kernel
 
 
 class Factors(NamedTuple):
-    """The factors of a posterior, lam sigma^2 = k(x,x) - |k_S(x) G|^2, with M inducing points S."""
+    """The factors of a posterior on M inducing points S: lam sigma^2 = k(x,x) - |k_S(x) G|^2."""
 
     points: Array  # [M, d]
     explained: Array  # G [M, M], upper triangular
