@@ -56,7 +56,7 @@ def dense(
 
 @struct.dataclass
 class Exact:
-    """Incremental exact posterior with rows for N distinct pulled arms, of which u are in use.
+    """Incremental exact posterior with N rows for distinct pulled arms; u of the rows are in use.
 
     Let D be the diagonal matrix of the noise variances of the arms' average rewards, (K_u + D)^-1 =
     L^-T inner L^-1, and basis = L^-1 K_uA. The posterior covariance is K - basis^T inner basis. The
@@ -117,8 +117,8 @@ def observe(
     slot = jnp.where(has_row, jnp.argmax(same).astype(jnp.int32), jnp.minimum(exact.used, size - 1))
     lam = jnp.asarray(regularization, arms.dtype)
 
-    # The covariance [A] of all arms with this one. A pulled arm needs no subtraction: its variance
-    # is about lam / count, whereas k(x,x) - explained would have an error of eps k(x,x).
+    # The covariance [A] of all arms with `arm`. A pulled arm needs no subtraction: its variance is
+    # about lam / count, whereas k(x,x) - explained would have an error of eps k(x,x).
     noise = lam / jnp.maximum(exact.repeats[slot], 1)
     whitened = jnp.where(has_row, noise * exact.inverse_root[:, slot], -exact.basis[:, arm])
     direction = matmul(exact.inner, whitened)

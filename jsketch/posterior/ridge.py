@@ -1,10 +1,10 @@
 """Ridge posterior in a feature space R^M, in whitened coordinates.
 
-With V = lam I + sum_i n_i z_i z_i^T = lam B and B = L L^T, covariances and means are inner products
-of the coordinates u(x) = L^-1 z(x) / sqrt(lam): e(x,x') = z^T V^-1 z' = u(x).u(x') and mean(x) =
-u(x).weights. `fit` recomputes V^-1 from scratch. The eigenvalues of B are in [1, 1 + n
-kappa^2/lam], so that explicit inverse factors are safe and logdet(V/lam) has no cancellation
-(THEORY 9.3). Variances are in leverage units (divided by lam).
+With V = lam I + sum_i n_i z_i z_i^T = lam B for n_i pulls of arm i, and B = L L^T, covariances and
+means are inner products of the coordinates u(x) = L^-1 z(x) / sqrt(lam): e(x,x') = z^T V^-1 z' =
+u(x).u(x') and mean(x) = u(x).weights. `fit` recomputes V^-1 from scratch. The eigenvalues of B are
+in [1, 1 + n max k(x,x) / lam] for n pulls, so that explicit inverse factors are safe and
+logdet(V/lam) has no cancellation (THEORY 9.3). Variances are in leverage units (divided by lam).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Ridge:
 
 
 def fit(gram: Array, moment: Array, regularization: ArrayLike) -> Ridge:
-    """The posterior from gram = sum_i n_i z_i z_i^T [M,M] and moment = sum_i s_i z_i [M] (BBKB eqs.
-    1 and 3)."""
+    """The posterior from gram = sum_i n_i z_i z_i^T [M,M] and moment = sum_i s_i z_i [M], with
+    reward sums s_i (BBKB eqs. 1 and 3)."""
     scale = jnp.sqrt(jnp.asarray(regularization, gram.dtype))
     factor = cholesky_inverse(jnp.eye(gram.shape[0], dtype=gram.dtype) + gram / regularization)
     return Ridge(
@@ -45,9 +45,9 @@ def explained_root(ridge: Ridge, regularization: ArrayLike) -> Array:
     variance that the data explain.
 
     F F^T = I - B^-1/(1 + eta), and the factor 1/(1 + eta) only scales e(x,x). eta = ETA eps keeps
-    the matrix positive definite in spite of rounding. Where B^-1 has lost more digits (a dictionary
-    of unobserved arms and of arms with very many pulls), eta is multiplied by ETA_GROWTH until the
-    matrix is positive definite; F is NaN if eta exceeds 1 before that.
+    F F^T positive definite in spite of rounding. If B^-1 has lost more digits (a dictionary of
+    unobserved arms and of arms with very many pulls), eta is multiplied by ETA_GROWTH until F F^T
+    is positive definite; F is NaN if eta exceeds 1 before that.
     """
     size, dtype = ridge.whiten.shape[0], ridge.whiten.dtype
     inverse = regularization * upper_outer(ridge.whiten)
