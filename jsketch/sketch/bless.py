@@ -23,7 +23,7 @@ from scipy import linalg
 
 from jsketch.types import PRNGKey
 
-# the most draws of a level; if a draw keeps one point on average, all of them are empty with
+# largest number of draws in a level; if a draw keeps one point on average, all draws are empty with
 # probability e^-100
 DRAWS = 100
 # oversampling of each level; with 2, the value of the authors, scores have errors of more than a
@@ -112,7 +112,7 @@ def _factor(gram: np.ndarray, noise: np.ndarray, rounding: float) -> tuple[np.nd
 def exact_leverage_scores(
     kernel: Any, points: Any, counts: Any, regularization: float
 ) -> np.ndarray:
-    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n], of k~ in `leverage_scores`; O(n^3)."""
+    """Ridge leverage scores diag(K~ (K~ + lam I)^-1), [n]; K~ as in `leverage_scores`; O(n^3)."""
     x, n = np.asarray(points), np.asarray(counts, float)
     gram = _scaled_gram(kernel, x, n, x, n)
     noise = np.maximum(regularization, len(n) * _eps(kernel, x) * np.diag(gram))

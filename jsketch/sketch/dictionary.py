@@ -63,7 +63,7 @@ def sum_outside(
     """A sum over the pulled arms that are not in the dictionary; `arms` is the number of all arms.
 
     The sum begins with `start`, and add(sum, index [n], pull counts [n], reward sums [n]) returns
-    it with a chunk of n arms added. Pull counts and reward sums of padding are zero.
+    the sum plus a chunk of n arms. Pull counts and reward sums of padding are zero.
     """
     running = rows.running_count(put(dictionary, pull_counts > 0, False, rows))
     size = min(OUTSIDE_ROWS, arms)

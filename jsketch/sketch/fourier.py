@@ -9,7 +9,7 @@ Quadrature (QFF): Mutny and Krause. Efficient high dimensional Bayesian optimiza
 and quadrature Fourier features. NeurIPS 2018. Frequencies are Gauss-Hermite nodes: the error falls
 exponentially with their number, but the size of the grid grows exponentially with d.
 
-Both have z(x).z(x) = k(x,x), so that there is no residual. After observations in M directions, the
+Both maps have z(x).z(x) = k(x,x), that is, no residual. After observations in M directions, the
 variance of a posterior in M features is small at every point (variance starvation).
 """
 

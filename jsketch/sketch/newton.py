@@ -59,8 +59,8 @@ def join(
     z, diag  [M] and [], the old coordinates of the point, and k(x,x)
     points   [M,d], with the new point in row `slot`; later rows are ignored
     state    arrays in the old coordinates, such as a posterior
-    rotate   rotate(state, rotation) is the same state in new coordinates; it closes over no array
-             (`cond_per_run`)
+    rotate   rotate(state, rotation) is the same state in new coordinates; the function closes over
+             no array, as `cond_per_run` requires
     """
     joins = jnp.asarray(joins)
     eps = float(jnp.finfo(z.dtype).eps)

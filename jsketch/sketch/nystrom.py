@@ -12,7 +12,7 @@ from jax import Array, lax
 from jsketch import struct
 from jsketch.linalg import inverse_root, matmul, matmul_upper
 
-PROBES = 4  # random directions that estimate a norm
+PROBES = 4  # number of random vectors by which `probes` estimates a norm
 POINTS = 64  # inducing points in one product of `dual_products`
 
 

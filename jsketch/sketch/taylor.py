@@ -2,8 +2,8 @@
 
 Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale
 problems. NeurIPS 2019, Section 3.1: g_k(x) = exp(-|x|^2 / (2 l^2)) prod_i x_i^k_i / (l^k_i
-sqrt(k_i!)) over the C(d + M, M) multi-indices |k| <= M. For |x|, |y| <= R their inner product
-differs from the kernel by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
+sqrt(k_i!)) over the C(d + M, M) multi-indices |k| <= M. For |x|, |y| <= R the inner product of the
+features of x and y differs from k(x,y) by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
 """
 
 from __future__ import annotations
