@@ -455,9 +455,9 @@ def feedback(domain: Arms, query: Query, y: Any) -> tuple[Query, Array]:
 
 def arm_query(domain: Arms, query: Query) -> Query:
     """The query as JAX arrays, in which arms that do not exist have the number A, because a scatter
-    to row A writes nothing. Raises ValueError if the index is not a vector of arm numbers or the
-    mask is not one bool for each. If the query is not traced, also raises it if a slot in use names
-    an arm that does not exist."""
+    to row A writes nothing. Raises ValueError if the index is not a vector of arm numbers, if the
+    mask is not one bool for each of them, or, unless the query is traced, if a slot in use names an
+    arm that does not exist."""
     if not (hasattr(query, "index") and hasattr(query, "mask")):
         cause = f"a {type(query).__name__} was given"
         raise ValueError(f"a query is the result of `ask`, or Query(index, mask); {cause}.")

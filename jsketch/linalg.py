@@ -482,8 +482,8 @@ def triangular_inverse(lower: Array) -> Array:
 
 
 def solve_lower(lower: Array, right: Array) -> Array:
-    """lower^-1 @ right for a small lower [b,b] and right [b,M], row by row. There is no call of
-    LAPACK, after which the products of a compiled program run on fewer cores."""
+    """lower^-1 @ right for a small lower [b,b] and right [b,M], row by row. LAPACK is not called,
+    because after a call the products of a compiled program run on fewer cores."""
 
     def row(i: Array, solution: Array) -> Array:
         return put(solution, i, (right[i] - matmul(lower[i], solution)) / lower[i, i])

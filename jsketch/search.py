@@ -19,7 +19,7 @@ from jax import Array, lax
 from jsketch.types import Box, PRNGKey
 
 CANDIDATES, STARTS, STEPS = 1024, 16, 80  # defaults of `maximise_over_box`
-RATE = 0.05  # the first step of Adam, in sides of the box; it falls to zero along a cosine
+RATE = 0.05  # the first step size of Adam, in sides of the box; it falls to zero as a cosine
 
 Score = Callable[[Array], Array]  # points [n,d] -> scores [n], row by row
 # (score, points) -> (scores [K], their gradients with respect to the points)

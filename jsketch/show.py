@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-LINES, WIDTH = 10, 100
+LINES, WIDTH = 10, 100  # largest numbers of lines in a repr and of characters in a line
 MAX_ENTRIES = 6  # the largest size of an array, tuple, list or dict whose entries are shown
 DEPTH = 3  # levels of nested objects that are shown
 

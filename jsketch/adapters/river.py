@@ -24,8 +24,8 @@ class RiverRegressor(base.Regressor):
 
     The first learned example determines the names of the features. All others must have the same
     names, in any order. The inputs of the forecaster are the features sorted by name, which is also
-    the order of the lengthscales of an ARD kernel. A label of NaN or None is missing. Methods
-    raise ValueError, and learn nothing, for other names, and for other values that are not finite.
+    the order of the lengthscales of an ARD kernel. A label of NaN or None is missing. Methods raise
+    ValueError, and learn nothing, for other names, inputs that are not finite and infinite labels.
     """
 
     def __init__(self, forecaster: Any, seed: int = 0):

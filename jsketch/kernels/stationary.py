@@ -217,7 +217,7 @@ class Matern(Stationary):
 class RationalQuadratic(Stationary):
     """(1 + |x-y|^2 / (2 alpha lengthscale^2))^-alpha: a scale mixture of Gaussian kernels."""
 
-    alpha: ArrayLike = 1.0  # the smaller, the heavier the tail
+    alpha: ArrayLike = 1.0  # a smaller value gives a heavier tail
 
     def gram(self, x: Array, y: Array) -> Array:
         squared = scaled_squared_distances(x, y, self.lengthscale)

@@ -86,7 +86,7 @@ def _as_json(value: Any) -> Any:
 
 
 def rebuild(saved: Any) -> Any:
-    """The value whose `to_json` is `saved`. Raises ValueError for classes that are not jsketch's."""
+    """The value whose `to_json` is `saved`. Raises ValueError unless all classes are of jsketch."""
     if isinstance(saved, list):
         return list(map(rebuild, saved))
     if not isinstance(saved, dict):

@@ -1,4 +1,4 @@
-"""The greedy adversary, which plays the example with the largest regret of a given forecaster.
+"""The greedy adversary, which plays the example that maximises the regret of a given forecaster.
 
 Jezequel, Gaillard, Rudi. NeurIPS 2019, Appendix G (THEORY 7.10). The example (x, y) of step t
 maximises the regret after the step,
@@ -138,8 +138,8 @@ def play(adversary: Adversary, forecaster: Any, rounds: int, keys: PRNGKey) -> G
     rounds      int, steps n of a game
     keys        keys [S], one for each game
 
-    Raises ValueError for invalid arguments and if the capacity of the forecaster is too small,
-    because a game does not grow it, and FloatingPointError if a forecaster is not finite.
+    Raises ValueError for invalid arguments and if the forecaster's capacity, which a game does not
+    enlarge, is too small, and FloatingPointError if the state of a forecaster is not finite.
     """
     checks.box(adversary.box, checks.example(adversary.box.lower).shape[0])
     checks.settings(adversary)
