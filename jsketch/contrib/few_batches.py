@@ -130,7 +130,7 @@ class BatchedExploration(widths.KernelBandit, Algorithm):
 @struct.dataclass
 @one_dtype
 class RandomExploration(BatchedExploration):
-    """`BatchedExploration` with uniform picks among the active arms; O(A + T) a batch.
+    """`BatchedExploration` with uniform picks among the active arms. A batch costs O(A + T).
 
     Follows Salgia, Vakili, Zhao, Random exploration in Bayesian optimization: order-optimal regret
     and computational efficiency, ICML 2024 (REDS). The paper leaves the length of the first batch

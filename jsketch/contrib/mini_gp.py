@@ -28,7 +28,7 @@ from jsketch.types import Arms, Info, PRNGKey, Query, is_traced
 
 @struct.dataclass
 class MiniGP(ExactBandit):
-    """mini-GP-UCB or mini-GP-EI over arms. A batch repeats one arm, in O(A N) for N pulled arms."""
+    """mini-GP-UCB or mini-GP-EI. A batch repeats one arm and costs O(A N) for N pulled arms."""
 
     # C >= 1: a batch divides the standard deviation of its arm by C; if C is 1, it has one pull
     ratio: ArrayLike = 2.0

@@ -140,8 +140,8 @@ class WindowBKB(BKB):
 def slide_window(
     window: Window, pull_counts: Array, reward_sums: Array, query: Query, y: Array
 ) -> tuple[Window, Array, Array]:
-    """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query, O(W) for each
-    observation; slots without an observation are ignored."""
+    """(window, pull_counts [A], reward_sums [A]) after the rewards y [B] of a query; slots without
+    an observation are ignored. An observation costs O(W)."""
     observed = counts.observed_slots(query, y)
 
     def observe(i: Array, carry: tuple[Window, Array, Array]) -> tuple[Window, Array, Array]:

@@ -10,11 +10,11 @@ assumed to return its posterior mean, which lowers the variances around it (hall
 Desautels, Krause, Burdick, JMLR 2014; the kriging believer: Ginsbourger, Le Riche, Carraro, 2010).
 Thompson, TopTwo and ProbabilityOfBest use joint draws of the posterior.
 
-If evaluations may fail (`Chance`), a failure is worth the worst value so far: `with_failures`
-adjusts the scores, and draws contain failures. If evaluations have costs (`Price`), expected
-improvements and variances are divided by cost^exponent (`per_cost`; EI-cool: Lee, Perrone,
-Archambeau, Seeger. Cost-aware Bayesian optimization. 2020), and a batch costs at most what is left
-of the budget.
+If evaluations may fail (`Chance`), a failure counts like the worst evaluated candidate: the method
+`with_failures` adjusts the scores, and draws contain failures. If evaluations have costs (`Price`),
+the method `per_cost` divides expected improvements and variances by cost^exponent (EI-cool: Lee,
+Perrone, Archambeau, Seeger. Cost-aware Bayesian optimization. 2020), and a batch costs at most what
+is left of the budget.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ def normal_draws(covariance: Array, ratio: Array, count: int, key: PRNGKey) -> A
 
 
 def _draws(posterior: JointPosterior, count: int, key: PRNGKey) -> Array:
-    """[count, K] draws of f at the shortlist. A draw is the worst value if the evaluation fails in
-    it, and -inf for a candidate that may not be picked."""
+    """[count, K] draws of f at the shortlist. An entry is the worst value if the evaluation fails
+    in that draw, and -inf if the candidate may not be picked."""
     mean, covariance, free, ratio, _, terms, _ = posterior
     values = mean[None, :] + normal_draws(covariance, ratio, count, key)
     if terms.chance is not None:
@@ -124,8 +124,8 @@ def expected_best(posterior: JointPosterior, picks: Array, key: PRNGKey, draws: 
 
 
 def _distinct_maxima(draws: Array, size: int) -> Array:
-    """[size] int32, for each draw [size, K] the candidate with the largest value among those that
-    no earlier draw picked."""
+    """[size] int32, for each of the draws [size, K] the candidate with the largest value among
+    those that no earlier draw picked."""
     numbers = jnp.arange(draws.shape[1], dtype=jnp.int32)
 
     def pick(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -264,7 +264,7 @@ class ProbabilityOfBest(_DrawAcquisition):
     whose values are most often among the k largest of a list with the values of a draw and the
     posterior means of evaluated and pending candidates. Ties are broken by mean + std."""
 
-    # draws of the posterior
+    # number of draws of the posterior
     draws: int = struct.field(pytree_node=False, default=2048)
     # k, the number of the best candidates
     top: int = struct.field(pytree_node=False, default=1)

@@ -246,10 +246,10 @@ def weighted_moments(values: np.ndarray, errors: np.ndarray, arms: np.ndarray) -
     """Weighted mean and standard deviation of values [m] with standard errors [m] at arms [m].
 
     The weight of a value is proportional to 1 / (deviation^2 + error^2). Weights and deviation are
-    iterated until they agree, but only while the effective number of candidates is at least 2 and
-    the smaller of MIN_CANDIDATES and half of all candidates: a few exact values among many with
-    errors, or repeats of one candidate, do not measure the deviation of all values. The effective
-    number is (sum w)^2 / sum w^2, where w is the largest weight of each candidate (Kish, 1965).
+    iterated until they agree, but only while the effective number of candidates is at least
+    max(2, min(MIN_CANDIDATES, half of all candidates)): a few exact values among many with errors,
+    or repeats of one candidate, do not measure the deviation of all values. The effective number is
+    (sum w)^2 / sum w^2, where w is the largest weight of each candidate (Kish, 1965).
     """
     moments = _moments(values, np.ones(len(values)))
     candidate = np.unique(arms, return_inverse=True)[1]

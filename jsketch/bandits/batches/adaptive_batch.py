@@ -4,10 +4,10 @@ Appendix A.3), and the rules that end a batch. The argument `bandit` of all func
 The score of an arm only decreases within a batch, so a stored score is an upper bound of the
 current one. A working set consists of the k arms with the largest stored scores. It contains the
 best arm as long as the largest current score in the set is not below the largest stored score
-outside. Let U [k,M] be the whitened features of the arms in the set, and P [M,M] = (I + sum_s u_s
-u_s^T)^-1 over the hallucinated pulls s. A pick updates the covariance K = U P U^T [k,k] of the set
-in O(k^2); P is updated once for each set, in O(k m^2). A full sweep (`lazy=False`) makes the same
-picks, but updates the scores of all arms after every pick, in O(A m).
+outside. Let U [k,M] be the whitened features of the arms in the set, and
+P [M,M] = (I + sum_s u_s u_s^T)^-1, a sum over the hallucinated pulls s. A pick updates the
+covariance K = U P U^T [k,k] of the set in O(k^2); P is updated once for each set, in O(k m^2). A
+full sweep (`lazy=False`) makes the same picks; it updates all scores after every pick, in O(A m).
 
 By Cauchy-Schwarz, a pick increases the local bound of an arm (Lemma 3) at most as much as the
 global bound (Lemma 1). Local bounds are therefore computed only where they may exceed C (`ratio`).

@@ -28,7 +28,7 @@ PICKS = 32  # the largest number of picks from one working set
 
 class Pulls(NamedTuple):
     """Hallucinated pulls in R slots. Slot j has n_j pulls of arm x_j. The mean of their rewards has
-    the covariance k~(x, x_j) with an arm x, and the noise variance 1/n_j."""
+    the covariance k~(x, x_j) with the value of an arm x, and the noise variance 1/n_j."""
 
     points: Array  # [R, d]
     z: Array  # [R, M], Nystrom features

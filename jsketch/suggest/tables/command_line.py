@@ -35,7 +35,7 @@ def number_type(
             raise argparse.ArgumentTypeError(f"must be {valid}; {text} was given")
         return number
 
-    convert.__name__ = getattr(kind, "__name__", "number")  # argparse names it in messages
+    convert.__name__ = getattr(kind, "__name__", "number")  # the name in messages
     return convert
 
 

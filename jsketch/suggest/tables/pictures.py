@@ -31,7 +31,7 @@ MAP_SAMPLE = 2000  # largest number of candidates that determine the axes of the
 BARS = 12  # largest number of columns in the picture of importance
 LONGEST_TICKS = 50  # characters that fit below a picture, in all labels together
 NARROW_LEVELS = 8  # a grid with more columns is as wide as the page
-DARK_SHARE = 0.45  # text is white on this share of the range of colours, the dark end
+DARK_SHARE = 0.45  # text is white on this share of the colours, the darkest ones
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.75"
 # text is not parsed: "$" would start a formula, and the name of a column may contain it
