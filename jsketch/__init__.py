@@ -39,8 +39,8 @@ Dimensions in the shape comments of the package:
     T horizon, in evaluations    S seeds
 
 Variances are in the papers' "leverage units": they are divided by the regularization lambda. The
-prior variance is k(x,x)/lambda. The Bayesian standard deviation is `posterior.bayes_std(variance,
-lambda)`.
+prior variance is k(x,x)/lambda, and the Bayesian standard deviation of a variance is
+`posterior.bayes_std(variance, lambda)`.
 
 Computations have the dtype of the arms, and the library does not change the configuration of JAX;
 the experiments run in float64.

@@ -68,7 +68,7 @@ class FixedBKB(SketchedBandit):
         return with_pending(state, jnp.zeros_like(state.pull_counts), tried)
 
     def remaining(self, state: FixedBatchState) -> Array | None:
-        """The number [] int32 of evaluations that remain; None if arms may be repeated."""
+        """The number [] int32 of arms that may still be evaluated; None if arms may be repeated."""
         if self.repeat:
             return None
         return state.domain.rows.sum((~self._excluded(state)).sum(dtype=jnp.int32))

@@ -21,8 +21,8 @@ TERMS = 20  # terms of the continued fraction, which give a relative error of at
 
 
 def _tail(z: Array) -> tuple[Array, Array, Array]:
-    """(whether z is below TAIL, t, c) with Mills' ratio (1 - Phi(t)) / phi(t) = 1 / (t + c) at t =
-    max(-z, -TAIL)."""
+    """(whether z is below TAIL, t, c), where t = max(-z, -TAIL), and 1 / (t + c) is Mills' ratio
+    (1 - Phi(t)) / phi(t)."""
     in_tail = z < TAIL
     t = jnp.where(in_tail, -z, -TAIL)
     c = t

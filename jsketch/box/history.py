@@ -102,8 +102,7 @@ def write(old: Array, new: Array, start: Array, size: Array) -> Array:
 
 
 def checked_values(query: BoxQuery, y: Any) -> Array:
-    """The values y of a query in its dtype, [B]. Raises ValueError unless there is one for each
-    slot."""
+    """The values y [B] of a query in its dtype. Raises ValueError unless each slot has one."""
     y = jnp.asarray(checks.real("y", y))
     if y.shape != query.mask.shape:
         raise ValueError(

@@ -351,8 +351,8 @@ class CBBKB(ContextualUCB):
     Zenati et al. (AISTATS 2022) compare EK-UCB with CBBKB and CBKB. The dictionary is drawn from
     all played points when 1 + the sum of the variances of the points since the last draw exceeds
     C = `ratio` (Calandriello et al., ICML 2020, Lemma 1), and after every reward while it is empty.
-    The posterior uses every reward immediately. Let s run over the points since the last draw, P =
-    (I + sum_s u_s u_s^T)^-1, and let b be the whitened moment at that draw. The mean given all
+    The posterior uses every reward immediately. Let s run over the points since the last draw,
+    P = (I + sum_s u_s u_s^T)^-1, and let b be the whitened moment at that draw. The mean given all
     rewards, on the dictionary of that draw, is (THEORY 6.6)
 
         mean(x) = u(x)^T P (b + sum_s y_s u_s),     u as in THEORY 9.3.

@@ -376,10 +376,10 @@ def gap(bandit: Any, state: Any) -> float:
     units of the rewards: the largest upper bound of all arms minus the largest lower bound.
 
     With `width=widths.certified` and valid norm_bound and noise_std, the bound holds at all rounds
-    together with probability at least 1 - delta (THEORY 2.4, 4.4). The bound is a
-    heuristic with the authors' widths (`*_code`), and with algorithms that forget, whose confidence
-    bounds hold at single rounds only (THEORY 6.5). Raises ValueError for an algorithm without
-    confidence bounds of every arm.
+    together with probability at least 1 - delta (THEORY 2.4, 4.4). The bound is a heuristic with
+    the authors' widths (`*_code`), and with algorithms that discount or drop old rewards, whose
+    confidence bounds hold at single rounds only (THEORY 6.5). Raises ValueError for an algorithm
+    without confidence bounds of every arm.
     """
     bounds = bandit.confidence_bounds(state)
     if bounds is None:

@@ -133,7 +133,7 @@ class Live:
 
     def learn_many(self, xs: Any, ys: Any) -> Forecasts:
         """Learns ys [n] at xs [n,d] in order and returns the forecasts of `prequential`. Every
-        new n compiles a program. If it raises FloatingPointError, nothing is learned."""
+        new n compiles a program. After a FloatingPointError nothing is learned."""
         xs, ys = self._examples(xs, ys)
         self._check_state()
         forecasts, self.state = prequential(

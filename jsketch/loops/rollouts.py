@@ -208,9 +208,9 @@ def rollout(
 
 
 def regret_ratio(regret: Array, mean_reward: Array) -> Array:
-    """The ratios R_t / R_t^unif [..., T] for instantaneous regrets [..., T], where R_t^unif =
-    t (f* - mean f) is the expected regret of the uniform policy with mean rewards [A]; 1 if all
-    arms are equally good. Raises ValueError on other shapes."""
+    """The ratios R_t / R_t^unif [..., T] for instantaneous regrets [..., T]; 1 if all arms are
+    equally good. R_t^unif = t (f* - mean f) is the expected regret of the uniform policy with mean
+    rewards [A]. Raises ValueError on other shapes."""
     regret, mean_reward = jnp.asarray(regret), jnp.asarray(mean_reward)
     if regret.ndim == 0 or mean_reward.ndim != 1 or not mean_reward.size:
         raise ValueError(
@@ -231,7 +231,7 @@ class BoxRun:
     x: Array  # [T, d]
     y: Array  # [T], as observed; NaN or infinite for a failed evaluation
     value: Array  # [T], without noise; NaN if the objective has no `value`
-    best: Array  # [T], largest observed so far, -inf before the first
+    best: Array  # [T], largest finite y so far, -inf before the first
     info: Any  # `BoxInfo` of the round of each evaluation, fields [T, ...]
     state: Any
     t: Array  # [] int32, evaluations; fewer than T if the optimiser returned an empty query

@@ -1,11 +1,11 @@
 """Online gradient descent in random Fourier features (FOGD) and in the Nystrom features of the
 first examples (NOGD).
 
-Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016, with PKAWV's settings
-(THEORY 7.8): squared loss, step size eta = 1/sqrt(n). FOGD has D frequencies and 2D features (sin,
-cos)/sqrt(D). NOGD takes steps in the space of the kernel until the first M examples are its points,
-and later in the span of these points. A step is w <- w - 2 eta (w.z(x) - y) z(x), with the features
-z of FOGD, or the orthonormal coordinates z of NOGD.
+Lu, Hoi, Wang, Zhao, Liu. Large scale online kernel learning. JMLR 2016, with the settings of
+PKAWV's experiments (THEORY 7.8): squared loss, step size eta = 1/sqrt(n). FOGD has D frequencies
+and 2D features (sin, cos)/sqrt(D). NOGD takes steps in the space of the kernel until the first M
+examples are its points, and later in the span of these points. A step is
+w <- w - 2 eta (w.z(x) - y) z(x), with the features z of FOGD, or the coordinates z of NOGD.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class NOGDState:
     points: Array  # [M, d]
     basis: Array  # [M, M], orthonormal coordinates (`sketch.newton`)
     weights: Array  # [M]
-    used: Array  # [] int32
+    used: Array  # [] int32, number of points
 
 
 @struct.dataclass

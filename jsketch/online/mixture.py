@@ -6,9 +6,9 @@ Cesa-Bianchi and Lugosi, Prediction, Learning, and Games (2006), Sections 3.3 to
 
     loss of the mixture <= min_g loss of expert g + log(G) / eta
 
-on every stream. The bound holds for the average of the predictions (`rule="average"`) at eta <=
-1/(8 B^2), where the squared loss is exp-concave, and for Vovk's substitution (`rule="vovk"`) at
-eta <= 1/(2 B^2), where the squared loss is mixable.
+on every stream. The bound holds for the average of the predictions (`rule="average"`) at
+eta <= 1/(8 B^2), where the squared loss is exp-concave, and for Vovk's substitution (`rule="vovk"`)
+at eta <= 1/(2 B^2), where the squared loss is mixable.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from jsketch.sketch.newton import Rotation
 from jsketch.types import ForecastInfo, PRNGKey
 
 CHUNK = 1024  # number of observed examples in one kernel matrix
-LEAST_ROWS = 64  # number of examples in a block of `prequential`
+LEAST_ROWS = 64  # the least capacity for examples, a block of `prequential`
 
 
 def _round_up_to_chunks(rows: int) -> int:
@@ -144,8 +144,8 @@ class NystromAWV(base.KernelForecaster, base.GrowingBlocks):
         """(the state with x [d] in the dictionary if it joins; the features z [B,M] of the block).
 
         Let v be the unit vector of the new coordinate, c_i the new coordinate of the i-th observed
-        example, and p the sum of c_i z_i in the other coordinates. A increases by v p^T + p v^T +
-        sum_i c_i^2 v v^T. If there is no new coordinate, v is zero and nothing changes.
+        example, and p the sum of c_i z_i in the other coordinates. A increases by
+        v p^T + p v^T + sum_i c_i^2 v v^T. If there is no new coordinate, v is zero and A stays.
         """
         dictionary = arrival.dictionary
         lam = jnp.asarray(self.regularization, arrival.k.dtype)

@@ -32,7 +32,7 @@ from jsketch.types import ForecastInfo, PRNGKey
 @struct.dataclass
 @one_dtype
 class ProsNKONS(base.KernelForecaster, base.GrowingBlocks):
-    """Second-order steps. An example and the memory are O(m^2) for m inducing points."""
+    """Second-order steps. An example costs O(m^2) for m inducing points, as does the memory."""
 
     bound: ArrayLike = 1.0  # C, on |y| and on the predictions
     # `Sampling`, the settings mu, beta and eps of KORS

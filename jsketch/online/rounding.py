@@ -3,8 +3,8 @@
 Forecasters start from A^-1 = I / lam and subtract the part that each example explains, as the
 papers do. The first example in a direction reduces A^-1 in that direction from 1 / lam to
 1 / (lam + |z|^2), and the result has a relative error of eps |z|^2 / lam. Every earlier example
-adds to this error (THEORY 9.5). On 110 streams the errors of PKAWV's predictions were 0.1 to 35 eps
-|z|^2 / lam.
+adds to this error (THEORY 9.5). On 110 streams the errors of PKAWV's predictions were 0.1 to 35
+times eps |z|^2 / lam.
 """
 
 from __future__ import annotations

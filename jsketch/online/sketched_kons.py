@@ -1,9 +1,9 @@
 """Sketched-KONS: kernel online Newton steps whose curvature is a sum over sampled examples.
 
 Calandriello, Lazaric, Valko. Second-order kernel online convex optimization with adaptive
-sketching. ICML 2017, for the squared loss with predictions clipped to [-C, C] and curvature sigma =
-1/(8 C^2) (THEORY 7.8). Example t enters A with probability max(gamma, min(1, beta tau)), where tau
-is the ridge leverage score, with regularization alpha, that KORS estimates for it. The weight
+sketching. ICML 2017, for the squared loss with predictions clipped to [-C, C] and curvature
+sigma = 1/(8 C^2) (THEORY 7.8). Example t enters A with probability max(gamma, min(1, beta tau)),
+where tau is its ridge leverage score with regularization alpha, as KORS estimates it. The weight
 vector is a sum over all examples. The t-th example costs O(t d + m^2) with m examples in A.
 """
 

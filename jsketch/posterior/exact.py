@@ -58,11 +58,11 @@ def dense(
 class Exact:
     """Incremental exact posterior with N rows for distinct pulled arms; u of the rows are in use.
 
-    Let D be the diagonal matrix of the noise variances of the arms' average rewards, (K_u + D)^-1 =
-    L^-T inner L^-1, and basis = L^-1 K_uA. The posterior covariance is K - basis^T inner basis. The
-    covariance between all arms and a pulled arm a is row a of D L^-T inner basis, which needs no
-    subtraction and so loses no digits. While no arm is pulled twice, inner is the identity, and L
-    is the Cholesky factor of K_u + D.
+    Let D be the diagonal matrix of the noise variances of the arms' average rewards, and
+    basis = L^-1 K_uA with (K_u + D)^-1 = L^-T inner L^-1. The posterior covariance is
+    K - basis^T inner basis. The covariance between all arms and a pulled arm a is row a of
+    D L^-T inner basis, which needs no subtraction and so loses no digits. While no arm is pulled
+    twice, inner is the identity, and L is the Cholesky factor of K_u + D.
     """
 
     basis: Array  # [N, A], zero beyond row u

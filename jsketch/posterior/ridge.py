@@ -1,9 +1,9 @@
 """Ridge posterior in a feature space R^M, in whitened coordinates.
 
 With V = lam I + sum_i n_i z_i z_i^T = lam B for n_i pulls of arm i, and B = L L^T, covariances and
-means are inner products of the coordinates u(x) = L^-1 z(x) / sqrt(lam): e(x,x') = z^T V^-1 z' =
-u(x).u(x') and mean(x) = u(x).weights. `fit` recomputes V^-1 from scratch. The eigenvalues of B are
-in [1, 1 + n max k(x,x) / lam] for n pulls, so that explicit inverse factors are safe and
+means are inner products of the coordinates u(x) = L^-1 z(x) / sqrt(lam): mean(x) = u(x).weights and
+e(x,x') = z^T V^-1 z' = u(x).u(x'). `fit` recomputes V^-1 from scratch. The eigenvalues of B are in
+[1, 1 + n max k(x,x) / lam] for n pulls, so that explicit inverse factors are safe and
 logdet(V/lam) has no cancellation (THEORY 9.3). Variances are in leverage units (divided by lam).
 """
 
@@ -74,8 +74,8 @@ def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
 
 
 def whitened_gain(precision: Array, u: Array) -> tuple[Array, Array]:
-    """(P u [M], the variance e(x,x) = u.P u []) of a point with coordinates u [M], where P = (I +
-    sum_s u_s u_s^T)^-1 [M,M] includes the hallucinated pulls s since `fit`."""
+    """(P u [M], the variance e(x,x) = u.P u []) of a point with coordinates u [M], where
+    P [M,M] = (I + sum_s u_s u_s^T)^-1 includes the hallucinated pulls s since `fit`."""
     direction = matmul(precision, u)
     return direction, jnp.maximum(matmul(u, direction), 0)
 

@@ -26,8 +26,8 @@ def learn(forecaster: PKAWV, state: RidgeState, x: Array, y: Array) -> RidgeStat
     """The state after `update` on the labelled examples of x [n,d], y [n], without predictions, in
     O(n r^2) for r features. The order of the examples does not matter.
 
-    With `state.inverse` = A^-1 = L L^T and the features Z [n,r], the new inverse is L (I + L^T Z^T
-    Z L)^-1 L^T; the condition numbers of these factors are not larger than that of A.
+    With `state.inverse` = A^-1 = L L^T and the features Z [n,r], the new inverse is
+    L (I + L^T Z^T Z L)^-1 L^T; the condition numbers of these factors do not exceed that of A.
     """
     size = state.weights.shape[0]
     chunks = -(-len(y) // CHUNK)

@@ -1,8 +1,8 @@
 """The largest scores of a chunk of arms, and a bound of the other scores.
 
 In float64 the scores are those of `FixedBKB`. A sweep in float32 ranks arms by an upper bound of
-their float64 score (THEORY 9.6). The bound includes an estimate of the rounding error of k(x,x) -
-|k_S(x) G|^2. The caller checks the bound for those arms whose score it computes in float64.
+their float64 score (THEORY 9.6). The bound includes an estimate of the rounding error of
+k(x,x) - |k_S(x) G|^2. The caller checks the bound for arms whose score it computes in float64.
 """
 
 from __future__ import annotations

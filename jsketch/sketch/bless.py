@@ -176,5 +176,5 @@ def _draw_level(
         accepted = random.uniform(size=len(candidates)) * bound[candidates] < probability
         if accepted.any():
             return WeightedDictionary(candidates[accepted], probability[accepted])
-    # after so many empty draws the scores of this level are nearly zero, or are rounding errors
+    # after DRAWS empty draws the scores of this level are nearly zero, or are rounding errors
     return dictionary

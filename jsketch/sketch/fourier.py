@@ -1,5 +1,5 @@
-"""Fourier features of stationary kernels, random or by quadrature: z(x).z(y) = sum_i w_i
-cos(omega_i.(x - y)) ~ k(x,y).
+"""Fourier features of stationary kernels, random or by quadrature, with inner products
+z(x).z(y) = sum_i w_i cos(omega_i.(x - y)) ~ k(x,y).
 
 Random (RFF): Rahimi and Recht. Random features for large-scale kernel machines. NIPS 2007.
 Frequencies are samples of the kernel's spectral density. The estimate is unbiased, with an error of

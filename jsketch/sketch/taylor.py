@@ -1,9 +1,9 @@
 """Taylor features of the Gaussian kernel: an orthonormal basis of its space up to a degree.
 
 Jezequel, Gaillard, Rudi. Efficient online learning with kernels for adversarial large scale
-problems. NeurIPS 2019, Section 3.1: g_k(x) = exp(-|x|^2 / (2 l^2)) prod_i x_i^k_i / (l^k_i
-sqrt(k_i!)) over the C(d + M, M) multi-indices |k| <= M. For |x|, |y| <= R the inner product of the
-features of x and y differs from k(x,y) by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
+problems. NeurIPS 2019, Section 3.1. The C(d + M, M) multi-indices k with |k| <= M have the features
+g_k(x) = exp(-|x|^2 / (2 l^2)) prod_i x_i^k_i / (l^k_i sqrt(k_i!)). For |x|, |y| <= R the inner
+product of the features of x and y differs from k(x,y) by at most (R/l)^(2M+2) / (M+1)! (Lemma 11).
 """
 
 from __future__ import annotations

@@ -239,9 +239,9 @@ class Thompson(_DrawAcquisition):
 
 @struct.dataclass
 class TopTwo(_DrawAcquisition):
-    """Thompson sampling that picks the second best candidate of a draw with probability 1 -
-    `leader` (Russo. Simple Bayesian algorithms for best-arm identification. Operations Research
-    2020)."""
+    """Thompson sampling that picks the best candidate of a draw with probability `leader`, and
+    otherwise the second best (Russo. Simple Bayesian algorithms for best-arm identification.
+    Operations Research 2020)."""
 
     # probability of picking the best candidate of a draw
     leader: ArrayLike = 0.5

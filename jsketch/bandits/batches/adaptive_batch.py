@@ -81,8 +81,8 @@ def stop_global(bound: Array, ratio: ArrayLike) -> Array:
 
 
 def stop_local(local: Array, ratio: ArrayLike, rows: Rows) -> tuple[Array, Array]:
-    """(whether a batch ends, the largest bound []). Lemma 3: a batch ends when `local` [A] = 1 +
-    sum_s k~_fb(x,x_s)^2 / sigma~^2_fb(x) exceeds C for some arm x."""
+    """(whether the batch ends, the largest bound []). Lemma 3: it ends when `local` [A], which is
+    1 + sum_s k~_fb(x,x_s)^2 / sigma~^2_fb(x), exceeds C for some arm x."""
     bound = rows.max(jnp.max(local))
     return stop_global(bound, ratio), bound
 

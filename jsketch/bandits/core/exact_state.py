@@ -1,6 +1,6 @@
-"""The exact posterior over the arms, for GP-UCB and the algorithms built on it. An observation
-costs O(A u) for u distinct pulled arms. The argument `bandit` of all functions is an algorithm with
-a kernel, a regularization and a capacity."""
+"""The exact posterior over the arms, for GP-UCB and other algorithms. An observation costs O(A u)
+for u distinct pulled arms. The argument `bandit` of all functions is an algorithm with a kernel, a
+regularization and a capacity."""
 
 from __future__ import annotations
 

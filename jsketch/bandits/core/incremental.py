@@ -1,9 +1,9 @@
 """The low-rank refresh of a posterior whose dictionary gains the pulled arms (THEORY 9.7).
 
-An added point appends one column to the root R of K_S^+ = R R^T, and one to the root W of V^-1 =
-W W^T (V as in `posterior.ridge`). A pull changes V^-1 by rank one. A block of b pulled arms takes
-products with b columns, O(M^2 b), and one pass over the kernel values of all arms, O(A M (d + b)).
-A refresh from scratch takes O(M^3) and O(A M^2) instead.
+An added point appends one column to the root R of K_S^+ = R R^T, and one to the root W of
+V^-1 = W W^T (V as in `posterior.ridge`). A pull changes V^-1 by rank one. A block of b pulled arms
+takes products with b columns, O(M^2 b), and one pass over the kernel values of all arms,
+O(A M (d + b)). A refresh from scratch takes O(M^3) and O(A M^2) instead.
 """
 
 from __future__ import annotations

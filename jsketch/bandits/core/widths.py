@@ -250,10 +250,10 @@ def _bbkb_sqrt(e: Evidence, c: Confidence) -> Array:
 
 
 def _certified(e: Evidence, c: Confidence) -> Array:
-    """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], Lhat = logdet(V/lam) +
-    rho/lam. It holds for any dictionary if the noise is within its bound (THEORY 2.4, 4.4). sqrt(C)
-    accounts for the variances that shrink within a batch; under BBKB's local rule it suffices only
-    with local_statistic="guaranteed"."""
+    """sqrt(C) [F (sqrt(lam) + sqrt(rho)) + xi sqrt(Lhat + 2 log 1/delta)], with
+    Lhat = logdet(V/lam) + rho/lam. It holds for any dictionary if the noise is within its bound
+    (THEORY 2.4, 4.4). sqrt(C) accounts for the variances that shrink within a batch; under BBKB's
+    local rule this factor suffices only with local_statistic="guaranteed"."""
     upper_logdet = e.logdet + e.residual_sum / c.regularization
     bias = c.norm_bound * (jnp.sqrt(c.regularization) + _root(e.residual_sum))
     return jnp.sqrt(c.ratio) * (

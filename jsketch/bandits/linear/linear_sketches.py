@@ -69,8 +69,8 @@ class SOFUL(LinearBandit):
 
     Kuzborskij, Cella, Cesa-Bianchi. Efficient linear bandits through matrix sketching. AISTATS
     2019. The width `soful_paper` is that of Theorem 1; the default `gp_ucb_code` ignores discarded
-    directions. The evidence of widths is a `widths.DirectionsEvidence`. A choice costs O(A m d)
-    with UCB and O(A d) with TS, and an observation O(m^2 d + m^3).
+    directions. A width is computed from a `widths.DirectionsEvidence`. A choice costs O(A m d) with
+    UCB and O(A d) with TS, and an observation O(m^2 d + m^3).
     """
 
     form: str = struct.field(pytree_node=False, default="ucb")  # or "ts"

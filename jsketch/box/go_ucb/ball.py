@@ -72,16 +72,16 @@ def ellipsoid(gradients: Array, regularization: ArrayLike) -> Ellipsoid:
 
 def estimate(sigma: Ellipsoid, gradients: Array, targets: Array, w0: Array) -> Array:
     """w_t [d_w] of eq. 5, the minimizer of eq. 4, from targets g_i^T w_i + y_i - f_{x_i}(w_i) [N],
-    whose unused rows are zero. The dual form is w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G
-    w0)."""
+    whose unused rows are zero. It is computed in the dual form
+    w_t - w0 = G^T (lam I + G G^T)^-1 (targets - G w0)."""
     residual = targets - matmul(gradients, w0)
     dual = matmul(sigma.inverse.T, matmul(sigma.inverse, residual)) / sigma.regularization
     return w0 + matmul(dual, gradients)
 
 
 class Step(NamedTuple):
-    """The argument of a schedule, a callable pytree schedule(step) -> beta_t [] such as `OFUL` or
-    `jax.tree_util.Partial(function)`. beta_t has the dtype of `logdet`."""
+    """The argument of a schedule. A schedule is a callable pytree, schedule(step) -> beta_t [], for
+    example `OFUL` or `jax.tree_util.Partial(function)`. beta_t has the dtype of `logdet`."""
 
     t: Array  # [] int32, the number of the evaluation in phase II, from 1
     horizon: int  # T, the evaluations of phase II

@@ -29,8 +29,8 @@ from jsketch.types import PRNGKey
 
 
 class Parametric(NamedTuple):
-    """A model made of two functions, for example `Parametric(lambda key, x: draw(key), lambda w, x:
-    w["slope"] @ x)`."""
+    """A model made of two functions, for example
+    `Parametric(lambda key, x: draw(key), lambda w, x: w["slope"] @ x)`."""
 
     init: Callable[[PRNGKey, Array], Any]
     apply: Callable[[Any, Array], Array]

@@ -133,8 +133,8 @@ def hyperparameters_of(vector: Array) -> Hyperparameters:
 
 
 def _to_free(numbers: Hyperparameters, limits: Limits) -> Array:
-    """The free coordinates z [d+2] of hyperparameters: their logarithms are middle + half range *
-    sin z. With a logistic curve, which does not attain its bounds, the search might diverge."""
+    """The free coordinates z [d+2] of hyperparameters: a logarithm is middle + half range * sin z.
+    With a logistic curve, which does not attain its bounds, the search might diverge."""
     low, high = (jnp.log(end) for end in limits)
     variances = jnp.stack([numbers.outputscale, numbers.noise])
     logs = jnp.log(jnp.concatenate([numbers.lengthscale, variances]))

@@ -27,7 +27,8 @@ SMALLEST_CAPACITY = 64  # the least capacity of `at_smallest_capacity`, unless N
 
 @struct.dataclass
 class Hyperparameters:
-    """For y = f(u) + noise, Cov(f(u), f(v)) = outputscale k(u / lengthscale, v / lengthscale)."""
+    """The numbers of the model y = f(u) + noise, in which
+    Cov(f(u), f(v)) = outputscale k(u / lengthscale, v / lengthscale)."""
 
     lengthscale: Array  # [d], in sides of the box
     outputscale: Array  # [], a variance

@@ -101,7 +101,7 @@ def fit(kernel: Any, data: Data, bounds: Bounds, steps: int, points: int) -> Mod
 
 
 def _gradient(kernel: Any, parameters: _Parameters, limits: Limits, data: Data) -> _Parameters:
-    """The gradient of the log marginal likelihood (R&W eq. 5.9), without its value."""
+    """The gradient of the log marginal likelihood (eq. 5.9 in `regression`), without its value."""
     model = _model(parameters, limits)
     covariance = regression.covariance_of_values(kernel, model.numbers, data)
     inverse = gram_of_lower(cholesky_inverse(covariance).inverse)

@@ -24,7 +24,7 @@ from jsketch.box.turbo.local_gp import Model
 from jsketch.types import PRNGKey
 
 FIRST_LENGTH, LARGEST_LENGTH = 0.8, 1.6  # of `Regions.length`
-GROW_AFTER = 3  # a region grows after so many consecutive rounds with a success
+GROW_AFTER = 3  # a region grows after this many consecutive rounds with a success
 IMPROVEMENT = 1e-3  # the least improvement that is a success, as a share of |best value|
 MEAN_PERTURBED = 20  # mean number of inputs in which a candidate differs from the best point
 BITS = 30  # binary digits of the Sobol points

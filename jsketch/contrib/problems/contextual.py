@@ -35,8 +35,8 @@ class Squares:
 
 @struct.dataclass
 class StepDiagonal:
-    """Mean rewards of 1 in the band |context - action - 0.15| < 0.1, of 1/2 in the band |context -
-    action + 0.15| < 0.1 on the other side of the diagonal, and of 0 elsewhere."""
+    """Mean rewards of 1 in the band |context - action - 0.15| < 0.1, of 1/2 in the band
+    |context - action + 0.15| < 0.1 on the other side of the diagonal, and of 0 elsewhere."""
 
     def __call__(self, context: Array, action: Array) -> Array:
         gap = context[0] - action[0]

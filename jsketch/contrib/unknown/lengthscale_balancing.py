@@ -239,8 +239,8 @@ class LengthscaleBalancing(Algorithm):
 
 def log_information_order(kernel: Any, lengthscales: Array, n: Array, inputs: int) -> Array:
     """log gamma_n [G] of each candidate up to a constant, -inf at n = 1 (Proposition 2.2). gamma_n
-    is theta^-d log(n)^(d+1) for the Gaussian kernel, and theta^-d n^(1-p) log(n)^p with p = 2 nu /
-    (2 nu + d) for Matern (as in the proof; the statement has another power of n). With hundreds of
+    is theta^-d log(n)^(d+1) for the Gaussian kernel, and theta^-d n^(1-p) log(n)^p for Matern, with
+    p = 2 nu / (2 nu + d) (as in the proof; the statement has another power of n). With hundreds of
     inputs d the powers themselves would overflow. Raises ValueError for other kernels."""
     scale, log = -inputs * jnp.log(lengthscales), jnp.log(n)
     if isinstance(kernel, Gaussian):
