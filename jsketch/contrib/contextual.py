@@ -257,8 +257,8 @@ class EKUCB(ContextualUCB):
     draw of the authors' published scripts uses the explained part of k(x,x) and not the residual.
 
     The width may be `bbkb_code`, `bbkb_paper` (C = 1), `Bayesian`, or a `Formula` of the fields of
-    `GrowingEvidence`. The authors' experiments have width = 0.1, mu = lam, eps = 1/2 and beta = lam
-    / 1000 to lam / 10.
+    `GrowingEvidence`. The authors' experiments have width = 0.1, mu = lam, eps = 1/2, and a beta
+    from lam / 1000 to lam / 10.
     """
 
     sampling: Sampling = struct.field(default_factory=Sampling)  # mu, beta, eps of KORS

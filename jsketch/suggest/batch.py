@@ -121,8 +121,8 @@ def suggest(
                  `Library`
     arms         [n] int, the row of each evaluation made so far; a row may be repeated
     values       [n] numbers in any unit; larger ones are better. NaN marks a failed evaluation: it
-                 is ignored, and its candidate is not suggested again. Values below median - 2
-                 (best - median) are raised to this limit
+                 is ignored, and its candidate is not suggested again. Values below the limit
+                 median - 2 (best - median) are raised to it
     columns      the `suggest.Columns` of the features, from left to right; None: all are numbers
     gram         [A, A], a positive semi-definite kernel matrix of candidates that have no features,
                  such as graphs. It replaces the arguments candidates and columns, and is divided by

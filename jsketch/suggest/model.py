@@ -223,8 +223,8 @@ def fit(
 
     candidates, columns, arms, values, errors, scaling   as in `suggest`
     lengthscale   one number for all, or [L]; None: fitted
-    limits        values are clipped to this range (lowest, largest); None: values below median - 2
-                  (best - median) are raised to this limit
+    limits        values are clipped to this range (lowest, largest); None: values below the limit
+                  median - 2 (best - median) are raised to it
     key           draws the random sample if there are more than 1,024 evaluations; None:
                   jax.random.key(0)
 

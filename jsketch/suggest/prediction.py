@@ -71,9 +71,9 @@ def interval_half_width(left_out: LeftOut, probability: float = 0.9) -> float:
     """Half the width of an interval that contains a value with this probability, in units of
     `Prediction.value_std`.
 
-    `value_std` is too small, because the hyperparameters are fitted to the n values.
-    The half-width is therefore a quantile of Student's t distribution with n / 4 - 1 (at least 2)
-    degrees of freedom, multiplied by the `error_ratio` of `leave_one_out` if this is above 1.
+    `value_std` is too small, because the hyperparameters are fitted to the n values. The half-width
+    is therefore a quantile of Student's t distribution with n / 4 - 1 (at least 2) degrees of
+    freedom, multiplied by the `error_ratio` of `leave_one_out` if this ratio is above 1.
     """
     degrees = max(len(left_out.at) / 4 - 1, MIN_DEGREES)
     return float(special.stdtrit(degrees, (1 + probability) / 2) * max(left_out.error_ratio, 1.0))

@@ -132,8 +132,8 @@ def best_measured(arms: np.ndarray, values: np.ndarray) -> tuple[int, float]:
 
 
 def stop_row(gain: Gain, at_most: float, arms: np.ndarray, values: np.ndarray) -> int:
-    """The row of the best evaluated candidate when a campaign ends: the best measured one if the
-    upper bound limits the gain to `at_most`, or else the one with the largest posterior mean."""
+    """The row of the best evaluated candidate when a campaign ends: the best measured one if its
+    value is within `at_most` of the largest possible one, or else `gain.best`."""
     return best_measured(arms, values)[0] if gain.most <= at_most else gain.best
 
 

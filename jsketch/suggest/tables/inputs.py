@@ -220,7 +220,7 @@ def _check_bounds(options: argparse.Namespace, values: np.ndarray) -> None:
 
 
 def _new_evaluations(sheet: tables.Evaluations, part: tables.Evaluations) -> tables.Evaluations:
-    """The evaluations of a part that are not in the sheet, so that no result counts twice."""
+    """The evaluations in `part` that are not in the sheet, so that no result counts twice."""
     pairs, in_sheet = (pd.MultiIndex.from_arrays([x.arms, x.values]) for x in (part, sheet))
     fields, is_new = ("arms", "values", "errors", "batch"), ~pairs.isin(in_sheet)
     return part._replace(**{name: getattr(part, name)[is_new] for name in fields})
