@@ -115,8 +115,8 @@ def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[st
 
 
 def draw(folder: Path) -> None:
-    """Draws coverage.png from the tables in the folder: for each width, the largest share of it
-    that each run needed to cover f, and the regret."""
+    """Draws coverage.png from the tables in the folder: for each width, the multiple of it that
+    each run needed to cover f, and the regret."""
     _, summary, provenance = tidy.load(folder)
     names = [str(name) for name in summary["algorithm"].unique()][::-1]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.8, 3.4)}):
