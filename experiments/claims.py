@@ -152,8 +152,8 @@ def read_sibling(source: Source, name: str) -> Source:
 
 
 def judge(claim: Claim, root: Path) -> Outcome:
-    """The verdict on a claim from the results in `root`. If results are missing or damaged, the
-    numbers hold the error."""
+    """The verdict on a claim from the results in `root`. If results are missing or damaged, its
+    `numbers` contain the error."""
     numbers, notes, decisions, damaged = [], [], [], False
     for case in claim.cases:
         try:
@@ -281,7 +281,7 @@ def number(source: Source, *keys: str) -> float:
 
 
 def mean(source: Source, *keys: str) -> float:
-    """The mean over seeds."""
+    """The mean over seeds under nested keys."""
     return number(source, *keys, "mean")
 
 
@@ -342,7 +342,7 @@ def measurement_rows(source: Source, table: Measurements) -> list[list[str]]:
 
 
 def _cell(value: Any, digits: int) -> str:
-    """A number, or "mean ± half width" of an entry {mean, values or ci95}; empty for None."""
+    """The text of a number, or "mean ± half width" of an entry with a mean; empty for None."""
     if value is None:
         return ""
     if not isinstance(value, dict):

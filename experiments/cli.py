@@ -64,8 +64,8 @@ def add_choices(
 
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options of an experiment, with --out, --overwrite and --keep of its folder
-    (`results.outputs`). Also sets up JAX."""
+    """The options of an experiment, to which --out, --overwrite and --keep are added for its folder
+    of results (`results.outputs`). Also sets up JAX."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     finished = parser.add_mutually_exclusive_group()
     overwrite, keep = "replace other results in that folder", "reuse the runs of another commit"
@@ -77,8 +77,8 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def parse_benchmark(parser: argparse.ArgumentParser, cached: bool = False) -> argparse.Namespace:
-    """The options of a benchmark, with --out and --overwrite of its JSON file
-    (`results.store.write_numbers`). Also sets up JAX, `cached` or not (`set_up_jax`). Raises
+    """The options of a benchmark, to which --out and --overwrite are added for its JSON file
+    (`results.store.write_numbers`). Also sets up JAX, with a compilation cache if `cached`. Raises
     ValueError or OSError if the file cannot be written."""
     parser.add_argument("--out", type=Path, help="write the numbers to this JSON file")
     parser.add_argument("--overwrite", action="store_true", help="replace that file")

@@ -76,7 +76,7 @@ def parse_commands(text: str) -> list[Command]:
 
 
 def figures_in(comment: str) -> tuple[int, ...]:
-    """(3, 4, 5) for "Figures 3 to 5", (1, 2) for "Figures 1 and 2"."""
+    """The numbers of figures in a comment: (3, 4, 5) for "Figures 3 to 5"."""
     found: set[int] = set()
     for first, word, last in re.findall(r"Figures? (\d+)(?: (to|and) (\d+))?", comment):
         ends = int(first), int(last or first)

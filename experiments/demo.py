@@ -1,5 +1,5 @@
-"""Compares a batched, sketched GP bandit with a uniform policy, and plots their regret. Needs no
-download.
+"""Compares a batched, sketched GP bandit with a uniform policy, and plots their regret. The
+generated data need no download.
 
 scripts/demo [--arms 2000] [--horizon 1000] [--seeds 4] [--out demo_out]
 """

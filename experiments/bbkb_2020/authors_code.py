@@ -3,7 +3,7 @@
     python -m experiments.bbkb_2020.authors_code --reference DIR [--out FILE.json]
 
 DIR is a checkout of luigicarratino/batch-bkb, of which this project contains no part. The output
-has R_T / R_T^unif, the dictionary sizes and the numbers of batches for each lengthscale and rule.
+has the regret ratio, the dictionary size and the number of batches for each lengthscale and rule.
 """
 
 import importlib
@@ -37,8 +37,8 @@ def run_theirs(
     noise_std: float = NOISE_STD,
 ) -> tuple[float, int, int]:
     """The values of FIELDS at T of one run of the authors' code. The run starts from two uniform
-    arms, because that code cannot start from one, and uses the fast kernel of its module `utils`.
-    Raises FileNotFoundError if `folder` does not contain that code."""
+    arms, because that code cannot start from one arm. The kernel is the fast one of the module
+    `utils` of that code. Raises FileNotFoundError if `folder` does not contain that code."""
     cli.import_from(folder, "bkb_lib.py", "luigicarratino/batch-bkb")
     library, utilities = map(importlib.import_module, ("bkb_lib", "utils"))
     features, mean_reward = np.asarray(problem.arms.features), np.asarray(problem.mean_reward)

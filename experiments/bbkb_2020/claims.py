@@ -294,8 +294,8 @@ def _powers(source: Source, rule: str) -> np.ndarray:
 
 
 def batches_grow(source: Source, of_local: str) -> Finding:
-    """The powers of t with which batch sizes grow; those of the local rule are in the neighbouring
-    folder `of_local`."""
+    """The powers of t with which batch sizes grow; the runs of the local rule are in the
+    neighbouring folder `of_local`."""
     places = zip(BATCH_RULES, (source, read_sibling(source, of_local)), strict=True)
     powers = {rule: _powers(place, rule) for rule, place in places}
     intervals = {rule: interval(power) for rule, power in powers.items()}

@@ -20,7 +20,7 @@ from jsketch.bandits import (
 )
 from jsketch.bandits import widths as formulas
 
-# widths of the theorems, of the authors' code, and of the theorems with sqrt(C) for C (THEORY 4.3)
+# widths of the theorems, of the authors' code, and with sqrt(C) in place of C (THEORY 4.3)
 WIDTHS = ("theory", "code", "sqrt")
 # Table 1 of the paper. It has no values for eps_greedy and sketched_ts, which have those of GP-UCB
 # and async-TS here (our choice).

@@ -3,9 +3,9 @@ the dictionary is larger than (1 + g) times the expected size of a draw (THEORY 
 
     python -m experiments.bbkb_2020.resparsification --seeds 10 --out out/resparsification.json
 
-All rules run with the same seeds. A row has R_T / R_T^unif, its difference from that of the papers'
-rule with the standard error over seeds, the number of batches, the final size of the dictionary,
-the mean number of rounds in which it shrinks, and the seconds of all seeds without compilation.
+All rules have the same seeds. A row has R_T / R_T^unif, its difference from the papers' rule with a
+standard error over seeds, the number of batches, the final dictionary size, the mean number of
+rounds in which the dictionary shrinks, and the seconds of all seeds without compilation.
 """
 
 import time

@@ -1,5 +1,5 @@
-"""Architecture search without initial evaluations, with changes of settings that the paper leaves
-open, to find the cause of a difference from the published simple regret.
+"""Runs the architecture search without initial evaluations and with changes of settings that the
+paper leaves open, to find the cause of a difference from the published simple regret.
 
     python -m experiments.bbkb_2020.search_settings --out results/bbkb_2020/nas_settings
 
@@ -63,7 +63,7 @@ def make(algorithm: str, c: Config) -> Any:
 
 
 def simple_regrets(runs: list[dict[str, np.ndarray]], span: float) -> dict[str, Any]:
-    """The entries of a setting in summary.json on simple regrets, in units of accuracy."""
+    """The entries of summary.json for the simple regrets of a setting, in units of accuracy."""
     simple = np.array([float(run["simple_regret"][-1]) for run in runs]) * span
     return dict(
         simple_regret=summaries.statistics(simple, ci=True),

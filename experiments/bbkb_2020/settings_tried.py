@@ -1,11 +1,11 @@
-"""Runs on Cadata that change one setting which the paper leaves open, to find the cause of a
+"""Runs on Cadata with changes of settings that the paper leaves open, to find the cause of a
 difference from the published curves.
 
     python -m experiments.bbkb_2020.settings_tried --out out/cadata_settings
 
-Each run differs from `regret --dataset cadata` in one setting, and ends where the poster's curve
-ends. settings.csv has R_t / R_t^unif at the evaluations TABLE_T, and its ratio to the poster's
-curve if the data folder has that curve.
+Each run differs from `regret --dataset cadata` by one entry of SETTINGS, and ends where the
+poster's curve ends. settings.csv has R_t / R_t^unif at the evaluations TABLE_T, and its ratio to
+the poster's curve if the data folder has that curve.
 """
 
 from pathlib import Path
@@ -39,7 +39,7 @@ BASE: Config = dict(
 )
 FULL_WIDTH = "its width not divided by 10"  # only for Thompson sampling
 # {setting: changes of BASE}. "formula" replaces the width by "factor" times another formula,
-# "times" multiplies the width, and "scale" multiplies that of Thompson sampling.
+# "times" multiplies the width, and "scale" multiplies the width of Thompson sampling.
 GP_UCB_SETTINGS: dict[str, Config] = {
     "as in regret": {},
     "the code's width": dict(width="code"),

@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 
 def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
-    """Runs of BBKB with many seeds: vmapped on an accelerator, and one by one on a CPU."""
+    """Yields (name, row) of BBKB with many seeds, vmapped on an accelerator, else one by one."""
     most = 100 if _on_cpu() else 1_000
     for count, horizon in ((10, 1_000), (10, 10_000), (most, 1_000), (most, 10_000)):
         bandit = bandit.replace(delta=1 / horizon, max_batch=horizon)
@@ -49,7 +49,7 @@ def seeds(problem: Any, bandit: Any, repeats: int) -> Iterator[tuple[str, Row]]:
 
 
 def arms() -> Iterator[tuple[str, Row]]:
-    """Times and memory of runs of BBKB among generated arms, in float32 and float64."""
+    """Yields (name, row) of BBKB among generated arms, in float32 and in float64."""
     for count in (1_000_000,) if _on_cpu() else (1_000_000, 10_000_000):
         random = np.random.default_rng(0)
         features = random.standard_normal((count, ARM_INPUTS))

@@ -95,7 +95,7 @@ def make_bandit(task: Task, **options: Any) -> Any:
 
 
 def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The times of one task with both values of RESPARSIFY, and of the authors' code."""
+    """The rows of a task: one for each value of RESPARSIFY, and one for the authors' code."""
     problem = load_problem(task.dataset, task.noise_std, options.data_dir)
     rows = []
     for label, resparsify in RESPARSIFY.items():
@@ -113,8 +113,8 @@ def run_task(name: str, task: Task, options: argparse.Namespace) -> list[dict[st
 
 
 def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -> dict[str, Any]:
-    """Seconds of a task: of the first run with an empty and with a filled compilation cache, and of
-    later runs, which do not compile."""
+    """The row of a task: seconds of the first run with an empty and with a filled compilation
+    cache, seconds of later runs, which do not compile, and results."""
     bandit = make_bandit(task, resparsify=resparsify)
     keys = jax.random.split(jax.random.key(0), task.seeds)
 
@@ -147,7 +147,7 @@ def run_ours(task: Task, problem: Any, repeats: int, resparsify: float | None) -
 
 
 def authors_seconds(task: Task, problem: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of the authors' code for a task, one seed after the other."""
+    """The row of the authors' code: seconds of all seeds in sequence, results of the last one."""
     times, rule = [], task.algorithm.removeprefix("bbkb_")
     noise = dict(regularization=task.regularization, noise_std=task.noise_std)
     for _ in range(options.repeats):

@@ -51,8 +51,8 @@ TASKS = {
 
 def make_forecaster(task: Task) -> Any:
     """The forecaster of a task. PKAWV and NystromAWV predict by ridge regression, as in the first
-    author's code. "nystrom" samples with the weights of that code, "nystrom_theory" with those of
-    the theorem (THEORY 7.5)."""
+    author's code. "nystrom" samples with the weights of that code, and "nystrom_theory" with the
+    weights of the theorem (THEORY 7.5)."""
     kernel = kernels.Gaussian(task.lengthscale)
     sampling = Sampling(weights="theory" if task.method.endswith("theory") else "code")
     if task.method == "taylor":
@@ -77,7 +77,7 @@ def load(task: Task, data_dir: str | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def run_task(name: str, task: Task, options: argparse.Namespace) -> dict[str, Any]:
-    """Times one stream from its first example to its last."""
+    """The row of a task, which is timed from the first example of its stream to the last."""
     xs, ys = load(task, options.data_dir)
     inputs, labels = jnp.asarray(xs), jnp.asarray(ys)
     forecaster = make_forecaster(task)

@@ -35,7 +35,7 @@ from jsketch.box import Category, Integer, Real
 
 EVALUATIONS = (20, 40)  # evaluations after which the best value is compared
 FOLDS = 3
-ROWS = 500  # rows of a larger data set that are used
+ROWS = 500  # at most so many rows of a data set are used
 
 
 class Problem(NamedTuple):

@@ -33,7 +33,7 @@ LINEAR_EXPONENT = 0.9  # regret with at least this exponent between T/2 and T co
 MIN_SHARE = 0.9  # share of the projections for which a statement "with high probability" must hold
 MIN_STD_RATIO = 0.95  # ratio to the exact GP's sd below which error bars are too narrow
 STD_MARGIN = 0.1  # standard deviations are close if their ratio is within this distance of 1
-STARVATION = 5  # error bars starve if f leaves them so many times as often as the exact ones
+STARVATION = 5  # error bars starve if f leaves them this many times as often as the exact ones
 
 
 def _by_t(source: Source, method: str, field: str) -> dict[str, np.ndarray]:

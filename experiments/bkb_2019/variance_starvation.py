@@ -3,9 +3,9 @@
     python -m experiments.bkb_2019.variance_starvation --out out/variance_starvation
 
 The data are generated: f is a GP draw on a grid, and t in {6, 63, 215} evaluations lie uniformly in
-[0, 0.5]. The figure compares four posteriors: the exact GP, BKB's (DTC), the subset of regressors
-(BKB's posterior without the residual variance) and random Fourier features (as many as BKB has
-inducing points). summary.json also has quadrature Fourier features.
+[0, 0.5]. The figure compares four posteriors: the exact GP, BKB's (also called DTC), the subset of
+regressors (BKB's posterior without the residual variance) and that of random Fourier features (as
+many as BKB has inducing points). summary.json also has quadrature Fourier features.
 
 The paper's "bandwidth sigma^2 = 100" is read as an inverse squared lengthscale, because f would be
 constant with lengthscale 10. The kernel exp(-100 d^2) of the poster's curves is that of

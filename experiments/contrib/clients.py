@@ -87,7 +87,7 @@ def bandit_of(name: str, method: str, horizon: int) -> Any:
         threshold=threshold,
         clients=CLIENTS,
         max_wait=horizon,
-        # the draw after one that misses a region may include too many points of that region
+        # if a draw misses a region, the next draw may have too many points of that region
         scale_to_capacity=True,
     )
 

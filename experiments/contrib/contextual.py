@@ -85,8 +85,8 @@ def play_segment(
 
 
 def run_segments(problem: Any, bandit: Any, horizon: int, keys: Array) -> tuple[Any, np.ndarray]:
-    """(record [S, T], CPU seconds until the end of each segment [PARTS]). One more run of the
-    first segment compiles the program. Raises ValueError if a capacity is too small."""
+    """(record [S, T], CPU seconds until the end of each segment [PARTS]). An earlier, untimed run
+    of the first segment compiles the program. Raises ValueError if a capacity is too small."""
     states, round_keys = jax.vmap(partial(begin, problem, bandit))(keys)
     count, seconds, segments = horizon // PARTS, [], []
     jax.block_until_ready(play_segment(problem, bandit, states, round_keys, jnp.int32(0), count))

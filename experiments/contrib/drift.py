@@ -5,9 +5,9 @@
 The streams are GENERATED (uniform inputs, d = 2, noise 0.1, labels in [-1, 1]), one for each seed.
 The function of "jumps" changes every 500 examples, the phase of "turning" changes a little with
 each example, and "still" does not change. The forecasters have Taylor features of degree 5 of a
-Gaussian kernel. `kernel_*` have this kernel itself, cost O(t^2) an example, and run only on the
-first stream of "jumps". river's models, if river is installed, have standardized inputs and default
-parameters, and run on the first stream of each name.
+Gaussian kernel. The methods `kernel_*` use this kernel itself, cost O(t^2) an example, and run only
+on the first stream of "jumps". river's models, if river is installed, have standardized inputs and
+default parameters, and run on the first stream of each name.
 """
 
 import argparse

@@ -7,8 +7,8 @@ The problems are functions on 500 points of the square [0, 1]^2 and Abalone. The
 GP draws (Gaussian kernel of lengthscale 0.2, noise 0.1; as in `bbkb_2020.widths`) with the
 assumption F = 1, which they violate, and one of known RKHS norm F = 2. Abalone has the lengthscale
 of BBKB's Table 1 and F = 1. lambda = noise^2, delta = 0.1, C = 2, q_bar = 2. `fixed_bkb_few` has as
-many batches as the exploration, of equal size. The exploration depends on T, so that separate runs
-with T / 4 evaluations are needed to compare its regret at T / 4 and at T.
+many batches as batched exploration, of equal size. Batched exploration depends on T, so comparing
+its regret at T / 4 and at T needs separate runs with T / 4 evaluations.
 """
 
 import argparse

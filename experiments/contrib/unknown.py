@@ -3,13 +3,13 @@ at the right lengthscale, at four times and at a quarter of it; and a norm bound
 
     python -m experiments.contrib.unknown --out out/unknown
 
-Methods are BBKB (C = 2) or choose between several BBKB; most have a width of two posterior standard
+A method is BBKB (C = 2), or it chooses between several BBKB; most widths are two posterior standard
 deviations. "draw" is a function drawn from a GP of lengthscale 0.2 on 500 points of the square,
 noise 0.1; its norm is 12.7, and Lemma 2.1 gives the norm bounds of the other candidates. "abalone"
 has lambda = 0.01, and a norm bound of 1, a guess, for all candidates. Some methods run on "draw"
 alone. `lb_certified` is `lb_realised` with the width `certified_mixture`, for which THEORY 6.8 has
 guarantees. The three `norm_*` have the right lengthscale and the width of the code, which contains
-the norm bound: `norm_small` has the bound 0.1, `norm_doubling` doubles it from 0.1, and
+the norm bound: `norm_small` has the bound 0.1, `norm_doubling` starts from 0.1 and doubles it, and
 `norm_known` has the norm itself.
 
 At T the tables have the inducing points of the candidate that chose last, CPU seconds a round (of
@@ -61,7 +61,7 @@ class Setting(NamedTuple):
 
 
 def norm_of(f: np.ndarray, gram: np.ndarray) -> float:
-    """RKHS norm of the function with values f, without eigenvectors that rounding determines."""
+    """RKHS norm of the function with values f, without eigenvectors dominated by rounding."""
     values, vectors = np.linalg.eigh(gram)
     significant = values > 1e-10 * values.max()
     coefficients = f @ vectors[:, significant]
@@ -69,7 +69,7 @@ def norm_of(f: np.ndarray, gram: np.ndarray) -> float:
 
 
 def draw_of_gp(options: argparse.Namespace) -> Setting:
-    """A function of lengthscale 0.2 on 500 points of the square, and its norm there."""
+    """The setting of a function of lengthscale 0.2 on 500 points of the square."""
     noise, scale = 0.1, 0.2
     kernel = kernels.Gaussian(scale)
     arms_key, f_key = jax.random.split(jax.random.key(0))

@@ -7,8 +7,8 @@ The problem has 100 arms in the unit square. The function f has norm F = 2 in th
 5/2 kernel; the algorithms use this kernel and this F. The noise is xi = 0.1, lambda = xi^2, delta =
 0.1. Widths for an exact posterior are used in GP-UCB, widths for a sketched one in BBKB. Every 10
 evaluations a run computes max |mean - f| / (width * sd) over the arms, the smallest multiple of the
-width that covers f. `needed` is the largest such multiple up to t, and `covered` is 1 if it is at
-most 1 for t = T. `smooth_tight` is `gp_ucb_tight` with a regularization that grows with T (THEORY
+width that covers f. `needed` is the largest such multiple up to t, and `covered` is 1 if `needed`
+at T is at most 1. `smooth_tight` is `gp_ucb_tight` with a regularization that grows with T (THEORY
 4.1): lambda = xi^2 T^(1/(1+b)), b = 1 + 2 nu / d; the factor xi^2 is our choice.
 """
 
@@ -115,8 +115,8 @@ def runs(options: argparse.Namespace, posterior: str, name: str) -> list[dict[st
 
 
 def draw(folder: Path) -> None:
-    """Draws coverage.png from the tables in the folder: for each width, the largest share of it
-    that each run needed to cover f, and the regret."""
+    """Draws coverage.png from the tables in the folder: for each width, the multiple of it that
+    each run needed to cover f, and the regret."""
     _, summary, provenance = tidy.load(folder)
     names = [str(name) for name in summary["algorithm"].unique()][::-1]
     with plt.rc_context(drawing.STYLE | {"figure.figsize": (7.8, 3.4)}):

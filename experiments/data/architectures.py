@@ -116,8 +116,8 @@ def _scaled_halves(edges: np.ndarray, ops: np.ndarray) -> np.ndarray:
 
 
 def _neighbours(codes: np.ndarray) -> np.ndarray:
-    """The cells one change apart. A cell without such a neighbour has the nearest cell as its only
-    neighbour."""
+    """The table of neighbours, the cells one change apart. A cell without such cells has the
+    nearest cell as its only neighbour."""
     table = evolution.one_change_apart(codes)
     for arm in np.flatnonzero((table < 0).all(1)):
         distance = (codes != codes[arm]).sum(1)
@@ -147,8 +147,8 @@ def _mean_cells(folder: Path) -> Space:
 
 
 def _whole_space(folder: Path) -> Space:
-    """Features [423624, 36]: 21 bits of the adjacency matrix and 5 operations one-hot, each part
-    divided by its largest norm, as in `_cells`."""
+    """All cells, with features [423624, 36]: 21 bits of the adjacency matrix and 5 operations
+    one-hot, each part divided by its largest norm, as in `_cells`."""
     table = _read_npz(WHOLE, folder)
     edges = np.unpackbits(table["adjacency_upper"], axis=1)[:, :21].astype(float)
     ops = (table["ops"][:, :, None] == np.arange(3)).reshape(len(edges), -1).astype(float)

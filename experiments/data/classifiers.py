@@ -59,7 +59,7 @@ class Model(NamedTuple):
 
 
 def gradient_boosting(**hyperparameters: Any) -> Any:
-    """From scikit-learn 1.9 on `criterion` is deprecated and has no effect; there it is omitted."""
+    """The estimator, without `criterion` if scikit-learn (from 1.9 on) ignores it."""
     defaults = GradientBoostingClassifier().get_params()
     if defaults.get("criterion", "deprecated") == "deprecated":
         hyperparameters = {n: v for n, v in hyperparameters.items() if n != "criterion"}

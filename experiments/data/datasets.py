@@ -1,7 +1,7 @@
 """Named data sets of the papers, whose checksums are verified.
 
-A data set is read from the folder `find_folder`; a missing file is downloaded from its public
-source. Generated data never replace a data set.
+A data set is read from the folder that `find_folder` returns; a missing file is downloaded from its
+public source. Generated data never replace a data set.
 
 Shapes: A rows (the candidate arms), d columns.
 """
@@ -182,7 +182,7 @@ def preprocess(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _content_of(file: bytes, source: Source) -> bytes:
-    """The content of a file, whose checksum is that of the source. Text is decompressed and gets LF
+    """The content of a file from which the checksum is computed. Text is decompressed and gets LF
     line ends, exactly one of them at its end, and the header of the source."""
     if not source.text:
         return file

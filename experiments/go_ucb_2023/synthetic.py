@@ -5,7 +5,7 @@
 f1 is the all-ones network (n = 5 uniform points in phase I, then T = 25), f2 Styblinski-Tang's
 function and f3 Rastrigin's (n = 8, T = 64), with noise 0.01. For one seed, all methods have the
 same n points and the same noise. The regret includes phase I. One figure has the first 5
-repetitions, as in the paper, and another one all. The entry "chosen" of the saved configuration
+repetitions, as in the paper, and another one has all. The entry "chosen" of the saved configuration
 lists settings that the paper does not state.
 """
 
@@ -50,7 +50,7 @@ ALGORITHMS: dict[str, Callable[[int], Any]] = {
     "gp_ucb": lambda n: GPBandit(initial=n, acquisition="ucb"),
     "turbo": lambda n: Turbo(initial=n),
 }
-# GO-UCB with ascents from uniform points; GP methods with uniform candidates, as BoTorch's default
+# GO-UCB with ascents from uniform points; GP methods with uniform candidates (BoTorch's default)
 VARIANTS: dict[str, Callable[[int], Any]] = {
     "go_ucb_printed_uniform": lambda n: go_ucb.printed(n, from_best=False),
     "gp_ei_uniform": lambda n: GPBandit(initial=n, acquisition="log_ei", sample_around_best=False),

@@ -157,8 +157,8 @@ def curve_of(
 
 
 def run_method(config: Config, stream: streams.Stream, folder: Path) -> dict[str, np.ndarray]:
-    """The curve of a method, which is read from the folder if it is there. Otherwise it is that of
-    the pass with the median time, after a first pass that compiles. Short passes are repeated."""
+    """The curve of a method, which is read from the folder if it is there. Otherwise the curve is
+    that of the pass with the median time, after a pass that compiles. Short passes are repeated."""
     name = config["method"]
     store.record_configuration(folder, name, config)
     path = store.run_path(folder, name, config["seed"])

@@ -146,7 +146,7 @@ def enamine(size: str = "10k", folder: str | Path | None = None) -> Pool:
 
 def nanoparticles(folder: str | Path | None = None, repeats: bool = False) -> Pool:
     """164 settings of a reactor, in the order in which they first occur; values are negated means
-    of their repeats. With `repeats` an evaluation returns one of the 4 to 48 repeats."""
+    over repeats. With `repeats` an evaluation returns one of the 4 to 48 repeats of its setting."""
     table = pd.read_csv(_content("pv_AgNP_dataset.csv", folder))
     groups = table.groupby(list(table.columns[:-1]), sort=False)[table.columns[-1]]
     means = groups.mean()

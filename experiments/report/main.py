@@ -37,7 +37,7 @@ ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
 )
 TITLE = "Do the papers hold?"
-# paper, setting, text of the paper, our choice, evidence
+# the columns are paper, setting, text of the paper, our choice, evidence
 UNSPECIFIED_SETTINGS = Path(__file__).parent / "unspecified_settings.csv"
 RECORD = Path("verdicts.csv")  # in the folder of results
 PAPERS = (bkb_2019.PAPER, bbkb_2020.PAPER, go_ucb_2023.PAPER, pkawv_2019.PAPER, beyond.PAPER)

@@ -68,7 +68,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def figure(text: str) -> tuple[str, int]:
-    """("bbkb_2020", 2) for "bbkb:2", as the `type` of an option."""
+    """The paper and the figure, ("bbkb_2020", 2) for "bbkb:2". The `type` of an option."""
     name, _, number = text.partition(":")
     figures = {
         paper.rpartition("_")[0]: {n for one in commands.paper_commands(paper) for n in one.figures}
@@ -206,7 +206,7 @@ def run_all(steps: list[Step], options: argparse.Namespace) -> tuple[dict[str, s
 
 
 def report(options: argparse.Namespace) -> int:
-    """Builds the report of the results; the exit status."""
+    """Builds the report of the results. Returns the exit status."""
     page = Path("report").resolve() if options.out == RESULTS else options.out / "report"
     notice = ("--notice", quick.NOTICE) if options.quick else ()
     arguments = ("--results", str(options.out), "--out", str(page), *notice)

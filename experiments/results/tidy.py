@@ -178,7 +178,7 @@ def lines(
     curves: pd.DataFrame, metric: str, by: str = "algorithm"
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """{algorithm: (t [P], values [S,P])} of a metric, in the order of the table. The functions of
-    `experiments.figures.plots` draw it."""
+    `experiments.figures.plots` draw such dicts."""
     rows = curves[curves["metric"] == metric]
     arrays = {}
     for name in rows[by].unique():

@@ -28,7 +28,7 @@ SOURCE = "poster.pdf of github.com/luigicarratino/batch-bkb, commit 3c23928"
 # the poster's names of methods that have another name here
 NAMES = {"async_ts": "ts", "eps_greedy": "eps_greedy_free"}
 CURVES, TABLE = "published.csv", "against_published.csv"
-# the T of the comparison, including initial evaluations
+# numbers of evaluations at which curves are compared, including initial evaluations
 COMPARED_T = (500, 1_000, 2_000, 5_000, 10_000)
 # share of t by which a published curve, thinned to 80 points, is continued beyond its ends
 REACH = 0.06

@@ -86,7 +86,7 @@ def problems(name: str, folder: Path | None) -> Callable[[int], Problem]:
 
 
 def campaign(problem: Problem, seed: int) -> End:
-    """A random first batch, then batches of `suggest` until the rule stops."""
+    """The end of a campaign: a random batch, then batches of `suggest` until the rule stops."""
     arms = np.random.default_rng(seed).permutation(len(problem.truth))[: problem.sizes[0]]
     for count, size in enumerate(problem.sizes[1:]):
         key, values = jax.random.fold_in(jax.random.key(seed), count), problem.values[arms]
@@ -104,7 +104,7 @@ def campaign(problem: Problem, seed: int) -> End:
 
 
 def parse(doc: str | None) -> tuple[argparse.Namespace, range]:
-    """The options that `intervals` shares, and the seeds."""
+    """(the options, which `intervals` shares; the seeds)."""
     parser = cli.parser(doc, seeds=50, first_seed=0, data_dir=None)
     cli.add_choices(parser, "--problems", (*FUNCTIONS, *published.SETTINGS), FUNCTIONS)
     options = cli.parse_benchmark(parser, cached=True)

@@ -54,7 +54,7 @@ def key(seed: int | jax.Array) -> jax.Array:
 def save(
     job: Job, task: Task, trace: loops.Trace | None, seconds: float, compile_seconds: float
 ) -> None:
-    """Writes a finished run; `trace` is None if the run failed: a number was not finite."""
+    """Writes a finished run; `trace` is None if the run failed because of a non-finite number."""
     if trace is None:
         arrays: dict[str, Any] = dict(t=np.zeros(0, int)) | dict.fromkeys(FINAL, np.asarray(np.nan))
     else:

@@ -301,7 +301,7 @@ def problem(text: str) -> str:
 
 
 def shard(text: str) -> tuple[int, int]:
-    """(3, 40) for "3/40", as the `type` of an option."""
+    """The pair (K, N), (3, 40) for "3/40". The `type` of an option."""
     number, of = map(int, text.split("/"))
     if not 1 <= number <= of:
         raise argparse.ArgumentTypeError(f"must be such as 3/40; {text!r} was given")
@@ -309,7 +309,7 @@ def shard(text: str) -> tuple[int, int]:
 
 
 def parameter(text: str) -> tuple[str, Any]:
-    """("timeout_min", 240) for "timeout_min=240", as the `type` of an option."""
+    """The name and value, ("timeout_min", 240) for "timeout_min=240". The `type` of an option."""
     name, _, value = text.partition("=")
     if not (name and value):
         raise argparse.ArgumentTypeError(f"must be such as timeout_min=240; {text!r} was given")

@@ -1,10 +1,10 @@
-"""By how much earlier campaigns lower the regret: `suggest` on a table of HPOLib, alone and with 60
-random settings of each of the three other tables.
+"""Measures by how much earlier campaigns lower the regret of `suggest` on a table of HPOLib. The
+earlier campaigns are 60 random settings of each of the three other tables.
 
     python -m experiments.tables.earlier --seeds 10 --out results/tables/earlier.json
 
-Both start with the same ten random settings and go on in batches of ten. Values are negated
-logarithms of errors. The regret is that of `experiments.tables.main`, but of mean errors.
+Runs of a seed start with the same ten random settings and go on in batches of ten. Values are
+negated logarithms of errors. The regret is that of `experiments.tables.main`, but of mean errors.
 """
 
 import jax

@@ -21,7 +21,7 @@ from experiments.tables.methods import FIRST, METHODS
 
 
 def run_of(table: recorded.Table, method: str, campaign: Campaign) -> tidy.Run:
-    """The settings and the regrets of a run."""
+    """The run of a campaign: its settings, regrets and CPU seconds."""
     regret = table.regret(table.pool.readings(campaign.seed)[campaign.arms])
     arrays = dict(
         t=np.arange(1, len(regret) + 1),

@@ -1,5 +1,5 @@
-"""Published regrets on HPOLib: means and standard errors of 15 runs of 200 evaluations, one at a
-time, after 50, 100 and 200 evaluations.
+"""Published regrets on HPOLib after 50, 100 and 200 evaluations, one at a time: means and standard
+errors of 15 runs.
 
 They are computed from the traces in results-tpe-performance of the repository
 nabenabe0928/constrained-tpe (Apache-2.0), relative to the smallest of all readings of a table, as

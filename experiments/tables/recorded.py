@@ -37,7 +37,7 @@ class Space(NamedTuple):
     categories: tuple[int, ...]  # hyperparameters whose values have no order
     metric: str
     perfect: float  # the metric at an error of 0
-    factor: float  # a value is factor * (metric - perfect); negative if the metric is an error
+    factor: float  # a value is factor * (metric - perfect); the factor of an error is negative
 
 
 HPOLIB = Space((2, 2, 4, 3, 3, 6, 2, 6, 6), (0, 1, 6), "val_loss", 0.0, -1.0)

@@ -4,8 +4,8 @@ of scikit-learn in Fourier features, and river's linear regression and tree.
     python -m experiments.tables.streams --out results/tables/streams
 
 Inputs are in [0, 1] and labels in [-1, 1], in the order of a shuffle. Every prediction is made
-before its label is used, by scikit-learn in blocks of 64. Seconds are those of the second of two
-passes for the compiled forecasters.
+before its label is used; scikit-learn predicts blocks of 64 examples. Seconds are those of the
+second of two passes for the compiled forecasters.
 """
 
 import time

@@ -82,7 +82,7 @@ def test_partial_fit_is_prequential(forecaster):
 
 
 def test_a_refused_table_changes_nothing_and_constant_labels_have_a_score():
-    """The checks of scikit-learn include names of columns, labels in a column, and pickles."""
+    """The checks of scikit-learn test names of columns, labels in a column, and pickles."""
     xs, ys = examples()
     table = pd.DataFrame(xs, columns=["a", "b"])
     model = SklearnRegressor(TAYLOR).fit(table, ys)

@@ -39,7 +39,7 @@ def test_a_pool_is_minimised():
 
 
 def test_asking_again_and_pending_points():
-    """The value of a point that is twice in the pool is that of the pending row. Values of pending
+    """The value of a point that is twice in the pool belongs to its pending row. Values of pending
     points may be missing."""
     optimizer = PoolOptimizer(POOL, acquisition=acquisitions.UCB(1.0), exclude=[6])
     assert optimizer.get_result().x is None
@@ -234,7 +234,7 @@ def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
         other.sampler = adapters.OptunaSampler(seed=1)
         first_points.add(other.ask().suggest_float("x", 0, 1))
     assert len(first_points) == 2
-    # with fewer combinations than trials they are repeated
+    # combinations are repeated if there are fewer of them than trials
     small_study = optuna.create_study(sampler=adapters.OptunaSampler())
     small_study.optimize(lambda trial: trial.suggest_int("n", 1, 3), n_trials=6)
     assert {trial.params["n"] for trial in small_study.trials} == {1, 2, 3}

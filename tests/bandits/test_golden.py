@@ -161,7 +161,7 @@ def test_widths_are_those_of_the_authors(vector, rule):
 
 @pytest.mark.parametrize("rule", ["global", "global_local"])
 def test_scores_left_by_the_authors_lazy_evaluation(vector, rule):
-    """After each pick the authors update only scores that are at least its score (THEORY 5.7)."""
+    """After each pick the authors update only scores of at least that of the pick (THEORY 5.7)."""
     d, lam = vector.data, vector.spec["lam"]
     state = vector.state
     _, u = features(vector, state)

@@ -120,7 +120,7 @@ def test_the_expected_size_of_repeated_arms_is_that_of_their_span(dtype, regular
 @pytest.mark.parametrize("regularization", [1.0, 1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("gap", [None, 1e-2, 1e-7])
 def test_two_hundred_rounds_match_a_refresh_from_scratch(regularization, gap):
-    """With a `gap`, a third of the arms are copies of other arms, shifted by it."""
+    """With a `gap`, a third of the arms are copies of other arms, shifted by the gap."""
     random = np.random.default_rng(7)
     x = random.uniform(0, 6, (ARMS, 2))
     if gap is not None:

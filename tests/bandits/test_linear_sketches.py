@@ -95,7 +95,7 @@ def linear_ucb():
 
 @pytest.mark.parametrize("size", [INPUTS, INPUTS + 3, None], ids=["soful", "larger", "cbrap"])
 def test_all_directions_give_linear_ucb(size):
-    """SOFUL has at least as many directions as inputs, and CBRAP has a rotation."""
+    """SOFUL has at least as many directions as inputs, and CBRAP projects by a rotation."""
     exact, arms = linear_ucb(), linear_problem().arms
     if size is None:
         bandit = CBRAP(**COMMON, size=INPUTS)

@@ -26,7 +26,7 @@ IN_OTHER_TESTS = VARIANTS - {"uniform_4", "mini_gp_ei"}
 # these, or all their parts, are compiled with the default flags in tests/fuzz
 IN_FUZZ = {"bbkb_global", "bbkb_global_local", "fixed_bkb", "gp_bucb", "mini_gp_ucb"}
 IN_FUZZ |= {"uniform", "eps_greedy", "gp_ucb", "bkb"}
-SMALL = 10  # In these runs the capacity grows, which compiles them again.
+SMALL = 10  # a capacity that grows during the runs, which then compile again
 pytestmark = [
     pytest.mark.filterwarnings("ignore:a batch filled its capacity"),
     pytest.mark.filterwarnings("ignore:regularization .* too small"),

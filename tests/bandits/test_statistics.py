@@ -79,9 +79,9 @@ def test_confidence_intervals_cover(name):
 )
 def test_variances_are_accurate_to_a_factor_3(qbar):
     """THEORY 3.2 (BKB Thm 3.1, BBKB Lemma 2) lets a fraction delta of runs fail. At its qbar no
-    variance of 64 runs is wrong by more than this factor. At qbar = 2, about which it states
-    nothing, less than a tenth of all variances is. Dictionaries are smaller than the loose bound of
-    the papers. At qbar = 2 their mean size is at most C qbar times an effective dimension from the
+    variance of 64 runs is wrong by more than the factor. At qbar = 2, which no theorem covers, less
+    than a tenth of all variances are wrong. Dictionaries are smaller than the loose bound of the
+    papers. At qbar = 2 their mean size is at most C qbar times an effective dimension from the
     sketched variances, within 4 standard errors, and below 2 qbar d_eff."""
     # the same shapes as in `test_confidence_intervals_cover`, so that JAX reuses its program
     bandit = BANDITS["certified"].replace(qbar=qbar)

@@ -75,7 +75,7 @@ def test_gp_bucb_batches_end_where_their_rule_ends_them():
     x = np.asarray(case_features())
     problem = problems.finite_arms(x, np.sin(4 * x[:, 0]), 0.1)
     gram, sizes, options = oracles.gaussian(x, x, 2.0), {}, dict(max_batch=200, new_arms=40)
-    # at this regularization picks lower the variances of later ones in their batch
+    # at this regularization picks lower the variances of later picks in their batch
     before = loops.rollout(GPUCB(kernels.Gaussian(2.0), 1.0), problem, KEY, 10)
     for rule in ("product", "sum"):
         bandit = GPBUCB(kernels.Gaussian(2.0), 1.0, ratio=3.0, rule=rule, **options)

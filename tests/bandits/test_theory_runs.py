@@ -58,13 +58,13 @@ def draw(key):
     return problems.rkhs_draw(f_key, KERNEL, x, NOISE, norm=NORM)
 
 
-# a new dictionary after every batch, or only if it exceeds 1.25 times the expected size
+# draws after every batch, or only if the dictionary exceeds 1.25 times the expected size
 RULES = [EVERY_BATCH, pytest.param(0.25, marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=RULES, ids=["every_batch", "extended"])
 def batched(request):
-    """BBKB with lambda >= 1, as its theorems assume, and a q_bar that is C times below theirs."""
+    """BBKB with lambda >= 1, as its theorems assume, and 1/C of the q_bar of the theorems."""
     common = COMMON | dict(resparsify=request.param)
     sizes = dict(ratio=RATIO, max_batch=HORIZON, qbar=THEORY)
     return Runs(BBKB(**common, **sizes, width=widths.bbkb_paper))

@@ -204,7 +204,7 @@ def test_widths_of_an_exact_posterior_match_dense_formulas(lam):
 
 
 def test_the_information_of_past_evaluations_includes_the_residuals():
-    """The information is at first the upper bound of THEORY 2.4, logdet(V/lam) + rho/lam."""
+    """At a warm start the information is logdet(V/lam) + rho/lam, the bound of THEORY 2.4."""
     for seed in range(3):
         p = Problem(seed)
         _, state = p.state(width=widths.certified, noise_std=0.0, norm_bound=1.0, ratio=1.0)

@@ -67,7 +67,7 @@ def test_the_fit_is_at_least_scikit_learns():
 
 
 def test_a_warm_start_is_never_lost():
-    """A fit with one step from the best hyperparameters is as good."""
+    """A fit with one step from the best hyperparameters has no smaller likelihood."""
     data, kernel = observations(), kernels.Matern()
     numbers, value = fit_jit(
         kernel, data, BOUNDS, HYPERPARAMETERS, jax.random.key(0), restarts=3, steps=60
@@ -114,8 +114,8 @@ def test_the_variance_has_a_floor():
 
 @each
 def test_draws_have_the_posteriors_mean_and_covariance(name):
-    """The 4 means of 4,000 draws, each with new frequencies, are within 5 standard errors, which a
-    correct sampler fails with probability 2e-6, and their 10 covariances within 8."""
+    """The 4 means of 4,000 draws, each with new frequencies, are within 5 standard errors (a
+    correct sampler fails with probability 2e-6), and the 10 covariances within 8."""
     data = observations(12, capacity=16)
     points = jnp.asarray(np.random.default_rng(1).uniform(size=(4, 2)))
     posterior = gp.condition(KERNELS[name][0], HYPERPARAMETERS, data)

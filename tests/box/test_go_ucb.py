@@ -139,7 +139,7 @@ def test_schedules():
 
 
 def test_rows_of_a_run_are_the_gradients_at_the_centres_of_their_round():
-    """Sigma, w_t, determinant and potential are those from scratch (THEORY 8.3)."""
+    """Sigma, w_t, determinant and potential equal those computed from scratch (THEORY 8.3)."""
     optimizer = OPTIMIZERS["phase_two_rows"]
     past_rounds, last = rounds(optimizer)
     model, units = flat(optimizer), last.scaling

@@ -98,7 +98,7 @@ def test_mistakes_are_refused(make, words):
 
 
 def test_many_integers_are_decoded_again():
-    """Seven of 2^50 integers are decoded again; the float32 just below 10 is the last integer."""
+    """Seven of 2^50 integers return from their codes; the float32 below 10 is the last integer."""
     count = 2**50
     space = Space(Integer("n", 7, count + 6))
     offsets = [0, 1, 2, count // 3, count // 2, count - 2, count - 1]

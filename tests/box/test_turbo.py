@@ -68,7 +68,7 @@ def test_candidates_change_about_twenty_inputs_and_at_least_one():
 
 
 def test_a_region_whose_evaluations_all_failed_has_its_first_point_as_centre():
-    """The region has slots 5 to 7. One that succeeds is the centre, whatever its value is."""
+    """The region has slots 5 to 7. A slot that succeeds is the centre, whatever its value is."""
     data, scales, length = region_of([0.5, 0.5], 0.1)
     members = (jnp.arange(12) >= 5) & (jnp.arange(12) < 8)
     for succeeded, centre in ((None, 5), (6, 6)):

@@ -58,7 +58,7 @@ def weighted_moments(weights, arms, y):
     ids=["discounted", "window"],
 )
 def test_posteriors_match_dense_weighted_ones(bandit, discount, window):
-    """THEORY 6.5, with all pulled arms in the dictionary, and with a dictionary that is drawn."""
+    """The posteriors are those of THEORY 6.5 with all pulled arms and with a drawn dictionary."""
     stacked, _, overflow = states(bandit.replace(qbar=KEEP_ALL))
     drawn = states(bandit)[0]
     assert not np.asarray(overflow).any()

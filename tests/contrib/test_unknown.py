@@ -217,8 +217,8 @@ def norm_bound_of_sketch(problem, delta):
 
 def test_the_lower_bound_on_the_norm():
     """THEORY 6.9: the bound equals that of dense matrices to 1e-7, for dictionaries of all pulled
-    arms and of fewer. Fewer arms never give a larger bound; on the event no bound exceeds |f|. The
-    bound on the marginal likelihood is tested in the same way."""
+    arms and of fewer. Fewer arms never give a larger bound; on the event of THEORY 4.7 no bound
+    exceeds |f|. The bound on the marginal likelihood is tested in the same way."""
     informative = 0
     for seed in range(PROBLEMS):
         problem = Problem(seed)

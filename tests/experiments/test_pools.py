@@ -120,7 +120,7 @@ def test_an_evaluation_reads_one_of_its_repeats():
 
 
 def test_a_campaign_of_the_calibration_ends_where_the_rule_stops_it(monkeypatch):
-    """The gain is one of true values. A stop whose gain exceeds the tolerance is too early."""
+    """The gain is computed from true values. If it exceeds the tolerance, a stop is too early."""
     truth = VALUES + FEATURES[:, 0]
     problem = calibration.Problem(POOL.library, truth, VALUES, (5, 5, 5, 5))
     gains = []

@@ -405,7 +405,7 @@ def test_the_best_candidates_are_found_together(tmp_path):
 
 
 def test_a_first_batch_predicts_nothing(tmp_path, monkeypatch):
-    """There are no values in the sheet, or no rows of pending candidates and observations."""
+    """The sheet has no values, or the files of pending candidates and observations have no rows."""
     chemistry().assign(**{"Yield (%)": ""}).to_csv(tmp_path / "sheet.csv", index=False)
     suggest_in(tmp_path, monkeypatch, "sheet.csv")
     assert "predicted" not in pd.read_csv(tmp_path / "next.csv")

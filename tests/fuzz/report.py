@@ -19,7 +19,7 @@ class Report:
 
     def near(self, name, actual, truths, floor=0.0):
         """Checks that |actual - truths[0]| is at most 16 times the difference of the perturbed
-        truths[1:] from truths[0], plus 1e-9 of its size, plus `floor` (one number or an array)."""
+        truths[1:] from truths[0], plus 1e-9 |truths[0]|, plus `floor` (one number or an array)."""
         truth = np.asarray(truths[0], float)
         allowed = tolerance(truths) + floor
         error = np.abs(np.asarray(actual, float) - truth)

@@ -32,7 +32,7 @@ from jsketch.sketch.newton import LEAST_RESIDUAL
 SIZES = ((40, 2), (1, 1), (7, 2), (90, 3))  # (examples, inputs); only the first one without --long
 BLOCK = 16
 NOISE = 16  # error of a kernel value, as a multiple of EPS, as in `perturbed`
-NEARLY_DEPENDENT = 1e-7  # for points that join: a smaller residual / k(x,x) means nearly dependent
+NEARLY_DEPENDENT = 1e-7  # a joining point with a smaller residual / k(x,x) is nearly dependent
 INIT = jax.jit(lambda forecaster, x, key: forecaster.init(x, key))
 RUN = compiled_as_by_users(
     lambda forecaster, state, xs, ys, key: stream(forecaster, state, xs, ys, key, block=BLOCK)

@@ -49,7 +49,7 @@ def test_formula_diagonal_and_positivity(name):
     assert np.linalg.eigvalsh(gram).min() > -1e-12 * gram.max()
 
 
-# (kernel, its largest derivative in the squared distance); it has none for exp(-r), whose distances
+# (kernel, its largest derivative in the squared distance); exp(-r) has none, so that its distances
 # are always sums of squared differences
 SLOPES = {
     "gaussian": (kernels.Gaussian(1.0), 1 / 2),
@@ -63,7 +63,7 @@ SLOPES = {
 @pytest.mark.parametrize(("spread", "offset"), [(1.0, 0.0), (1.0, 1000.0), (30.0, 0.0)])
 @pytest.mark.parametrize("name", SLOPES)
 def test_both_ways_to_compute_distances_agree(name, spread, offset):
-    """Large tables expand |x - y|^2, with an error of eps |x|^2; small ones sum differences."""
+    """Large tables expand |x - y|^2, with an error of eps |x|^2; small ones sum (x - y)^2."""
     random = np.random.default_rng(0)
     x = random.standard_normal((600, 4))
     x[::50] *= spread
@@ -87,7 +87,7 @@ def clusters(gap, count=600, inputs=4):
 
 @pytest.mark.parametrize(("count", "inputs"), [(stationary.DIRECT_ENTRIES, 2), (50, 40)])
 def test_distances_to_one_point_are_accurate(count, inputs):
-    """Centred at the mean of all, distances in a cluster would be off by 1% in the median."""
+    """With the mean as centre, distances in a cluster would be off by 1% in the median."""
     x = clusters(100.0, count, inputs).astype(np.float32)
     distances = kernels.squared_distances(jnp.asarray(x), jnp.asarray(x[:1]))[:, 0]
     np.testing.assert_allclose(distances, np.square(x.astype(float) - x[0]).sum(1), rtol=1e-5)

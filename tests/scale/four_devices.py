@@ -44,7 +44,7 @@ def mesh_of(devices):
 
 
 def problem():
-    """(arms with copies, of the best arm too, on the same device and on others; mean rewards)."""
+    """(arms, mean rewards). The best arm has copies on another device, and arm 19 on its own."""
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(ARMS, 2))
     best = int(np.argmax(np.sin(6 * x[:, 0]) + np.cos(4 * x[:, 1])))

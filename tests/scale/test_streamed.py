@@ -45,8 +45,8 @@ def arms_asked(query):
 
 
 def run_both(folder, bandit, rounds, warm=False, pend=False, **options):
-    """(batches [(in memory, in the file)] and chunks read of each round, the last state of either).
-    With `pend` every second batch is pending while the next one is chosen."""
+    """(batches [(in memory, in the file)] and chunks read of each round, both last states). With
+    `pend` every second batch is pending while the next one is chosen."""
     x = arms_of("float32" if options.get("screen") else "float64")
     domain = Arms(jnp.asarray(x, jnp.float64))
     over_file = Streamed(bandit, **SMALL | options)

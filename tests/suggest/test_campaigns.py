@@ -1,4 +1,4 @@
-"""Evaluations of earlier campaigns as further tasks."""
+"""Evaluations of earlier campaigns, joined to a model as further tasks."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Poor outliers count as values twice as far below the median as the best is above it."""
+"""Poor outliers are raised to a limit, twice as far below the median as the best is above it."""
 
 import jax
 import numpy as np

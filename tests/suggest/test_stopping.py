@@ -28,7 +28,7 @@ def test_predictions_of_the_library_are_those_of_the_batch():
 
 
 def test_a_narrow_peak_is_no_reason_to_stop():
-    """The rule names an evaluated candidate, and does not stop before it evaluates the peak."""
+    """The rule names an evaluated candidate, and does not stop before the peak is evaluated."""
     for seed in range(4):
         candidates, f, arms, values = problem(seed, peak=True)
         found = suggest(candidates, arms, values, batch=5)

@@ -38,7 +38,7 @@ KINDS = ("botorch_ei", "botorch_pi", "botorch_ucb")
 BOTORCH = (*KINDS, *(f"{name}{GAMMA}" for name in KINDS))
 BOTORCH_PACKAGES = ("botorch", "gpytorch", "torch")
 NAMES = (*SKOPT, *BOTORCH)
-# BoTorch has no defaults for these numbers; these are from the example in its documentation
+# BoTorch has no defaults for these; the numbers are from the example in its documentation
 RESTARTS, RAW_SAMPLES, BETA = 5, 20, 0.1
 DIGITS = 5
 
