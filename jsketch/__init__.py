@@ -13,7 +13,7 @@ with the posterior, and each observation updates it. The names of this package:
     drive               runs with a function on the host
     prequential, Live   forecasts of a stream, or of one example at a time
     chunks              a stream in a file, an array or an iterator, for `prequential`
-    default_forecaster  a forecaster whose scales fit the first events of a stream
+    default_forecaster  a forecaster whose scales fit the first examples of a stream
     plan                estimates of time and memory
     bandits, box        algorithms over arms and over a box
     online              forecasters

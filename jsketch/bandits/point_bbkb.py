@@ -37,7 +37,7 @@ class PointState:
     sketch: SketchState  # its domain is the history [H, d]
     used: Array  # [] int32, number of slots of the history in use, with the unfinished batch
     batch_start: Array  # [] int32, the slot of the first pick of the unfinished batch
-    precision: Array  # [M, M], (I + sum_s u_s u_s^T)^-1 over the picks s of the unfinished batch
+    weight_covariance: Array  # [M, M], (I + sum_s u_s u_s^T)^-1, s in the unfinished batch
     bound: Array  # [], 1 + sum of variances over the unfinished batch (BBKB Lemma 1)
 
     @property
@@ -86,7 +86,7 @@ class PointBBKB(SketchedBandit):
         """(mean [n], variance [n] in leverage units) at points x [n,d], where the picks of the
         unfinished batch are hallucinated."""
         mean, residual, u = self.predict(state, x)
-        embedded = jnp.maximum((matmul(u, state.precision) * u).sum(1), 0)
+        embedded = jnp.maximum((matmul(u, state.weight_covariance) * u).sum(1), 0)
         return mean, residual / self._lam(state) + embedded
 
     def _lam(self, state: PointState) -> ArrayLike:
@@ -146,7 +146,7 @@ class PointBBKB(SketchedBandit):
         """`pull` without its checks; if the batch or the history is full, the pick is dropped."""
         kernel, x = in_dtype((self.kernel, x), state.bound.dtype)
         _, residual, u = self.predict(state, x[None])
-        direction, e = ridge.whitened_gain(state.precision, u[0])
+        direction, e = ridge.whitened_gain(state.weight_covariance, u[0])
         variance = residual[0] / self._lam(state) + jnp.square(u[0]).sum()
         old = state.sketch
         slot = jnp.minimum(state.used, old.domain.count - 1)
@@ -160,7 +160,7 @@ class PointBBKB(SketchedBandit):
                 evidence=replace(old.evidence, prior_variance=prior_variance),
             ),
             used=state.used + 1,
-            precision=ridge.hallucinate(state.precision, direction, e),
+            weight_covariance=ridge.hallucinate(state.weight_covariance, direction, e),
             bound=state.bound + variance,
         )
         return jax.tree.map(partial(jnp.where, self.full(state)), state, picked)
@@ -201,7 +201,9 @@ class PointBBKB(SketchedBandit):
     def grow(self, state: PointState, capacity: int) -> PointState:  # type: ignore[override]
         """The same state with capacity for `capacity` inducing points."""
         sketch = sketched.grow(state.sketch, capacity)
-        return replace(state, sketch=sketch, precision=pad_identity(state.precision, capacity))
+        return replace(
+            state, sketch=sketch, weight_covariance=pad_identity(state.weight_covariance, capacity)
+        )
 
     def extend(self, state: PointState, max_history: int) -> PointState:
         """The same state with capacity for `max_history` evaluations."""

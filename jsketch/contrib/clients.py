@@ -136,7 +136,7 @@ class EmbeddingState:
     used: Array  # [] int32, slots of the history in use
     last: Array  # [] int32, slots that were in use at the last exchange
     rewards: Array  # [N B], those since the last exchange, NaN in free slots
-    precision: Array  # [N, M, M], (I + sum u u^T)^-1 since the last exchange, u as in THEORY 9.3
+    weight_covariance: Array  # [N, M, M], (I + sum u u^T)^-1 since the exchange (THEORY 9.3)
     moment: Array  # [N, M], the weights at the last exchange plus the sum of y u since then
     variance_sum: Array  # [N], sum of the variances since the last exchange
     evidence: ClientEvidence
@@ -207,7 +207,7 @@ class SharedEmbedding(widths.KernelBandit):
             used=zero,
             last=zero,
             rewards=jnp.full(self.clients * self.max_wait, jnp.nan, zeros.dtype),
-            precision=jnp.zeros((self.clients, capacity, capacity), zeros.dtype),
+            weight_covariance=jnp.zeros((self.clients, capacity, capacity), zeros.dtype),
             moment=jnp.zeros((self.clients, capacity), zeros.dtype),
             variance_sum=zeros,
             evidence=ClientEvidence(*[zeros] * 6),
@@ -229,7 +229,7 @@ class SharedEmbedding(widths.KernelBandit):
             sketch=sketch,
             last=state.used,
             rewards=jnp.full_like(state.rewards, jnp.nan),
-            precision=jnp.broadcast_to(eye, (n, *eye.shape)),
+            weight_covariance=jnp.broadcast_to(eye, (n, *eye.shape)),
             moment=jnp.broadcast_to(sketch.weights, (n, *sketch.weights.shape)),
             variance_sum=jnp.zeros_like(state.variance_sum),
             evidence=ClientEvidence(**evidence),
@@ -256,8 +256,8 @@ class SharedEmbedding(widths.KernelBandit):
     def posterior(self, state: EmbeddingState, x: Array) -> tuple[Array, Array]:
         """(mean [N,n], variance [N,n] in leverage units) of each client at its points x [N,n,d]."""
         residual, u = self._features(state, x)
-        weights = matmul(state.precision, state.moment[..., None])
-        explained = jnp.maximum((matmul(u, state.precision) * u).sum(-1), 0)
+        weights = matmul(state.weight_covariance, state.moment[..., None])
+        explained = jnp.maximum((matmul(u, state.weight_covariance) * u).sum(-1), 0)
         return matmul(u, weights)[..., 0], residual / self.regularization + explained
 
     def scores(self, state: EmbeddingState, x: Array) -> Array:
@@ -318,8 +318,8 @@ class SharedEmbedding(widths.KernelBandit):
         variance = residual / self.regularization + jnp.square(u).sum(-1)
         finite = jnp.isfinite(y)
         weight = finite.astype(y.dtype)
-        direction, e = jax.vmap(ridge.whitened_gain)(state.precision, u)
-        precision = jax.vmap(ridge.hallucinate)(state.precision, direction, e)
+        direction, e = jax.vmap(ridge.whitened_gain)(state.weight_covariance, u)
+        lowered = jax.vmap(ridge.hallucinate)(state.weight_covariance, direction, e)
         evidence, old = state.evidence, state.sketch
         prior = jnp.maximum(
             old.evidence.prior_variance, jnp.where(finite, self.kernel.diag(x), 0).max()
@@ -336,7 +336,7 @@ class SharedEmbedding(widths.KernelBandit):
             ),
             used=state.used + self.clients,
             rewards=write(state.rewards, y, (reward_slot,)),
-            precision=jnp.where(finite[:, None, None], precision, state.precision),
+            weight_covariance=jnp.where(finite[:, None, None], lowered, state.weight_covariance),
             moment=state.moment + jnp.where(finite, y, 0)[:, None] * u,
             variance_sum=state.variance_sum + weight * variance,
             evidence=ClientEvidence(

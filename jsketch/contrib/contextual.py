@@ -380,8 +380,8 @@ class CBBKB(ContextualUCB):
 
     def posterior(self, state: CBBKBState, x: Array) -> tuple[Array, Array]:
         _, residual, u = self._point_bandit().predict(state.points, x)
-        mean = matmul(u, matmul(state.points.precision, state.moment))
-        explained = jnp.maximum((matmul(u, state.points.precision) * u).sum(1), 0)
+        mean = matmul(u, matmul(state.points.weight_covariance, state.moment))
+        explained = jnp.maximum((matmul(u, state.points.weight_covariance) * u).sum(1), 0)
         return mean, residual / self.regularization + explained
 
     def tell(

@@ -1,4 +1,4 @@
-"""A forecaster for a stream of unknown scales, chosen from the first events."""
+"""A forecaster for a stream of unknown scales, chosen from the first examples."""
 
 from __future__ import annotations
 
@@ -14,37 +14,39 @@ from jsketch.loops.streams import is_pair, pairs, stream
 from jsketch.online import PKAWV
 from jsketch.sketch.taylor import Standardized, Taylor, basis_size
 
-EVENTS = 1_000  # the choice is made from the first EVENTS examples, here called events
-MAX_DEGREE, MAX_FEATURES = 8, 300  # a million events then take a minute
+FIRST_EXAMPLES = 1_000
+MAX_DEGREE, MAX_FEATURES = 8, 300  # a million examples then take a minute
 # candidates: lengthscales of standardized inputs, divided by sqrt(d), and regularizations. In
-# float32 only the regularization 1 is tried: with less, a stream of a million events would diverge
+# float32 only the regularization 1 is tried: with less, a million examples would make it diverge
 LENGTHSCALES = np.geomspace(0.5, 8.0, 9)
 REGULARIZATIONS = (1.0, 0.1, 0.01, 0.001, 0.0001)
 
 
 @struct.checked_names
-def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = True) -> PKAWV:
-    """A `PKAWV` with Taylor features, whose scales fit the first events.
+def default_forecaster(
+    examples: Any, first: int = FIRST_EXAMPLES, *, progress: bool = True
+) -> PKAWV:
+    """A `PKAWV` with Taylor features, whose scales fit the first examples.
 
     examples  a tuple (xs, ys), or an iterable of such pairs, as in `prequential`
-    events    int, the first events from which the choice is made
+    first     int, the number of examples from which the choice is made
     progress  whether the choice is printed to stderr
 
-    Inputs are standardized by the first events (`sketch.taylor.Standardized`). The degree is the
+    Inputs are standardized by the first examples (`sketch.taylor.Standardized`). The degree is the
     largest one, at most 8, with at most 300 features. Lengthscale and regularization are those in a
-    grid with the smallest squared error in the second half of these events. Raises ValueError for
-    fewer than 20 labelled events, and FloatingPointError for an infinite label.
+    grid with the smallest squared error in the second half of these examples. Raises ValueError for
+    fewer than 20 labelled examples, and FloatingPointError for an infinite label.
 
         from jsketch import chunks, default_forecaster
 
         forecaster = default_forecaster(chunks("events.parquet", target="y"))
     """
-    checks.positive_integer(events=events)
+    checks.positive_integer(first=first)
     checks.boolean(progress=progress)
-    xs, ys = _first_labelled(examples, events)
+    xs, ys = _first_labelled(examples, first)
     count, inputs = xs.shape
     if count < 20:
-        raise ValueError(f"at least 20 labelled events are needed; there are {count}.")
+        raise ValueError(f"at least 20 labelled examples are needed; there are {count}.")
     numbers = np.asarray(xs, float)
     deviation = numbers.std(0)
     # an input that does not vary yet, up to rounding, keeps its unit
@@ -73,26 +75,26 @@ def default_forecaster(examples: Any, events: int = EVENTS, *, progress: bool = 
             f"default_forecaster: Taylor features of degree {degree} and lengthscale"
             f" {lengthscale:.3g} of {inputs} standardized inputs, regularization"
             f" {regularization:g}; mean squared error"
-            f" {errors.min():.4g} in events {count // 2 + 1} to {count}, where the labels have the"
-            f" variance {np.var(np.asarray(ys, float)[count // 2 :]):.4g}",
+            f" {errors.min():.4g} in examples {count // 2 + 1} to {count}, where the labels have"
+            f" the variance {np.var(np.asarray(ys, float)[count // 2 :]):.4g}",
             file=sys.stderr,
         )
     return forecaster(lengthscale, regularization)
 
 
-def _first_labelled(examples: Any, events: int) -> tuple[Any, Any]:
-    """The first events that have a label, as arrays."""
+def _first_labelled(examples: Any, first: int) -> tuple[Any, Any]:
+    """The first examples that have a label, as arrays."""
     inputs, labels, count = [], [], 0
     for xs, ys in [examples] if is_pair(examples) else pairs(examples):
-        first = [a[: 10 * events] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys)]
-        xs, ys = checks.stream(*first)
+        start = [a[: 10 * first] if isinstance(a, list) or np.ndim(a) else a for a in (xs, ys)]
+        xs, ys = checks.stream(*start)
         labelled = ~np.isnan(np.asarray(ys))
         inputs.append(np.asarray(xs)[labelled])
         labels.append(np.asarray(ys)[labelled])
         count += int(labelled.sum())
-        if count >= events:
+        if count >= first:
             break
-    first_labels = np.concatenate(labels)[:events]
+    first_labels = np.concatenate(labels)[:first]
     if np.isinf(first_labels).any():
         raise FloatingPointError("a label is infinite: use NaN for a missing label.")
-    return jnp.asarray(np.concatenate(inputs)[:events]), jnp.asarray(first_labels)
+    return jnp.asarray(np.concatenate(inputs)[:first]), jnp.asarray(first_labels)

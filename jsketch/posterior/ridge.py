@@ -73,13 +73,13 @@ def bayes_std(variance: Array, regularization: ArrayLike) -> Array:
     return jnp.sqrt(regularization * jnp.maximum(variance, 0))
 
 
-def whitened_gain(precision: Array, u: Array) -> tuple[Array, Array]:
+def whitened_gain(covariance: Array, u: Array) -> tuple[Array, Array]:
     """(P u [M], the variance e(x,x) = u.P u []) of a point with coordinates u [M], where
     P [M,M] = (I + sum_s u_s u_s^T)^-1 includes the hallucinated pulls s since `fit`."""
-    direction = matmul(precision, u)
+    direction = matmul(covariance, u)
     return direction, jnp.maximum(matmul(u, direction), 0)
 
 
-def hallucinate(precision: Array, direction: Array, e: Array) -> Array:
+def hallucinate(covariance: Array, direction: Array, e: Array) -> Array:
     """P after one more pull, of the arm with P u = direction and u.P u = e (Sherman-Morrison)."""
-    return precision - direction[:, None] * (direction / (1 + e))[None, :]
+    return covariance - direction[:, None] * (direction / (1 + e))[None, :]

@@ -249,6 +249,8 @@ def fit_data(
     fitted, there is only one, short search (REFIT_STEPS), from its hyperparameters."""
     library, count = data.library, n_lengthscales(data.library.columns)
     if count == 0:  # the library has a kernel matrix
+        if lengthscale is not None:
+            raise ValueError("a kernel matrix has no lengthscale: leave lengthscale out.")
         lengthscale = np.ones(0)
     fixed = None if lengthscale is None else _check_lengthscales(count, lengthscale)
     arms, values = data.arms[data.observed], data.values[data.observed]
@@ -262,7 +264,7 @@ def fit_data(
     if len(values) < MIN_VALUES or weighted_moments(values, 0 * values, arms).deviation == 0:
         centre = float(values[0]) if len(values) else 0.0
         ratio = float(np.exp(NOISE.location) / np.exp(OUTPUTSCALE.location))
-        return Model(length, ratio, 1.0, centre, False)
+        return Model(length, ratio, 1.0, centre, False, limits)
     key = jax.random.key(0) if key is None else key
     is_exact = len(values) <= LARGEST_EXACT
     rows = random_rows(len(values), LARGEST_EXACT if is_exact else FIT_SAMPLE, key)

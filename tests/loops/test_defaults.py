@@ -43,7 +43,7 @@ def test_missing_labels_and_constant_inputs_are_accepted():
     forecaster = default_forecaster((x, y), progress=False)
     forecasts, _ = prequential(forecaster, (x, y), KEY)
     assert np.isfinite(np.asarray(forecasts.prediction)).all()
-    with pytest.raises(ValueError, match="at least 20 labelled events"):
+    with pytest.raises(ValueError, match="at least 20 labelled examples"):
         default_forecaster((x[:30], y[:30]), progress=False)
     with pytest.raises(FloatingPointError, match="a label is infinite: use NaN"):
         default_forecaster((x, np.where(y > 340, np.inf, y)), progress=False)

@@ -489,6 +489,7 @@ TWO_CHEAP |= dict(arms=ARMS, values=TRUTH[ARMS])
         (dict(gram=GRAM), "candidates with their columns, or their gram matrix, not both"),
         (dict(candidates=None), "candidates .*, or their gram matrix .*, are needed"),
         (dict(candidates=None, gram=GRAM[:5]), "square matrix .* its shape is .5, 60."),
+        (dict(candidates=None, gram=GRAM, lengthscale=1.0), "a kernel matrix has no lengthscale"),
         (dict(candidates=None, gram=0 * GRAM), "diagonal of gram must be above 0; entry 0 is 0"),
         (dict(replicates="no"), "replicates must be True or False"),
         (dict(same=LABEL[:9]), "same must hold one value for each of the 60 candidates"),

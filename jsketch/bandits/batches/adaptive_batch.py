@@ -52,7 +52,7 @@ LOCAL_PICKS = 32  # distinct picks in one chunk of the local bound
 
 
 class LastSet(NamedTuple):
-    """The pulls of the last working set, which `Batch.precision` does not include."""
+    """The pulls of the last working set, which `Batch.weight_covariance` does not include."""
 
     directions: Array  # [k, M], rows P u
     covariance: Array  # [k, k], K before the pulls
@@ -65,7 +65,7 @@ class Batch(NamedTuple):
     arms: Array  # [B + PICKS] int32, picks in order, then zeros
     size: Array  # [] int32
     scores: Array  # [A], upper bounds of the current scores; in a sweep, the current scores
-    precision: Array  # [M, M], P of the hallucinated pulls
+    weight_covariance: Array  # [M, M], P of the hallucinated pulls
     last: LastSet  # empty (k = 0) in a sweep
     embedded_variance: Array  # [A], e(x,x) = u^T P u; empty without a sweep
     # [A], upper bounds of 1 + sum_s k~(x,x_s)^2/sigma~^2(x); empty without the local rule
@@ -97,7 +97,7 @@ def start(state: SketchState, bandit: Any, scores: Array) -> Batch:
         arms=jnp.zeros(bandit.max_batch + PICKS, jnp.int32),
         size=jnp.zeros((), jnp.int32),
         scores=scores,
-        precision=jnp.eye(state.capacity, dtype=arms.dtype),
+        weight_covariance=jnp.eye(state.capacity, dtype=arms.dtype),
         last=LastSet(jnp.zeros((size, state.capacity), arms.dtype), square, pulls),
         embedded_variance=jnp.zeros(0, arms.dtype),
         local=jnp.ones(arms.shape[0] if bandit.rule == "global_local" else 0, arms.dtype),
@@ -173,11 +173,12 @@ def extend_by_set(
         scaled = root[:, None] * last.covariance * root[None, :]
         factor = cholesky_inverse(jnp.eye(root.shape[0], dtype=root.dtype) + scaled).inverse
         half = matmul(factor, root[:, None] * last.directions)
-        precision = batch.precision - matmul(half.T, half)
-        return precision, matmul(u, precision)
+        updated = batch.weight_covariance - matmul(half.T, half)
+        return updated, matmul(u, updated)
 
     # for the first set P is the identity
-    precision, directions = lazy_cond(batch.size > 0, with_last_set, (batch.precision, u))
+    first = batch.weight_covariance, u
+    weight_covariance, directions = lazy_cond(batch.size > 0, with_last_set, first)
     covariance = matmul(directions, u.T)
     residual, previous = nystrom.residual(variance, u), rows.take(batch.scores, index)
     members = Members(index, mean, variance, residual, previous)
@@ -199,7 +200,7 @@ def extend_by_set(
         arms=lax.dynamic_update_slice(batch.arms, chosen, (batch.size,)),
         size=batch.size + picks.size,
         scores=batch.scores.at[place].min(scores_of(members, width, picks), mode="drop"),
-        precision=precision,
+        weight_covariance=weight_covariance,
         last=LastSet(directions, covariance, picks.pulls),
         local=batch.local + (picks.bound - batch.bound),
         bound=picks.bound,
@@ -307,14 +308,14 @@ def extend_by_sweep(
     rows = state.domain.rows
     arm = rows.argmax(batch.scores)
     variance = rows.take(state.variance, arm)
-    direction, e_arm = ridge.whitened_gain(batch.precision, rows.take(u, arm))
+    direction, e_arm = ridge.whitened_gain(batch.weight_covariance, rows.take(u, arm))
     reduction = jnp.square(matmul(u, direction)) / (1 + e_arm)
     e = jnp.maximum(batch.embedded_variance - reduction, 0)
     return batch._replace(
         arms=put(batch.arms, batch.size, arm),
         size=batch.size + 1,
         scores=ucb(state.mean, residual + e, width),
-        precision=ridge.hallucinate(batch.precision, direction, e_arm),
+        weight_covariance=ridge.hallucinate(batch.weight_covariance, direction, e_arm),
         embedded_variance=e,
         local=batch.local + variance,
         bound=batch.bound + variance,

@@ -48,7 +48,7 @@ KERNELS = (Gaussian, Matern, RationalQuadratic)  # k(x,x) is 1 at every lengthsc
 
 def scaled_norm_bounds(norm_bound: ArrayLike, lengthscales: Array, inputs: int) -> Array:
     """`norm_bound` (theta_0 / theta_g)^(d/2), [G], for lengthscales theta_g. A norm below the bound
-    at one lengthscale is below the bounds at all shorter ones (Lemma 2.1; proof in THEORY 6.8)."""
+    at one lengthscale is below the bounds at all shorter ones (Bull, JMLR 2011; THEORY 6.8)."""
     return jnp.asarray(norm_bound * (lengthscales[0] / lengthscales) ** (inputs / 2))
 
 
