@@ -13,7 +13,14 @@ from jsketch import checks, struct
 from jsketch.show import html_table, short_repr
 from jsketch.sketch import bless
 from jsketch.suggest import choice, feasibility
-from jsketch.suggest.acquisitions import UCB, ExpectedImprovement, LargestVariance, Price
+from jsketch.suggest.acquisitions import (
+    UCB,
+    ExpectedImprovement,
+    LargestVariance,
+    Price,
+    ProbabilityOfBest,
+    TopTwo,
+)
 from jsketch.suggest.data import (
     LARGEST_VALUE,
     Data,
@@ -254,6 +261,10 @@ def _check_acquisition(price: Price | None, failures: bool, acquisition: Any) ->
         )
     if isinstance(acquisition, UCB):
         checks.nonnegative(width=acquisition.width)
+    if isinstance(acquisition, TopTwo):
+        checks.fraction(leader=acquisition.leader)
+    if isinstance(acquisition, ProbabilityOfBest):
+        checks.positive_integer(draws=acquisition.draws, top=acquisition.top)
     if price is not None and not hasattr(acquisition, "per_cost"):
         raise ValueError(
             "costs divide an expected improvement: leave the acquisition out, or use"

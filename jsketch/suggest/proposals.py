@@ -33,6 +33,7 @@ EXTRA_INITIAL, MAX_INITIAL = 3, 10
 # hyperparameter changes with probability CHANGE_PROBABILITY: a category to a random one, a number
 # by a normal draw whose standard deviation is one of CHANGE_SCALES, in units of the range.
 BEST_POINTS, CHANGE_PROBABILITY, CHANGE_SCALES = 4, 0.5, (0.3, 0.1, 0.03, 0.01)
+MAX_LEVELS = 1000  # of a category of a list; each level is a column of zeros and ones
 REFIT_GROWTH = 1.2  # the model is refitted when the number of values has grown by this factor
 
 
@@ -81,7 +82,7 @@ class SpaceDomain:
             moved = np.where(is_category, new[:half], moved)
             is_changed = random.random(origin.shape) < CHANGE_PROBABILITY
             new[:half] = np.where(is_changed, moved, origin)
-        points = np.concatenate([points, self._centre(new)])
+        points = np.concatenate([points.reshape(-1, shape[1]), self._centre(new)])
         first = np.unique(points, axis=0, return_index=True)[1]
         repeated = np.setdiff1d(np.arange(size), first)
         return CandidateSet(self._library(points), points, repeated)
@@ -172,10 +173,19 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
             features.append(scaled[:, None])
             columns.append(Columns("numbers", 1))
         else:
-            # a list and not a set, because a value may have no hash
-            levels = [v for index, v in enumerate(values) if values.index(v) == index]
-            features.append(np.eye(len(levels))[[levels.index(v) for v in values]])
-            columns.append(Columns("category", len(levels)))
+            try:
+                position = {v: i for i, v in enumerate(dict.fromkeys(values))}
+                levels = [position[v] for v in values]
+            except TypeError:  # a value without a hash
+                levels = [values.index(v) for v in values]
+            levels = np.unique(levels, return_inverse=True)[1]
+            if levels.max() >= MAX_LEVELS:
+                raise ValueError(
+                    f"part {name!r} of the candidates has {levels.max() + 1} different values that"
+                    f" are not numbers; at most {MAX_LEVELS} are possible. Use numbers instead."
+                )
+            features.append(np.eye(levels.max() + 1)[levels])
+            columns.append(Columns("category", features[-1].shape[1]))
     return _library_of_parts(features, tuple(columns))
 
 

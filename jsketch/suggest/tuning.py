@@ -265,9 +265,15 @@ class _Run:
         try:
             for future in as_completed(futures):
                 self._record(futures[future], *future.result())
-        finally:
+        except BaseException:
             for future in futures:
                 future.cancel()
+            # evaluations that were running are awaited and kept
+            for future, i in futures.items():
+                recorded = self.evaluations[i].finished
+                if not recorded and not future.cancelled() and future.exception() is None:
+                    self._record(i, *future.result())
+            raise
 
     def _record(self, i: int, value: float, error: str | None, seconds: float) -> None:
         old_row = self.result()._best_row()

@@ -242,3 +242,10 @@ def test_parallel_workers_of_an_optuna_study_do_not_repeat_each_other(optuna):
     small_study.enqueue_trial({"n": 9})
     small_study.ask()
     assert small_study.ask().suggest_int("n", 1, 3) in (1, 2, 3)
+    # the values of all earlier trials may lie outside the range
+    outside = optuna.create_study(sampler=adapters.OptunaSampler())
+    for _ in range(6):
+        outside.enqueue_trial({"x": 9.0})
+    with pytest.warns(UserWarning, match="out of range"):
+        outside.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=8)
+    assert all(0 <= trial.params["x"] <= 1 for trial in outside.trials[6:])

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -80,6 +81,18 @@ def test_other_errors_end_the_run_with_its_result():
         minimize(raise_at_ten, SPACE, 20, catch=ValueError, progress=False)
     assert [e.candidate for e in error_info.value.result.evaluations] == calls
     assert "`result`" in error_info.value.__notes__[0]
+
+
+def test_a_running_evaluation_is_kept_when_another_one_of_its_batch_raises():
+    def f(seconds):
+        time.sleep(seconds)
+        if seconds == 1.0:
+            raise KeyError("broken")
+        return seconds
+
+    with pytest.raises(KeyError) as error_info:
+        minimize(f, [1.0, 2.0], 2, batch=2, progress=False)
+    assert error_info.value.result.values.tolist() == [2.0]
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -237,6 +250,7 @@ def test_importing_jsketch_does_not_import_suggest():
         (loss, dict(a=(0, 1)), {}, "space must be a Space, such as"),
         (loss, [], {}, "list of candidates is empty"),
         (loss, [dict(a=1), dict(b=2)], {}, "must have the same parts"),
+        (loss, [str(i) for i in range(1001)], {}, "part 0 .* has 1001 different values"),
         (loss, [1.0, np.nan], {}, "finite; part 0 of candidate 1 is nan"),
         (lambda h: 1.0, SPACE, dict(catch=TypeError), r"called as f\(.*, but is defined as f\(h\)"),
         (lambda one: [one, one], [1.0, 2.0], {}, "f must return one number"),

@@ -491,6 +491,8 @@ TWO_CHEAP |= dict(arms=ARMS, values=TRUTH[ARMS])
         (dict(candidates=None, gram=GRAM[:5]), "square matrix .* its shape is .5, 60."),
         (dict(candidates=None, gram=GRAM, lengthscale=1.0), "a kernel matrix has no lengthscale"),
         (dict(candidates=None, gram=0 * GRAM), "diagonal of gram must be above 0; entry 0 is 0"),
+        (dict(acquisition=acquisitions.TopTwo(5.0)), "leader must lie between 0 and 1; 5.0"),
+        (dict(acquisition=acquisitions.ProbabilityOfBest(top=0)), "top must be an integer of at"),
         (dict(replicates="no"), "replicates must be True or False"),
         (dict(same=LABEL[:9]), "same must hold one value for each of the 60 candidates"),
         (dict(same=np.full(A, np.nan)), "same has no value for candidate 0"),
