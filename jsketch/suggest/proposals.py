@@ -216,7 +216,7 @@ def n_initial_points(domain: Domain) -> int:
 
 class Proposer:
     """Proposes points of a domain: first `initial` points of a design, then those that `suggest`
-    chooses. The same seed, points and values give the same proposals."""
+    chooses. Runs of the same seed and values propose the same points."""
 
     def __init__(self, domain: Domain, seed: int, initial: int):
         self.domain, self.seed = domain, seed
