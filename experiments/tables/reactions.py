@@ -118,13 +118,11 @@ def play(
         def step(carry: tuple[Any, Array], t: Array) -> tuple[Any, tuple[Array, Array, Array]]:
             state, used = carry
             ask_key, tell_key = jax.random.split(jax.random.fold_in(round_key, t))
-            arm, bounds = (
-                bandit.ask(state, ask_key, limit=1).index[0],
-                bandit.confidence_bounds(state),
-            )
+            arm = bandit.ask(state, ask_key, limit=1).index[0]
+            bounds, left = bandit.confidence_bounds(state), used < recorded.shape[1]
             scores = jnp.zeros(len(recorded)) if bounds is None else widths.ucb(*bounds)
-            left = used < recorded.shape[1]
-            arm = jnp.where(left[arm], arm, jnp.argmax(jnp.where(left, scores, -jnp.inf)))
+            other = lax.argmax(jnp.where(left, scores, -jnp.inf), 0, jnp.int32)
+            arm = jnp.where(left[arm], arm, other)
             reward = shuffled[arm, used[arm]]
             scaled = (reward[None] - PRIOR_MEAN) / PRIOR_STD
             state, info = bandit.tell(state, checks.single_query(arm), scaled, tell_key)
@@ -179,11 +177,9 @@ def rows_of(labels: tuple[str, ...], values: dict[str, np.ndarray]) -> list[dict
     rows = []
     for t in AT:
         columns = {name: value[:, t - 1] for name, value in values.items()}
-        mean = {name: round(float(column.mean()), 4) for name, column in columns.items()}
-        ci95 = {
-            f"{name}_ci95": round(summaries.ci95(column), 4) for name, column in columns.items()
-        }
-        rows.append(fixed | dict(round=t) | mean | ci95)
+        means = {name: round(float(column.mean()), 4) for name, column in columns.items()}
+        ci95 = {f"{n}_ci95": round(summaries.ci95(column), 4) for n, column in columns.items()}
+        rows.append(fixed | dict(round=t) | means | ci95)
     return rows
 
 
