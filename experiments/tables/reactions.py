@@ -56,19 +56,16 @@ class Setting(NamedTuple):
     cutoff: float | None = None  # the reward is whether a yield in percent exceeds it
 
 
-def _logs(table: str, algorithm: str) -> dict[str, str]:
-    return {name: f"fig2/{table}_{name}" for name in (algorithm, "random")}
-
-
 SETTINGS = {
     "nickel_borylation": Setting(
-        *("nib-etoh.csv", ("ligand_name",), 3, _logs("nickel_borylation", "bayes_ucb_beta")),
+        *("nib-etoh.csv", ("ligand_name",), 3),
+        {name: f"fig2/nickel_borylation_{name}" for name in ("bayes_ucb_beta", "random")},
         noise_std=0.5,  # the largest standard deviation of a binary reward
         cutoff=50.0,
     ),
     "deoxyfluorination": Setting(
         *("deoxyf.csv", ("base_name", "fluoride_name"), 2),
-        _logs("deoxyfluorination", "bayes_ucb_gaussian"),
+        {name: f"fig2/deoxyfluorination_{name}" for name in ("bayes_ucb_gaussian", "random")},
     ),
     "cn_coupling": Setting(
         *("cn-processed.csv", ("base_name", "ligand_name"), 3),
