@@ -135,13 +135,13 @@ def play(
 def bandits_of(setting: Setting, arms: int) -> dict[str, Any]:
     """The algorithms of this library, for rewards in units of PRIOR_STD."""
     scale = LENGTHSCALE if len(setting.conditions) > 1 else INDEPENDENT
-    common = dict(
+    common: dict[str, Any] = dict(
         regularization=(setting.noise_std / PRIOR_STD) ** 2,
         width=widths.Bayesian(DEVIATIONS),
         capacity=arms,
     )
     draw = common | dict(width=widths.Bayesian(1.0), scale=1.0)  # a sample of the posterior
-    bandits = {
+    bandits: dict[str, Any] = {
         "gp_ucb": GPUCB(kernels.Gaussian(scale), **common),
         "bkb": BKB(kernels.Gaussian(scale), **common),
         "ts": TS(kernels.Gaussian(scale), **draw, batch=1),
