@@ -38,6 +38,7 @@ SMALL = {
     "tables.main": (
         "--tables protein nas_cifar100 --methods tpe fixed_bkb_10 --seeds 2 --horizon 20"
     ),
+    "tables.reactions": "--tables deoxyfluorination --seeds 2",
     "tables.scale": "--methods jsketch random_forest --counts 2000",
     "tables.streams": "--limit 500",
 }
