@@ -174,18 +174,18 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
             columns.append(Columns("numbers", 1))
         else:
             try:
-                position = {v: i for i, v in enumerate(dict.fromkeys(values))}
-                levels = [position[v] for v in values]
+                first = {v: i for i, v in reversed(list(enumerate(values)))}
+                firsts = [first[v] for v in values]
             except TypeError:  # a value without a hash
-                levels = [values.index(v) for v in values]
-            levels = np.unique(levels, return_inverse=True)[1]
-            if levels.max() >= MAX_LEVELS:
+                firsts = [values.index(v) for v in values]
+            unique, levels = np.unique(firsts, return_inverse=True)
+            if len(unique) > MAX_LEVELS:
                 raise ValueError(
-                    f"part {name!r} of the candidates has {levels.max() + 1} different values that"
-                    f" are not numbers; at most {MAX_LEVELS} are possible. Use numbers instead."
+                    f"part {name!r} of the candidates has {len(unique)} different values that are"
+                    f" not numbers; at most {MAX_LEVELS} are possible. Use numbers instead."
                 )
-            features.append(np.eye(levels.max() + 1)[levels])
-            columns.append(Columns("category", features[-1].shape[1]))
+            features.append(np.eye(len(unique))[levels])
+            columns.append(Columns("category", len(unique)))
     return _library_of_parts(features, tuple(columns))
 
 
