@@ -438,7 +438,7 @@ def _read_separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, st
             skip_blank_lines=False,
         )
     except pd.errors.EmptyDataError as error:
-        raise ValueError(f"{path} is empty: it needs a header and at least one row.") from error
+        raise ValueError(f"{path}, row 1: it is empty; it needs the names of the columns.") from error
     except pd.errors.ParserError as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise ValueError(
