@@ -107,6 +107,24 @@ def links_to_pages(app, path: Path, parent: str, content: list[str]) -> None:
     content[0] = LINK.sub(link, content[0])
 
 
+def without_aliases(app, what, name, obj, skip, options) -> bool | None:
+    """Leaves out fields of named tuples without a description; signatures have their names."""
+    return True if str(obj.__doc__).startswith("Alias for field number") else None
+
+
+OPTION = re.compile(r"(?<=[\s>])--[a-z][\w-]*")
+
+
+def whole_options(app, page, template, context, doctree) -> None:
+    """Options of commands are not broken at their hyphens at the end of a line."""
+
+    def block(match: re.Match) -> str:
+        return OPTION.sub(r'<span class="option">\g<0></span>', match[0])
+
+    if "body" in context:
+        context["body"] = re.sub(r"<pre>.*?</pre>", block, context["body"], flags=re.DOTALL)
+
+
 class Names(Autosummary):
     """A table of the public classes and functions of a module, with their first sentences."""
 
@@ -122,5 +140,7 @@ class Names(Autosummary):
 def setup(app) -> None:
     app.add_directive("names", Names)
     app.connect("autodoc-process-docstring", docstrings.of_object)
+    app.connect("autodoc-skip-member", without_aliases)
+    app.connect("html-page-context", whole_options)
     app.connect("include-read", links_to_pages)
     app.connect("builder-inited", lambda app: gallery.write())

@@ -408,7 +408,8 @@ def arm_numbers(domain: Arms, **values: Any) -> None:
         numbers = np.asarray(value)
         if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
             cause = f"its shape is {numbers.shape}, its dtype {numbers.dtype}"
-            raise ValueError(f"{name} must be a vector of arm numbers; {cause}.")
+            kind = "a vector of arm numbers (integers, such as np.flatnonzero(mask))"
+            raise ValueError(f"{name} must be {kind}; {cause}.")
         for arm in numbers[(numbers < 0) | (numbers >= domain.count)]:
             raise ValueError(f"{name} names arm {arm}; the arms are 0 to {domain.count - 1}.")
 

@@ -57,7 +57,7 @@ METHOD_STYLES = {
     "botorch_ei_gamma": ("EI, BoTorch, earlier priors", "#009E73", (0, (5, 1.5))),
     "botorch_pi_gamma": ("PI, BoTorch, earlier priors", "#0072B2", (0, (5, 1.5))),
     "botorch_ucb_gamma": ("UCB, BoTorch, earlier priors", "#56B4E9", (0, (5, 1.5))),
-    "suggested": ("scripts/suggest", "#D55E00", "solid"),
+    "suggested": ("jsketch", "#D55E00", "solid"),
     "random": ("random batches", "#0072B2", (0, (5, 1.5))),
     "k_ucb": ("K-UCB", "#56B4E9", "solid"),
     "ek_ucb_0.5": ("EK-UCB, β = 0.5", "#E69F00", (0, (5, 1.5))),

@@ -161,6 +161,8 @@ class Category:
                 f" {self.choices!r} was given."
             )
         for position, choice in enumerate(self.choices):
+            if getattr(choice, "ndim", 0):
+                raise ValueError(f"{self.name}: a choice is no array; name each array by a text.")
             if choice in self.choices[:position]:
                 raise ValueError(
                     f"{self.name}: the choice {choice!r} is given twice in {self.choices}."
@@ -281,7 +283,8 @@ def _from_range(name: str, value: Any) -> Hyperparameter:
     if isinstance(value, tuple) and 2 <= len(value) <= 4:
         low, high, *rest = value
         kinds = [kind for kind in rest if kind != "log"]
-        if kinds in ([], [float], [int]) and len(rest) - len(kinds) <= 1:
+        one_scale = kinds in ([], [float], [int]) and len(rest) - len(kinds) <= 1
+        if one_scale and not isinstance(low, str | bool):
             return (Integer if kinds == [int] else Real)(name, low, high, log="log" in rest)
     raise ValueError(
         f'{name}: a range is (low, high), with int for integers and "log" for a logarithmic scale'

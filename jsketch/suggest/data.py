@@ -194,6 +194,9 @@ def _check_features(candidates: Any) -> np.ndarray:
         features = np.array(checks.real("candidates", candidates), float)
     except OverflowError as error:
         raise ValueError("candidates must be finite; one is too large for a float.") from error
+    except ValueError as error:
+        advice = "Write a category as one column of 0 and 1 for each of its values (`columns`)."
+        raise ValueError(f"{error} {advice}") from error
     if features.ndim != 2:
         raise ValueError(
             "candidates must be a matrix [A, d], one candidate a row; an array of shape"

@@ -172,6 +172,8 @@ def _library_of_list(candidates: list[dict[Any, Any]]) -> Library:
             scaled = (numbers - numbers.min()) / (np.ptp(numbers) or 1.0)
             features.append(scaled[:, None])
             columns.append(Columns("numbers", 1))
+        elif any(getattr(value, "ndim", 0) for value in values):
+            raise ValueError(f"part {name!r} of a candidate must be a number or a text, no array.")
         else:
             try:
                 first = {v: i for i, v in reversed(list(enumerate(values)))}

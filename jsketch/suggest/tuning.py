@@ -150,7 +150,8 @@ def minimize(
                  defined in a file, and the call must stand below `if __name__ == "__main__":`
     catch        exception classes that f raises if an evaluation fails; other errors end the run
     checkpoint   a file to which every evaluation is saved. The same call resumes the run from it,
-                 and a larger number of evaluations, even with another batch, extends the run
+                 and a larger number of evaluations, even with another batch, extends the run. Use a
+                 new file if the values of f change
     seed         int; the same seed and batch give the same run if f returns the same values
     progress     whether a line is printed to stderr for every better value
 
@@ -206,8 +207,9 @@ def _search(
     checks.boolean(progress=progress)
     caught = _check_catch(catch)
     domain = domain_of(space)
-    if isinstance(space, Space):
-        _check_arguments(f, space)
+    _check_arguments(f, space)
+    if workers == "processes" and batch > 1 and not _is_importable(f):
+        raise ValueError(f'workers="processes": define f by `def` in a file; {f!r} was given.')
     initial = -(-n_initial_points(domain) // batch) * batch  # a whole number of batches
     file = None
     if checkpoint is not None:
@@ -225,7 +227,7 @@ def _search(
                 values = [e.value if maximized else -e.value for e in run.evaluations]
                 new = proposer.propose(points, values, (), batch, len(points))
                 if not new:
-                    warn(f"the run ends after {len(points)} evaluations: no other point is left.")
+                    warn(f"the run ends after evaluation {len(points)}: no other point is left.")
                     break
                 run.evaluations += [Evaluation(point, domain.candidate(point)) for point in new]
                 run.evaluate_pending(executor)
@@ -233,7 +235,10 @@ def _search(
             error.result = run.result()  # type: ignore[attr-defined]
             error.add_note("The finished evaluations are in the attribute `result` of this error.")
             raise
-    return run.result()
+    result = run.result()
+    if np.isnan(result.values).all():
+        warn(f"all evaluations failed; the cause of the last one: {result.evaluations[-1].error}.")
+    return result
 
 
 @dataclass
@@ -295,11 +300,14 @@ class _Run:
 
     def load(self) -> None:
         saved = None if self.file is None else self.file.load()
-        if saved is not None:
+        if saved is not None and self.file is not None:
             self.initial = saved[0]["initial"]
             for coordinates, *result in saved[0]["evaluations"]:
                 point = np.asarray(coordinates)
                 self.evaluations.append(Evaluation(point, self.domain.candidate(point), *result))
+            if self.progress:
+                n, name = len(self.result().evaluations), self.file.path.name
+                print(f"{n} evaluations are those of the file {name}", file=sys.stderr, flush=True)
 
 
 def _evaluate(
@@ -325,17 +333,25 @@ def _evaluate(
     return value, error, time.perf_counter() - start
 
 
-def _check_arguments(f: Callable[..., Any], space: Space) -> None:
-    """Raises ValueError unless f accepts the names of the space as keyword arguments."""
+def _check_arguments(f: Callable[..., Any], space: Any) -> None:
+    """Raises ValueError unless f accepts the names of a space as keyword arguments, or one element
+    of a list."""
     try:
         signature = inspect.signature(f, follow_wrapped=False)
     except (TypeError, ValueError):  # some builtin functions have no signature
         return
+    is_space = isinstance(space, Space)
     try:
-        signature.bind(**dict.fromkeys(space.names))
+        signature.bind(**dict.fromkeys(space.names)) if is_space else signature.bind(None)
     except TypeError:
-        called = ", ".join(f"{name}=..." for name in space.names)
+        called = ", ".join(f"{name}=..." for name in space.names) if is_space else "candidate"
         raise ValueError(f"f is called as f({called}), but is defined as f{signature}.") from None
+
+
+def _is_importable(f: Callable[..., Any]) -> bool:
+    """Whether another process can import f: it has a name in a file."""
+    in_file = f.__module__ != "__main__" or hasattr(sys.modules["__main__"], "__file__")
+    return in_file and "<" not in getattr(f, "__qualname__", "")
 
 
 def _check_catch(catch: Any) -> tuple[type[BaseException], ...]:

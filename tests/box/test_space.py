@@ -69,6 +69,10 @@ INVALID_SPACES = [
     (lambda: Category("c", ()), "c: choices must be a tuple or a list of at least one"),
     (lambda: Category("c", ("a", "b", "a")), "c: the choice 'a' is given twice"),
     (lambda: Category("c", (True, 1)), "c: the choice 1 is given twice"),
+    (
+        lambda: Category("c", [np.ones(2), np.zeros(2)]),
+        "c: a choice is no array; name each",
+    ),
     (lambda: Category("c", "ab"), "a tuple or a list of at least one choice; 'ab'"),
     (lambda: Space(), "at least one hyperparameter"),
     (lambda: Space([Integer("n", 1, 2)]), "or hyperparameters, Space"),
@@ -87,7 +91,10 @@ INVALID_SPACES = [
     (lambda: encode(colour="red"), "unknown hyperparameters: colour; the space has rate, momentum"),
     (lambda: SPACE.encode([0.1]), "hyperparameters must be a mapping from names, {'rate': ...};"),
     (lambda: SPACE.encode(dict(rate=0.1)), "missing hyperparameters: momentum, depth, loss, boot"),
-    *((lambda g=g: Space(depth=g), "depth: a range is") for g in (3, (1, 2, "ln"), (1,), "ab")),
+    *(
+        (lambda g=g: Space(depth=g), "depth: a range is")
+        for g in (3, (1, 2, "ln"), (1,), ("a", "b"), "ab")
+    ),
 ]
 
 

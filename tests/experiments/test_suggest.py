@@ -212,6 +212,11 @@ def test_a_misspelt_column_of_values_and_remarks_have_advice(tmp_path):
     call = [str(tmp_path / "sheet.csv"), "--out", str(tmp_path / "next.csv"), "--value"]
     with pytest.raises(ValueError, match=r"no column 'Yield \(%\)' \(did you mean 'Yield \[%\]'\?"):
         inputs.read(parse([*call, "Yield (%)"]))
+    with pytest.raises(ValueError, match=r'missing .*, or give --value "Yield \[%\]" if these are'):
+        inputs.read(parse(call[:-1]))
+    (tmp_path / "blank.csv").write_text(f"\n{text}")
+    with pytest.raises(ValueError, match="blank.csv, row 1: it is empty; it needs the names"):
+        inputs.read(parse([str(tmp_path / "blank.csv"), *call[1:], "Yield [%]"]))
     with pytest.raises(
         ValueError, match="'remark': the value is missing; --ignore \"remark\" leaves"
     ):
@@ -458,6 +463,13 @@ def test_a_complete_sheet_leaks_nothing_and_suggests_nothing(tmp_path, monkeypat
     printed = capsys.readouterr().out
     assert "13 evaluations, 1 of them failed" in printed
     assert "run the command again with next2.csv added to --observations" in printed
+
+
+def test_a_wrong_option_is_answered_in_two_lines(capsys):
+    with pytest.raises(SystemExit):
+        parse(["sheet.csv", "--batch", "0"])
+    usage, error = capsys.readouterr().err.splitlines()
+    assert "SHEET --value COLUMN" in usage and "--batch: must be at least 1; 0 was given" in error
 
 
 def test_a_forgotten_value_option_is_mentioned(tmp_path, capsys):

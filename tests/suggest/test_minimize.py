@@ -128,10 +128,11 @@ def test_a_file_of_another_run_is_refused(tmp_path):
         maximize(loss, SPACE, 3, checkpoint=file, progress=False)
 
 
-def test_a_run_is_extended_with_another_batch(tmp_path):
+def test_a_run_is_extended_with_another_batch(tmp_path, capsys):
     file = tmp_path / "tuning.run"
     minimize(loss, SPACE, 3, checkpoint=file, progress=False)
-    more = minimize(loss, SPACE, 6, batch=5, checkpoint=file, progress=False)
+    more = minimize(loss, SPACE, 6, batch=5, checkpoint=file)
+    assert capsys.readouterr().err.startswith("3 evaluations are those of the file tuning.run\n")
     # the points of the initial design are those of the first call
     assert_same(more, minimize(loss, SPACE, 6, progress=False))
 
@@ -186,11 +187,11 @@ def test_the_best_of_a_list_of_candidates_is_found(candidates):
 
 
 def test_a_run_ends_when_every_point_was_evaluated():
-    with pytest.warns(UserWarning, match="ends after 6 evaluations: no other point is left"):
+    with pytest.warns(UserWarning, match="ends after evaluation 6: no other point is left"):
         found = minimize(lambda a, b: a + b, Space(a=(1, 3, int), b=[0, 1]), 20, progress=False)
     assert sorted(found.values) == [1, 2, 2, 3, 3, 4]
     for candidates in (pd.Series(["a", "b", "c"]), [(word, (1, 2)) for word in "abc"]):
-        with pytest.warns(UserWarning, match="ends after 3 evaluations"):
+        with pytest.warns(UserWarning, match="ends after evaluation 3"):
             found = maximize(lambda one: ord(one[0]), candidates, 20, batch=2, progress=False)
         assert found.best[0] == "c"
 
@@ -214,8 +215,9 @@ def test_the_best_so_far_is_drawn():
 
 
 def test_without_a_success_there_is_no_best_value():
-    failure = np.float32(-np.inf)
-    found = minimize(lambda x: failure if x > 0.5 else None, Space(x=(0.0, 1.0)), 8, progress=False)
+    failure, space = np.float32(-np.inf), Space(x=(0.0, 1.0))
+    with pytest.warns(UserWarning, match="all evaluations failed; .* last one: the value is None"):
+        found = minimize(lambda x: failure if x > 0.5 else None, space, 8, progress=False)
     assert [e.failed for e in found.evaluations] == [True] * 8
     with pytest.raises(ValueError, match="no evaluation has succeeded"):
         found.best  # noqa: B018
@@ -251,12 +253,15 @@ def test_importing_jsketch_does_not_import_suggest():
         (loss, [], {}, "list of candidates is empty"),
         (loss, [dict(a=1), dict(b=2)], {}, "must have the same parts"),
         (loss, [str(i) for i in range(1001)], {}, "part 0 .* has 1001 different values"),
+        (loss, np.ones((3, 2, 2)), {}, "part 0 of a candidate must be a number or a text"),
         (loss, [1.0, np.nan], {}, "finite; part 0 of candidate 1 is nan"),
         (lambda h: 1.0, SPACE, dict(catch=TypeError), r"called as f\(.*, but is defined as f\(h\)"),
+        (lambda a, b: a, [(1, 2), (3, 4)], {}, r"f\(candidate\), but is defined as f\(a, b"),
         (lambda one: [one, one], [1.0, 2.0], {}, "f must return one number"),
         (loss, SPACE, dict(evaluations=0), "evaluations must be"),
         (loss, SPACE, dict(batch=0), "batch must be"),
         (loss, SPACE, dict(workers="gpu"), "workers"),
+        (lambda **h: 1.0, SPACE, dict(workers="processes", batch=2), "define f by `def` in a file"),
         (loss, SPACE, dict(catch="ValueError"), "catch is an exception class"),
         (loss, SPACE, dict(seed=-1), "seed must be"),
         (loss, SPACE, dict(checkpoint=3), "checkpoint is the path of a file"),

@@ -121,7 +121,7 @@ class SketchedBandit(widths.KernelBandit, Algorithm):
     qbar: ArrayLike = 2.0  # oversampling; that of the theorems is `dictionary.qbar_theory`
     # The pulled arms of a batch join the dictionary if it then has at most (1 + resparsify) times
     # the expected size of a fresh draw; otherwise a fresh draw replaces it (THEORY 3.6). With
-    # EVERY_BATCH a dictionary is drawn after every batch, as in the papers.
+    # `bandits.EVERY_BATCH` a dictionary is drawn after every batch, as in the papers.
     resparsify: ArrayLike | None = 0.25
     # the confidence width, one of `bandits.widths`
     width: widths.Width = widths.bkb_code

@@ -167,7 +167,7 @@ def read_sheet(
         quoted = ", ".join(f"'{name}'" for name in unused)
         notes.append(f"{path}: not used as conditions: {quoted}")
     if not names:
-        raise ValueError(f"{path} has no column of conditions beside '{id_name}'.")
+        raise ValueError(f"{path} has no column of conditions.")
     with_values = roles.results[0] in table.names and roles.results[0] not in roles.ignored
     candidate_of, first = _distinct_candidates(table, id_name, ids, names if with_values else None)
     sheet, table = table, table.select(first)

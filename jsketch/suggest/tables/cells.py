@@ -139,7 +139,8 @@ class Table:
         examples = f", also {quoted}" if quoted else ""
         count = f" ({bad.size} such cells in all{examples})" if bad.size > 1 else ""
         if first == "":
-            raise ValueError(f"{location}: the value is missing{count}.{parsed.reason}")
+            cure = f'fill it in, or give --value "{column}" if these are the results'
+            raise ValueError(f"{location}: the value is missing{count}: {cure}.{parsed.reason}")
         is_finite = np.isfinite(parsed.values[bad[0]])
         fault = f"larger than {LARGEST:g}" if is_finite else "not a finite number"
         raise ValueError(f"{location}: the value is '{first}', {fault}{count}.{parsed.reason}")
@@ -437,7 +438,7 @@ def _read_separated(path: Path, needed: Sequence[str]) -> tuple[pd.DataFrame, st
             skip_blank_lines=False,
         )
     except pd.errors.EmptyDataError as error:
-        raise ValueError(f"{path} is empty: it needs a header and at least one row.") from error
+        raise ValueError(f"{path}, row 1: it is empty; it needs the names of the columns.") from error
     except pd.errors.ParserError as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise ValueError(
@@ -481,7 +482,7 @@ def _read_excel(path: Path) -> pd.DataFrame:
 
 def _check_names(path: Path, names: list[str]) -> None:
     if not any(names):
-        raise ValueError(f"{path} is empty: it needs a header and at least one row.")
+        raise ValueError(f"{path}, row 1: it is empty; it needs the names of the columns.")
     if "" in names:
         number = names.index("") + 1
         raise ValueError(f"{path}, row 1: column {number} has no name; name it or remove it.")

@@ -87,8 +87,8 @@ def verdict(results: Results) -> str:
     if gain is not None and results.stops:
         return _stop_verdict(results, gain, results.at_most)
     if gain is None or not results.batch.model.fitted:
-        n = int(results.measured.sum())
-        cause = f"{n} values are too few, or equal" if n else "nothing was measured yet"
+        few = "the measured values are too few, or equal"
+        cause = few if results.measured.any() else "nothing was measured yet"
         earlier = bool(inputs.sheet.earlier)
         basis = "follows earlier campaigns" if earlier else "is spread over the conditions"
         return f"Continue: {cause}; this batch {basis}."

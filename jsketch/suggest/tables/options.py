@@ -57,7 +57,8 @@ def _cell_meaning(text: str) -> tuple[str, str]:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The checked options. `arguments` are those of the command line by default."""
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("jsketch-suggest", None, DESCRIPTION, formatter_class=form)
+    usage = "jsketch-suggest SHEET --value COLUMN --batch COUNT [options]"  # errors print it
+    parser = argparse.ArgumentParser("jsketch-suggest", usage, DESCRIPTION, formatter_class=form)
     add: Any = parser.add_argument_group("what everybody needs").add_argument
     add("candidates", type=Path, metavar="SHEET", help="table of the candidates")
     add("--value", dest="value_column", metavar="COLUMN",
