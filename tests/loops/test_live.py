@@ -171,9 +171,11 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
     ]:
         with pytest.raises(ValueError, match=f"another run.*{words}"):
             loops.Live.load(path, forecaster)
-    loops.Live(CASES["mixture"], 2, KEY).save(path)
-    other_grid = online.over_regularizations(TAYLOR, [0.1, 1.1], bound=1.0)
-    with pytest.raises(ValueError, match=r"grid.regularization was \[0.1, 1.0\], is \[0.1, 1.1\]"):
+    mixture, other_grid = (
+        online.over_regularizations(TAYLOR, np.linspace(0.1, end, 17), bound=1.0) for end in (1, 2)
+    )
+    loops.Live(mixture, 2, KEY).save(path)
+    with pytest.raises(ValueError, match=r"grid.regularization was float64\[17\]"):
         loops.Live.load(path, other_grid)
     path.write_bytes(b"\x00\x01")
     with pytest.raises(ValueError, match="not a saved jsketch live stream"):
