@@ -10,7 +10,6 @@ import oracles
 from jsketch import Arms, kernels, loops
 from jsketch.bandits import BBKB
 from jsketch.loops.rollouts import start
-from jsketch.posterior import exact
 from jsketch.types import Evaluations
 
 PROBLEMS = 40
@@ -18,7 +17,6 @@ ARMS = 30
 KEY = jax.random.key(0)
 INIT = jax.jit(lambda bandit, x, *history: bandit.init(Arms(x), KEY, data=Evaluations(*history)))
 ASK = jax.jit(lambda bandit, state: bandit.ask(state, KEY))
-DENSE = jax.jit(exact.dense)
 
 
 class Problem:
@@ -44,8 +42,9 @@ class Problem:
         bandit = BBKB(**options)
         return bandit, INIT(bandit, self.x, self.counts, sums, np.resize(keep, 32))
 
-    def dense(self):
-        return DENSE(self.kernel, *map(jnp.asarray, (self.x, self.counts, self.sums)), self.lam)
+    def exact(self):
+        """(mean, covariance / lam, logdet) of the exact posterior."""
+        return oracles.exact(self.gram, self.counts, self.sums, self.lam)
 
 
 @cache

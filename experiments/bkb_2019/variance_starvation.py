@@ -28,10 +28,10 @@ from experiments import cli
 from experiments.figures import drawing
 from experiments.results import outputs, summaries, tidy
 from jsketch import Query, kernels, problems
-from jsketch.bandits import BKB, EVERY_BATCH
-from jsketch.bandits.core.sketched import SketchState, residuals
+from jsketch.bandits import BKB, EVERY_BATCH, GPUCB
+from jsketch.bandits.core.sketched import residuals
 from jsketch.linalg import matmul
-from jsketch.posterior import bayes_std, exact, ridge
+from jsketch.posterior import bayes_std, ridge
 from jsketch.sketch import fourier
 from jsketch.sketch.dictionary import Dictionary
 from jsketch.sketch.fourier import QuadratureFourier, RandomFourier
@@ -91,16 +91,12 @@ def generate(key: PRNGKey, evaluations: int, kernel: kernels.Gaussian) -> Data:
     return Data(x, f, arms, f[arms] + noise)
 
 
-def bkb_state(
-    data: Data, key: PRNGKey, capacity: int, kernel: kernels.Gaussian, qbar: float
-) -> tuple[SketchState, Array]:
-    """(the state of BKB after the evaluations, which it observes one by one; whether the dictionary
-    overflowed)."""
-    sketch: dict[str, Any] = dict(qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
-    bandit = BKB(kernel, regularization=LAM, noise_std=NOISE_STD, **sketch)
+def state_after(bandit: Any, data: Data, key: PRNGKey) -> tuple[Any, Array]:
+    """(the state after the evaluations, which the bandit observes one by one; whether its capacity
+    was too small)."""
     state = bandit.init(problems.finite_arms(data.x, data.f, NOISE_STD).arms, key)
 
-    def step(state: SketchState, observed: tuple[Array, Array, Array]) -> tuple[SketchState, Array]:
+    def step(state: Any, observed: tuple[Array, Array, Array]) -> tuple[Any, Array]:
         t, arm, y = observed
         query = Query(arm[None], jnp.ones(1, bool))
         state, info = bandit.tell(state, query, y[None], jax.random.fold_in(key, t))
@@ -129,13 +125,14 @@ def sketched_posteriors(
     kernel = kernels.Gaussian(lengthscale)
     data_key, bkb_key = jax.random.split(key)
     data = generate(data_key, evaluations, kernel)
-    counts, sums = (jnp.zeros(GRID).at[data.arms].add(v) for v in (jnp.ones(evaluations), data.y))
-    dense = exact.dense(kernel, data.x, counts, sums, LAM)
-    state, overflow = bkb_state(data, bkb_key, capacity, kernel, qbar)
+    model: dict[str, Any] = dict(kernel=kernel, regularization=LAM, noise_std=NOISE_STD)
+    exact = state_after(GPUCB(**model, capacity=evaluations), data, bkb_key)[0].posterior
+    bandit = BKB(**model, qbar=qbar, resparsify=EVERY_BATCH, capacity=capacity)
+    state, overflow = state_after(bandit, data, bkb_key)
     residual = residuals(kernel, state) / LAM
     nodes = QuadratureFourier(QFF_NODES).draw(kernel, 1, key, data.x.dtype)
     posteriors = dict(
-        exact=Posterior(dense.mean, bayes_std(dense.variance, LAM)),
+        exact=Posterior(exact.mean, bayes_std(exact.variance, LAM)),
         bkb=Posterior(state.mean, bayes_std(state.variance, LAM)),
         sor=Posterior(state.mean, bayes_std(jnp.maximum(state.variance - residual, 0), LAM)),
         qff=feature_posterior(fourier.features(nodes, data.x), data),

@@ -67,8 +67,6 @@ class Mixture(Forecaster):
                    [-B, B] unchanged, but the weights and the guarantee count them as -B or B
     learning_rate  eta; None is the largest one with the guarantee
     rule           "average" or "vovk"
-    sequential     True: the experts are computed one after the other, which is faster than one
-                   vmap if the cache has space for only one state
 
     An expert whose state is not finite, or whose prediction is NaN, loses its weight permanently,
     in a block from its first NaN on. `info.diverged` marks it, and `prequential` and `Live` warn.
@@ -80,7 +78,6 @@ class Mixture(Forecaster):
     bound: ArrayLike
     learning_rate: ArrayLike | None = None
     rule: str = struct.field(pytree_node=False, default="average")
-    sequential: bool = struct.field(pytree_node=False, default=False)
 
     grows = True
     choices: ClassVar[dict[str, tuple[str, ...]]] = {"rule": tuple(RATES)}
@@ -187,7 +184,7 @@ class Mixture(Forecaster):
             return call(replace(self.forecaster, **values), expert_state)
 
         pairs = (jax.tree.map(jnp.asarray, self.grid), state.experts)
-        return lax.map(call_expert, pairs) if self.sequential else jax.vmap(call_expert)(pairs)
+        return jax.vmap(call_expert)(pairs)
 
     def _learn(
         self, state: MixtureState, experts: Any, predictions: Array, y: Array, infos: ForecastInfo

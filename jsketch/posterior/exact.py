@@ -1,5 +1,4 @@
-"""Exact GP posterior over a finite set of arms: `Exact`, which observations update, and the
-reference implementation `dense`, which factorizes the whole Gram matrix.
+"""Exact GP posterior over a finite set of arms, which observations update.
 
 The cost grows with the number u of distinct arms pulled, not with T. `Exact` represents the
 explained covariance by a matrix `basis` with a row for each distinct arm (THEORY 2.1). An
@@ -13,45 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import ArrayLike
 
 from jsketch import checks, struct
 from jsketch.linalg import matmul, pad_identity, put
-
-
-@struct.dataclass
-class Dense:
-    """The exact posterior at all arms."""
-
-    mean: Array  # [A]
-    covariance: Array  # [A, A], divided by the regularization
-    logdet: Array  # [], logdet(K_T / lam + I) over the T observations
-
-    @property
-    def variance(self) -> Array:
-        """The posterior variances [A], at least 0."""
-        return jnp.maximum(jnp.diagonal(self.covariance), 0)
-
-
-def dense(
-    kernel: Any, arms: Array, pull_counts: Array, reward_sums: Array, regularization: ArrayLike
-) -> Dense:
-    """The posterior given pull counts and reward sums s [A], by one A x A factorization, O(A^3).
-
-    With N = diag(counts), mean = K N^1/2 (lam I + N^1/2 K N^1/2)^-1 N^-1/2 s, in which arms without
-    pulls have no effect.
-    """
-    root = jnp.sqrt(pull_counts)
-    gram = kernel.gram(arms, arms)
-    scaled = root[:, None] * gram * root[None, :] / regularization
-    factor = lax.linalg.cholesky(jnp.eye(gram.shape[0]) + scaled)
-    half = lax.linalg.triangular_solve(factor, root[:, None] * gram, left_side=True, lower=True)
-    scaled_sums = reward_sums / jnp.sqrt(jnp.maximum(pull_counts, 1))
-    solved = lax.linalg.triangular_solve(factor, scaled_sums[:, None], left_side=True, lower=True)
-    covariance = (gram - matmul(half.T, half) / regularization) / regularization
-    mean = matmul(half.T, solved[:, 0]) / regularization
-    return Dense(mean=mean, covariance=covariance, logdet=2 * jnp.log(jnp.diagonal(factor)).sum())
 
 
 @struct.dataclass

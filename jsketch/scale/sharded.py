@@ -208,8 +208,6 @@ class Sharded(Algorithm):
     def _check_start(self, data: Evaluations | None) -> None:
         if isinstance(self.bandit, SketchedTS):
             checks.no_evaluations(self.bandit, data)
-        if data is not None and data.failed is not None and not isinstance(self.bandit, FixedBKB):
-            raise ValueError(f"{type(self.bandit).__name__} cannot start from failed arms.")
 
     def _check(self, domain: Arms) -> None:
         check_mesh(self.mesh, self.axis)

@@ -153,8 +153,9 @@ class Streamed(struct.Settings):
             chosen_by_user=sketched.lists_inducing_arms(data),
         )
         tried = np.asarray(sketch.pull_counts) > 0
-        if failed is not None:
-            tried[np.searchsorted(numbers, np.asarray(failed, np.int32))] = True
+        for arms in (data.arms, failed):
+            if arms is not None:
+                tried[np.searchsorted(numbers, np.asarray(arms, np.int32))] = True
         return StreamedState(
             domain=domain,
             first_arm=first_arm,
@@ -390,6 +391,7 @@ def _history(
     if dictionary is not None and not isinstance(dictionary, str):
         dictionary = np.searchsorted(numbers, np.asarray(dictionary, np.int32))
     evaluations = counts.of_evaluations(domain, index, data.rewards, dictionary)
+    evaluations = replace(evaluations, failed=None)  # `init` marks the failed arms
     history = sketched.checked_history(bandit, domain, key, evaluations)
     return jax.tree.map(lambda a: jnp.pad(a, (0, slots - len(points))), history)
 

@@ -75,20 +75,3 @@ def probes(nystrom: Nystrom) -> Array:
     normal = np.random.default_rng(0).standard_normal((nystrom.root.shape[0], PROBES))
     features = matmul(nystrom.root.T, jnp.asarray(normal, nystrom.root.dtype))
     return matmul(nystrom.root, features)
-
-
-@struct.dataclass
-class NystromFeatures:
-    """The feature map of a fixed dictionary, for forecasters (PKAWV, Corollary 8)."""
-
-    kernel: Any
-    nystrom: Nystrom
-
-    def features(self, x: Array) -> Array:
-        """The features z(x) [n,M] of points x [n,d]."""
-        return features(self.nystrom, self.kernel, x)
-
-
-def feature_map(kernel: Any, points: Array) -> NystromFeatures:
-    """The Nystrom features of points [M,d]."""
-    return NystromFeatures(kernel, build(kernel, points, jnp.ones(points.shape[0], bool)))

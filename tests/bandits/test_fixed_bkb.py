@@ -7,8 +7,8 @@ import oracles
 import pytest
 from small_problems import INIT, KEY, Problem
 
-from jsketch import Query
-from jsketch.bandits import FixedBKB
+from jsketch import Arms, Query
+from jsketch.bandits import FixedBKB, history
 from jsketch.bandits.batches import fixed_set
 
 
@@ -86,3 +86,14 @@ def test_no_arm_is_picked_twice(monkeypatch, size, max_picks):
     query = ask(bandit, state)
     assert n_free < 8 and int(query.size) == n_free
     assert len(set(np.asarray(query.index)[:n_free].tolist())) == n_free
+
+
+def test_an_arm_whose_evaluations_failed_is_not_picked_again():
+    p = Problem(1)
+    domain = Arms(jnp.asarray(p.x[:5]))
+    data = history.of_evaluations(domain, [0, 1, 1, 2, 2], [1.0, np.nan, 2.0, np.nan, np.nan])
+    bandit = FixedBKB(p.kernel, p.lam, batch=4, capacity=8, repeat=False)
+    state = bandit.init(domain, KEY, data=data)
+    query = bandit.ask(state, KEY)
+    assert int(bandit.remaining(state)) == 2
+    assert set(np.asarray(query.index)[np.asarray(query.mask)].tolist()) == {3, 4}

@@ -12,25 +12,22 @@ import pytest
 from jsketch import kernels, loops, online, struct
 from jsketch.loops import live as live_streams
 from jsketch.loops.describe import describe, rebuild
-from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 from jsketch.types import Forecaster
 
 KEY = jax.random.key(3)
 GAUSSIAN = kernels.Gaussian(0.8)
-GRID = jnp.stack(jnp.meshgrid(*[jnp.linspace(-1, 1, 5)] * 2), -1).reshape(25, 2)
 TAYLOR = online.PKAWV(Taylor(2, 4, 0.8), 0.5)
 CASES = {
     "taylor": TAYLOR,
-    "nystrom_features": online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID), 0.5),
     "kernel": online.KernelAWV(GAUSSIAN, 0.5, capacity=16),
     "kors": online.NystromAWV(GAUSSIAN, 0.5, Sampling(0.3, 2.0), capacity=16),
     "fogd": online.FOGD(GAUSSIAN, 0.1, count=20),
     "mixture": online.over_regularizations(TAYLOR, [0.1, 1.0], bound=1.0),
 }
 # these take long to compile, and test the same loop with another forecaster
-SLOW = ("kernel", "mixture", "nystrom_features")
+SLOW = ("kernel", "mixture")
 each = pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES]
 )
@@ -170,15 +167,16 @@ def test_another_forecaster_or_a_damaged_file_is_refused(tmp_path):
         (TAYLOR.replace(regularization=0.7), "regularization was 0.5, is 0.7\\."),
         (TAYLOR.replace(features=Taylor(2, 3, 0.8)), "features.degree was 4, is 3\\."),
         (TAYLOR.replace(penalize_current=False), "penalize_current was True, is False"),
-        (CASES["nystrom_features"], "features was Taylor, is NystromFeatures"),
         (CASES["fogd"], "forecaster was PKAWV, is FOGD"),
     ]:
         with pytest.raises(ValueError, match=f"another run.*{words}"):
             loops.Live.load(path, forecaster)
-    loops.Live(CASES["nystrom_features"], 2, KEY).save(path)
-    other_map = online.PKAWV(nystrom.feature_map(GAUSSIAN, GRID + 0.01), 0.5)
-    with pytest.raises(ValueError, match=r"features.nystrom.points was float64\[25, 2\]"):
-        loops.Live.load(path, other_map)
+    mixture, other_grid = (
+        online.over_regularizations(TAYLOR, np.linspace(0.1, end, 17), bound=1.0) for end in (1, 2)
+    )
+    loops.Live(mixture, 2, KEY).save(path)
+    with pytest.raises(ValueError, match=r"grid.regularization was float64\[17\]"):
+        loops.Live.load(path, other_grid)
     path.write_bytes(b"\x00\x01")
     with pytest.raises(ValueError, match="not a saved jsketch live stream"):
         loops.Live.load(path, TAYLOR)

@@ -96,12 +96,11 @@ def test_the_regret_to_the_best_expert_is_bounded(rule):
     ],
 )
 def test_the_capacity_grows_for_all_experts(forecaster):
-    """Experts that are computed one after the other have the same predictions."""
     xs, ys = examples(4)
     small, state = loops.prequential(
         over_regularizations(forecaster, LAMS[1:3], 1.0), (xs, ys), KEY
     )
-    large = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], 1.0, sequential=True)
+    large = over_regularizations(forecaster.replace(capacity=128), LAMS[1:3], 1.0)
     expected = loops.prequential(large, (xs, ys), KEY)[0].prediction
     np.testing.assert_allclose(small.prediction, expected, atol=1e-9)
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.experts)} == {2}

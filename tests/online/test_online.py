@@ -13,18 +13,15 @@ from forecasts import ridge as closed_form
 
 from jsketch import kernels, loops, online
 from jsketch.contrib import DiscountedKernelAWV, DiscountedPKAWV, over_discounts
-from jsketch.sketch import nystrom
 from jsketch.sketch.kors import Sampling
 from jsketch.sketch.taylor import Taylor
 
 LAM = 0.5
 N = 60
 KEY = jax.random.key(0)
-GRID = jnp.stack(jnp.meshgrid(*[jnp.linspace(-1, 1, 4)] * 2), -1).reshape(16, 2)
 CASES = {
     "taylor_awv": online.PKAWV(Taylor(2, 4, 0.8), LAM),
     "taylor_ridge": online.PKAWV(Taylor(2, 3, 0.8), LAM, penalize_current=False),
-    "nystrom_awv": online.PKAWV(nystrom.feature_map(kernels.Gaussian(0.8), GRID), LAM),
     "kors_awv": online.NystromAWV(kernels.Gaussian(0.4), LAM, Sampling(0.3, 2.0), capacity=64),
     "kors_ridge": online.NystromAWV(
         kernels.Gaussian(0.8), LAM, Sampling(weights="code"), penalize_current=False, capacity=64
@@ -56,9 +53,7 @@ CASES |= {
         CASES["kernel_awv"], {"kernel": kernels.Gaussian(jnp.array([0.4, 1.6]))}, bound=1.0
     ),
     "mixture_discounts": over_discounts(CASES["taylor_renewed"], [0.9, 1.0], bound=1.0),
-    "mixture_kors": online.over_regularizations(
-        CASES["kors_awv"], LAMS[:2], bound=1.0, sequential=True
-    ),
+    "mixture_kors": online.over_regularizations(CASES["kors_awv"], LAMS[:2], bound=1.0),
 }
 BLOCK = 7  # The last block of 60 examples is short.
 # These are variants of other rows and share their code.
@@ -67,7 +62,6 @@ VARIANTS = {
     "kors_ridge",
     "forgetting",
     "kernel_ridge",
-    "nystrom_awv",
     "taylor_discounted",
     "taylor_renewed",
     "kernel_discounted",

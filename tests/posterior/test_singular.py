@@ -11,7 +11,7 @@ from jsketch.bandits import BKB, TS
 from jsketch.bandits.core import sketched
 from jsketch.kernels import Precomputed, index_features
 from jsketch.linalg import shifted_cholesky
-from jsketch.sketch import nystrom
+from jsketch.sketch.taylor import Taylor
 from jsketch.types import Query
 
 KEY = jax.random.key(0)
@@ -135,7 +135,7 @@ def test_a_regularization_below_rounding_is_warned_of():
     x = jnp.ones(2, jnp.float32)
     kernel = kernels.Gaussian(1.0)
     makers = (
-        lambda lam: online.PKAWV(nystrom.feature_map(kernel, jnp.eye(2, dtype=jnp.float32)), lam),
+        lambda lam: online.PKAWV(Taylor(2, 2, 1.0), lam),
         lambda lam: online.KernelAWV(kernel, lam, capacity=2),
         lambda lam: online.NystromAWV(kernel, lam, capacity=2, memory=2),
         lambda lam: online.ProsNKONS(kernel, lam, capacity=2),

@@ -587,7 +587,6 @@ CALLS = {
         (lambda: sharded(arms=ARMS), r"Sharded needs arms over its mesh.* on one device"),
         (lambda: sharded(GPUCB(KERNEL)), r"one of BBKB.*; a GPUCB was given"),
         (lambda: sharded(SketchedTS(KERNEL), pull_counts=ONES), "SketchedTS cannot start from"),
-        (lambda: sharded(failed=[2]), "BBKB cannot start from failed arms"),
         (lambda: distributed.rows_of_process(31.0, MESHES[0]), "integer of at least 1; 31.0"),
         (lambda: distributed.rows_of_process(2**33, MESHES[0]), "at most 2,147,483,647"),
         (lambda: distributed.start(ADDRESS, processes=2), "give all of coordinator"),

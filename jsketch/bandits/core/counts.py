@@ -40,7 +40,7 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None
     """The argument `data` of `init` for observed evaluations.
 
     arms        arm numbers [n]
-    rewards     [n]; NaN is a failed evaluation, which is ignored
+    rewards     [n]; NaN is a failed evaluation, which is not counted
     dictionary  as in `Evaluations`
 
     Raises ValueError for arms that do not exist, for infinite rewards or a wrong number of them.
@@ -57,11 +57,12 @@ def of_evaluations(domain: Arms, arms: Any, rewards: Any, dictionary: Any = None
             f"the reward of arm {arms[np.isinf(rewards)][0]} is infinite; a failed evaluation is"
             " NaN."
         )
-    # an empty list has a floating dtype
-    arms, rewards = arms[~np.isnan(rewards)].astype(int), rewards[~np.isnan(rewards)]
+    is_failed, arms = np.isnan(rewards), arms.astype(int)  # an empty list has a floating dtype
+    failed = arms[is_failed] if is_failed.any() else None
+    arms, rewards = arms[~is_failed], rewards[~is_failed]
     counts = np.bincount(arms, minlength=domain.count).astype(float)
     sums = np.bincount(arms, rewards, minlength=domain.count)
-    return Evaluations(counts, sums, dictionary)
+    return Evaluations(counts, sums, dictionary, failed)
 
 
 def resample_initial_arm(first_arm: Array, failed: Array, arms: int, key: PRNGKey) -> Array:
